@@ -1,0 +1,33 @@
+"""Brightness."""
+
+import jax.numpy as jnp
+
+from jaxrob.alterations._alteration import Alteration
+
+
+def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
+    """Under- or overexposure: every pixel times `1 + level`, clipped to [0, 1].
+
+    Arcaini et al. (2020), table I (BV). The level is a relative change; -1 gives a
+    black image. `PIL.ImageEnhance.Brightness(image).enhance(1 + level)` does the same
+    on bytes.
+
+    Args:
+      lower: lowest level, at least -1 and at most 0.
+      upper: highest level, at least 0.
+
+    Returns:
+      The alteration; identity 0.
+
+    Raises:
+      ValueError: if `lower` is below -1 or the range does not hold 0.
+    """
+    if lower < -1:
+        raise ValueError(f"brightness: lower must be at least -1; got {lower}")
+    return Alteration(
+        "brightness", _scale, lower, upper, identity=0.0, unit="relative change"
+    )
+
+
+def _scale(image, level):
+    return jnp.clip(image * (1 + level), 0.0, 1.0)

@@ -1,0 +1,136 @@
+"""Levels mapped to another range, and several alterations driven by one level."""
+
+import math
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+
+from jaxrob._bound import bind
+from jaxrob.alterations._alteration import Alteration
+
+
+def rescale(
+    alteration: Alteration, lower: float, upper: float, unit: str = ""
+) -> Alteration:
+    """The same alteration with its levels mapped linearly to `[lower, upper]`.
+
+    For instance `rescale(gaussian_blur(0, 2), 0, 1)` takes levels in [0, 1] and blurs
+    with twice the level, as the papers after the first one do.
+
+    Args:
+      alteration: the alteration whose range is mapped.
+      lower: what `alteration.lower` becomes.
+      upper: what `alteration.upper` becomes.
+      unit: the new levels' unit, for reports.
+
+    Returns:
+      An alteration of the same name.
+
+    Raises:
+      ValueError: if the new range is empty or not finite.
+    """
+    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
+        raise ValueError(
+            "rescale: the range must be finite with lower < upper; got "
+            f"lower={lower}, upper={upper}"
+        )
+    ratio = (alteration.upper - alteration.lower) / (upper - lower)
+    # At most `upper`: rounding may carry an identity at the end of the range beyond it.
+    identity = min(lower + (alteration.identity - alteration.lower) / ratio, upper)
+    # Anchored at the identity, so that the identity maps to itself exactly.
+    mapping = {
+        "alteration": alteration,
+        "identity": identity,
+        "ratio": ratio,
+    }
+    return Alteration(
+        alteration.name,
+        bind(_at_rescaled_level, **mapping),
+        lower,
+        upper,
+        identity=identity,
+        unit=unit,
+        stochastic=alteration.stochastic,
+        resolution=alteration.resolution and alteration.resolution / ratio,
+        prepare=bind(_prepare, alteration=alteration),
+        representative=bind(_rescaled_representative, **mapping),
+    )
+
+
+def compose(
+    alterations: Sequence[Alteration],
+    lower: float = 0.0,
+    upper: float = 1.0,
+    name: str | None = None,
+) -> Alteration:
+    """Several alterations applied one after the other, driven by one level.
+
+    Each member's range is mapped linearly from `[lower, upper]`, so at `upper` every
+    member is at its own highest level.
+
+    Args:
+      alterations: the members, applied from first to last. Their identities must lie
+        at the same place of their ranges, or no level would leave the image as it is:
+        compose brightness over [0, 0.5], not [-0.5, 0.5], with a blur over [0, 2].
+      lower: lowest level of the composition.
+      upper: highest level.
+      name: what reports call it; by default the members' names, joined by " + ".
+
+    Returns:
+      The alteration; stochastic if any member is, and every such member draws with a
+      key of its own.
+
+    Raises:
+      ValueError: if there is no member, or the identities do not coincide.
+    """
+    if not alterations:
+        raise ValueError("compose: alterations is empty; at least one is needed")
+    members = tuple(rescale(member, lower, upper) for member in alterations)
+    identity = members[0].identity
+    for member in members[1:]:
+        if abs(member.identity - identity) > 1e-9 * (upper - lower):
+            raise ValueError(
+                "compose: the identities must coincide once the ranges are mapped to "
+                f"[{lower:g}, {upper:g}]; {members[0].name} has it at {identity:g}, "
+                f"{member.name} at {member.identity:g}"
+            )
+    stochastic = any(member.stochastic for member in members)
+    return Alteration(
+        name or " + ".join(member.name for member in members),
+        bind(_apply_all if stochastic else _apply_all_keyless, members=members),
+        lower,
+        upper,
+        identity=identity,
+        stochastic=stochastic,
+    )
+
+
+def _prepare(image, *key, alteration):
+    return alteration.prepared(image, *key)
+
+
+def _at_rescaled_level(prepared, level, *, alteration, identity, ratio):
+    return alteration.at_level(
+        prepared, alteration.identity + (level - identity) * ratio
+    )
+
+
+def _rescaled_representative(
+    levels: np.ndarray, *, alteration: Alteration, identity: float, ratio: float
+) -> np.ndarray:
+    original = alteration.identity + (levels - identity) * ratio
+    # Rounding may carry an end of the range beyond it.
+    original = np.clip(original, alteration.lower, alteration.upper)
+    return identity + (alteration.canonical(original) - alteration.identity) / ratio
+
+
+def _apply_all_keyless(image, level, *, members):
+    return _apply_all(image, level, None, members=members)
+
+
+def _apply_all(image, level, key, *, members):
+    for index, member in enumerate(members):
+        member_key = jax.random.fold_in(key, index) if member.stochastic else None
+        image = member(image, level, member_key)
+    return image

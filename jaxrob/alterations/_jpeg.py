@@ -1,0 +1,302 @@
+"""What a JPEG file does to an image, bit for bit.
+
+Entropy coding loses nothing, so writing and reading a baseline JPEG file is integer
+arithmetic alone: colour conversion, chroma subsampling, DCT, quantisation, and back.
+The functions below do that arithmetic as libjpeg-turbo does (its "islow" DCT and
+"fancy" chroma upsampling), which is what Pillow's ``Image.save(format="JPEG")`` uses
+at its defaults: grey, or YCbCr with 4:2:0 chroma.
+
+Each one-dimensional DCT pass of libjpeg is exactly ``(M x + 2^(n-1)) >> n`` for an
+integer matrix M. Along columns it is a sum of eight int32 products over an axis that
+isn't the minor one, which XLA vectorises over whole rows and fuses with the quantiser.
+Along rows it is a matrix product: in float32 where every partial sum is an integer
+below 2^24 and hence exact; otherwise in int32 on CPUs, and elsewhere in float32 with
+the matrix split in two, since GPUs and TPUs are poor at integer matrix products.
+"""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._pixels import unit_range
+
+
+class JpegCoefficients(NamedTuple):
+    """DCT coefficients of one image before quantisation, int32, 8 times their value.
+
+    Every 8x8 block lies where its pixels were: `[v, h]` within a block is the
+    coefficient of vertical frequency v and horizontal frequency h.
+
+    Attributes:
+      luma: The grey or Y plane, `[1, H', W']`, with H and W rounded up to multiples
+        of 8.
+      chroma: The subsampled Cb and Cr planes, `[2, H'', W'']`, or None for grey.
+    """
+
+    luma: jax.Array
+    chroma: jax.Array | None
+
+
+def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
+    """Does the part of JPEG compression that comes before the quality matters.
+
+    Args:
+      image: `[H, W, C]` in [0, 1], C being 1 (grey) or 3 (RGB), H and W at least 1.
+        Pixels are rounded to the nearest of 256 levels and clipped to the range.
+
+    Returns:
+      The coefficients, which `jpeg_decode` turns into pixels at any quality.
+
+    Raises:
+      ValueError: If `image` has another shape.
+
+    Source: ITU-T T.81 (1992), annex A.3; libjpeg-turbo's jccolor.c, jcsample.c and
+    jfdctint.c.
+    """
+    _check_shape("image", jnp.shape(image))
+    height, width, channels = jnp.shape(image)
+    levels = jnp.clip(jnp.round(jnp.asarray(image, jnp.float32) * 255), 0, 255)
+    if channels == 1:
+        luma, chroma = levels[None, :, :, 0], None
+    else:
+        colours = jnp.moveaxis(levels, 2, 0).astype(jnp.int32)
+        planes = (_FROM_RGB[:, :, None, None] * colours).sum(1, dtype=jnp.int32)
+        planes = (planes + _FROM_RGB_BIAS[:, None, None]) >> 16
+        planes = planes.astype(jnp.float32)
+        luma, chroma = planes[:1], _forward_dct(_downsample(planes[1:]))
+    padding = ((0, 0), (0, -height % 8), (0, -width % 8))
+    return JpegCoefficients(_forward_dct(jnp.pad(luma, padding, "edge")), chroma)
+
+
+def jpeg_decode(
+    coefficients: JpegCoefficients, quality: jax.Array | int, shape: tuple[int, ...]
+) -> jax.Array:
+    """Quantises coefficients at a quality and decodes them to pixels.
+
+    Args:
+      coefficients: What `jpeg_coefficients` returned.
+      quality: Integer scalar, may be traced; values outside 1 to 100 count as the
+        nearer end, as in libjpeg.
+      shape: The static shape `(H, W, C)` of the image.
+
+    Returns:
+      The decoded image, float32 `[H, W, C]`, every pixel an integer divided by 255.
+
+    Raises:
+      ValueError: If `shape` isn't the shape of a grey or RGB image, or `coefficients`
+        aren't those of such an image.
+
+    Source: ITU-T T.81 (1992), annexes A.3.4 and K.1; libjpeg-turbo's jcparam.c,
+    jcdctmgr.c, jidctint.c, jdsample.c and jdcolor.c.
+    """
+    _check_shape("shape", shape)
+    height, width, channels = shape
+    stored = coefficients.luma.shape[1:]
+    expected = (height + -height % 8, width + -width % 8)
+    if stored != expected or (coefficients.chroma is None) != (channels == 1):
+        kind = "grey" if coefficients.chroma is None else "RGB"
+        raise ValueError(
+            f"coefficients must be those of an image of shape {tuple(shape)}; got "
+            f"those of a {kind} image padded to {stored}"
+        )
+    luma = _decode_planes(coefficients.luma, _LUMA_TABLE, quality)
+    luma = luma[0, :height, :width, None]
+    if channels == 1:
+        return unit_range(luma)
+    chroma = _decode_planes(coefficients.chroma, _CHROMA_TABLE, quality)
+    chroma = _upsample(chroma, height, width)[..., None] - 128
+    shift = chroma[0] * _TO_RGB[0] + chroma[1] * _TO_RGB[1]
+    pixels = luma + jnp.floor((shift + 2.0**15) * 2.0**-16)
+    return unit_range(jnp.clip(pixels, 0, 255))
+
+
+def jpeg_round_trip(image: jax.Array, quality: jax.Array | int) -> jax.Array:
+    """Returns what is left of an image after a JPEG file of the given quality.
+
+    Equal, pixel for pixel, to Pillow's `save(format="JPEG", quality=quality)` at its
+    defaults followed by decoding. Where one image is wanted at several qualities, put
+    the `vmap` over qualities inside that over images, so that the forward DCT is done
+    once per image.
+
+    Args:
+      image: `[H, W, C]` in [0, 1], C being 1 (grey) or 3 (RGB), H and W at least 1.
+      quality: Integer scalar in 1 to 100, may be traced.
+
+    Returns:
+      The decoded image, float32 `[H, W, C]`, every pixel an integer divided by 255.
+
+    Raises:
+      ValueError: If `image` has another shape.
+    """
+    _check_shape("image", jnp.shape(image))
+    return jpeg_decode(jpeg_coefficients(image), quality, jnp.shape(image))
+
+
+def _check_shape(name: str, shape: tuple[int, ...]) -> None:
+    if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
+        raise ValueError(
+            f"{name} must be [height, width, channels] with 1 or 3 channels and at "
+            f"least one pixel; got shape {tuple(shape)}"
+        )
+
+
+# The islow DCT's matrix, frequencies by samples, as orthonormal DCT x 2^14 sqrt(2).
+# Entries that differ by one from each other's mirror are libjpeg's rounded constants,
+# summed as its butterflies sum them.
+_DCT_HALF = np.array(
+    [
+        [8192, 8192, 8192, 8192],
+        [11363, 9633, 6437, 2260],
+        [10703, 4433, -4433, -10703],
+        [9633, -2259, -11362, -6436],
+        [8192, -8192, -8192, 8192],
+        [6437, -11362, 2261, 9633],
+        [4433, -10704, 10704, -4433],
+        [2260, -6436, 9633, -11363],
+    ]
+)
+_PARITY = np.array([1, -1] * 4)[:, None]
+_DCT = np.concatenate([_DCT_HALF, _PARITY * _DCT_HALF[:, ::-1]], axis=1)
+_DCT = _DCT.astype(np.int32)
+
+# _DCT = 128 * high + low with |low| <= 64.
+_DCT_HIGH = np.round(_DCT / 128)
+_DCT_SPLIT = np.stack([_DCT_HIGH, _DCT - 128 * _DCT_HIGH]).astype(np.float32)
+
+# ITU-T T.81, tables K.1 and K.2.
+_LUMA_TABLE = np.array(
+    [
+        [16, 11, 10, 16, 24, 40, 51, 61],
+        [12, 12, 14, 19, 26, 58, 60, 55],
+        [14, 13, 16, 24, 40, 57, 69, 56],
+        [14, 17, 22, 29, 51, 87, 80, 62],
+        [18, 22, 37, 56, 68, 109, 103, 77],
+        [24, 35, 55, 64, 81, 104, 113, 92],
+        [49, 64, 78, 87, 103, 121, 120, 101],
+        [72, 92, 95, 98, 112, 100, 103, 99],
+    ],
+    np.int32,
+)
+_CHROMA_TABLE = np.full((8, 8), 99, np.int32)
+_CHROMA_TABLE[:4, :4] = [
+    [17, 18, 24, 47],
+    [18, 21, 26, 66],
+    [24, 26, 56, 99],
+    [47, 66, 99, 99],
+]
+
+# Colour conversion in units of 2^-16: R, G, B to Y, Cb, Cr, and Cb, Cr to what they
+# add to Y in R, G and B. The latter's sums stay below 2^24, so float32 is exact.
+_FROM_RGB = np.array(
+    [[19595, 38470, 7471], [-11059, -21709, 32768], [32768, -27439, -5329]], np.int32
+)
+_FROM_RGB_BIAS = np.array([2**15, 2**23 + 2**15 - 1, 2**23 + 2**15 - 1], np.int32)
+_TO_RGB = np.array([[0, -22554, 116130], [91881, -46802, 0]], np.float32)
+
+
+def _forward_dct(planes: jax.Array) -> jax.Array:
+    """Transforms levels [P, H, W], H and W multiples of 8, to coefficients x 8."""
+    count, height, width = planes.shape
+    # 128 * sum|M| = 2^23: one float32 product is exact.
+    rows = (planes - 128).reshape(count, height, width // 8, 8)
+    rows = _product(rows, _DCT.T.astype(np.float32), axes=((3,), (0,)))
+    rows = jnp.floor((rows + 2.0**10) * 2.0**-11).astype(jnp.int32)
+    return _transform_columns(rows.reshape(planes.shape), _DCT, shift=15)
+
+
+def _decode_planes(
+    coefficients: jax.Array, table: np.ndarray, quality: jax.Array | int
+) -> jax.Array:
+    """Quantises coefficients [P, H, W] and returns levels 0-255, same shape."""
+    count, height, width = coefficients.shape
+    quality = jnp.clip(jnp.asarray(quality, jnp.int32), 1, 100)
+    scale = jnp.where(quality < 50, 5000 // quality, 200 - 2 * quality)
+    steps = jnp.clip((table * scale + 50) // 100, 1, 255)
+    steps = steps.astype(jnp.float32)[:, None, :]
+
+    # Halves round away from zero in libjpeg. A factor of 1 + 2^-16 lifts a half above
+    # the tie without lifting anything else to it (|c| < 2^14, so neighbours differ by
+    # more than 2^-14 of themselves), and the rest is one multiplication and rint.
+    inverse = (1 + 2.0**-16) / (8 * steps)
+    blocks = coefficients.reshape(count, height // 8, 8, width // 8, 8)
+    blocks = jnp.round(blocks.astype(jnp.float32) * inverse) * steps
+    columns = blocks.reshape(coefficients.shape).astype(jnp.int32)
+    rows = _transform_columns(columns, _DCT.T, shift=11)
+
+    rows = rows.reshape(count, height, width // 8, 8)
+    levels = jax.lax.platform_dependent(
+        rows, cpu=_inverse_rows_int32, default=_inverse_rows_float32
+    )
+    return jnp.clip(levels + 128, 0, 255).reshape(coefficients.shape)
+
+
+def _inverse_rows_int32(rows: jax.Array) -> jax.Array:
+    """Applies (x M + half) >> 18 to rows [..., 8], int32; float32 result."""
+    return ((jnp.matmul(rows, _DCT) + (1 << 17)) >> 18).astype(jnp.float32)
+
+
+def _inverse_rows_float32(rows: jax.Array) -> jax.Array:
+    """Does the same with float32 products, which GPUs and TPUs are made for."""
+    # Coefficients stay below 1024 + 255 / 2, so |rows| < 35,000 and the sums with
+    # either half of M below 2^24: exact, and so is joining them by two floors.
+    rows = rows.astype(jnp.float32)
+    high, low = (_product(rows, half, ((rows.ndim - 1,), (0,))) for half in _DCT_SPLIT)
+    low = jnp.floor((low + 2.0**17) * 2.0**-7)
+    return jnp.floor((high + low) * 2.0**-11)
+
+
+def _transform_columns(planes: jax.Array, matrix: np.ndarray, shift: int) -> jax.Array:
+    """Applies (matrix x + half) >> shift down each block's columns, int32."""
+    count, height, width = planes.shape
+    blocks = planes.reshape(count, height // 8, 1, 8, width)
+    products = (matrix[:, :, None] * blocks).sum(3, dtype=jnp.int32)
+    return ((products + (1 << (shift - 1))) >> shift).reshape(planes.shape)
+
+
+def _downsample(chroma: jax.Array) -> jax.Array:
+    """Averages chroma [2, H, W] over 2x2 pixels, edges repeated to whole blocks."""
+    _, height, width = chroma.shape
+    chroma = jnp.pad(chroma, ((0, 0), (0, height % 2), (0, 0)), "edge")
+    rows = (height + 1) // 2
+    pairs = chroma.reshape(2, rows, 2, width).sum(2)
+    columns = -(-width // 16) * 8
+    # Columns are repeated before averaging and rows after it, as libjpeg does.
+    sample = np.minimum(np.arange(2 * columns), width - 1)
+    right = np.zeros((width, columns), np.float32)
+    np.add.at(right, (sample, np.arange(2 * columns) // 2), 1)
+    sums = _product(pairs, right, axes=((2,), (0,)))
+    bias = 1 + np.arange(columns, dtype=np.float32) % 2
+    means = jnp.floor((sums + bias) * 0.25)
+    return jnp.pad(means, ((0, 0), (0, -rows % 8), (0, 0)), "edge")
+
+
+def _upsample(chroma: jax.Array, height: int, width: int) -> jax.Array:
+    """Interpolates chroma [2, H'', W''] to [2, height, width]."""
+    rows = (height + 1) // 2
+    # Each pixel is 3 parts its own sample and 1 part the next nearest along the axis;
+    # libjpeg only replicates where the chroma is too narrow for that filter.
+    smooth = width > 4
+    index = np.arange(width)
+    own = index // 2
+    # Past the image's own samples (the block's padding doesn't count) the last repeats.
+    other = np.clip(own + 2 * (index % 2) - 1, 0, (width - 1) // 2) if smooth else own
+    right = np.zeros((chroma.shape[2], width), np.float32)
+    np.add.at(right, (own, index), 3)
+    np.add.at(right, (other, index), 1)
+    wide = _product(chroma[:, :rows], right, axes=((2,), (0,)))
+
+    above = below = wide
+    if smooth:
+        above = jnp.concatenate([wide[:, :1], wide[:, :-1]], axis=1)
+        below = jnp.concatenate([wide[:, 1:], wide[:, -1:]], axis=1)
+    sums = jnp.stack([3 * wide + above, 3 * wide + below], axis=2)
+    sums = sums.reshape(2, 2 * rows, width)[:, :height]
+    bias = 8 - np.arange(width, dtype=np.float32) % 2
+    return jnp.floor((sums + bias) * 2.0**-4)
+
+
+def _product(a: jax.Array, b: np.ndarray, axes) -> jax.Array:
+    # Anything less than full float32 (TF32, bf16) would round the integers.
+    return jnp.tensordot(a, b, axes, precision=jax.lax.Precision.HIGHEST)

@@ -1,0 +1,67 @@
+"""JPEG compression."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._jpeg import jpeg_coefficients, jpeg_decode
+
+# A level that stands for quality 100; level 0 is no compression at all.
+_QUALITY_100 = 0.25
+
+
+def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
+    """What a JPEG file gives back, bit for bit as libjpeg-turbo and Pillow do.
+
+    Arcaini et al. (2020), table I (JC). The level is 100 - quality, with the quality
+    rounded to the nearest integer (halves upwards) and at least 1. At level 0 the
+    image is not compressed at all; from there to 0.5 the quality is 100. Grey images
+    are coded as they are, RGB ones with chroma halved along both axes (4:2:0). Pixels
+    are rounded to bytes first, and no gradient passes.
+
+    Args:
+      lower: lowest level; the range must hold the identity, so 0.
+      upper: highest level, at most 100.
+
+    Returns:
+      The alteration; identity 0, resolution 1.
+
+    Raises:
+      ValueError: if `lower` is not 0 or `upper` above 100; when applied, if the image
+        has neither 1 nor 3 channels.
+    """
+    if upper > 100:
+        raise ValueError(f"jpeg_compression: upper must be at most 100; got {upper}")
+    if lower < 0:
+        raise ValueError(f"jpeg_compression: lower must be 0; got {lower}")
+    return Alteration(
+        "jpeg compression",
+        _compress,
+        lower,
+        upper,
+        identity=0.0,
+        unit="100 - quality",
+        resolution=1.0,
+        prepare=_transform,
+        representative=_representative,
+    )
+
+
+def _quality(level, xp):
+    return xp.clip(xp.floor(100.5 - level), 1, 100)
+
+
+def _representative(levels: np.ndarray) -> np.ndarray:
+    compressed = np.maximum(100 - _quality(levels, np), _QUALITY_100)
+    return np.where(levels == 0, 0.0, compressed)
+
+
+def _transform(image):
+    return image, jpeg_coefficients(image)
+
+
+def _compress(image_and_coefficients, level):
+    image, coefficients = image_and_coefficients
+    quality = _quality(level, jnp).astype(jnp.int32)
+    decoded = jpeg_decode(coefficients, quality, image.shape)
+    return jnp.where(level == 0, image, decoded)

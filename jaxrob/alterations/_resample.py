@@ -1,0 +1,77 @@
+"""Bilinear resampling of an image at positions that depend on the level alone."""
+
+import jax
+import jax.numpy as jnp
+
+# What stands where the image has no pixel; "crop" is for the caller to see to.
+FILLS = ("crop", "edge", "constant")
+
+
+def bilinear(
+    image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
+) -> jax.Array:
+    """The image at the given positions, interpolated linearly along both axes.
+
+    Four gathers, whose indices and weights are the same for all images of a batch:
+    under `vmap` over images they are computed once and vectorise over the pixels.
+
+    Args:
+      image: `[H, W, C]`.
+      rows: row positions, in pixels from the first pixel's centre, of a shape that
+        goes with that of `columns`.
+      columns: column positions, likewise.
+      fill: "constant" takes what lies outside the image as 0; anything else takes the
+        nearest edge pixel.
+
+    Returns:
+      `[..., C]`, of the shape to which rows and columns broadcast.
+    """
+    if fill == "constant":
+        # A black frame one pixel wide, which positions outside the image reach.
+        image = jnp.pad(image, ((1, 1), (1, 1), (0, 0)))
+        rows, columns = rows + 1, columns + 1
+    height, width, channels = image.shape
+    top, down, below = _neighbours(rows, height)
+    left, right, beside = _neighbours(columns, width)
+    corner = top * width + left
+    pixels = image.reshape(height * width, channels)
+    # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
+    return sum(
+        weight.reshape(-1, 1)
+        * jnp.take(pixels, (corner + offset).reshape(-1), axis=0, mode="clip")
+        for offset, weight in (
+            (0, (1 - down) * (1 - right)),
+            (beside, (1 - down) * right),
+            (below * width, down * (1 - right)),
+            (below * width + beside, down * right),
+        )
+    ).reshape(*corner.shape, channels)
+
+
+def window_positions(
+    start: jax.typing.ArrayLike, scale: jax.typing.ArrayLike, size: int
+) -> jax.Array:
+    """Where `size` pixels fall that show the window from `start`, `scale` a pixel.
+
+    Args:
+      start: the window's left end, in pixels from the axis' left end.
+      scale: the window's length over `size`.
+      size: number of pixels.
+
+    Returns:
+      `[size]` positions; the pixel centres 0, 1, ... for start 0 and scale 1, exactly.
+    """
+    return start + (jnp.arange(size) + 0.5) * scale - 0.5
+
+
+def check_fill(name: str, fill: str) -> None:
+    """Refuses a fill that is none of `FILLS`."""
+    if fill not in FILLS:
+        raise ValueError(f"{name}: fill must be one of {FILLS}; got {fill!r}")
+
+
+def _neighbours(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array, int]:
+    """The pixel before each position, the way beyond it, and the step to the next."""
+    positions = jnp.clip(positions, 0, size - 1)
+    before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
+    return before.astype(jnp.int32), positions - before, min(size - 1, 1)

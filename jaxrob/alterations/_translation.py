@@ -1,0 +1,90 @@
+"""Horizontal and vertical translation."""
+
+import jax.numpy as jnp
+
+from jaxrob._bound import bind
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._resample import bilinear, check_fill, window_positions
+
+_UNITS = ("px", "relative")
+
+
+def horizontal_translation(
+    lower: float = -4.0, upper: float = 4.0, fill: str = "crop", unit: str = "px"
+) -> Alteration:
+    """Translation along the rows; a positive level moves the content to the right.
+
+    Arcaini et al. (2020), table I (HT). Fractional levels interpolate linearly.
+
+    Args:
+      lower: lowest level, at most 0.
+      upper: highest level, at least 0.
+      fill: what stands where the content moved away. "crop": no border appears. Both
+        axes are cropped to the window that the range's extremes leave inside the
+        image, the window moves over the image, and what it shows is rescaled to the
+        image's size. The identity stays uncropped, as in the papers. "edge": edge
+        pixels repeat. "constant": black.
+      unit: "px", or "relative" for levels in parts of the image's width.
+
+    Returns:
+      The alteration; identity 0.
+
+    Raises:
+      ValueError: if the range does not hold 0, or `fill` or `unit` is none of the
+        above; when applied, if "crop" would leave nothing of the image.
+    """
+    return _translation("horizontal translation", 1, lower, upper, fill, unit)
+
+
+def vertical_translation(
+    lower: float = -4.0, upper: float = 4.0, fill: str = "crop", unit: str = "px"
+) -> Alteration:
+    """Translation along the columns; a positive level moves the content down.
+
+    Arcaini et al. (2020), table I (VT). Everything else is as in
+    `horizontal_translation`, with the image's height for its width.
+    """
+    return _translation("vertical translation", 0, lower, upper, fill, unit)
+
+
+def _translation(name, axis, lower, upper, fill, unit):
+    check_fill(name, fill)
+    if unit not in _UNITS:
+        raise ValueError(f"{name}: unit must be one of {_UNITS}; got {unit!r}")
+    fn = bind(
+        _translate,
+        name=name,
+        axis=axis,
+        extremes=(float(lower), float(upper)),
+        fill=fill,
+        relative=unit == "relative",
+    )
+    unit = unit if unit == "px" else ("of the width" if axis else "of the height")
+    return Alteration(name, fn, lower, upper, identity=0.0, unit=unit)
+
+
+def _translate(image, level, *, name, axis, extremes, fill, relative):
+    check_image(name, image)
+    size = image.shape[axis]
+    pixels = size if relative else 1
+    if fill == "crop":
+        first, last = (extreme * pixels for extreme in extremes)
+        scale = 1 - (last - first) / size
+        if scale <= 0:
+            raise ValueError(
+                f"{name}: the range [{first:g}, {last:g}] px leaves nothing of an "
+                f'image of {size} px with fill="crop"'
+            )
+        start = last
+    else:
+        start, scale = 0.0, 1.0
+
+    def positions(along):
+        # The other axis is cropped by the same factor, about its centre.
+        length = image.shape[along]
+        centred = 0.5 * length * (1 - scale)
+        moved = start - level * pixels if along == axis else centred
+        return window_positions(moved, scale, length)
+
+    altered = bilinear(image, positions(0)[:, None], positions(1), fill)
+    return jnp.where(level == 0, image, altered) if fill == "crop" else altered

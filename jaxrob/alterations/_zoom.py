@@ -1,0 +1,39 @@
+"""Zoom."""
+
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._resample import bilinear, window_positions
+
+
+def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
+    """Magnification about the centre: a central crop, rescaled bilinearly.
+
+    Arcaini et al. (2020), table I (Z). The level is the factor of magnification.
+
+    Args:
+      lower: smallest factor; the range must hold the identity, and a factor below 1
+        would show what lies outside the image, so 1.
+      upper: largest factor.
+
+    Returns:
+      The alteration; identity 1.
+
+    Raises:
+      ValueError: if `lower` is not 1 or the range empty.
+    """
+    if lower < 1:
+        raise ValueError(
+            "zoom: lower must be at least 1 (a factor below 1 would show what lies "
+            f"outside the image); got {lower}"
+        )
+    return Alteration("zoom", _magnify, lower, upper, identity=1.0, unit="factor")
+
+
+def _magnify(image, level):
+    check_image("zoom", image)
+    height, width, _ = image.shape
+    scale = 1 / level
+
+    def positions(size):
+        return window_positions(0.5 * size * (1 - scale), scale, size)
+
+    return bilinear(image, positions(height)[:, None], positions(width), "edge")

@@ -1,0 +1,217 @@
+"""JPEG round trips against Pillow's own, pixel for pixel."""
+
+import functools
+import io
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image, features
+
+from jaxrob.alterations._jpeg import (
+    _inverse_rows_float32,
+    _inverse_rows_int32,
+    jpeg_coefficients,
+    jpeg_decode,
+    jpeg_round_trip,
+)
+
+if not features.check("libjpeg_turbo"):
+    pytest.skip("this Pillow has no libjpeg-turbo", allow_module_level=True)
+
+QUALITIES = tuple(range(1, 101))
+SIZES = (
+    (1, 1),
+    (2, 2),
+    (3, 5),
+    (4, 4),
+    (5, 3),
+    (8, 8),
+    (17, 23),
+    (28, 28),
+    (32, 32),
+    (50, 50),
+    (64, 48),
+)
+
+
+def pillow_round_trip(image: np.ndarray, quality: int) -> np.ndarray:
+    grey = image.shape[2] == 1
+    file = io.BytesIO()
+    Image.fromarray(image[:, :, 0] if grey else image).save(
+        file, format="JPEG", quality=quality
+    )
+    decoded = np.asarray(Image.open(file))
+    return decoded[:, :, None] if grey else decoded
+
+
+@functools.cache
+def batched_round_trip():
+    over_qualities = jax.vmap(jpeg_round_trip, (None, 0))
+    return jax.jit(jax.vmap(over_qualities, (0, None)))
+
+
+def assert_equals_pillow(images: np.ndarray, qualities=QUALITIES) -> None:
+    """Compares uint8 images [N, H, W, C] at every quality."""
+    inputs = images.astype(np.float32) / np.float32(255)
+    decoded = np.asarray(batched_round_trip()(inputs, np.array(qualities)))
+    expected = np.stack(
+        [[pillow_round_trip(i, q) for q in qualities] for i in images]
+    ).astype(np.float32) / np.float32(255)
+    assert decoded.dtype == np.float32
+    differing = (decoded != expected).any((2, 3, 4))
+    wrong = [(int(n), qualities[q]) for n, q in np.argwhere(differing)]
+    assert not wrong, f"(image, quality) pairs that differ: {wrong[:10]}"
+
+
+def synthetic_images(height: int, width: int, channels: int) -> np.ndarray:
+    rng = np.random.default_rng(height * 1000 + width * 10 + channels)
+    shape = (height, width, channels)
+    noise = rng.integers(0, 256, shape)
+    black_and_white = 255 * rng.integers(0, 2, shape)
+    rows, columns = np.mgrid[:height, :width] / max(height, width)
+    directions = rng.uniform(-1, 1, (2, channels))
+    ramp = rows[..., None] * directions[0] + columns[..., None] * directions[1]
+    gradient = np.clip(128 + 180 * ramp, 0, 255)
+    checkerboard = np.broadcast_to(np.indices((height, width)).sum(0)[..., None], shape)
+    checkerboard = checkerboard % 2 * 255
+    return np.stack([noise, black_and_white, gradient, checkerboard]).astype(np.uint8)
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+def test_synthetic_images_equal_pillow_at_every_quality(size, channels):
+    assert_equals_pillow(synthetic_images(*size, channels))
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+@pytest.mark.parametrize("size", ((28, 28), (50, 50)), ids=str)
+def test_photographs_equal_pillow_at_every_quality(size, channels):
+    datasets = pytest.importorskip(
+        "sklearn.datasets", reason="scikit-learn carries the photographs"
+    )
+    height, width = size
+    crops = []
+    for photograph in datasets.load_sample_images().images:
+        if channels == 1:
+            photograph = np.asarray(Image.fromarray(photograph).convert("L"))[..., None]
+        for top, left in ((20, 30), (150, 400), (370, 90)):
+            crops.append(photograph[top : top + height, left : left + width])
+    assert_equals_pillow(np.stack(crops))
+
+
+def test_digits_equal_pillow_at_every_quality():
+    datasets = pytest.importorskip(
+        "sklearn.datasets", reason="scikit-learn carries the digits"
+    )
+    digits = datasets.load_digits().images[:30, :, :, None]
+    assert_equals_pillow(np.round(digits * (255 / 16)).astype(np.uint8))
+
+
+def test_whole_photograph_equals_pillow():
+    datasets = pytest.importorskip(
+        "sklearn.datasets", reason="scikit-learn carries the photographs"
+    )
+    photographs = np.stack(datasets.load_sample_images().images)
+    assert_equals_pillow(photographs[:, :, :-3], qualities=(10, 75, 95))
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    height=st.integers(1, 40),
+    width=st.integers(1, 40),
+    channels=st.sampled_from((1, 3)),
+    quality=st.integers(1, 100),
+    contrast=st.integers(0, 255),
+    seed=st.integers(0, 2**32 - 1),
+)
+def test_any_image_equals_pillow(height, width, channels, quality, contrast, seed):
+    rng = np.random.default_rng(seed)
+    low = rng.integers(0, 256 - contrast)
+    shape = (1, height, width, channels)
+    images = rng.integers(low, low + contrast + 1, shape).astype(np.uint8)
+    assert_equals_pillow(images, qualities=(quality,))
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+def test_vmapped_equals_one_at_a_time(channels):
+    images = synthetic_images(17, 23, channels).astype(np.float32) / 255
+    qualities = np.array([3, 40, 77, 100])
+    inside = batched_round_trip()(images, qualities)
+    outside = jax.vmap(jax.vmap(jpeg_round_trip, (0, None)), (None, 0))
+    outside = jax.jit(outside)(images, qualities)
+    single = jax.jit(jpeg_round_trip)
+    for n, image in enumerate(images):
+        for q, quality in enumerate(qualities):
+            expected = single(image, quality)
+            np.testing.assert_array_equal(inside[n, q], expected)
+            np.testing.assert_array_equal(outside[q, n], expected)
+
+
+def test_row_transforms_of_all_platforms_agree():
+    rng = np.random.default_rng(0)
+    rows = rng.integers(-35000, 35001, (20000, 8))
+    # A pixel is rounded where its sum passes an odd multiple of 2^17: multiples of 16
+    # in the only component that counts there land on that edge exactly, and +-1 beside.
+    edges = np.zeros((6000, 8), np.int64)
+    edges[:, 0] = 16 * np.arange(-1000, 1000).repeat(3)
+    edges[:, 0] += np.tile([-1, 0, 1], 2000)
+    extremes = 35000 * (1 - 2 * (np.arange(256)[:, None] >> np.arange(8) & 1))
+    rows = np.concatenate([rows, edges, extremes]).astype(np.int32)
+    exact = np.asarray(jax.jit(_inverse_rows_int32)(rows))
+    np.testing.assert_array_equal(jax.jit(_inverse_rows_float32)(rows), exact)
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+def test_coefficients_serve_every_quality(channels):
+    image = synthetic_images(10, 13, channels)[0].astype(np.float32) / 255
+    coefficients = jax.jit(jpeg_coefficients)(image)
+    decode = jax.jit(jpeg_decode, static_argnums=2)
+    for quality in (1, 50, 100):
+        np.testing.assert_array_equal(
+            decode(coefficients, quality, image.shape), jpeg_round_trip(image, quality)
+        )
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+def test_pixels_are_rounded_and_clipped_to_bytes_first(channels):
+    pixels = synthetic_images(9, 9, channels)[0]
+    shift = np.random.default_rng(0).uniform(-0.45, 0.45, pixels.shape)
+    shift += np.where(pixels == 255, 50, 0) - np.where(pixels == 0, 50, 0)
+    np.testing.assert_array_equal(
+        jpeg_round_trip(jnp.asarray((pixels + shift) / 255, jnp.float32), 80),
+        jpeg_round_trip(jnp.asarray(pixels / 255, jnp.float32), 80),
+    )
+
+
+def test_qualities_out_of_range_count_as_the_nearest():
+    image = synthetic_images(8, 8, 1)[0].astype(np.float32) / 255
+    for outside, nearest in ((0, 1), (-7, 1), (101, 100)):
+        np.testing.assert_array_equal(
+            jpeg_round_trip(image, outside), jpeg_round_trip(image, nearest)
+        )
+
+
+@pytest.mark.parametrize("shape", ((8, 8), (2, 8, 8, 3), (8, 8, 2), (8, 8, 4)))
+@pytest.mark.parametrize("function", (jpeg_coefficients, jpeg_round_trip))
+def test_other_shapes_are_refused(function, shape):
+    arguments = (75,) if function is jpeg_round_trip else ()
+    with pytest.raises(ValueError, match="image must be .*1 or 3 channels") as error:
+        function(jnp.zeros(shape), *arguments)
+    assert str(shape) in str(error.value)
+
+
+def test_decode_refuses_other_shapes():
+    coefficients = jpeg_coefficients(jnp.zeros((8, 8, 1)))
+    with pytest.raises(ValueError, match=r"shape must be .*\(8, 8\)"):
+        jpeg_decode(coefficients, 75, (8, 8))
+
+
+def test_decode_refuses_coefficients_of_another_shape():
+    coefficients = jpeg_coefficients(jnp.zeros((8, 8, 1)))
+    for shape in ((9, 8, 1), (8, 8, 3)):
+        with pytest.raises(ValueError, match="coefficients"):
+            jpeg_decode(coefficients, 75, shape)
