@@ -1,0 +1,155 @@
+"""CIFAR-10 from its official binary batches, or from folders of images."""
+
+import os
+import pathlib
+
+import numpy as np
+
+from jaxrob._dataset import Dataset
+from jaxrob.data._image_folder import image_folder, read_file
+from jaxrob.data._split import check_split
+from jaxrob.data._tar import read_tar
+
+_CLASS_NAMES = (
+    "airplane",
+    "automobile",
+    "bird",
+    "cat",
+    "deer",
+    "dog",
+    "frog",
+    "horse",
+    "ship",
+    "truck",
+)
+_BATCHES = {
+    "test": ("test_batch.bin",),
+    "train": tuple(f"data_batch_{number}.bin" for number in range(1, 6)),
+}
+_ARCHIVE = "cifar-10-binary.tar.gz"
+_FOLDER = "cifar-10-batches-bin"
+_RECORD = 1 + 3 * 32 * 32
+_PICKLES = ("cifar-10-batches-py", "cifar-10-python.tar.gz", "data_batch_1")
+# Every pickle of protocol 2 or later begins with it; no label does.
+_PICKLE_MARK = 0x80
+
+
+def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
+    """CIFAR-10's photographs of ten kinds of things.
+
+    What is looked for, in this order: the binary batches (`data_batch_1.bin` to
+    `data_batch_5.bin` and `test_batch.bin`) in `directory`; in its folder
+    `cifar-10-batches-bin`; in its archive `cifar-10-binary.tar.gz`; and images in
+    class folders, as `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
+    The published version for Python is made of pickles, which can run any code when
+    they are loaded; it is refused.
+
+    Args:
+      directory: where one of the above lies.
+      split: "test" (10,000 images) or "train" (50,000).
+
+    Returns:
+      uint8 images `[N, 32, 32, 3]`, RGB; labels 0-9 in the official numbering,
+      which is the alphabetic one. Batches keep the official order, image folders are
+      ordered by class.
+
+    Raises:
+      FileNotFoundError: if nothing of the above is there.
+      ValueError: if the split is unknown, a file is damaged, a label is above 9, or
+        only pickles are there.
+
+    Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
+    """
+    check_split(split)
+    root = pathlib.Path(directory)
+    for folder in (root, root / _FOLDER):
+        if any((folder / batch).is_file() for batch in _BATCHES[split]):
+            return _from_folder(folder, split)
+    if (root / _ARCHIVE).is_file():
+        return _from_archive(root / _ARCHIVE, split)
+    for images in (root / f"{split}.tar.gz", root / split):
+        if images.exists():
+            return _from_images(images, split)
+    for name in _PICKLES:
+        if (root / name).exists():
+            raise ValueError(_refuse_pickle(root / name))
+    raise FileNotFoundError(
+        f"{root}: expected {_ARCHIVE}, the folder {_FOLDER}, "
+        f"{' '.join(_BATCHES[split])}, or {split}.tar.gz with class folders of images "
+        "there"
+    )
+
+
+def _from_folder(folder: pathlib.Path, split: str) -> Dataset:
+    missing = [name for name in _BATCHES[split] if not (folder / name).is_file()]
+    if missing:
+        raise FileNotFoundError(f"{folder}: expected {' '.join(missing)} there too")
+    return _from_batches(
+        {str(folder / name): read_file(folder / name) for name in _BATCHES[split]},
+        split,
+    )
+
+
+def _from_archive(path: pathlib.Path, split: str) -> Dataset:
+    contents = {
+        parts[-1]: data
+        for parts, data in read_tar(path)
+        if data is not None and parts[-1] in _BATCHES[split]
+    }
+    missing = [name for name in _BATCHES[split] if name not in contents]
+    if missing:
+        raise ValueError(f"{path}: expected {' '.join(missing)} in it")
+    return _from_batches(
+        {f"{path}/{name}": contents[name] for name in _BATCHES[split]}, split
+    )
+
+
+def _from_batches(batches: dict[str, bytes], split: str) -> Dataset:
+    parsed = [_parse(data, name) for name, data in batches.items()]
+    return Dataset(
+        np.concatenate([images for images, _ in parsed]),
+        np.concatenate([labels for _, labels in parsed]),
+        class_names=_CLASS_NAMES,
+        name=f"cifar10/{split}",
+    )
+
+
+def _parse(data: bytes, name: str) -> tuple[np.ndarray, np.ndarray]:
+    """Parses records of a label and a 32x32 image, stored channel by channel."""
+    if data[:1] == bytes([_PICKLE_MARK]):
+        raise ValueError(_refuse_pickle(name))
+    if not data or len(data) % _RECORD:
+        raise ValueError(
+            f"{name}: {len(data)} bytes, expected a positive multiple of {_RECORD}"
+        )
+    records = np.frombuffer(data, np.uint8).reshape(-1, _RECORD)
+    labels = records[:, 0].astype(np.int32)
+    if labels.max() > 9:
+        index = int(np.argmax(labels > 9))
+        raise ValueError(
+            f"{name}: label {labels[index]} in record {index}, expected 0 to 9"
+        )
+    images = records[:, 1:].reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)
+    return images, labels
+
+
+def _from_images(path: pathlib.Path, split: str) -> Dataset:
+    found = image_folder(path)
+    if found.class_names != _CLASS_NAMES:
+        raise ValueError(
+            f"{path}: class folders {found.class_names}, expected {_CLASS_NAMES}"
+        )
+    if found.images.shape[1:] != (32, 32, 3):
+        raise ValueError(
+            f"{path}: images of shape {found.images.shape[1:]}, expected (32, 32, 3)"
+        )
+    return Dataset(
+        found.images, found.labels, class_names=_CLASS_NAMES, name=f"cifar10/{split}"
+    )
+
+
+def _refuse_pickle(name: str | pathlib.Path) -> str:
+    return (
+        f"{name}: CIFAR-10 for Python, which is made of pickles; they are never "
+        f"loaded, for a pickle can run any code. Use the binary version, {_ARCHIVE}"
+    )

@@ -1,0 +1,76 @@
+"""Patches of breast histology with and without invasive ductal carcinoma."""
+
+import concurrent.futures
+import os
+import pathlib
+import re
+
+import numpy as np
+
+from jaxrob._dataset import Dataset
+from jaxrob.data._decode import decode_image
+from jaxrob.data._image_folder import read_file
+
+_NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
+_SHAPE = (50, 50, 3)
+
+
+def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
+    """Patches of 50x50 pixels whose file names end in their class.
+
+    `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are left out.
+
+    Args:
+      directory: the folder of the patches.
+
+    Returns:
+      uint8 images `[N, 50, 50, 3]`, RGB, in the order of the sorted file names;
+      labels 0 (benign) and 1 (malignant).
+
+    Raises:
+      FileNotFoundError: if there is no such folder.
+      ValueError: if the folder holds no patch, a file's name has no class, or a file
+        is damaged or of another size.
+      ImportError: if Pillow is missing.
+
+    Source: Cruz-Roa et al., Automatic detection of invasive ductal carcinoma in whole
+    slide images with convolutional neural networks, 2014; the data set of Arcaini et
+    al., Dealing with robustness of convolutional neural networks for image
+    classification, 2020, section IV.
+    """
+    folder = pathlib.Path(directory)
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"{folder}: expected a folder of ..._class0.png and ..._class1.png there"
+        )
+    paths = sorted(
+        (path for path in folder.iterdir() if not path.name.startswith(".")),
+        key=lambda path: path.name,
+    )
+    if not paths:
+        raise ValueError(
+            f"{folder}: empty, expected ..._class0.png and ..._class1.png in it"
+        )
+    labels = np.array([_label(path) for path in paths], np.int32)
+    with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        images = np.stack(list(pool.map(_read, paths)))
+    return Dataset(images, labels, class_names=("benign", "malignant"), name="idc")
+
+
+def _label(path: pathlib.Path) -> int:
+    match = _NAME.fullmatch(path.name)
+    if match is None:
+        raise ValueError(
+            f"{path}: no class in the name, expected ..._class0.png or ..._class1.png"
+        )
+    return int(match[1])
+
+
+def _read(path: pathlib.Path) -> np.ndarray:
+    image = decode_image(read_file(path), str(path))
+    if image.shape != _SHAPE:
+        raise ValueError(
+            f"{path}: {image.shape[0]}x{image.shape[1]} pixels, expected "
+            f"{_SHAPE[0]}x{_SHAPE[1]}"
+        )
+    return image

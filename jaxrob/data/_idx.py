@@ -1,0 +1,121 @@
+"""The IDX format, in which MNIST and its relatives are published."""
+
+import gzip
+import math
+import os
+import sys
+import zlib
+from typing import BinaryIO
+
+import numpy as np
+
+_DTYPES = {
+    0x08: np.dtype(">u1"),
+    0x09: np.dtype(">i1"),
+    0x0B: np.dtype(">i2"),
+    0x0C: np.dtype(">i4"),
+    0x0D: np.dtype(">f4"),
+    0x0E: np.dtype(">f8"),
+}
+# What NumPy allows; the published files have at most three.
+_MAX_RANK = 64
+# Deflate codes at most 258 bytes in two bits.
+_MAX_DEFLATE_RATIO = 1032
+_CHUNK = 1 << 20
+
+
+def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
+    """Reads one IDX file, plain or compressed by gzip.
+
+    The header is checked against the real size of the file before anything of the
+    size it claims is allocated. Compression is recognised by its first bytes, not by
+    the file's name.
+
+    Args:
+      path: the file.
+
+    Returns:
+      The array, in the machine's byte order: uint8, int8, int16, int32, float32 or
+      float64 of the header's shape.
+
+    Raises:
+      ValueError: if the magic number, the type or the dimensions are not IDX, if the
+        file is shorter or longer than its header says, or if the gzip stream is
+        damaged.
+      FileNotFoundError: if there is no such file.
+
+    Source: LeCun, Cortes and Burges, the MNIST database, "file formats".
+    """
+    path = os.fspath(path)
+    with open(path, "rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        compressed = file.read(2) == b"\x1f\x8b"
+        file.seek(0)
+        if not compressed:
+            return _parse(file, path, size, exact=True)
+        try:
+            with gzip.GzipFile(fileobj=file) as stream:
+                bound = _MAX_DEFLATE_RATIO * size
+                return _parse(stream, path, bound, exact=False)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise ValueError(f"{path}: damaged gzip stream: {error}") from error
+
+
+def _parse(stream: BinaryIO, path: str, size: int, exact: bool) -> np.ndarray:
+    """Parses a stream of `size` bytes, or of at most as many if not `exact`."""
+    magic = _read_at_most(stream, 4)
+    if len(magic) < 4:
+        raise ValueError(
+            f"{path}: {len(magic)} bytes where IDX begins with a magic number of 4"
+        )
+    zeros, code, rank = magic[:2], magic[2], magic[3]
+    if zeros != b"\0\0" or code not in _DTYPES or not 1 <= rank <= _MAX_RANK:
+        raise ValueError(
+            f"{path}: magic number 0x{magic.hex()} is not IDX: expected two zero "
+            f"bytes, a type among {', '.join(f'0x{c:02x}' for c in _DTYPES)} and a "
+            f"rank from 1 to {_MAX_RANK}"
+        )
+    header = _read_at_most(stream, 4 * rank)
+    if len(header) < 4 * rank:
+        raise ValueError(
+            f"{path}: {len(header)} bytes of dimensions, expected {4 * rank} for the "
+            f"rank {rank}"
+        )
+    shape = tuple(int(d) for d in np.frombuffer(header, ">u4"))
+    dtype = _DTYPES[code]
+    expected = math.prod(shape) * dtype.itemsize
+    # NumPy multiplies the other dimensions even where one of them is 0.
+    if math.prod(max(d, 1) for d in shape) * dtype.itemsize > sys.maxsize:
+        raise ValueError(f"{path}: no array can have the header's shape {shape}")
+    found = size - len(magic) - len(header)
+    if expected > found or (exact and expected < found):
+        raise ValueError(
+            f"{path}: the header says shape {shape} of {dtype.name}, that is "
+            f"{expected} bytes of data, but the file holds "
+            f"{'' if exact else 'at most '}{found}"
+        )
+    data = _read_at_most(stream, expected)
+    if len(data) < expected:
+        raise ValueError(
+            f"{path}: the header says shape {shape} of {dtype.name}, that is "
+            f"{expected} bytes of data, but the file holds {len(data)}"
+        )
+    # Reading past the end also makes gzip compare its checksum.
+    if stream.read(1):
+        raise ValueError(
+            f"{path}: bytes after the {expected} of data that the header's shape "
+            f"{shape} of {dtype.name} needs"
+        )
+    array = np.frombuffer(data, dtype).reshape(shape)
+    return array.astype(dtype.newbyteorder("="), copy=False)
+
+
+def _read_at_most(stream: BinaryIO, size: int) -> bytearray:
+    """Reads up to `size` bytes, so that memory grows with what is really there."""
+    data = bytearray()
+    while len(data) < size:
+        chunk = stream.read(min(_CHUNK, size - len(data)))
+        if not chunk:
+            break
+        data += chunk
+    return data

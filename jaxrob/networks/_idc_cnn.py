@@ -1,0 +1,190 @@
+"""C_o, the network of the 2020 paper, and its published weights."""
+
+import functools
+import io
+import os
+import struct
+import zipfile
+import zlib
+from typing import Any, BinaryIO
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import linen as nn
+
+_CHANNEL_ORDERS = ("rgb", "bgr")
+# What damage makes zipfile and NumPy raise; a RuntimeError is encryption or an unknown
+# method of compression.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+)
+
+
+class IdcCNN(nn.Module):
+    """C_o, which tells benign (0) from malignant (1) patches of breast histology.
+
+    Conv 32 (3x3, stride 2) - max-pool 3x3 - dropout 0.3 - conv 64 - conv 64 -
+    max-pool 2x2 - flatten - ReLU - batch normalisation - dropout 0.5 - dense 2 -
+    sigmoid, each convolution followed by ReLU and batch normalisation. 63,106
+    numbers on images `[B, 50, 50, 3]`: 60,738 parameters and 2,368 batch statistics.
+
+    The outputs are one sigmoid activation for each class: they do not add up to 1.
+
+    Attributes:
+      channel_order: the order of colours in which the weights expect the image. What
+        is passed is RGB always, and turned round inside if this is "bgr", which the
+        published weights need.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section IV; in the
+    text's gaps, the authors' released model.
+    """
+
+    channel_order: str = "bgr"
+
+    def __post_init__(self) -> None:
+        """Checks the attribute."""
+        if self.channel_order not in _CHANNEL_ORDERS:
+            raise ValueError(
+                f"channel_order must be one of {_CHANNEL_ORDERS}, got "
+                f"{self.channel_order!r}"
+            )
+        super().__post_init__()
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        """Computes the activations.
+
+        Args:
+          x: RGB images `[B, 50, 50, 3]` in [0, 1].
+          train: whether to drop units (needs the random stream "dropout") and to
+            normalise by the batch's statistics (and update the collection
+            "batch_stats").
+
+        Returns:
+          Sigmoid activations `[B, 2]` in [0, 1].
+        """
+        # Keras's defaults; with stride 2, SAME pads as TensorFlow does.
+        norm = functools.partial(
+            nn.BatchNorm, use_running_average=not train, momentum=0.99, epsilon=1e-3
+        )
+        drop = functools.partial(nn.Dropout, deterministic=not train)
+        conv = functools.partial(nn.Conv, kernel_size=(3, 3), padding="SAME")
+        if self.channel_order == "bgr":
+            x = x[..., ::-1]
+        x = norm()(nn.relu(conv(32, strides=(2, 2))(x)))
+        x = nn.max_pool(x, (3, 3), strides=(3, 3))
+        x = drop(0.3)(x)
+        x = norm()(nn.relu(conv(64)(x)))
+        x = norm()(nn.relu(conv(64)(x)))
+        x = nn.max_pool(x, (2, 2), strides=(2, 2))
+        x = x.reshape(x.shape[0], -1)
+        x = norm()(nn.relu(x))
+        x = drop(0.5)(x)
+        return nn.sigmoid(nn.Dense(2)(x))
+
+
+def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """Loads the published weights of C_o.
+
+    They expect BGR, so they belong to `IdcCNN(channel_order="bgr")`.
+
+    Args:
+      path: an npz file of arrays under their Keras names, such as
+        `conv2d_1/kernel`; between the layer and the array's name may be other parts.
+
+    Returns:
+      The variables `{"params": ..., "batch_stats": ...}` of `IdcCNN`, float32.
+
+    Raises:
+      ValueError: if the file is no npz, or an array is missing, superfluous, of
+        another shape or type, damaged, or not finite.
+      FileNotFoundError: if there is no such file.
+    """
+    path = os.fspath(path)
+    expected = _keras_arrays()
+    with open(path, "rb") as file:
+        contents = io.BytesIO(file.read())
+    try:
+        archive = zipfile.ZipFile(contents)
+    except _DAMAGE as error:
+        raise ValueError(f"{path}: not a readable npz file: {error}") from error
+    found = _members(archive, path)
+    missing = sorted(expected.keys() - found.keys())
+    extra = sorted(found.keys() - expected.keys())
+    if missing or extra:
+        raise ValueError(
+            f"{path}: missing arrays {missing}, superfluous arrays {extra}"
+        )
+    variables: dict[str, Any] = {"params": {}, "batch_stats": {}}
+    for name, (collection, module, key, shape) in expected.items():
+        try:
+            with archive.open(found[name]) as stream:
+                array = _read_array(stream, shape)
+        except _DAMAGE as error:
+            raise ValueError(f"{path}: {name}: {error}") from error
+        variables[collection].setdefault(module, {})[key] = jnp.asarray(array)
+    return variables
+
+
+def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
+    """Keras name -> Flax collection, module, name and shape."""
+    arrays = {}
+    for i, shape in enumerate(((3, 3, 3, 32), (3, 3, 32, 64), (3, 3, 64, 64))):
+        arrays[f"conv2d_{i + 1}/kernel"] = ("params", f"Conv_{i}", "kernel", shape)
+        arrays[f"conv2d_{i + 1}/bias"] = ("params", f"Conv_{i}", "bias", shape[-1:])
+    for i, width in enumerate((32, 64, 64, 1024)):
+        for keras, collection, flax in (
+            ("gamma", "params", "scale"),
+            ("beta", "params", "bias"),
+            ("moving_mean", "batch_stats", "mean"),
+            ("moving_variance", "batch_stats", "var"),
+        ):
+            arrays[f"batch_normalization_{i + 1}/{keras}"] = (
+                collection,
+                f"BatchNorm_{i}",
+                flax,
+                (width,),
+            )
+    arrays["dense_1/kernel"] = ("params", "Dense_0", "kernel", (1024, 2))
+    arrays["dense_1/bias"] = ("params", "Dense_0", "bias", (2,))
+    return arrays
+
+
+def _members(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
+    """Keras name, reduced to layer and array, -> name inside the archive."""
+    members: dict[str, str] = {}
+    for member in archive.namelist():
+        parts = member.removesuffix(".npy").split("/")
+        name = f"{parts[0]}/{parts[-1]}"
+        if name in members:
+            raise ValueError(f"{path}: {name} twice, as {members[name]} and {member}")
+        members[name] = member
+    return members
+
+
+def _read_array(stream: BinaryIO, shape: tuple[int, ...]) -> np.ndarray:
+    """Reads one npy stream; its header is checked before its data are allocated."""
+    version = np.lib.format.read_magic(stream)
+    if version != (1, 0):
+        raise ValueError(f"npy version {version}, expected (1, 0)")
+    found, _, dtype = np.lib.format.read_array_header_1_0(stream)
+    if found != shape or dtype.kind != "f":
+        raise ValueError(
+            f"{dtype} of shape {found}, expected floating of shape {shape}"
+        )
+    stream.seek(0)
+    array = np.lib.format.read_array(stream, allow_pickle=False)
+    # Reading past the end also makes zipfile compare its checksum.
+    if stream.read(1):
+        raise ValueError("bytes after the array")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{(~np.isfinite(array)).sum()} values not finite")
+    return array.astype(np.float32)

@@ -1,0 +1,378 @@
+import io
+import os
+import struct
+import tarfile
+import warnings
+import zlib
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from jaxrob.data import image_folder
+
+RNG = np.random.default_rng(0)
+PIXELS = {
+    ("cat", "b.png"): RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8),
+    ("cat", "a.PNG"): RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8),
+    ("ant", "z.png"): RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8),
+    ("dog", "10.png"): RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8),
+    ("dog", "2.png"): RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8),
+}
+ORDER = [
+    ("ant", "z.png"),
+    ("cat", "a.PNG"),
+    ("cat", "b.png"),
+    ("dog", "10.png"),
+    ("dog", "2.png"),
+]
+
+
+def encode(pixels, kind="PNG", **options):
+    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def write_folder(root, files):
+    for name, data in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return root
+
+
+def write_tar(path, files, mode="w:gz", form=tarfile.PAX_FORMAT):
+    with tarfile.open(path, mode, format=form) as archive:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            if data is None:
+                info.type = tarfile.DIRTYPE
+            else:
+                info.size = len(data)
+            archive.addfile(info, io.BytesIO(data or b""))
+    return path
+
+
+def one(tmp_path, data, name="x.png", **options):
+    """The only image of a folder that holds `data`."""
+    write_folder(tmp_path, {f"class/{name}": data})
+    return image_folder(tmp_path, **options).images[0]
+
+
+def check(dataset):
+    assert dataset.class_names == ("ant", "cat", "dog")
+    assert list(dataset.labels) == [0, 1, 1, 2, 2]
+    np.testing.assert_array_equal(dataset.images, [PIXELS[key] for key in ORDER])
+
+
+def files(prefix=""):
+    return {prefix + "/".join(key): encode(pixels) for key, pixels in PIXELS.items()}
+
+
+def test_folder(tmp_path):
+    write_folder(
+        tmp_path,
+        files()
+        | {"README.md": b"about", ".hidden/x.txt": b"", "cat/.DS_Store": b"hidden"},
+    )
+    check(image_folder(str(tmp_path)))
+
+
+@pytest.mark.parametrize("prefix", ["", "./", "train/", "./a/b/"])
+@pytest.mark.parametrize("mode", ["w", "w:gz"])
+@pytest.mark.parametrize(
+    "form", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT]
+)
+def test_tar(tmp_path, prefix, mode, form):
+    members = {f"{prefix}cat": None} | files(prefix)
+    members |= {f"{prefix}LICENSE": b"text", f"{prefix}cat/._a.png": b"hidden"}
+    check(image_folder(write_tar(tmp_path / "data.bin", members, mode, form)))
+
+
+def test_tar_with_long_and_odd_names(tmp_path):
+    long, odd = "k" * 150, "chien é\udcff"
+    members = {
+        f"{long}/{'x' * 180}.png": encode(PIXELS[ORDER[0]]),
+        f"{odd}/1.png": encode(PIXELS[ORDER[1]]),
+    }
+    for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
+        path = write_tar(tmp_path / "data.tar", members, "w", form)
+        assert image_folder(path).class_names == (odd, long)
+
+
+def test_more_images_than_one_batch(tmp_path):
+    pixels = RNG.integers(0, 256, (300, 2, 2, 3), dtype=np.uint8)
+    members = {f"{i % 3}/{i:03}.png": encode(p) for i, p in enumerate(pixels)}
+    dataset = image_folder(write_tar(tmp_path / "data.tar.gz", members))
+    order = [i for label in range(3) for i in range(label, 300, 3)]
+    np.testing.assert_array_equal(dataset.images, pixels[order])
+    np.testing.assert_array_equal(dataset.labels, np.repeat([0, 1, 2], 100))
+
+
+def test_jpeg_and_grey(tmp_path):
+    pixels = PIXELS[ORDER[0]]
+    data = encode(pixels, "JPEG")
+    expected = np.asarray(Image.open(io.BytesIO(data)))
+    write_folder(tmp_path, {"a/1.jpeg": data, "b/2.JPG": data})
+    np.testing.assert_array_equal(image_folder(tmp_path).images, [expected, expected])
+    grey = image_folder(tmp_path, grey=True).images
+    assert grey.shape == (2, 5, 7, 1)
+    luma = expected @ np.array([0.299, 0.587, 0.114])
+    assert np.abs(grey[0, ..., 0] - luma).max() <= 0.51
+
+
+def test_sizes(tmp_path):
+    write_folder(
+        tmp_path,
+        {
+            "a/1.png": encode(np.full((6, 8, 3), 70, np.uint8)),
+            "a/2.png": encode(np.full((12, 16, 3), 90, np.uint8)),
+        },
+    )
+    with pytest.raises(ValueError, match=r"a/2.png: 12x16 pixels, .*1.png has 6x8"):
+        image_folder(tmp_path)
+    images = image_folder(tmp_path, size=(3, 4)).images
+    assert images.shape == (2, 3, 4, 3)
+    assert (images[0] == 70).all()
+    assert (images[1] == 90).all()
+
+
+@pytest.mark.parametrize("size", [0, (0, 4), (3,), (3, 4, 5), "ab", (3, None)])
+def test_wrong_size(tmp_path, size):
+    with pytest.raises(ValueError, match="size must be None or"):
+        image_folder(tmp_path, size=size)
+
+
+def test_transparency_is_laid_on_white(tmp_path):
+    pixels = np.zeros((1, 3, 4), np.uint8)
+    pixels[0, :, :3] = [200, 100, 0]
+    pixels[0, :, 3] = [255, 0, 51]  # 51 is a fifth
+    expected = [[200, 100, 0], [255, 255, 255], [244, 224, 204]]
+    np.testing.assert_array_equal(one(tmp_path, encode(pixels))[0], expected)
+
+
+def test_modes(tmp_path):
+    grey = np.array([[0, 128, 255]], np.uint8)
+    three = grey[..., None].repeat(3, -1)
+    image = Image.fromarray(grey)
+    np.testing.assert_array_equal(one(tmp_path, encode(grey)), three)
+    np.testing.assert_array_equal(one(tmp_path, encode(image.convert("LA"))), three)
+    deep = np.array([[0, 0x80FF, 0xFFFF]], np.uint16)
+    np.testing.assert_array_equal(one(tmp_path, encode(deep)), three)
+    black = one(tmp_path, encode(image.convert("1", dither=Image.Dither.NONE)))
+    np.testing.assert_array_equal(black[0, :, 0], [0, 255, 255])
+
+    palette = Image.fromarray(np.array([[0, 1, 2]], np.uint8), "L")
+    palette = palette.convert("P")
+    palette.putpalette([255, 0, 0, 0, 255, 0, 9, 8, 7])
+    colours = [[255, 0, 0], [0, 255, 0], [9, 8, 7]]
+    np.testing.assert_array_equal(one(tmp_path, encode(palette))[0], colours)
+    data = encode(palette, transparency=1)
+    colours[1] = [255, 255, 255]
+    np.testing.assert_array_equal(one(tmp_path, data)[0], colours)
+
+    cmyk = one(tmp_path, encode(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "JPEG"))
+    assert np.abs(cmyk.astype(int) - [255, 0, 0]).max() < 5
+
+
+def test_first_frame_of_an_animation(tmp_path):
+    frames = [Image.new("RGB", (3, 2), colour) for colour in ("red", "lime", "blue")]
+    data = encode(frames[0], save_all=True, append_images=frames[1:])
+    assert Image.open(io.BytesIO(data)).n_frames == 3
+    assert (one(tmp_path, data) == [255, 0, 0]).all()
+
+
+@pytest.mark.parametrize("kind", ["PNG", "JPEG"])
+def test_every_truncation(tmp_path, kind):
+    data = encode(PIXELS[ORDER[0]], kind)
+    for length in range(0, len(data), 1 if kind == "PNG" else 7):
+        with pytest.raises(ValueError, match=r"class/x.png: not a readable"):
+            one(tmp_path, data[:length])
+    with pytest.raises(ValueError, match=r"class/x.png: not a readable"):
+        one(tmp_path, data[:-1])
+
+
+def test_flipped_bits_in_a_png_never_give_other_pixels(tmp_path):
+    pixels = PIXELS[ORDER[0]]
+    data = encode(pixels)
+    for index in range(len(data)):
+        damaged = bytearray(data)
+        damaged[index] ^= 0x04
+        try:
+            image = one(tmp_path, bytes(damaged))
+        except ValueError as error:
+            assert "class/x.png" in str(error)
+        else:
+            np.testing.assert_array_equal(image, pixels)
+
+
+def png_claiming(width, height):
+    def chunk(kind, data):
+        check = zlib.crc32(kind + data)
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", check)
+
+    header = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return (
+        b"\x89PNG\r\n\x1a\n"
+        + chunk(b"IHDR", header)
+        + chunk(b"IDAT", zlib.compress(bytes(100)))
+        + chunk(b"IEND", b"")
+    )
+
+
+@pytest.mark.parametrize(
+    "side", [0, 3000, 9000, 12_000, 20_000, 60_000, 2**31 - 1, 2**32 - 1]
+)
+def test_png_that_claims_too_much(tmp_path, side):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        with pytest.raises(ValueError, match=r"class/x.png: not a readable"):
+            one(tmp_path, png_claiming(side, side))
+
+
+def test_real_decompression_bomb(tmp_path):
+    # Enough bytes for what it claims, so that Pillow's own limit has to stop it.
+    data = png_claiming(20_000, 20_000) + bytes(100_000)
+    with pytest.raises(ValueError, match="decompression bomb"):
+        one(tmp_path, data)
+
+
+@pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF", "WEBP"])
+def test_other_formats_under_a_false_name(tmp_path, kind):
+    with pytest.raises(ValueError, match=r"class/x.png"):
+        one(tmp_path, encode(PIXELS[ORDER[0]], kind))
+
+
+@pytest.mark.parametrize("name", ["cat/notes.txt", "cat/x.gif", "cat/sub/notes.txt"])
+def test_other_file_in_a_class_folder(tmp_path, name):
+    write_folder(tmp_path / "folder", files() | {name: b"hello"})
+    with pytest.raises(ValueError, match=f"{name}: neither PNG nor JPEG"):
+        image_folder(tmp_path / "folder")
+    members = files("test/") | {f"test/{name}": b"hello"}
+    with pytest.raises(ValueError, match=f"{name}: neither PNG nor JPEG"):
+        image_folder(write_tar(tmp_path / "data.tar.gz", members))
+
+
+@pytest.mark.parametrize("name", ["cat/sub/x.png", "x.png", "more/elephant/x.png"])
+def test_image_in_another_place(tmp_path, name):
+    write_folder(tmp_path, files() | {name: encode(PIXELS[ORDER[0]])})
+    with pytest.raises(ValueError, match="outside a class folder|no sibling"):
+        image_folder(tmp_path)
+
+
+def test_no_images(tmp_path):
+    with pytest.raises(FileNotFoundError, match="nothing"):
+        image_folder(tmp_path / "nothing")
+    with pytest.raises(ValueError, match="no PNG or JPEG in it"):
+        image_folder(tmp_path)
+    write_folder(tmp_path, files())
+    (tmp_path / "bee").mkdir()
+    with pytest.raises(ValueError, match="bee: class folder without an image"):
+        image_folder(tmp_path)
+
+
+def test_links_on_disk(tmp_path):
+    write_folder(tmp_path / "elsewhere", {"z.png": encode(PIXELS["ant", "z.png"])})
+    some = {name: data for name, data in files().items() if not name.startswith("ant")}
+    write_folder(tmp_path / "data", some)
+    os.symlink(tmp_path / "elsewhere", tmp_path / "data" / "ant")
+    check(image_folder(tmp_path / "data"))
+    os.symlink(tmp_path / "nothing", tmp_path / "data" / "cat" / "c.png")
+    with pytest.raises(ValueError, match="c.png: not a regular file"):
+        image_folder(tmp_path / "data")
+    os.unlink(tmp_path / "data" / "cat" / "c.png")
+    os.symlink(tmp_path / "data", tmp_path / "data" / "cat" / "loop")
+    with pytest.raises(ValueError, match="loop: a link to a folder"):
+        image_folder(tmp_path / "data")
+
+
+@pytest.mark.parametrize(
+    "kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.FIFOTYPE, tarfile.CHRTYPE]
+)
+def test_tar_with_a_link_or_device(tmp_path, kind):
+    path = write_tar(tmp_path / "data.tar", files(), "w")
+    with tarfile.open(path, "a") as archive:
+        info = tarfile.TarInfo("cat/zz.png")
+        info.type, info.linkname = kind, "/etc/passwd"
+        archive.addfile(info)
+    with pytest.raises(ValueError, match="'cat/zz.png' is not a regular file"):
+        image_folder(path)
+
+
+@pytest.mark.parametrize("name", ["/cat/1.png", "../cat/1.png", "cat/../../1.png"])
+def test_tar_that_leads_outside(tmp_path, name):
+    path = write_tar(tmp_path / "data.tar.gz", {name: encode(PIXELS[ORDER[0]])})
+    with pytest.raises(ValueError, match="leads outside"):
+        image_folder(path)
+
+
+def test_tar_with_one_name_twice(tmp_path):
+    path = write_tar(
+        tmp_path / "data.tar", {"./a/1.png": encode(PIXELS[ORDER[0]])}, "w"
+    )
+    with tarfile.open(path, "a") as archive:
+        archive.addfile(tarfile.TarInfo("a/1.png"))
+    with pytest.raises(ValueError, match="a/1.png: twice"):
+        image_folder(path)
+
+
+def test_every_truncation_of_a_tar(tmp_path):
+    path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
+    data = path.read_bytes()
+    # Two blocks of zeros end an archive; one is enough to know its end.
+    end = len(data.rstrip(b"\0"))
+    end += -end % 512 + 512
+    for length in range(0, end, 128):
+        path.write_bytes(data[:length])
+        with pytest.raises(ValueError, match="data.tar"):
+            image_folder(path)
+    path.write_bytes(data[:end])
+    check(image_folder(path))
+
+
+def test_damaged_tar_never_loses_or_changes_an_image(tmp_path):
+    path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
+    data = path.read_bytes()
+    rng = np.random.default_rng(1)
+    for index in rng.integers(0, len(data), 400):
+        damaged = bytearray(data)
+        damaged[index] ^= 1 << rng.integers(8)
+        path.write_bytes(damaged)
+        try:
+            check(image_folder(path))
+        except ValueError as error:
+            assert "data.tar" in str(error)
+
+
+def test_damaged_compression(tmp_path):
+    path = write_tar(tmp_path / "data.tar.gz", files())
+    data = path.read_bytes()
+    for length in range(0, len(data), 41):
+        path.write_bytes(data[:length])
+        with pytest.raises(ValueError, match="data.tar.gz"):
+            image_folder(path)
+    path.write_bytes(data[:-8] + bytes([data[-8] ^ 1]) + data[-7:])
+    with pytest.raises(ValueError, match="CRC"):
+        image_folder(path)
+
+
+@pytest.mark.parametrize("size", [257 << 20, 2**33 - 1, 2**70])
+def test_tar_whose_header_lies(tmp_path, size):
+    info = tarfile.TarInfo("cat/1.png")
+    info.size = size
+    path = tmp_path / "data.tar"
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
+    with pytest.raises(ValueError, match="data.tar"):
+        image_folder(path)
+    info.size, info.type = size, tarfile.XHDTYPE
+    path.write_bytes(info.tobuf(tarfile.GNU_FORMAT) + bytes(2048))
+    with pytest.raises(ValueError, match="data.tar"):
+        image_folder(path)
+
+
+def test_not_a_tar(tmp_path):
+    for data in (b"", b"hello", b"\x1f\x8b", bytes(1024), b"x" * 2048):
+        (tmp_path / "data.tar").write_bytes(data)
+        with pytest.raises(ValueError, match="data.tar"):
+            image_folder(tmp_path / "data.tar")
