@@ -1,0 +1,26 @@
+"""jaxrob measures how robust a classifier is, and makes it more robust."""
+
+from jaxrob import alterations, metrics, strategies, uncertainty
+from jaxrob._assess import Assessment, assess
+from jaxrob._classifier import Classifier
+from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._dataset import Dataset
+from jaxrob._evaluate import evaluate
+from jaxrob.alterations import Alteration
+
+__version__ = "0.1.0"
+
+__all__ = (
+    "Alteration",
+    "Assessment",
+    "Classifier",
+    "Curve",
+    "Dataset",
+    "ReducedCurve",
+    "alterations",
+    "assess",
+    "evaluate",
+    "metrics",
+    "strategies",
+    "uncertainty",
+)

@@ -1,0 +1,62 @@
+"""What a classifier answers for one block of altered images."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob import uncertainty
+from jaxrob._classifier import Classifier
+
+# The class of an image for which the classifier returned no distribution.
+INVALID = -1
+
+
+class Answers(NamedTuple):
+    """One answer for each image; arrays of one shape.
+
+    Attributes:
+      predicted: int32, the most probable class, or `INVALID`.
+      confidence: float32, its probability; NaN if the outputs are "scores".
+      uncertainty: float32 in [0, 1], `uncertainty.aleatoric`; NaN likewise.
+    """
+
+    predicted: jax.Array
+    confidence: jax.Array
+    uncertainty: jax.Array
+
+
+def answer(
+    classifier: Classifier, images: jax.Array, keys: jax.Array | None = None
+) -> Answers:
+    """The classifier's answers, the mean over its samples taken.
+
+    Args:
+      classifier: the classifier.
+      images: float32 `[B, H, W, C]`.
+      keys: `[B]` random keys, needed if the classifier is stochastic.
+
+    Returns:
+      Answers of shape `[B]`.
+    """
+    if classifier.outputs == "scores":
+        mean = classifier.raw_outputs(images, keys).mean(axis=0)
+        none = jnp.full(len(images), jnp.nan)
+        return Answers(_largest(mean), none, none)
+    log_probabilities = classifier.log_probabilities(images, keys)
+    num_samples = len(log_probabilities)
+    if num_samples == 1:
+        mean = log_probabilities[0]
+    else:
+        mean = jax.nn.logsumexp(log_probabilities, axis=0) - jnp.log(num_samples)
+    return Answers(
+        _largest(mean),
+        jnp.exp(mean.max(axis=-1)),
+        uncertainty.aleatoric(log_probabilities),
+    )
+
+
+def _largest(scores: jax.Array) -> jax.Array:
+    """`[B]` from `[B, K]`: the first class of the largest score."""
+    valid = ~jnp.isnan(scores).any(axis=-1)
+    return jnp.where(valid, jnp.argmax(scores, axis=-1), INVALID).astype(jnp.int32)

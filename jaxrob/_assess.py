@@ -1,0 +1,292 @@
+"""Robustness of a classifier to an alteration, as one call."""
+
+import dataclasses
+import functools
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob import metrics
+from jaxrob._classifier import Classifier
+from jaxrob._curve import Curve, ReducedCurve, join, select
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._evaluate import evaluate
+from jaxrob._provenance import provenance
+from jaxrob.alterations import Alteration
+from jaxrob.metrics import RULES, Interval
+from jaxrob.strategies import Question, Strategy, Uniform
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Assessment:
+    """How robust a classifier is to one alteration, and what that is computed from.
+
+    Attributes:
+      alteration: the alteration's name.
+      unit: the unit of its levels.
+      lower: the lowest plausible level.
+      upper: the highest.
+      identity: the level at which nothing is altered.
+      threshold: the lowest value of the measure that is accepted.
+      measure: the quality measure, a name in `jaxrob.metrics.measures`.
+      rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`.
+      strategy: the strategy that chose the levels, as text.
+      curve: the answers (or counts) behind it, levels ascending.
+      provenance: versions, devices, key, and fingerprints of classifier and data.
+      seconds: the time it took, compilation included.
+    """
+
+    alteration: str
+    unit: str
+    lower: float
+    upper: float
+    identity: float
+    threshold: float
+    measure: str
+    rule: str
+    strategy: str
+    curve: Curve | ReducedCurve
+    provenance: dict[str, Any]
+    seconds: float
+
+    @property
+    def levels(self) -> np.ndarray:
+        """float64 `[L]`, ascending."""
+        return self.curve.levels
+
+    @functools.cached_property
+    def values(self) -> np.ndarray:
+        """float64 `[L]`, the measure at each level."""
+        return metrics.measures[self.measure](self.curve.confusion)
+
+    @functools.cached_property
+    def robustness(self) -> float:
+        """In [0, 1], see `jaxrob.metrics.heaviside_robustness`."""
+        return metrics.heaviside_robustness(
+            self.levels, self.values, self.threshold, self.rule
+        )
+
+    @functools.cached_property
+    def values_per_class(self) -> np.ndarray:
+        """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
+        return metrics.per_class[self.measure](self.curve.confusion)
+
+    @functools.cached_property
+    def robustness_per_class(self) -> np.ndarray:
+        """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
+
+        The accuracy on the inputs of one class is its recall.
+        """
+        return np.array(
+            [
+                np.nan
+                if np.isnan(values).any()
+                else metrics.heaviside_robustness(
+                    self.levels, values, self.threshold, self.rule
+                )
+                for values in self.values_per_class.T
+            ]
+        )
+
+    @property
+    def accepted(self) -> tuple[Interval, ...]:
+        """The intervals of levels where the measure is at least the threshold."""
+        return metrics.accepted_intervals(self.levels, self.values, self.threshold)
+
+    @property
+    def first_failing_level(self) -> np.ndarray:
+        """float64 `[N]`, see `Curve.first_failing_level`.
+
+        Raises:
+          ValueError: if the curve keeps only counts.
+        """
+        if isinstance(self.curve, ReducedCurve):
+            raise ValueError(
+                "first_failing_level needs the answer on each image; this curve keeps "
+                "only counts (reduced)"
+            )
+        return self.curve.first_failing_level(self.identity)
+
+    def to_json(self, answers: bool = True) -> str:
+        """The assessment as JSON, see `jaxrob.reporting.to_json`."""
+        # Reporting is imported where it is used, for it builds on this module.
+        from jaxrob import reporting
+
+        return reporting.to_json(self, answers)
+
+    @staticmethod
+    def from_json(text: str) -> "Assessment":
+        """The assessment back, see `jaxrob.reporting.from_json`."""
+        from jaxrob import reporting
+
+        return reporting.from_json(text)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The measure over the level, see `jaxrob.reporting.plot`."""
+        from jaxrob import reporting
+
+        return reporting.plot(self, axes)
+
+
+def assess(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alteration: Alteration | Sequence[Alteration],
+    threshold: float = 0.8,
+    measure: str = "accuracy",
+    *,
+    strategy: Strategy = Uniform(),  # noqa: B008 (immutable)
+    rule: str | None = None,
+    alpha: float | None = None,
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+    mesh: Mesh | None = None,
+    reduced: bool = False,
+    progress: bool = False,
+) -> Assessment | tuple[Assessment, ...]:
+    """The robustness of a classifier: where, in the range, it stays good enough.
+
+    2020 paper, Definitions 4 and 5.
+
+    Args:
+      classifier: the classifier.
+      dataset: the test set.
+      alteration: the alteration, or several.
+      threshold: the lowest value of the measure that is accepted, in [0, 1]; a value
+        on the threshold is accepted.
+      measure: the quality measure: "accuracy", "precision", "recall", "f1" or
+        "effectiveness".
+      strategy: decides which levels are evaluated.
+      rule: how the integral is taken, "right", "count" or "linear"; by default the
+        strategy's own. See `jaxrob.metrics.heaviside_robustness`.
+      alpha: the confidence level in [0, 1] above which the classifier may answer
+        "unknown"; None if it always decides.
+      key: a random key, needed if an alteration or the classifier is stochastic.
+      batch_size: see `evaluate`.
+      mesh: see `evaluate`.
+      reduced: see `evaluate`; not with alpha.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      An `Assessment`, or a tuple of them for several alterations.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if an argument is outside its range, or as `evaluate`.
+    """
+    if not isinstance(alteration, Alteration):
+        each = functools.partial(
+            assess,
+            classifier,
+            dataset,
+            threshold=threshold,
+            measure=measure,
+            strategy=strategy,
+            rule=rule,
+            alpha=alpha,
+            key=key,
+            batch_size=batch_size,
+            mesh=mesh,
+            reduced=reduced,
+            progress=progress,
+        )
+        return tuple(each(alteration=one) for one in _checked_sequence(alteration))
+    rule = strategy.rule if rule is None else rule
+    _check_settings(threshold, measure, rule, alpha, reduced)
+    start = time.perf_counter()
+    curve = _explore(
+        functools.partial(
+            evaluate,
+            classifier,
+            dataset,
+            alteration,
+            key=key,
+            batch_size=batch_size,
+            mesh=mesh,
+            reduced=reduced,
+            progress=progress,
+        ),
+        alteration,
+        strategy,
+        threshold,
+        lambda curve: metrics.measures[measure](_with_unknown(curve, alpha).confusion),
+    )
+    return Assessment(
+        alteration=alteration.name,
+        unit=alteration.unit,
+        lower=alteration.lower,
+        upper=alteration.upper,
+        identity=alteration.identity,
+        threshold=float(threshold),
+        measure=measure,
+        rule=rule,
+        strategy=repr(strategy),
+        curve=_with_unknown(curve, alpha),
+        provenance=provenance(classifier, dataset, key, mesh),
+        seconds=time.perf_counter() - start,
+    )
+
+
+def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
+    """The curve of all levels the strategy asked for, none evaluated twice."""
+    levels = values = np.array([])
+    rows = np.array([], int)
+    known = None  # the curve of all canonical levels, in the order evaluated
+    row_of = {}  # from a canonical level to its row in it
+    num_inputs = None
+    while True:
+        question = Question(
+            alteration.lower,
+            alteration.upper,
+            threshold,
+            alteration.resolution,
+            num_inputs,
+        )
+        asked = np.asarray(strategy.propose(question, levels, values), np.float64)
+        asked = np.setdiff1d(alteration.snap(asked), levels)
+        if not len(asked):
+            return select(known, rows, levels)
+        canonical = alteration.canonical(asked)
+        new = np.array([c for c in np.unique(canonical) if c not in row_of])
+        if len(new):
+            row_of |= {c: len(row_of) + i for i, c in enumerate(new)}
+            curve = evaluate_levels(new)
+            known = curve if known is None else join(known, curve)
+            num_inputs = int(known.confusion[0].sum())
+        levels = np.append(levels, asked)
+        rows = np.append(rows, [row_of[c] for c in canonical])
+        order = np.argsort(levels)
+        levels, rows = levels[order], rows[order]
+        values = measure_of(known)[rows]
+
+
+def _with_unknown(curve, alpha):
+    return curve if alpha is None else curve.with_unknown(alpha)
+
+
+def _checked_sequence(alterations):
+    if isinstance(alterations, str) or not isinstance(alterations, Sequence):
+        raise TypeError(
+            "alteration must be a jaxrob.Alteration or a sequence of them; got "
+            f"{type(alterations).__name__}"
+        )
+    if not alterations:
+        raise ValueError("alteration is an empty sequence; at least one is needed")
+    return alterations
+
+
+def _check_settings(threshold, measure, rule, alpha, reduced):
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must lie in [0, 1]; got {threshold}")
+    if measure not in metrics.measures:
+        raise ValueError(
+            f"measure must be one of {tuple(metrics.measures)}; got {measure!r}"
+        )
+    if rule not in RULES:
+        raise ValueError(f"rule must be one of {RULES}; got {rule!r}")
+    if alpha is not None and reduced:
+        raise ValueError("alpha needs the single answers; it does not go with reduced")

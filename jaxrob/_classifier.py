@@ -1,0 +1,264 @@
+"""A classifier, of whatever make, as a function to log-probabilities."""
+
+import dataclasses
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.extend.core import jaxprs_in_params
+
+from jaxrob._bound import bind
+
+# What `apply_fn` may return.
+OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
+
+# Probabilities may miss a sum of 1 by this much, for low-precision softmaxes.
+_SUM_TOLERANCE = 1e-3
+_TINY = float(jnp.finfo(jnp.float32).tiny)
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Classifier:
+    """A pure function from variables and images to one output for each class.
+
+    A pytree whose leaves are the variables: new parameters of the same shapes go
+    through the programs compiled for the old ones.
+
+    Attributes:
+      apply_fn: `apply_fn(variables, images)`, or `apply_fn(variables, images, keys)`
+        if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
+        image. Returns `[B, K]`, or `[S, B, K]` from S posterior samples or members
+        of an ensemble. Give the same function object each time: another one, equal
+        or not, is compiled anew.
+      variables: a pytree of arrays.
+      outputs: what `apply_fn` returns. "logits"; "probabilities", which sum to 1;
+        "sigmoid", an activation in [0, 1] for each class (one column alone is the
+        activation of class 1 of 2), normalised to sum to 1; "scores", of which only
+        the largest counts, so that whatever needs probabilities is refused.
+      stochastic: whether `apply_fn` takes keys.
+
+    Raises:
+      TypeError: if `apply_fn` is not callable.
+      ValueError: if `outputs` is none of the above.
+    """
+
+    apply_fn: Callable[..., Any] = dataclasses.field(metadata={"static": True})
+    variables: Any = None
+    outputs: str = dataclasses.field(default="logits", metadata={"static": True})
+    stochastic: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    def __post_init__(self):
+        if not callable(self.apply_fn):
+            raise TypeError(
+                f"apply_fn must be callable, got {type(self.apply_fn).__name__}"
+            )
+        if self.outputs not in OUTPUTS:
+            raise ValueError(f"outputs must be one of {OUTPUTS}; got {self.outputs!r}")
+
+    @staticmethod
+    def from_linen(
+        module: Any, variables: Any, outputs: str = "logits", **call: Any
+    ) -> "Classifier":
+        """A Flax Linen module with its variables.
+
+        Args:
+          module: the module; `module.apply(variables, images, **call)` is called.
+          variables: all collections, as `module.init` returns them: parameters, batch
+            statistics and so on. None is changed.
+          outputs: see `Classifier`.
+          **call: further keyword arguments of the module's call, such as
+            `train=False`, with hashable values.
+        """
+        return Classifier(bind(_apply_linen, module=module, **call), variables, outputs)
+
+    @staticmethod
+    def from_nnx(module: Any, outputs: str = "logits") -> "Classifier":
+        """A Flax NNX module, applied in evaluation mode; the module is not changed.
+
+        Args:
+          module: the module, called with images `[B, H, W, C]`.
+          outputs: see `Classifier`.
+        """
+        # Flax is imported only where it is used: a plain function needs none of it.
+        from flax import nnx
+
+        graph, state = nnx.split(module)
+        return Classifier(bind(_apply_nnx, graph=graph), state, outputs)
+
+    @staticmethod
+    def from_host(
+        function: Callable[[np.ndarray], np.ndarray],
+        num_classes: int,
+        outputs: str = "logits",
+    ) -> "Classifier":
+        """A function that runs on the host, outside JAX: any framework, or a service.
+
+        Args:
+          function: takes float32 images `[B, H, W, C]` as a NumPy array, returns
+            `[B, num_classes]`. It must give each image the same answer in any batch.
+          num_classes: number of classes, K.
+          outputs: see `Classifier`.
+        """
+        apply_fn = bind(_apply_host, function=function, num_classes=num_classes)
+        return Classifier(apply_fn, (), outputs)
+
+    def log_probabilities(
+        self, images: jax.Array, keys: jax.Array | None = None
+    ) -> jax.Array:
+        """Log-probabilities of the classes.
+
+        Args:
+          images: float32 `[B, H, W, C]` in [0, 1].
+          keys: `[B]` random keys, needed if the classifier is stochastic.
+
+        Returns:
+          float32 `[S, B, K]`. Rows that are no distribution (NaN, activations outside
+          [0, 1], probabilities that do not sum to 1 within 1e-3) are NaN.
+
+        Raises:
+          ValueError: if the outputs are "scores", or their shape is not
+            `[B, K]` or `[S, B, K]` with at least two classes.
+        """
+        if self.outputs == "scores":
+            raise ValueError(
+                'a classifier with outputs="scores" has no probabilities; this needs '
+                'outputs="logits", "probabilities" or "sigmoid"'
+            )
+        outputs = self.raw_outputs(images, keys)
+        if self.outputs == "logits":
+            return jax.nn.log_softmax(outputs)
+        in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=-1, keepdims=True)
+        # Away from 0, whose logarithm has no gradient.
+        outputs = jnp.maximum(outputs, _TINY)
+        total = outputs.sum(axis=-1, keepdims=True)
+        if self.outputs == "probabilities":
+            in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
+        log_probabilities = jnp.log(outputs) - jnp.log(total)
+        return jnp.where(in_range, log_probabilities, jnp.nan)
+
+    def raw_outputs(
+        self, images: jax.Array, keys: jax.Array | None = None
+    ) -> jax.Array:
+        """What `apply_fn` returns, as float32 `[S, B, K]` with K at least 2.
+
+        The one column of a binary sigmoid head, `s`, becomes `[1 - s, s]`.
+
+        Raises:
+          ValueError: as `log_probabilities`, "scores" apart.
+        """
+        if self.stochastic and keys is None:
+            raise ValueError("the classifier is stochastic and needs keys; got None")
+        args = (images, keys) if self.stochastic else (images,)
+        outputs = jnp.asarray(self.apply_fn(self.variables, *args))
+        outputs = outputs.astype(jnp.float32)
+        if outputs.ndim == 2:
+            outputs = outputs[None]
+        if outputs.ndim != 3 or outputs.shape[1] != len(images):
+            raise ValueError(
+                f"the classifier must return [B, K] or [S, B, K] for B = {len(images)} "
+                f"images; got the shape {outputs.shape}"
+            )
+        if outputs.shape[-1] == 1 and self.outputs == "sigmoid":
+            outputs = jnp.concatenate([1 - outputs, outputs], axis=-1)
+        if outputs.shape[-1] < 2:
+            raise ValueError(
+                "the classifier must return at least two classes; got the shape "
+                f'{outputs.shape} (a binary head of one column needs outputs="sigmoid")'
+            )
+        return outputs
+
+    def num_classes(self, image_shape: tuple[int, ...]) -> int:
+        """Number of classes, K, found without running the classifier.
+
+        Args:
+          image_shape: the shape of one image, `(H, W, C)`.
+
+        Raises:
+          ValueError: if the classifier does not take images of this shape, or what it
+            returns has a wrong shape.
+        """
+        return examine(self, image_shape).num_classes
+
+
+class Examination(NamedTuple):
+    """What tracing a classifier tells.
+
+    Attributes:
+      num_classes: number of classes, K.
+      largest_array: bytes for one image of the largest array that it computes.
+    """
+
+    num_classes: int
+    largest_array: int
+
+
+def examine(classifier: Classifier, image_shape: tuple[int, ...]) -> Examination:
+    """Traces a classifier, once for all of the same structure.
+
+    Raises:
+      ValueError: as `Classifier.num_classes`.
+    """
+    leaves, structure = jax.tree.flatten(classifier)
+    specs = tuple(jax.eval_shape(lambda: leaves))
+    return _examine(structure, specs, tuple(image_shape))
+
+
+@functools.lru_cache(maxsize=256)
+def _examine(structure, specs, image_shape):
+    classifier = jax.tree.unflatten(structure, specs)
+    rows = 2
+    images = jax.ShapeDtypeStruct((rows, *image_shape), jnp.float32)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
+    try:
+        jaxpr, outputs = jax.make_jaxpr(Classifier.raw_outputs, return_shape=True)(
+            classifier, images, keys
+        )
+    except Exception as error:
+        shape = ", ".join(map(str, image_shape))
+        raise ValueError(
+            f"the classifier failed on images of the shape [B, {shape}]: {error}"
+        ) from error
+
+    def largest(jaxpr):
+        sizes = [4 * rows * math.prod(image_shape)]
+        for equation in jaxpr.eqns:
+            for variable in equation.outvars:
+                if hasattr(variable.aval, "size"):
+                    sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
+            sizes += map(largest, jaxprs_in_params(equation.params))
+        return max(sizes)
+
+    return Examination(outputs.shape[-1], largest(jaxpr.jaxpr) // rows)
+
+
+def _apply_linen(variables, images, *, module, **call):
+    return module.apply(variables, images, **call)
+
+
+def _apply_nnx(state, images, *, graph):
+    from flax import nnx
+
+    module = nnx.merge(graph, state)
+    module.eval()
+    return module(images)
+
+
+def _apply_host(variables, images, *, function, num_classes):
+    del variables
+    result = jax.ShapeDtypeStruct((len(images), num_classes), jnp.float32)
+
+    def call(images):
+        outputs = np.asarray(function(np.asarray(images)))
+        if outputs.shape != result.shape:
+            raise ValueError(
+                f"the host function must return the shape {result.shape}; got "
+                f"{outputs.shape}"
+            )
+        return outputs.astype(np.float32)
+
+    return jax.pure_callback(call, result, images, vmap_method="sequential")

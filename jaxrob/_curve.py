@@ -1,0 +1,176 @@
+"""A curve: what the classifier answered, for every level and image."""
+
+import dataclasses
+import functools
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob.uncertainty import unknown_threshold
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Curve:
+    """Answers of a classifier on N images at L levels of an alteration.
+
+    Everything else is a function of them, computed on the host when asked for.
+
+    Attributes:
+      levels: float64 `[L]`, in the order asked for.
+      predicted: int16 (int32 above 32,767 classes) `[L, N]`, the most probable class.
+      confidence: float32 `[L, N]`, its probability, or None from a classifier that
+        gives only scores.
+      uncertainty: float32 `[L, N]` in [0, 1], see `jaxrob.uncertainty.aleatoric`; or
+        None likewise.
+      labels: int32 `[N]`, the right classes.
+      num_classes: K.
+      alpha: the confidence level above which the classifier may answer "unknown", or
+        None if it always decides; see `with_unknown`.
+    """
+
+    levels: np.ndarray
+    predicted: np.ndarray
+    confidence: np.ndarray | None
+    uncertainty: np.ndarray | None
+    labels: np.ndarray
+    num_classes: int
+    alpha: float | None = None
+
+    def with_unknown(self, alpha: float | None) -> "Curve":
+        """The same answers, those too uncertain taken as "unknown".
+
+        Args:
+          alpha: the confidence level in [0, 1]: an answer is unknown where its
+            uncertainty exceeds 1 - alpha of the largest. None: no answer is.
+
+        Raises:
+          ValueError: if alpha lies outside [0, 1], or the classifier gave only scores.
+        """
+        if alpha is not None:
+            unknown_threshold(alpha)
+            if self.uncertainty is None:
+                raise ValueError(
+                    'alpha needs uncertainties, which outputs="scores" does not have'
+                )
+        return dataclasses.replace(self, alpha=alpha)
+
+    @functools.cached_property
+    def unknown(self) -> np.ndarray:
+        """Where the answer is "unknown": bool `[L, N]`."""
+        if self.alpha is None:
+            return np.zeros(self.predicted.shape, bool)
+        return self.uncertainty > unknown_threshold(self.alpha)
+
+    @functools.cached_property
+    def confusion(self) -> np.ndarray:
+        """int64 `[L, K, K + 1]`: counts by label and answer, the last "unknown"."""
+        answers = np.where(self.unknown, self.num_classes, self.predicted)
+        return count(answers, self.labels, self.num_classes)
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """float64 `[L]`, see `jaxrob.metrics.accuracy`."""
+        return metrics.accuracy(self.confusion)
+
+    @property
+    def indecision(self) -> np.ndarray:
+        """float64 `[L]`, see `jaxrob.metrics.indecision`."""
+        return metrics.indecision(self.confusion)
+
+    @property
+    def effectiveness(self) -> np.ndarray:
+        """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
+        return metrics.effectiveness(self.confusion)
+
+    def first_failing_level(self, identity: float) -> np.ndarray:
+        """For each image, the failing level nearest to the identity.
+
+        Args:
+          identity: the level at which nothing is altered.
+
+        Returns:
+          float64 `[N]`: of the levels at which the image is misclassified ("unknown"
+          is no failure), the nearest to the identity, the lower of two as near; NaN
+          where there is none.
+        """
+        order = np.lexsort((self.levels, np.abs(self.levels - identity)))
+        wrong = (self.predicted != self.labels) & ~self.unknown
+        first = wrong[order].argmax(axis=0)
+        return np.where(wrong.any(axis=0), self.levels[order][first], np.nan)
+
+    def reduced(self) -> "ReducedCurve":
+        """The counts by class alone."""
+        return ReducedCurve(self.levels, self.confusion)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class ReducedCurve:
+    """The counts by class of a `Curve`, for data sets too large for single answers.
+
+    Attributes:
+      levels: float64 `[L]`.
+      confusion: int64 `[L, K, K + 1]`, counts by label and answer, the last "unknown".
+    """
+
+    levels: np.ndarray
+    confusion: np.ndarray
+
+    @property
+    def accuracy(self) -> np.ndarray:
+        """float64 `[L]`, see `jaxrob.metrics.accuracy`."""
+        return metrics.accuracy(self.confusion)
+
+    @property
+    def indecision(self) -> np.ndarray:
+        """float64 `[L]`, see `jaxrob.metrics.indecision`."""
+        return metrics.indecision(self.confusion)
+
+    @property
+    def effectiveness(self) -> np.ndarray:
+        """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
+        return metrics.effectiveness(self.confusion)
+
+
+def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:
+    """Counts by label and answer.
+
+    Args:
+      answers: integers `[L, N]` in 0 ... K, K for "unknown".
+      labels: integers `[N]` in 0 ... K - 1.
+      num_classes: K.
+
+    Returns:
+      int64 `[L, K, K + 1]`.
+    """
+    columns = num_classes + 1
+    row = labels.astype(np.int64) * columns
+    flat = [
+        np.bincount(row + some, minlength=num_classes * columns) for some in answers
+    ]
+    return np.stack(flat).reshape(-1, num_classes, columns)
+
+
+def join(first: Curve | ReducedCurve, second: Curve | ReducedCurve):
+    """The levels of both, of the same inputs."""
+    return dataclasses.replace(
+        first,
+        **{
+            name: np.concatenate([part, getattr(second, name)])
+            for name, part in _by_level(first)
+        },
+    )
+
+
+def select(curve: Curve | ReducedCurve, rows: np.ndarray, levels: np.ndarray):
+    """The given rows of a curve, as answers at the given levels."""
+    parts = {name: part[rows] for name, part in _by_level(curve)}
+    return dataclasses.replace(curve, **(parts | {"levels": levels}))
+
+
+def _by_level(curve):
+    """The fields with a leading axis of levels, those absent left out."""
+    names = ("levels", "predicted", "confidence", "uncertainty")
+    if isinstance(curve, ReducedCurve):
+        names = ("levels", "confusion")
+    parts = ((name, getattr(curve, name)) for name in names)
+    return [(name, part) for name, part in parts if part is not None]

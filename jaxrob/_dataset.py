@@ -1,0 +1,188 @@
+"""The labelled inputs on which a classifier is assessed."""
+
+import dataclasses
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Dataset:
+    """Labelled inputs, held in memory (or memory-mapped) as arrays.
+
+    uint8 images stay uint8 until they are on the device, where they are divided
+    by 255. Use `Dataset.from_batches` for inputs that no array can hold.
+
+    Attributes:
+      images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other
+        array `[N, ...]` of finite values that the classifier takes (an array of
+        rank 4 counts as images). A `numpy.memmap` is checked while it streams.
+      labels: `[N]` integers, the index of the right class.
+      class_names: one name for each class, or None.
+      name: what reports call the data set.
+
+    Raises:
+      TypeError: if the images or labels have a type that is not one of the above.
+      ValueError: if the data set is empty, lengths differ, or a value is NaN,
+        infinite or outside its range.
+    """
+
+    images: Any
+    labels: Any
+    class_names: tuple[str, ...] | None = None
+    name: str = "dataset"
+
+    def __post_init__(self):
+        images = self.images
+        if not isinstance(images, np.ndarray | jax.Array):
+            images = np.asarray(images)
+        if images.ndim < 2:
+            raise ValueError(
+                "images must have a leading axis of inputs and at least one more; got "
+                f"the shape {images.shape}"
+            )
+        if images.size == 0:
+            raise ValueError(
+                f"images is empty (shape {images.shape}); at least one is needed"
+            )
+        _check_dtype(images.dtype)
+        if not isinstance(images, np.memmap):
+            check_values(images)
+        class_names = self.class_names
+        if class_names is not None:
+            class_names = tuple(class_names)
+        labels = check_labels(self.labels, len(images), class_names)
+        object.__setattr__(self, "images", images)
+        object.__setattr__(self, "labels", labels)
+        object.__setattr__(self, "class_names", class_names)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def __getitem__(self, index: slice | np.ndarray) -> "Dataset":
+        """The inputs at `index` (a slice, or an integer or boolean array)."""
+        if np.ndim(index) == 0 and not isinstance(index, slice):
+            raise TypeError(
+                f"index must be a slice or an array; got {index}, "
+                f"use [{index}:{index} + 1] for one input"
+            )
+        return dataclasses.replace(
+            self, images=self.images[index], labels=self.labels[index]
+        )
+
+    @staticmethod
+    def from_batches(
+        batches: Iterable[tuple[Any, Any]],
+        class_names: tuple[str, ...] | None = None,
+        name: str = "dataset",
+    ) -> "BatchedDataset":
+        """A data set larger than memory, read anew for every pass over it.
+
+        Args:
+          batches: a re-iterable of `(images, labels)`, each as `Dataset` takes
+            them; batches may differ in length, not in type. An iterator that can be
+            consumed only once is refused, for an adaptive strategy reads the data
+            several times.
+          class_names: one name for each class, or None.
+          name: what reports call the data set.
+
+        Returns:
+          What every function of the library takes in place of a `Dataset`.
+
+        Raises:
+          TypeError: if `batches` is not iterable, or can be iterated only once.
+        """
+        return BatchedDataset(batches, class_names, name)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class BatchedDataset:
+    """A re-iterable of batches; see `Dataset.from_batches`."""
+
+    source: Iterable[tuple[Any, Any]]
+    class_names: tuple[str, ...] | None = None
+    name: str = "dataset"
+
+    def __post_init__(self):
+        if isinstance(self.source, Iterator):
+            raise TypeError(
+                f"batches must be iterable more than once; got {type(self.source)}, "
+                "which is used up after one pass (wrap its maker in a class with "
+                "__iter__)"
+            )
+        if not isinstance(self.source, Iterable):
+            raise TypeError(f"batches must be iterable, got {type(self.source)}")
+
+    def batches(self) -> Iterator[Dataset]:
+        """One checked `Dataset` for each batch."""
+        first = None
+        for index, batch in enumerate(self.source):
+            try:
+                images, labels = batch
+                data = Dataset(images, labels, self.class_names, self.name)
+            except (TypeError, ValueError) as error:
+                raise type(error)(f"batch {index} of {self.name}: {error}") from error
+            # uint8 among floating images would be taken as floating, up to 255.
+            kind = data.images.shape[1:], data.images.dtype
+            first = first or kind
+            if kind != first:
+                raise ValueError(
+                    f"batch {index} of {self.name}: images of shape {kind[0]} and type "
+                    f"{kind[1]} after images of shape {first[0]} and type {first[1]}"
+                )
+            yield data
+        if first is None:
+            raise ValueError(f"{self.name} is empty: its iterable gave no batch")
+
+
+def check_values(images: np.ndarray | jax.Array) -> None:
+    """Refuses NaN, infinities and, for images (rank 4), values outside [0, 1]."""
+    if not np.issubdtype(images.dtype, np.floating):
+        return
+    # One reduction for each end: a NaN makes both NaN, and nothing is copied.
+    low, high = float(images.min()), float(images.max())
+    if not (np.isfinite(low) and np.isfinite(high)):
+        finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
+        bad = np.flatnonzero(~finite)
+        raise ValueError(
+            f"images must be finite; {len(bad)} of {len(images)} hold NaN or infinity, "
+            f"the first at index {bad[0]}"
+        )
+    if images.ndim == 4 and (low < 0 or high > 1):
+        raise ValueError(
+            "floating images (rank 4) must lie in [0, 1]; got values in "
+            f"[{low:g}, {high:g}] (pass uint8 for 0-255; put a network's own "
+            "normalisation into its apply function)"
+        )
+
+
+def check_labels(
+    labels: Any, length: int, class_names: tuple[str, ...] | None
+) -> np.ndarray:
+    """Labels as an int32 array `[length]`, refusing all that is not a class."""
+    labels = np.asarray(labels)
+    if labels.shape != (length,):
+        raise ValueError(
+            f"labels must have the shape ({length},), one for each image; got "
+            f"{labels.shape}"
+        )
+    if not np.issubdtype(labels.dtype, np.integer):
+        raise TypeError(f"labels must be integers, got {labels.dtype}")
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0:
+        raise ValueError(f"labels must be class indices from 0, got {low}")
+    if high > np.iinfo(np.int32).max:
+        raise ValueError(f"labels must be class indices, which are int32; got {high}")
+    if class_names is not None and high >= len(class_names):
+        raise ValueError(
+            f"labels must be below the number of class names, {len(class_names)}; got "
+            f"{high}"
+        )
+    return labels.astype(np.int32)
+
+
+def _check_dtype(dtype: np.dtype) -> None:
+    if dtype != np.uint8 and not np.issubdtype(dtype, np.floating):
+        raise TypeError(f"images must be uint8 or floating, got {dtype}")

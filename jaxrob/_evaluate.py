@@ -1,0 +1,385 @@
+"""The engine: a classifier's answers on a data set at every level of an alteration."""
+
+import collections
+import functools
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from tqdm.auto import tqdm
+
+from jaxrob._answers import INVALID, Answers, answer
+from jaxrob._classifier import Classifier, examine
+from jaxrob._curve import Curve, ReducedCurve, count
+from jaxrob._dataset import BatchedDataset, Dataset, check_values
+from jaxrob._pixels import unit_range
+from jaxrob.alterations import Alteration
+
+# Rows (altered images) in one call of the compiled step, memory permitting: more gain
+# nothing. A CPU is busy with few, and buffers that leave its caches are slow.
+_MAX_ROWS = 16384
+_MAX_ROWS_CPU = 1024
+_MAX_BYTES_CPU = 8 * 2**20
+# On a CPU several levels share a step only where the images alone are fewer than this,
+# for a frontier whose size is no multiple of them would be padded.
+_MIN_ROWS_CPU = 128
+# The share of the free memory (bytes on a CPU) that one step may take.
+_MEMORY_SHARE = 0.25
+_MEMORY_CPU = 2**32
+# Arrays of the classifier's largest size that are alive at once.
+_LIVE_ARRAYS = 3
+# Steps dispatched ahead of the one whose answers are awaited.
+_AHEAD = 8
+
+
+def evaluate(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alteration: Alteration,
+    levels: Sequence[float] | np.ndarray,
+    *,
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+    mesh: Mesh | None = None,
+    reduced: bool = False,
+    progress: bool = False,
+) -> Curve | ReducedCurve:
+    """What the classifier answers on every image at every level.
+
+    One compiled step alters a block of images at one level (or a few) and classifies
+    it. It is compiled once for each structure of classifier, alteration and block
+    shape; new variables and any number of levels go through it as they are. Levels
+    with the same effect (see `Alteration.resolution`) are evaluated once.
+
+    The answers do not depend on the batch size, the order or number of the levels, or
+    the devices, but for images whose best two classes are closer than rounding (about
+    1e-5): noise is drawn from `fold_in(key, index of the image)`, at every level the
+    same.
+
+    Args:
+      classifier: the classifier.
+      dataset: N images with their labels.
+      alteration: the alteration.
+      levels: `[L]` levels within the alteration's range, in any order.
+      key: a random key, needed if the alteration or the classifier is stochastic.
+      batch_size: images in a block; by default what fits in memory and keeps the
+        device busy. Rounded up to a multiple of the devices.
+      mesh: devices over which the images are split, along all of its axes; by default
+        all devices of this process.
+      reduced: whether only counts by class are kept, for data sets so large that about
+        ten bytes for each image and level are too many.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      A `Curve`, or a `ReducedCurve` if `reduced`, with the levels as given.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a level is NaN or outside the range, no level is given, a key is
+        missing, the alteration or the classifier refuses the images' shape, a label is
+        no class of the classifier, or the classifier returned NaN (or rows that are no
+        probabilities) for some image.
+    """
+    _check_types(classifier, dataset, alteration)
+    levels = np.asarray(levels, np.float64)
+    if levels.ndim != 1 or not levels.size:
+        raise ValueError(
+            f"levels must be a sequence of at least one level; got the shape "
+            f"{levels.shape}"
+        )
+    canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
+    if key is None:
+        if alteration.stochastic or classifier.stochastic:
+            what = alteration.name if alteration.stochastic else "the classifier"
+            raise ValueError(f"{what} is stochastic and needs a key; got key=None")
+        key = jax.random.key(0)
+    if batch_size is not None and batch_size < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
+    if mesh is None:
+        mesh = Mesh(np.array(jax.local_devices()), ("images",))
+
+    image_shape, length = _first_look(dataset)
+    num_classes = _check_fit(classifier, dataset, alteration, image_shape)
+    rows = _rows_that_fit(classifier, image_shape, mesh)
+    shape = _block_shape(rows, length, batch_size, mesh)
+
+    classifier, key = jax.device_put((classifier, key), NamedSharding(mesh, P()))
+    level_blocks = _level_blocks(canonical, shape.levels)
+    answers = [[] for _ in level_blocks]
+    counts = np.zeros((len(canonical), num_classes, num_classes + 1), np.int64)
+    labels = []
+    # Steps in flight: the block, the number of the level block, and their answers.
+    pending = collections.deque()
+
+    def fetch(bar):
+        block, number, parts = pending.popleft()
+        first = number * shape.levels
+        last = min(first + shape.levels, len(canonical))
+        valid = (slice(last - first), slice(len(block.labels)))
+        parts = Answers(*(part[valid] for part in jax.device_get(parts)))
+        _check_valid(parts.predicted, canonical[first:last], classifier)
+        if reduced:
+            counts[first:last] += count(parts.predicted, block.labels, num_classes)
+        else:
+            answers[number].append(parts)
+        bar.update(parts.predicted.size)
+
+    with tqdm(
+        total=None if length is None else length * len(canonical),
+        desc=alteration.name,
+        unit="image",
+        unit_scale=True,
+        disable=not progress,
+    ) as bar:
+        for block in _blocks(dataset, shape.images):
+            _check_labels(block.labels, num_classes, dataset.name)
+            labels.append(block.labels)
+            index = block.start + np.arange(shape.images, dtype=np.uint32)
+            images, index = jax.device_put(
+                (block.images, index), NamedSharding(mesh, P(mesh.axis_names))
+            )
+            static = {"alteration": alteration, "mesh": mesh}
+            prepared = _prepare(images, index, key, **static)
+            for number, some_levels in enumerate(level_blocks):
+                step = _step(classifier, prepared, index, key, some_levels, **static)
+                pending.append((block, number, step))
+                if len(pending) > _AHEAD:
+                    fetch(bar)
+        while pending:
+            fetch(bar)
+
+    if reduced:
+        return ReducedCurve(levels, counts[inverse])
+    predicted, confidence, uncertainty = (
+        np.concatenate([np.concatenate(part, axis=1) for part in field])[inverse]
+        for field in zip(*(zip(*parts) for parts in answers))
+    )
+    small = np.int16 if num_classes <= np.iinfo(np.int16).max else np.int32
+    has_probabilities = classifier.outputs != "scores"
+    return Curve(
+        levels,
+        predicted.astype(small),
+        confidence if has_probabilities else None,
+        uncertainty if has_probabilities else None,
+        np.concatenate(labels),
+        num_classes,
+    )
+
+
+class _BlockShape(NamedTuple):
+    levels: int
+    images: int
+
+
+class _Block(NamedTuple):
+    images: np.ndarray  # [b, ...], padded to the block's size
+    labels: np.ndarray  # [n], of the images that count, n <= b
+    start: int  # the index of the first image in the data set
+
+
+@functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
+def _prepare(images, index, key, *, alteration, mesh):
+    """The level-independent part of the alteration, for a block of images."""
+
+    def local(images, index, key):
+        if images.dtype == jnp.uint8:
+            images = unit_range(images)
+        images = images.astype(jnp.float32)
+        if not alteration.stochastic:
+            return jax.vmap(alteration.prepared)(images)
+        return jax.vmap(alteration.prepared)(images, _image_keys(key, index))
+
+    over_images = P(mesh.axis_names)
+    return jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(over_images, over_images, P()),
+        out_specs=over_images,
+        check_vma=False,
+    )(images, index, key)
+
+
+@functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
+def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
+    """Answers `[l, b]` for a block of l levels and b images; no communication."""
+
+    def local(classifier, prepared, index, key, levels):
+        # Levels outside, images inside: what depends on the level alone is computed
+        # once for each level.
+        def at_level(level):
+            return jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
+
+        # A batch of one level would still make batched gathers of plain ones.
+        altered = (
+            at_level(levels[0])[None]
+            if len(levels) == 1
+            else jax.vmap(at_level)(levels)
+        )
+        shape = altered.shape[:2]
+        images = altered.reshape(-1, *altered.shape[2:])
+        keys = None
+        if classifier.stochastic:
+            image_keys = _image_keys(key, index)
+            classifier_keys = jax.vmap(jax.random.fold_in, (0, None))(image_keys, 1)
+            keys = jnp.tile(classifier_keys, shape[0])
+        answers = answer(classifier, images, keys)
+        return jax.tree.map(lambda part: part.reshape(shape), answers)
+
+    over_images = P(mesh.axis_names)
+    return jax.shard_map(
+        local,
+        mesh=mesh,
+        in_specs=(P(), over_images, over_images, P(), P()),
+        out_specs=P(None, mesh.axis_names),
+        check_vma=False,
+    )(classifier, prepared, index, key, levels)
+
+
+def _image_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """One key for each image, from its index in the data set alone."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, index)
+
+
+def _level_blocks(levels: np.ndarray, size: int) -> list[np.ndarray]:
+    """float32 blocks of `size` levels, the last one filled up with its last level."""
+    filled = np.append(levels, np.repeat(levels[-1], -len(levels) % size))
+    return list(filled.astype(np.float32).reshape(-1, size))
+
+
+def _blocks(dataset: Dataset | BatchedDataset, size: int) -> Iterator[_Block]:
+    """Blocks of `size` images, whatever the batches they come in; the last padded."""
+    batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
+    images, labels, start = [], [], 0
+    for batch in batches:
+        first = 0
+        while first < len(batch):
+            # Fill the block at hand, from the rest of this batch.
+            last = min(len(batch), first + size - sum(map(len, labels)))
+            part = np.asarray(batch.images[first:last])
+            if isinstance(batch.images, np.memmap):
+                check_values(part)
+            images.append(part)
+            labels.append(batch.labels[first:last])
+            first = last
+            if sum(map(len, labels)) == size:
+                yield _block(images, labels, start, size)
+                images, labels, start = [], [], start + size
+    if labels:
+        yield _block(images, labels, start, size)
+
+
+def _block(images, labels, start, size):
+    images = images[0] if len(images) == 1 else np.concatenate(images)
+    padding = [(0, size - len(images))] + [(0, 0)] * (images.ndim - 1)
+    return _Block(np.pad(images, padding), np.concatenate(labels), start)
+
+
+def _block_shape(
+    rows: int, length: int | None, batch_size: int | None, mesh: Mesh
+) -> _BlockShape:
+    """The levels and images of a block, of about `rows` rows over all devices."""
+    if batch_size is not None:
+        images = batch_size
+    elif length is None:
+        images = rows
+    else:
+        # Blocks of equal size, so that the last one is hardly padded.
+        images = math.ceil(length / math.ceil(length / rows))
+    images = math.ceil(images / mesh.size) * mesh.size
+    fill = min(rows, _MIN_ROWS_CPU) if _platform(mesh) == "cpu" else rows
+    return _BlockShape(max(1, fill // images), images)
+
+
+def _rows_that_fit(
+    classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh
+) -> int:
+    """Rows in a step for all devices: the most that help and that memory allows."""
+    device = mesh.devices.flat[0]
+    most = _MAX_ROWS
+    if device.platform == "cpu":
+        in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
+        most = min(_MAX_ROWS_CPU, max(in_cache, 1))
+    free = _MEMORY_CPU
+    statistics = device.memory_stats() if device.platform != "cpu" else None
+    if statistics and "bytes_limit" in statistics:
+        free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
+    bytes_per_row = _LIVE_ARRAYS * examine(classifier, image_shape).largest_array
+    fitting = int(_MEMORY_SHARE * free / bytes_per_row)
+    return max(1, min(most, fitting)) * mesh.size
+
+
+def _platform(mesh: Mesh) -> str:
+    return mesh.devices.flat[0].platform
+
+
+def _check_types(classifier, dataset, alteration):
+    for name, value, kind in (
+        ("classifier", classifier, Classifier),
+        ("dataset", dataset, Dataset | BatchedDataset),
+        ("alteration", alteration, Alteration),
+    ):
+        if not isinstance(value, kind):
+            wanted = getattr(kind, "__name__", "Dataset")
+            raise TypeError(
+                f"{name} must be a jaxrob.{wanted}; got {type(value).__name__}"
+            )
+
+
+def _first_look(dataset):
+    """The shape of one image, and the number of images where it is known."""
+    if isinstance(dataset, Dataset):
+        return dataset.images.shape[1:], len(dataset)
+    return next(dataset.batches()).images.shape[1:], None
+
+
+def _check_fit(classifier, dataset, alteration, image_shape) -> int:
+    """The number of classes, once alteration, classifier and data go together."""
+    _check_alteration(alteration, image_shape)
+    num_classes = examine(classifier, image_shape).num_classes
+    names = dataset.class_names
+    if names is not None and len(names) != num_classes:
+        raise ValueError(
+            f"the classifier returns {num_classes} classes, but {dataset.name} has "
+            f"{len(names)}: {', '.join(names[:10])}"
+        )
+    return num_classes
+
+
+@functools.lru_cache(maxsize=256)
+def _check_alteration(alteration, image_shape):
+    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
+    level = jax.ShapeDtypeStruct((), jnp.float32)
+    altered = jax.eval_shape(alteration, image, level, jax.random.key(0))
+    if getattr(altered, "shape", None) != image_shape:
+        raise ValueError(
+            f"{alteration.name} must return an array of the image's shape "
+            f"{image_shape}; got {altered}"
+        )
+
+
+def _check_labels(labels, num_classes, name):
+    if labels.max() >= num_classes:
+        raise ValueError(
+            f"labels of {name} must be below the classifier's number of classes, "
+            f"{num_classes}; got {labels.max()}"
+        )
+
+
+def _check_valid(predicted, levels, classifier):
+    invalid = predicted == INVALID
+    if not invalid.any():
+        return
+    level = levels[invalid.any(axis=1)][0]
+    what = {
+        "probabilities": "NaN, or rows that are no probabilities with a sum of 1,",
+        "sigmoid": "NaN, or activations outside [0, 1],",
+    }.get(classifier.outputs, "NaN")
+    raise ValueError(
+        f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
+        f"{predicted.shape[1]} images in a block, first at level {level:g}"
+    )

@@ -1,0 +1,95 @@
+"""Where a result comes from: versions, devices, key, classifier and data."""
+
+import functools
+import hashlib
+import platform
+from collections.abc import Iterable
+from importlib import metadata
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._bound import Bound
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import BatchedDataset, Dataset
+
+_PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
+
+
+def provenance(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    key: jax.Array | None,
+    mesh: Mesh | None,
+) -> dict[str, Any]:
+    """What a reader needs to repeat a result, as values that JSON can hold."""
+    devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
+    if key is not None and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
+        key = jax.random.key_data(key)
+    return {
+        "versions": {name: metadata.version(name) for name in _PACKAGES}
+        | {"python": platform.python_version()},
+        "devices": {
+            "platform": devices[0].platform,
+            "kind": devices[0].device_kind,
+            "count": len(devices),
+        },
+        "key": None if key is None else np.asarray(key).tolist(),
+        "classifier": classifier_fingerprint(classifier),
+        "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
+    }
+
+
+def classifier_fingerprint(classifier: Classifier) -> str:
+    """A digest of the variables and of the name (not the code) of the function."""
+    leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
+    return _digest(
+        [_name(classifier.apply_fn), classifier.outputs]
+        + [part for path, leaf in leaves for part in (str(path), _as_array(leaf))]
+    )
+
+
+def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
+    """A digest of images and labels, whatever the batches they come in."""
+    batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
+    images, labels, dtype = hashlib.blake2b(), hashlib.blake2b(), None
+    for batch in batches:
+        dtype = f"{batch.images.dtype}{batch.images.shape[1:]}"
+        for first in range(0, len(batch), 4096):
+            images.update(np.ascontiguousarray(batch.images[first : first + 4096]))
+        labels.update(np.ascontiguousarray(batch.labels))
+    return _digest([dtype, images.hexdigest(), labels.hexdigest()])
+
+
+def _digest(parts: Iterable[str | np.ndarray]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for part in parts:
+        if isinstance(part, str):
+            digest.update(part.encode() + b"\0")
+        else:
+            digest.update(f"{part.dtype}{part.shape}".encode() + b"\0")
+            digest.update(np.ascontiguousarray(part))
+    return digest.hexdigest()
+
+
+def _as_array(leaf: Any) -> np.ndarray:
+    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(
+        leaf.dtype, jax.dtypes.prng_key
+    ):
+        leaf = jax.random.key_data(leaf)
+    return np.asarray(leaf)
+
+
+def _name(function: Any) -> str:
+    """A name without addresses, so that it is the same in every process."""
+
+    def qualified(value):
+        return getattr(value, "__qualname__", type(value).__qualname__)
+
+    if isinstance(function, functools.partial):
+        return _name(function.func)
+    keywords = function.keywords if isinstance(function, Bound) else ()
+    name = qualified(function.function if isinstance(function, Bound) else function)
+    return " ".join([name, *(qualified(value) for _, value in keywords)])

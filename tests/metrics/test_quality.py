@@ -1,0 +1,217 @@
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn import metrics as sk
+
+from jaxrob import metrics
+
+quick = settings(deadline=None, max_examples=30)
+UNKNOWN = "unknown"
+TWO_TO_FIVE = st.integers(2, 5)
+
+
+@st.composite
+def classified(draw, num_classes=TWO_TO_FIVE, unknown=False):
+    """Labels and answers as lists, and K; `K` as an answer stands for unknown."""
+    k = draw(num_classes)
+    pair = st.tuples(st.integers(0, k - 1), st.integers(0, k if unknown else k - 1))
+    pairs = draw(st.lists(pair, min_size=1, max_size=30))
+    return [label for label, _ in pairs], [answer for _, answer in pairs], k
+
+
+def counts(labels, answers, k):
+    confusion = np.zeros((1, k, k + 1), np.int64)
+    for label, answer in zip(labels, answers):
+        confusion[0, label, answer] += 1
+    return confusion
+
+
+def from_counts(rows):
+    """A confusion of one level without unknown answers."""
+    rows = np.array(rows)
+    return np.pad(rows, ((0, 0), (0, 1)))[None]
+
+
+@quick
+@given(classified())
+def test_accuracy_is_sklearns(case):
+    labels, answers, k = case
+    value = metrics.accuracy(counts(labels, answers, k))[0]
+    assert value == sk.accuracy_score(labels, answers)
+
+
+@quick
+@given(classified(num_classes=st.just(2)))
+def test_two_classes_mean_class_1(case):
+    labels, answers, k = case
+    confusion = counts(labels, answers, k)
+    seen = 1 in labels, 1 in answers
+    for ours, theirs, undefined in (
+        (metrics.precision, sk.precision_score, not any(seen)),
+        (metrics.recall, sk.recall_score, not seen[0]),
+        (metrics.f1, sk.f1_score, not any(seen)),
+    ):
+        value = ours(confusion)[0]
+        if undefined:
+            assert np.isnan(value)
+        else:
+            expected = theirs(labels, answers, pos_label=1, zero_division=0)
+            assert value == pytest.approx(expected, rel=1e-12)
+
+
+@quick
+@given(classified(num_classes=st.integers(3, 6)))
+def test_more_classes_are_averaged_over_those_defined(case):
+    labels, answers, k = case
+    confusion = counts(labels, answers, k)
+    for ours, theirs, zero in (
+        (metrics.precision, sk.precision_score, 0.0),
+        (metrics.recall, sk.recall_score, np.nan),
+        (metrics.f1, sk.f1_score, 0.0),
+    ):
+        expected = theirs(labels, answers, average="macro", zero_division=zero)
+        assert ours(confusion)[0] == pytest.approx(expected, rel=1e-12)
+
+
+@quick
+@given(classified())
+def test_each_class_is_sklearns(case):
+    labels, answers, k = case
+    confusion = counts(labels, answers, k)
+    classes = range(k)
+    for name, theirs in (
+        ("precision", sk.precision_score),
+        ("recall", sk.recall_score),
+        ("f1", sk.f1_score),
+        ("accuracy", sk.recall_score),
+    ):
+        values = metrics.per_class[name](confusion)
+        assert values.shape == (1, k)
+        expected = theirs(
+            labels, answers, labels=classes, average=None, zero_division=0
+        )
+        undefined = np.isnan(values[0])
+        np.testing.assert_allclose(values[0][~undefined], expected[~undefined])
+        absent = [c for c in classes if c not in labels]
+        if theirs is not sk.recall_score:
+            absent = [c for c in absent if c not in answers]
+        assert list(np.flatnonzero(undefined)) == absent
+        if name in metrics.measures and name != "accuracy":
+            for c in classes:
+                one = getattr(metrics, name)(confusion, positive=c)
+                np.testing.assert_array_equal(one, values[:, c])
+
+
+@quick
+@given(classified(unknown=True))
+def test_unknown_answers_by_the_papers_definitions(case):
+    labels, answers, k = case
+    said = [UNKNOWN if answer == k else f"class {answer}" for answer in answers]
+    right = [f"class {label}" for label in labels]
+    confusion = counts(labels, answers, k)
+
+    unknown = said.count(UNKNOWN)
+    correct = sum(answer == label for answer, label in zip(said, right))
+    indecision = Fraction(unknown, len(said))
+    decided = len(said) - unknown
+    accuracy = Fraction(correct, decided) if decided else Fraction(1)
+    effectiveness = accuracy * (1 - indecision) / (1 + indecision)
+    assert metrics.indecision(confusion)[0] == float(indecision)
+    assert metrics.accuracy(confusion)[0] == float(accuracy)
+    assert metrics.effectiveness(confusion)[0] == float(effectiveness)
+
+    for c in range(k):
+        of_class = [a for a, label in zip(said, right) if label == f"class {c}"]
+        unknown = of_class.count(UNKNOWN)
+        values = {
+            name: metrics.per_class[name](confusion)[0, c]
+            for name in ("accuracy", "effectiveness")
+        }
+        if len(of_class) > unknown:
+            hits = of_class.count(f"class {c}")
+            assert values["accuracy"] == float(Fraction(hits, len(of_class) - unknown))
+        else:
+            assert np.isnan(values["accuracy"])
+        if of_class:
+            share = Fraction(unknown, len(of_class))
+            hits = Fraction(of_class.count(f"class {c}"), len(of_class))
+            # Correct over all is accuracy times the decided share.
+            assert values["effectiveness"] == float(hits / (1 + share))
+        else:
+            assert np.isnan(values["effectiveness"])
+
+
+@quick
+@given(classified(unknown=True))
+def test_precision_and_recall_leave_unknown_answers_out(case):
+    labels, answers, k = case
+    kept = [(label, a) for label, a in zip(labels, answers) if a != k]
+    whole, decided = counts(labels, answers, k), counts(*zip(*kept), k) if kept else 0
+    for name in ("precision", "recall", "f1"):
+        if kept:
+            np.testing.assert_array_equal(
+                metrics.measures[name](whole), metrics.measures[name](decided)
+            )
+        else:
+            assert np.isnan(metrics.measures[name](whole)[0])
+
+
+def test_nothing_decided():
+    confusion = counts([0, 1, 1], [2, 2, 2], 2)
+    assert metrics.accuracy(confusion)[0] == 1
+    assert metrics.indecision(confusion)[0] == 1
+    assert metrics.effectiveness(confusion)[0] == 0
+    assert np.isnan(metrics.precision(confusion)[0])
+
+
+def test_all_wrong_is_not_effective():
+    assert metrics.effectiveness(counts([0, 1], [1, 0], 2))[0] == 0
+    assert metrics.effectiveness(counts([0, 1, 1], [1, 0, 2], 2))[0] == 0
+
+
+def test_counts_on_a_threshold_meet_it():
+    assert metrics.accuracy(from_counts([[80, 20], [20, 80]]))[0] == 0.8
+    ten = 160 * np.eye(10, dtype=int) + 40 * np.roll(np.eye(10, dtype=int), 1, axis=1)
+    assert metrics.recall(from_counts(ten))[0] >= 0.8
+
+
+@pytest.mark.parametrize("percent", [(70, 80, 90), (75, 85, 80), (61, 99, 80)])
+def test_a_mean_on_a_threshold_meets_it(percent):
+    # The mean of the float64 0.7, 0.8 and 0.9 is less than 0.8.
+    rows = np.zeros((3, 3), int)
+    for c, hits in enumerate(percent):
+        rows[c, c], rows[c, (c + 1) % 3] = hits, 100 - hits
+    assert metrics.recall(from_counts(rows))[0] == 0.8
+
+
+@quick
+@given(classified(num_classes=st.integers(3, 6)))
+def test_macro_recall_is_the_exact_mean_rounded_once(case):
+    labels, answers, k = case
+    recalls = [
+        Fraction(sum(labels[i] == a == c for i, a in enumerate(answers)), n)
+        for c in range(k)
+        if (n := labels.count(c))
+    ]
+    value = metrics.recall(counts(labels, answers, k))[0]
+    assert value == float(sum(recalls) / len(recalls))
+
+
+def test_each_level_is_taken_alone():
+    one, two = counts([0, 1, 2], [0, 1, 2], 3), counts([0, 1, 2], [1, 3, 2], 3)
+    both = np.concatenate([one, two])
+    for measure in (*metrics.measures.values(), metrics.indecision):
+        np.testing.assert_array_equal(
+            measure(both), np.concatenate([measure(one), measure(two)])
+        )
+        assert measure(both).dtype == np.float64
+
+
+@pytest.mark.parametrize("positive", [-1, 2])
+def test_positive_must_be_a_class(positive):
+    for measure in (metrics.precision, metrics.recall, metrics.f1):
+        with pytest.raises(ValueError, match="positive must be a class from 0 to 1"):
+            measure(counts([0, 1], [0, 1], 2), positive)

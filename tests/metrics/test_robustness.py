@@ -1,0 +1,186 @@
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxrob.metrics import RULES, accepted_intervals, heaviside_robustness
+
+quick = settings(deadline=None, max_examples=30)
+NASTY = np.array([-0.3, -0.1, 0.1, 0.2, 0.30000000000000004, 0.7, 1 / 3 + 0.7, 1.1])
+
+
+@st.composite
+def counted(draw):
+    """Distinct levels, correct answers of N at each, and a threshold m of N."""
+    levels = draw(
+        st.lists(st.integers(-1000, 1000), min_size=2, max_size=12, unique=True)
+    )
+    total = draw(st.integers(1, 300))
+    correct = st.lists(
+        st.integers(0, total), min_size=len(levels), max_size=len(levels)
+    )
+    # A threshold of a small denominator, or one that some level meets exactly.
+    right = draw(correct)
+    threshold = draw(
+        st.sampled_from(right).map(lambda m: Fraction(m, total))
+        | st.fractions(0, 1, max_denominator=20)
+    )
+    return [Fraction(level, 8) for level in levels], right, total, threshold
+
+
+def as_floats(case):
+    levels, correct, total, threshold = case
+    values = np.array(correct) / total
+    return np.array(levels, float), values, float(threshold)
+
+
+@quick
+@given(counted())
+def test_count_is_definition_5(case):
+    levels, correct, total, threshold = case
+    accepted = [Fraction(m, total) >= threshold for m in correct]
+    expected = Fraction(sum(accepted), len(accepted))
+    assert heaviside_robustness(*as_floats(case), "count") == float(expected)
+
+
+@quick
+@given(counted())
+def test_right_is_the_papers_sum(case):
+    levels, correct, total, threshold = case
+    points = sorted(zip(levels, correct))
+    area = sum(
+        (x_b - x_a)
+        for (x_a, _), (x_b, m) in zip(points, points[1:])
+        if Fraction(m, total) >= threshold
+    )
+    expected = area / (points[-1][0] - points[0][0])
+    assert heaviside_robustness(*as_floats(case), "right") == float(expected)
+
+
+@quick
+@given(counted())
+def test_linear_is_the_length_above_the_threshold_of_the_polyline(case):
+    levels, correct, total, threshold = case
+    points = sorted((x, Fraction(m, total)) for x, m in zip(levels, correct))
+    length = Fraction(0)
+    for (x_a, a), (x_b, b) in zip(points, points[1:]):
+        above = [a >= threshold, b >= threshold]
+        if all(above):
+            length += x_b - x_a
+        elif any(above):
+            length += (x_b - x_a) * (max(a, b) - threshold) / abs(a - b)
+    expected = length / (points[-1][0] - points[0][0])
+    got = heaviside_robustness(*as_floats(case), "linear")
+    assert got == pytest.approx(float(expected), abs=1e-12)
+    assert 0 <= got <= 1
+
+
+def test_linear_against_a_fine_grid():
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        levels, values = np.sort(rng.uniform(-3, 5, 9)), rng.random(9)
+        fine = np.linspace(levels[0], levels[-1], 200_001)
+        expected = (np.interp(fine, levels, values) >= 0.5).mean()
+        got = heaviside_robustness(levels, values, 0.5, "linear")
+        assert got == pytest.approx(expected, abs=1e-4)
+
+
+def test_linear_of_a_straight_line():
+    assert heaviside_robustness([0, 1], [1, 0], 0.75, "linear") == 0.25
+    assert heaviside_robustness([-2, 2], [0, 1], 0.75, "linear") == 0.25
+    assert accepted_intervals([-2, 2], [0, 1], 0.75) == ((1, 2),)
+
+
+def test_seven_of_41_levels_is_the_2020_papers_number():
+    levels = np.linspace(-50, 50, 41)
+    values = np.where(np.abs(levels) <= 7.5, 0.85, 0.6)
+    robustness = heaviside_robustness(levels, values, 0.8, "count")
+    assert f"{robustness:.2%}" == "17.07%"
+
+
+def test_160_of_200_is_on_the_threshold_of_80_percent():
+    for rule in RULES:
+        assert heaviside_robustness([0, 1], [160 / 200] * 2, 0.8, rule) == 1
+        assert heaviside_robustness([0, 1], [159 / 200] * 2, 0.8, rule) == 0
+
+
+@pytest.mark.parametrize("rule", RULES)
+@quick
+@given(st.data())
+def test_the_order_of_the_levels_does_not_matter(rule, data):
+    order = data.draw(st.permutations(range(len(NASTY))))
+    values = np.array([0.9, 0.7, 0.8, 0.81, 0.2, 0.79, 0.99, 0.1])
+    expected = heaviside_robustness(NASTY, values, 0.8, rule)
+    assert heaviside_robustness(NASTY[order], values[order], 0.8, rule) == expected
+
+
+@pytest.mark.parametrize("rule", RULES)
+@quick
+@given(
+    st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40, unique=True).filter(
+        lambda levels: min(levels) < max(levels)
+    )
+)
+def test_all_and_none_accepted_are_exactly_1_and_0(rule, levels):
+    ones = np.ones(len(levels))
+    assert heaviside_robustness(levels, ones, 1.0, rule) == 1.0
+    assert heaviside_robustness(levels, ones, math.nextafter(1, 2), rule) == 0.0
+
+
+def test_a_single_level_on_the_threshold_is_an_interval_of_no_length():
+    rng = np.random.default_rng(0)
+    for levels in np.sort(rng.random((2000, 3)) * 10 ** rng.uniform(-2, 2, (2000, 1))):
+        values = [0.5, 0.8, 0.3]
+        assert accepted_intervals(levels, values, 0.8) == ((levels[1], levels[1]),)
+        assert heaviside_robustness(levels, values, 0.8, "linear") == 0
+
+
+@quick
+@given(counted())
+def test_intervals_ascend_and_hold_the_accepted_levels(case):
+    levels, values, threshold = as_floats(case)
+    intervals = accepted_intervals(levels, values, threshold)
+    flat = [end for interval in intervals for end in interval]
+    assert flat == sorted(flat)
+    for level, value in zip(levels, values):
+        inside = any(start <= level <= end for start, end in intervals)
+        assert inside if value >= threshold else True
+    if (values < threshold).all():
+        assert intervals == ()
+
+
+def test_intervals_of_one_level():
+    assert accepted_intervals([3.0], [0.9], 0.8) == ((3.0, 3.0),)
+    assert accepted_intervals([3.0], [0.7], 0.8) == ()
+
+
+def test_one_level_is_enough_to_count():
+    assert heaviside_robustness([3.0], [0.9], 0.8, "count") == 1
+    for rule in ("right", "linear"):
+        with pytest.raises(ValueError, match="at least 2"):
+            heaviside_robustness([3.0], [0.9], 0.8, rule)
+
+
+@pytest.mark.parametrize(
+    ("levels", "values", "threshold", "rule", "message"),
+    [
+        ([0, 1], [1, math.nan], 0.8, "right", "values must be finite; got nan at"),
+        ([0, math.inf], [1, 1], 0.8, "right", "levels must be finite; got inf at"),
+        ([math.nan, 1], [1, 1], 0.8, "count", "levels must be finite"),
+        ([0, 1, 2], [1, 1], 0.8, "right", "one length"),
+        ([[0, 1]], [[1, 1]], 0.8, "right", "must be vectors"),
+        ([], [], 0.8, "count", "at least 1"),
+        ([0, 2, 1, 2], [1] * 4, 0.8, "linear", "distinct; got 2 twice"),
+        ([0.0, -0.0], [1, 1], 0.8, "right", "distinct"),
+        ([0, 1], [1, 1], math.nan, "right", "threshold must be finite"),
+        ([0, 1], [1, 1], -math.inf, "right", "threshold must be finite"),
+        ([0, 1], [1, 1], 0.8, "left", "rule must be one of"),
+        ([0, 1], [1, 1], 0.8, None, "rule must be one of"),
+    ],
+)
+def test_errors(levels, values, threshold, rule, message):
+    with pytest.raises(ValueError, match=message):
+        heaviside_robustness(levels, values, threshold, rule)

@@ -1,0 +1,303 @@
+"""Assessments from classifiers whose accuracy is known in closed form."""
+
+import os
+import pathlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations, data, networks, strategies
+
+NUM_IMAGES = 200
+# Image n is right at levels up to its limit.
+LIMITS = (np.arange(NUM_IMAGES) + 1) / NUM_IMAGES
+
+
+class ByLevel:
+    """A classifier cannot know the level; the alteration tells it in a channel."""
+
+    alteration = jaxrob.Alteration(
+        "dim",
+        lambda image, level: image.at[..., 1].set(level),
+        0.0,
+        1.0,
+    )
+    dataset = jaxrob.Dataset(
+        np.stack(
+            [
+                np.float32(LIMITS)[:, None, None] * np.ones((1, 2, 2), np.float32),
+                np.zeros((NUM_IMAGES, 2, 2), np.float32),
+            ],
+            axis=-1,
+        ),
+        np.arange(NUM_IMAGES) % 2,
+    )
+
+    @staticmethod
+    def apply(variables, images):
+        limit, level = images[:, 0, 0, 0], images[:, 0, 0, 1]
+        label = jnp.round(limit * NUM_IMAGES - 1) % 2
+        right = limit + 1e-6 > level
+        return jax.nn.one_hot(jnp.where(right, label, 1 - label).astype(int), 2)
+
+
+CLASSIFIER = jaxrob.Classifier(ByLevel.apply, None, outputs="scores")
+
+
+def assess(**settings):
+    return jaxrob.assess(CLASSIFIER, ByLevel.dataset, ByLevel.alteration, **settings)
+
+
+def exact_accuracy(level):
+    """Images right at a level: those whose limit is at least the level."""
+    return np.mean(LIMITS + 1e-6 > level)
+
+
+def test_robustness_is_the_share_of_accepted_levels():
+    levels = np.linspace(0, 1, 41)
+    accuracy = np.array([exact_accuracy(level) for level in levels])
+    for threshold in (0.0, 0.3, 0.5, 0.8, 0.9, 1.0):
+        result = assess(threshold=threshold)
+        np.testing.assert_array_equal(result.values, accuracy)
+        assert result.robustness == np.mean(accuracy >= threshold)
+
+
+def test_a_value_on_the_threshold_is_accepted():
+    # At level 0.2 the limits 0.2 ... 1 are right, 161 of 200; at 0.205, 160: 0.8.
+    result = assess(threshold=0.8, strategy=strategies.Uniform(201))
+    assert result.values[41] == 160 / 200 == 0.8
+    assert result.robustness == 42 / 201
+
+
+def test_rules_are_the_strategy_s_own_or_as_asked():
+    assert assess().rule == "count"
+    right = assess(rule="right", threshold=0.5)
+    # The interval before each accepted level but the first counts.
+    accepted = np.linspace(0, 1, 41)[1:] <= 0.505
+    assert right.robustness == pytest.approx(np.sum(accepted) / 40)
+    linear = assess(rule="linear", threshold=0.5)
+    assert linear.robustness == pytest.approx(0.505, abs=0.0051)
+
+
+@pytest.mark.parametrize("measure", ["precision", "recall", "f1", "effectiveness"])
+def test_other_measures(measure):
+    result = assess(measure=measure, threshold=0.5)
+    assert result.measure == measure
+    np.testing.assert_array_equal(
+        result.values, jaxrob.metrics.measures[measure](result.curve.confusion)
+    )
+    assert 0 < result.robustness < 1
+
+
+def test_per_class_is_the_assessment_of_the_class_alone():
+    result = assess(threshold=0.6)
+    for k in range(2):
+        chosen = np.flatnonzero(ByLevel.dataset.labels == k)
+        alone = jaxrob.assess(
+            CLASSIFIER, ByLevel.dataset[chosen], ByLevel.alteration, 0.6
+        )
+        assert result.robustness_per_class[k] == alone.robustness
+
+
+def test_first_failing_level_of_each_image():
+    result = assess(strategy=strategies.Uniform(101))
+    levels = result.levels
+    for n, limit in enumerate(LIMITS):
+        failing = levels[levels > limit + 1e-6]
+        if len(failing):
+            assert result.first_failing_level[n] == failing[0]
+        else:
+            assert np.isnan(result.first_failing_level[n])
+    with pytest.raises(ValueError, match="keeps only counts"):
+        assess(reduced=True).first_failing_level  # noqa: B018
+
+
+def test_reduced_gives_the_same_numbers():
+    for measure in ("accuracy", "f1"):
+        whole, reduced = assess(measure=measure), assess(measure=measure, reduced=True)
+        assert reduced.robustness == whole.robustness
+        np.testing.assert_array_equal(reduced.values, whole.values)
+
+
+def test_several_alterations_give_a_tuple():
+    other = jaxrob.Alteration("nothing", lambda image, level: image, -1, 1, 0)
+    results = jaxrob.assess(
+        CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, other], 0.8
+    )
+    assert [result.alteration for result in results] == ["dim", "nothing"]
+    assert results[0].robustness == assess().robustness
+    assert results[1].robustness == 1.0
+
+
+class Halving:
+    """A strategy that refines: what it proposes depends on what it was told."""
+
+    rule = "right"
+
+    def __init__(self):
+        self.calls = []
+
+    def propose(self, question, levels, values):
+        self.calls.append((levels, values, question))
+        if not len(levels):
+            return np.array([question.lower, question.upper])
+        crossing = np.flatnonzero((values[1:] >= 0.5) != (values[:-1] >= 0.5))
+        left, right = levels[crossing], levels[crossing + 1]
+        return (left + right)[right - left > 1 / 64] / 2
+
+
+def test_an_adaptive_strategy_is_told_what_it_asked_for():
+    strategy = Halving()
+    result = assess(strategy=strategy, threshold=0.5)
+    assert len(result.levels) == 2 + 6
+    assert (np.diff(result.levels) > 0).all()
+    expected = [exact_accuracy(level) for level in result.levels]
+    np.testing.assert_array_equal(result.values, expected)
+    # Told in ascending order, with the number of images once it is known.
+    for levels, values, _ in strategy.calls[1:]:
+        assert (np.diff(levels) > 0).all() and len(levels) == len(values)
+    assert strategy.calls[0][2].num_inputs is None
+    assert strategy.calls[1][2].num_inputs == NUM_IMAGES
+
+
+def test_no_level_is_evaluated_twice_over_all_rounds():
+    seen = []
+
+    def predict(images):
+        seen.append(len(images))
+        return np.tile(np.float32([1, 0]), (len(images), 1))
+
+    class Again:
+        rule = "count"
+
+        def propose(self, question, levels, values):
+            if len(levels) > 25:
+                return np.array([])
+            # Overlaps itself, and levels of the same quality.
+            return np.linspace(0, 20 if len(levels) else 10, 21)
+
+    images = np.zeros((150, 8, 8, 1), np.uint8)
+    result = jaxrob.assess(
+        jaxrob.Classifier.from_host(predict, 2),
+        jaxrob.Dataset(images, np.zeros(150, int)),
+        alterations.jpeg_compression(),
+        strategy=Again(),
+    )
+    assert len(result.levels) == 31
+    # Unaltered, and the qualities 100 (from level 0.5) and 99 ... 80.
+    assert sum(seen) == 150 * 22
+
+
+def test_the_identity_is_met_although_the_grid_rounds():
+    result = jaxrob.assess(
+        CLASSIFIER,
+        ByLevel.dataset,
+        jaxrob.Alteration("nothing", lambda image, level: image, -0.9, 0.9, 0.0),
+    )
+    assert 0.0 in result.levels
+
+
+def test_provenance_tells_classifiers_data_and_keys_apart():
+    result = assess(key=jax.random.key(3))
+    provenance = result.provenance
+    assert provenance["key"] == [0, 3]
+    assert provenance["versions"]["jax"] == jax.__version__
+    assert provenance["devices"]["platform"] == jax.devices()[0].platform
+    again = assess(key=jax.random.key(3)).provenance
+    assert again == provenance
+    changed = jaxrob.assess(
+        jaxrob.Classifier(ByLevel.apply, np.zeros(1), outputs="scores"),
+        ByLevel.dataset[:-1],
+        ByLevel.alteration,
+    ).provenance
+    assert changed["classifier"] != provenance["classifier"]
+    assert changed["dataset"]["fingerprint"] != provenance["dataset"]["fingerprint"]
+
+
+def test_batches_have_the_fingerprint_of_the_array():
+    class Batches:
+        def __iter__(self):
+            for first in range(0, NUM_IMAGES, 37):
+                part = ByLevel.dataset[first : first + 37]
+                yield part.images, part.labels
+
+    batched = jaxrob.assess(
+        CLASSIFIER, jaxrob.Dataset.from_batches(Batches()), ByLevel.alteration
+    )
+    whole = assess()
+    assert batched.robustness == whole.robustness
+    assert batched.provenance["dataset"] == whole.provenance["dataset"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"threshold": 1.2}, r"threshold must lie in \[0, 1\]; got 1.2"),
+        ({"threshold": np.nan}, "threshold must lie"),
+        ({"measure": "auc"}, "measure must be one of .* got 'auc'"),
+        ({"rule": "left"}, "rule must be one of .* got 'left'"),
+        ({"alpha": 0.5}, "alpha needs uncertainties"),
+        ({"alpha": 0.5, "reduced": True}, "does not go with reduced"),
+    ],
+)
+def test_bad_settings(settings, message):
+    with pytest.raises(ValueError, match=message):
+        assess(**settings)
+
+
+@pytest.mark.parametrize("wrong", ["blur", {"a": 1}, None])
+def test_things_that_are_no_alteration(wrong):
+    with pytest.raises(TypeError, match="sequence"):
+        jaxrob.assess(CLASSIFIER, ByLevel.dataset, wrong)
+
+
+def test_no_alterations():
+    with pytest.raises(ValueError, match="empty"):
+        jaxrob.assess(CLASSIFIER, ByLevel.dataset, [])
+
+
+def test_unknown_answers_are_left_out_of_the_accuracy():
+    # Sure and right for one half, unsure and wrong for the other.
+    def apply(variables, images):
+        sure = images[:, 0, 0, 0] > 0.5
+        return jnp.where(sure[:, None], jnp.array([9.0, 0.0]), jnp.array([0.0, 0.1]))
+
+    images = np.repeat(np.float32([0, 1]), 10).reshape(-1, 1, 1, 1)
+    result = jaxrob.assess(
+        jaxrob.Classifier(apply, None),
+        jaxrob.Dataset(images, np.zeros(20, int)),
+        jaxrob.Alteration("nothing", lambda image, level: image, 0, 1),
+        alpha=0.8,
+    )
+    assert (result.values == 1).all()
+    assert (result.curve.indecision == 0.5).all()
+    assert (result.curve.with_unknown(None).accuracy == 0.5).all()
+
+
+def test_the_published_idc_network_on_real_patches():
+    folder = os.environ.get("JAXROB_DATA_DIR")
+    if not folder or not pathlib.Path(folder, "idc").is_dir():
+        pytest.skip("JAXROB_DATA_DIR names no folder that holds idc/")
+    patches = data.load("idc", data_dir=folder)
+    variables = networks.load_idc_weights(
+        pathlib.Path(folder, "idc", "idc_cnn_weights.npz")
+    )
+    classifier = jaxrob.Classifier.from_linen(networks.IdcCNN(), variables, "sigmoid")
+    results = jaxrob.assess(
+        classifier,
+        patches,
+        alterations.presets.cnn_2020(),
+        strategy=strategies.Uniform(5),
+        key=jax.random.key(0),
+    )
+    for result in results:
+        # The data set's known figure: exactly 183 of 214 unaltered patches.
+        unaltered = result.values[result.levels == result.identity]
+        assert unaltered == [183 / 214]
+    # Figure 2 of the 2020 paper: translation and zoom stay above the threshold.
+    by_name = {result.alteration: result for result in results}
+    assert by_name["horizontal translation"].robustness == 1.0
+    assert by_name["brightness"].robustness < 1.0

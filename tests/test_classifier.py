@@ -1,0 +1,213 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen, nnx
+from scipy import special
+
+import jaxrob
+from jaxrob import alterations
+from jaxrob.networks import MLP
+
+RANDOM = np.random.default_rng(0)
+IMAGES = np.float32(RANDOM.random((6, 5, 5, 1)))
+VALUES = np.float32(RANDOM.normal(size=(6, 4)))
+
+
+def returning(outputs, kind):
+    return jaxrob.Classifier(lambda variables, images: variables, outputs, kind)
+
+
+def test_logits_become_log_softmax():
+    log_p = returning(VALUES, "logits").log_probabilities(IMAGES)
+    assert log_p.shape == (1, 6, 4)
+    np.testing.assert_allclose(log_p[0], special.log_softmax(VALUES, 1), atol=1e-6)
+
+
+def test_probabilities_become_their_logarithm():
+    p = special.softmax(VALUES, 1)
+    log_p = returning(p, "probabilities").log_probabilities(IMAGES)
+    np.testing.assert_allclose(log_p[0], np.log(p), atol=1e-6)
+
+
+def test_a_probability_of_zero_is_no_nan():
+    p = np.float32([[1, 0], [0, 1]])
+    log_p = returning(p, "probabilities").log_probabilities(IMAGES[:2])
+    assert np.isfinite(log_p).all()
+    np.testing.assert_allclose(np.exp(log_p[0]), p, atol=1e-30)
+
+
+def test_sigmoid_heads_are_normalised():
+    s = special.expit(VALUES)
+    log_p = returning(s, "sigmoid").log_probabilities(IMAGES)
+    np.testing.assert_allclose(np.exp(log_p[0]), s / s.sum(1, keepdims=True), rtol=1e-5)
+
+
+def test_one_sigmoid_column_is_the_probability_of_class_1():
+    s = special.expit(VALUES[:, :1])
+    log_p = returning(s, "sigmoid").log_probabilities(IMAGES)
+    np.testing.assert_allclose(
+        np.exp(log_p[0]), np.concatenate([1 - s, s], 1), rtol=1e-5
+    )
+
+
+def test_samples_keep_their_axis():
+    stacked = np.stack([VALUES, 2 * VALUES])
+    log_p = returning(stacked, "logits").log_probabilities(IMAGES)
+    np.testing.assert_allclose(log_p, special.log_softmax(stacked, -1), atol=1e-5)
+
+
+def test_scores_have_no_probabilities_but_a_largest_class():
+    classifier = jaxrob.Classifier(
+        lambda variables, images: jnp.tile(jnp.asarray(VALUES[2]), (len(images), 1)),
+        outputs="scores",
+    )
+    with pytest.raises(ValueError, match='outputs="scores" has no probabilities'):
+        classifier.log_probabilities(IMAGES)
+    data = jaxrob.Dataset(IMAGES, np.zeros(6, int))
+    curve = jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
+    np.testing.assert_array_equal(curve.predicted[0], np.full(6, VALUES[2].argmax()))
+    assert curve.confidence is None and curve.uncertainty is None
+    with pytest.raises(ValueError, match="alpha needs uncertainties"):
+        curve.with_unknown(0.8)
+
+
+class Normalised(linen.Module):
+    @linen.compact
+    def __call__(self, images, train=False):
+        x = linen.Dense(8)(images.reshape(len(images), -1))
+        x = linen.BatchNorm(use_running_average=not train)(x)
+        self.sow("intermediates", "hidden", x)
+        return linen.Dense(3)(linen.Dropout(0.5, deterministic=not train)(x))
+
+
+def test_linen_module_with_mutable_collections():
+    module = Normalised()
+    variables = module.init(jax.random.key(0), IMAGES)
+    variables["batch_stats"]["BatchNorm_0"]["mean"] += 0.3
+    classifier = jaxrob.Classifier.from_linen(module, variables, train=False)
+    expected = special.log_softmax(module.apply(variables, IMAGES), 1)
+    log_p = classifier.log_probabilities(IMAGES)
+    np.testing.assert_allclose(log_p[0], expected, atol=1e-6)
+
+
+class NnxNormalised(nnx.Module):
+    def __init__(self, rngs):
+        self.first = nnx.Linear(25, 8, rngs=rngs)
+        self.norm = nnx.BatchNorm(8, rngs=rngs)
+        self.dropout = nnx.Dropout(0.5, rngs=rngs)
+        self.last = nnx.Linear(8, 3, rngs=rngs)
+
+    def __call__(self, images):
+        x = self.norm(self.first(images.reshape(len(images), -1)))
+        return self.last(self.dropout(x))
+
+
+def test_nnx_module_is_applied_in_evaluation_mode_and_not_changed():
+    module = NnxNormalised(nnx.Rngs(0))
+    module.train()
+    module.norm.mean[...] = jnp.full(8, 0.3)
+    classifier = jaxrob.Classifier.from_nnx(module)
+    log_p = classifier.log_probabilities(IMAGES)
+    assert not module.dropout.deterministic and not module.norm.use_running_average
+    module.eval()
+    expected = special.log_softmax(module(jnp.asarray(IMAGES)), 1)
+    np.testing.assert_allclose(log_p[0], expected, atol=1e-6)
+
+
+def test_nnx_modules_of_one_kind_share_a_structure():
+    first, second = (
+        jaxrob.Classifier.from_nnx(NnxNormalised(nnx.Rngs(seed))) for seed in (0, 1)
+    )
+    assert jax.tree.structure(first) == jax.tree.structure(second)
+
+
+def test_linen_classifiers_of_equal_modules_share_a_structure():
+    variables = MLP().init(jax.random.key(0), IMAGES)
+    structures = [
+        jax.tree.structure(jaxrob.Classifier.from_linen(MLP(), variables))
+        for _ in range(2)
+    ]
+    assert structures[0] == structures[1]
+
+
+def test_variables_are_the_leaves():
+    variables = MLP().init(jax.random.key(0), IMAGES)
+    classifier = jaxrob.Classifier.from_linen(MLP(), variables)
+    assert len(jax.tree.leaves(classifier)) == len(jax.tree.leaves(variables))
+    doubled = jax.tree.map(lambda leaf: 2 * leaf, classifier)
+    assert isinstance(doubled, jaxrob.Classifier)
+
+
+def test_gradients_pass_to_images_and_variables():
+    variables = MLP().init(jax.random.key(0), IMAGES)
+    classifier = jaxrob.Classifier.from_linen(MLP(), variables)
+
+    def loss(classifier, images):
+        return classifier.log_probabilities(images)[0, :, 0].sum()
+
+    gradients = jax.grad(loss, (0, 1))(classifier, IMAGES)
+    assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
+    assert np.abs(gradients[1]).max() > 0
+
+
+def test_host_function_runs_on_numpy_arrays_however_large():
+    weights = RANDOM.normal(size=(784, 10)).astype(np.float32)
+
+    def predict(images):
+        assert isinstance(images, np.ndarray) and images.dtype == np.float32
+        return images.reshape(len(images), -1) @ weights
+
+    images = RANDOM.integers(0, 256, (3000, 28, 28, 1), dtype=np.uint8)
+    data = jaxrob.Dataset(images, RANDOM.integers(0, 10, 3000))
+    levels = np.linspace(-0.5, 0.5, 5)
+    curve = jaxrob.evaluate(
+        jaxrob.Classifier.from_host(predict, 10), data, alterations.brightness(), levels
+    )
+    for row, level in enumerate(levels):
+        altered = np.clip(images / 255 * (1 + level), 0, 1)
+        scores = altered.reshape(3000, -1) @ weights
+        best = np.sort(scores, axis=1)
+        clear = best[:, -1] - best[:, -2] > 1e-3
+        assert clear.mean() > 0.99
+        np.testing.assert_array_equal(
+            curve.predicted[row, clear], scores.argmax(1)[clear]
+        )
+
+
+def test_host_function_of_a_wrong_shape_is_named():
+    classifier = jaxrob.Classifier.from_host(lambda images: np.zeros((3, 3)), 10)
+    data = jaxrob.Dataset(IMAGES, np.zeros(6, int))
+    with pytest.raises(Exception, match=r"host function must return the shape \(\d+, 10\); got \(3, 3"):
+        jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
+
+
+@pytest.mark.parametrize("shape", [(6,), (5, 4), (2, 2, 6, 4), (6, 1)])
+def test_outputs_of_a_wrong_shape(shape):
+    classifier = returning(np.zeros(shape, np.float32), "logits")
+    with pytest.raises(ValueError, match="the classifier must return"):
+        classifier.log_probabilities(IMAGES)
+
+
+def test_outputs_of_an_unknown_kind():
+    with pytest.raises(ValueError, match="outputs must be one of .* got 'softmax'"):
+        jaxrob.Classifier(lambda variables, images: images, None, "softmax")
+
+
+def test_apply_fn_that_is_no_function():
+    with pytest.raises(TypeError, match="apply_fn must be callable, got dict"):
+        jaxrob.Classifier({}, None)
+
+
+def test_stochastic_classifier_without_keys():
+    classifier = jaxrob.Classifier(lambda v, x, k: x, None, stochastic=True)
+    with pytest.raises(ValueError, match="stochastic and needs keys"):
+        classifier.log_probabilities(IMAGES)
+
+
+def test_number_of_classes():
+    variables = MLP().init(jax.random.key(0), IMAGES)
+    classifier = jaxrob.Classifier.from_linen(MLP(), variables)
+    assert classifier.num_classes((5, 5, 1)) == 10
+    with pytest.raises(ValueError, match=r"failed on images of the shape \[B, 5, 5, 3"):
+        classifier.num_classes((5, 5, 3))

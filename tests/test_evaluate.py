@@ -1,0 +1,476 @@
+"""The engine: answers do not depend on how they were computed."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations
+from jaxrob.networks import MLP, MnistCNN
+
+NUM_IMAGES = 97
+NOISE = alterations.gaussian_noise(0.0, 0.2)
+KEY = jax.random.key(7)
+
+
+@pytest.fixture(scope="module")
+def dataset():
+    random = np.random.default_rng(0)
+    images = random.integers(0, 256, (NUM_IMAGES, 28, 28, 1), dtype=np.uint8)
+    return jaxrob.Dataset(images, random.integers(0, 10, NUM_IMAGES))
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    return make_classifier(0)
+
+
+def make_classifier(seed, module=None):
+    module = module or MnistCNN()
+    variables = module.init(jax.random.key(seed), jnp.zeros((1, 28, 28, 1)))
+    return jaxrob.Classifier.from_linen(module, variables)
+
+
+def near_ties(classifier, dataset, alteration, levels, key):
+    """bool [L, N]: where the best two classes are within 1e-5, image by image."""
+    ties = np.zeros((len(levels), len(dataset)), bool)
+    apply = jax.jit(lambda image: classifier.log_probabilities(image[None])[0, 0])
+    for n, image in enumerate(dataset.images):
+        image = jnp.float32(image) / 255
+        for row, level in enumerate(levels):
+            image_key = jax.random.fold_in(key, n)
+            altered = alteration(image, jnp.float32(level), image_key)
+            best = np.sort(np.exp(apply(altered)))[-2:]
+            ties[row, n] = best[1] - best[0] < 1e-5
+    return ties
+
+
+def assert_same_answers(curve, reference, ties):
+    different = curve.predicted != reference.predicted
+    assert not (different & ~ties).any()
+    assert ties.sum() <= 0.01 * ties.size, "too many near-ties for a test of anything"
+    np.testing.assert_allclose(curve.confidence, reference.confidence, atol=1e-4)
+    np.testing.assert_allclose(curve.uncertainty, reference.uncertainty, atol=2e-4)
+
+
+def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
+    few = dataset[:12]
+    levels = [0.0, 0.05, 0.2]
+    curve = jaxrob.evaluate(classifier, few, NOISE, levels, key=KEY)
+    for n, image in enumerate(few.images):
+        for row, level in enumerate(levels):
+            # By hand, in NumPy but for the noise and the network.
+            noise = jax.random.normal(jax.random.fold_in(KEY, n), image.shape)
+            altered = np.clip(image / 255 + np.sqrt(level) * np.asarray(noise), 0, 1)
+            logits = classifier.apply_fn(
+                classifier.variables, jnp.float32(altered)[None]
+            )
+            p = np.exp(np.float64(logits[0]))
+            p /= p.sum()
+            assert curve.predicted[row, n] == p.argmax()
+            np.testing.assert_allclose(curve.confidence[row, n], p.max(), atol=1e-4)
+            np.testing.assert_allclose(
+                curve.uncertainty[row, n], (1 - (p**2).sum()) / 0.9, atol=2e-4
+            )
+
+
+@pytest.mark.parametrize("alteration", [NOISE, alterations.rotation()])
+def test_answers_do_not_depend_on_the_batch_size(classifier, dataset, alteration):
+    levels = np.linspace(alteration.lower, alteration.upper, 5)
+    reference = jaxrob.evaluate(classifier, dataset, alteration, levels, key=KEY)
+    ties = near_ties(classifier, dataset, alteration, levels, KEY)
+    for batch_size in (1, 7, 64, NUM_IMAGES, 1000):
+        curve = jaxrob.evaluate(
+            classifier, dataset, alteration, levels, key=KEY, batch_size=batch_size
+        )
+        assert_same_answers(curve, reference, ties)
+
+
+def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, dataset):
+    levels = np.linspace(0, 0.2, 9)
+    reference = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
+    order = np.random.default_rng(1).permutation(len(levels))
+    shuffled = jaxrob.evaluate(classifier, dataset, NOISE, levels[order], key=KEY)
+    np.testing.assert_array_equal(shuffled.levels, levels[order])
+    np.testing.assert_array_equal(shuffled.predicted, reference.predicted[order])
+    np.testing.assert_array_equal(shuffled.confidence, reference.confidence[order])
+    for level in range(len(levels)):
+        one = jaxrob.evaluate(
+            classifier, dataset, NOISE, levels[level : level + 1], key=KEY
+        )
+        np.testing.assert_array_equal(one.predicted[0], reference.predicted[level])
+        np.testing.assert_array_equal(one.confidence[0], reference.confidence[level])
+
+
+def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset):
+    # Blocks of so few images share a step between levels, of which the last is filled.
+    few, levels = dataset[:5], np.linspace(0, 0.2, 31)
+    curve = jaxrob.evaluate(classifier, few, NOISE, levels, key=KEY)
+    reference = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
+    ties = near_ties(classifier, few, NOISE, levels, KEY)
+    different = curve.predicted != reference.predicted[:, :5]
+    assert not (different & ~ties).any()
+
+
+def test_images_before_an_image_do_not_change_its_noise(classifier, dataset):
+    # The first 40 of 97 images and the first 40 alone: same indices, same noise.
+    levels = [0.1]
+    whole = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
+    part = jaxrob.evaluate(classifier, dataset[:40], NOISE, levels, key=KEY)
+    np.testing.assert_allclose(part.confidence, whole.confidence[:, :40], atol=1e-4)
+
+
+def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset):
+    class Batches:
+        def __init__(self, cuts):
+            self.cuts = [0, *cuts, NUM_IMAGES]
+
+        def __iter__(self):
+            for first, last in zip(self.cuts, self.cuts[1:]):
+                yield dataset.images[first:last], dataset.labels[first:last]
+
+    levels = [0.0, 0.1]
+    reference = jaxrob.evaluate(
+        classifier, dataset, NOISE, levels, key=KEY, batch_size=32
+    )
+    for cuts in ([1], [30, 31, 90], list(range(3, NUM_IMAGES, 3))):
+        batched = jaxrob.Dataset.from_batches(Batches(cuts))
+        curve = jaxrob.evaluate(
+            classifier, batched, NOISE, levels, key=KEY, batch_size=32
+        )
+        np.testing.assert_array_equal(curve.predicted, reference.predicted)
+        np.testing.assert_array_equal(curve.confidence, reference.confidence)
+        np.testing.assert_array_equal(curve.labels, dataset.labels)
+
+
+def test_a_memory_mapped_array_gives_the_answers_of_the_array(
+    classifier, dataset, tmp_path
+):
+    np.save(tmp_path / "images.npy", dataset.images)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    curve = jaxrob.evaluate(
+        classifier,
+        jaxrob.Dataset(mapped, dataset.labels),
+        NOISE,
+        [0.1],
+        key=KEY,
+    )
+    reference = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+    np.testing.assert_array_equal(curve.predicted, reference.predicted)
+
+
+def test_reduced_curve_holds_the_counts_of_the_curve(classifier, dataset):
+    levels = np.linspace(0, 0.2, 3)
+    settings = {"key": KEY, "batch_size": 16}
+    curve = jaxrob.evaluate(classifier, dataset, NOISE, levels, **settings)
+    reduced = jaxrob.evaluate(
+        classifier, dataset, NOISE, levels, reduced=True, **settings
+    )
+    np.testing.assert_array_equal(reduced.confusion, curve.confusion)
+    np.testing.assert_array_equal(reduced.accuracy, curve.accuracy)
+
+
+def test_uint8_and_float_images_give_the_same_answers(classifier, dataset):
+    scaled = jaxrob.Dataset(np.float32(dataset.images) / 255, dataset.labels)
+    curve = jaxrob.evaluate(classifier, scaled, NOISE, [0.1], key=KEY)
+    reference = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+    # The host's and the device's division by 255 may round differently.
+    np.testing.assert_allclose(curve.confidence, reference.confidence, atol=1e-4)
+
+
+def test_levels_of_the_same_effect_are_evaluated_once(dataset):
+    seen = []
+
+    def count(images):
+        seen.append(len(images))
+        return np.zeros((len(images), 10), np.float32)
+
+    classifier = jaxrob.Classifier.from_host(count, 10)
+    jpeg = alterations.jpeg_compression()
+    levels = np.linspace(0, 100, 1001)
+    curve = jaxrob.evaluate(classifier, dataset, jpeg, levels)
+    assert len(curve.levels) == 1001
+    # 100 qualities and the unaltered images.
+    assert sum(seen) == 101 * NUM_IMAGES
+
+
+class Compilations:
+    """Counts the programs that XLA compiles while it is entered."""
+
+    def __enter__(self):
+        self.count = 0
+        jax.monitoring.register_event_duration_secs_listener(self._listen)
+        return self
+
+    def __exit__(self, *_):
+        jax.monitoring.unregister_event_duration_listener(self._listen)
+
+    def _listen(self, event, *_, **__):
+        self.count += event == "/jax/core/compile/backend_compile_duration"
+
+
+def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
+    alteration = alterations.compose(
+        [alterations.gaussian_blur(), alterations.gaussian_noise()], name="both"
+    )
+    with Compilations() as first:
+        jaxrob.evaluate(make_classifier(1), dataset, alteration, [0.5], key=KEY)
+    assert first.count >= 1  # the counter does count
+    classifiers = [make_classifier(seed) for seed in range(2, 5)]
+    with Compilations() as later:
+        for classifier, number in zip(classifiers, (1, 16, 41)):
+            levels = np.linspace(0, 1, number)
+            jaxrob.evaluate(classifier, dataset, alteration, levels, key=KEY)
+        # An equal alteration, made anew, is the same program.
+        again = alterations.compose(
+            [alterations.gaussian_blur(), alterations.gaussian_noise()], name="both"
+        )
+        jaxrob.evaluate(classifiers[0], dataset, again, [0.3, 0.4], key=KEY)
+        new_key = jax.random.key(99)
+        jaxrob.evaluate(classifiers[0], dataset, again, [0.3], key=new_key)
+    # `jax.random.key` itself may be the only other program.
+    assert later.count <= 1, later.count
+
+
+def test_eight_devices_give_the_answers_of_one(classifier, dataset, tmp_path):
+    levels = np.linspace(0, 0.2, 5)
+    np.savez(tmp_path / "data.npz", images=dataset.images, labels=dataset.labels)
+    script = f"""
+import jax, numpy as np, jax.numpy as jnp, jaxrob
+from jaxrob.networks import MnistCNN
+assert jax.device_count() == 8, jax.devices()
+data = np.load({str(tmp_path / "data.npz")!r})
+module = MnistCNN()
+variables = module.init(jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
+mesh = jax.make_mesh((4, 2), ("a", "b"))
+for name, chosen in (("default", None), ("mesh", mesh)):
+    curve = jaxrob.evaluate(
+        jaxrob.Classifier.from_linen(module, variables),
+        jaxrob.Dataset(data["images"], data["labels"]),
+        jaxrob.alterations.gaussian_noise(0.0, 0.2),
+        np.linspace(0, 0.2, 5),
+        key=jax.random.key(7), mesh=chosen,
+    )
+    np.savez({str(tmp_path)!r} + f"/{{name}}.npz", predicted=curve.predicted,
+             confidence=curve.confidence, uncertainty=curve.uncertainty)
+"""
+    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=8")
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+    reference = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
+    ties = near_ties(classifier, dataset, NOISE, levels, KEY)
+    for name in ("default", "mesh"):
+        arrays = np.load(tmp_path / f"{name}.npz")
+        curve = jaxrob.Curve(levels, **arrays, labels=dataset.labels, num_classes=10)
+        assert_same_answers(curve, reference, ties)
+
+
+def test_the_step_communicates_nothing():
+    script = """
+import jax, numpy as np, jax.numpy as jnp, jaxrob
+from jax.sharding import Mesh
+from jaxrob import _evaluate
+from jaxrob.networks import MnistCNN
+module = MnistCNN()
+variables = module.init(jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
+classifier = jaxrob.Classifier.from_linen(module, variables)
+static = dict(alteration=jaxrob.alterations.gaussian_noise(),
+              mesh=Mesh(np.array(jax.devices()), ("images",)))
+images, index = jnp.zeros((16, 28, 28, 1), jnp.uint8), jnp.arange(16, dtype=jnp.uint32)
+prepared = _evaluate._prepare(images, index, jax.random.key(0), **static)
+step = _evaluate._step.lower(classifier, prepared, index, jax.random.key(0),
+                             np.zeros(2, np.float32), **static)
+text = step.compile().as_text()
+assert "num_partitions=8" in text, text[:500]
+for collective in ("all-reduce", "all-gather", "all-to-all", "collective-permute",
+                   "reduce-scatter"):
+    assert collective not in text, collective
+"""
+    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=8")
+    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
+
+
+def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(dataset):
+    def apply(variables, images, keys):
+        mean = images.mean(axis=(1, 2, 3))[:, None] * jnp.arange(3.0)
+        return mean + jax.vmap(lambda key: jax.random.normal(key, (3,)))(keys)
+
+    classifier = jaxrob.Classifier(apply, None, stochastic=True)
+    same = jaxrob.Alteration("nothing", lambda image, level: image, 0, 1)
+    data = jaxrob.Dataset(dataset.images, dataset.labels % 3)
+    curves = [
+        jaxrob.evaluate(classifier, data, same, [0, 0.5, 1], key=KEY, batch_size=size)
+        for size in (10, NUM_IMAGES)
+    ]
+    for curve in curves:
+        np.testing.assert_array_equal(curve.predicted[0], curve.predicted[1])
+        np.testing.assert_array_equal(curve.predicted[0], curves[0].predicted[2])
+    # Not one draw for all images.
+    assert len(np.unique(curves[0].confidence[0])) > NUM_IMAGES // 2
+
+
+def test_samples_are_averaged_as_probabilities(dataset):
+    logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
+    classifier = jaxrob.Classifier(
+        lambda variables, images: jnp.tile(variables[:, None], (1, len(images), 1)),
+        logits,
+    )
+    curve = jaxrob.evaluate(
+        classifier,
+        jaxrob.Dataset(dataset.images[:2], [0, 1]),
+        alterations.brightness(),
+        [0.0],
+    )
+    p = np.exp(np.float64(logits))
+    p /= p.sum(axis=1, keepdims=True)
+    mean = p.mean(axis=0)
+    assert (curve.predicted == mean.argmax()).all()
+    np.testing.assert_allclose(curve.confidence, mean.max(), rtol=1e-6)
+    aleatoric = np.mean([np.trace(np.diag(row) - np.outer(row, row)) for row in p])
+    np.testing.assert_allclose(curve.uncertainty, aleatoric / (2 / 3), rtol=1e-6)
+
+
+def test_any_array_can_be_altered():
+    # A vector of features and a user's own alteration of it.
+    random = np.random.default_rng(0)
+    features = random.normal(size=(50, 4)).astype(np.float32)
+    labels = (features[:, 0] > 0).astype(int)
+    offset = jaxrob.Alteration("offset", lambda x, level: x + level, -3, 3, 0)
+    classifier = jaxrob.Classifier(
+        lambda variables, x: jnp.stack([-x[:, 0], x[:, 0]], axis=1), None
+    )
+    curve = jaxrob.evaluate(
+        classifier, jaxrob.Dataset(features, labels), offset, [-3, 0, 3]
+    )
+    # Every label is right unaltered; an offset of 3 makes (nearly) all of one class.
+    expected = [np.mean((features[:, 0] + level > 0) == labels) for level in (-3, 0, 3)]
+    np.testing.assert_array_equal(curve.accuracy, expected)
+
+
+class TestBadInput:
+    def evaluate(self, classifier, dataset, alteration=None, levels=(0.0,), **kwargs):
+        alteration = alteration or alterations.brightness()
+        return jaxrob.evaluate(classifier, dataset, alteration, levels, **kwargs)
+
+    def test_level_outside_the_range(self, classifier, dataset):
+        with pytest.raises(ValueError, match=r"levels must lie in \[-0.5, 0.5\]"):
+            self.evaluate(classifier, dataset, levels=[0, 0.6])
+
+    def test_level_nan(self, classifier, dataset):
+        with pytest.raises(ValueError, match="levels must lie in"):
+            self.evaluate(classifier, dataset, levels=[np.nan])
+
+    def test_no_levels(self, classifier, dataset):
+        with pytest.raises(ValueError, match="at least one level"):
+            self.evaluate(classifier, dataset, levels=[])
+
+    def test_key_missing(self, classifier, dataset):
+        with pytest.raises(ValueError, match="stochastic and needs a key"):
+            self.evaluate(classifier, dataset, NOISE)
+
+    def test_label_that_is_no_class(self, classifier, dataset):
+        labels = dataset.labels.copy()
+        labels[3] = 10
+        with pytest.raises(ValueError, match="number of classes, 10; got 10"):
+            self.evaluate(classifier, jaxrob.Dataset(dataset.images, labels))
+
+    def test_class_names_of_another_number(self, classifier, dataset):
+        data = jaxrob.Dataset(
+            dataset.images, dataset.labels % 2, class_names=("even", "odd")
+        )
+        with pytest.raises(ValueError, match="10 classes, but dataset has 2"):
+            self.evaluate(classifier, data)
+
+    def test_wrong_number_of_channels(self, classifier, dataset):
+        data = jaxrob.Dataset(np.tile(dataset.images, 3), dataset.labels)
+        with pytest.raises(ValueError, match=r"failed on images of the shape \[B, 28"):
+            self.evaluate(classifier, data)
+
+    def test_wrong_rank_for_an_image_alteration(self, classifier, dataset):
+        data = jaxrob.Dataset(dataset.images[..., 0], dataset.labels)
+        with pytest.raises(ValueError, match=r"gaussian_blur: image must have the sh"):
+            self.evaluate(classifier, data, alterations.gaussian_blur())
+
+    def test_channels_that_jpeg_does_not_know(self, classifier, dataset):
+        data = jaxrob.Dataset(np.tile(dataset.images, 2), dataset.labels)
+        with pytest.raises(ValueError, match="image"):
+            self.evaluate(classifier, data, alterations.jpeg_compression())
+
+    def test_alteration_that_changes_the_shape(self, classifier, dataset):
+        crop = jaxrob.Alteration("crop", lambda image, level: image[:5], 0, 1)
+        with pytest.raises(ValueError, match="crop must return an array of the image"):
+            self.evaluate(classifier, dataset, crop)
+
+    @pytest.mark.parametrize("batch_size", [0, -1])
+    def test_batch_size(self, classifier, dataset, batch_size):
+        with pytest.raises(ValueError, match="batch_size must be at least 1"):
+            self.evaluate(classifier, dataset, batch_size=batch_size)
+
+    def test_model_that_returns_nan_for_one_image_at_one_level(self, dataset):
+        def apply(variables, images):
+            # Only the brightest image at the highest level exceeds this.
+            total = images.sum(axis=(1, 2, 3))
+            bad = total > variables
+            return jnp.where(bad[:, None], jnp.nan, jnp.ones((1, 10)))
+
+        brightest = (dataset.images / 255).sum(axis=(1, 2, 3)).max()
+        classifier = jaxrob.Classifier(apply, jnp.float32(brightest * 1.001))
+        self.evaluate(classifier, dataset, levels=[-0.5, 0])
+        with pytest.raises(ValueError, match="returned NaN for .* first at level 0.5"):
+            self.evaluate(classifier, dataset, levels=[-0.5, 0, 0.5])
+
+    def test_probabilities_that_do_not_sum_to_one(self, dataset):
+        classifier = jaxrob.Classifier(
+            lambda variables, images: jnp.full((len(images), 10), 0.2),
+            None,
+            outputs="probabilities",
+        )
+        with pytest.raises(ValueError, match="no probabilities with a sum of 1"):
+            self.evaluate(classifier, dataset)
+
+    def test_activations_outside_the_unit_interval(self, dataset):
+        classifier = jaxrob.Classifier(
+            lambda variables, images: jnp.full((len(images), 10), 1.5),
+            None,
+            outputs="sigmoid",
+        )
+        with pytest.raises(ValueError, match=r"activations outside \[0, 1\]"):
+            self.evaluate(classifier, dataset)
+
+    def test_nan_in_a_memory_map(self, classifier, tmp_path):
+        images = np.zeros((9, 28, 28, 1), np.float32)
+        images[5, 3, 3] = np.nan
+        np.save(tmp_path / "nan.npy", images)
+        mapped = np.load(tmp_path / "nan.npy", mmap_mode="r")
+        with pytest.raises(ValueError, match="NaN"):
+            self.evaluate(classifier, jaxrob.Dataset(mapped, np.zeros(9, int)))
+
+    def test_things_of_a_wrong_type(self, classifier, dataset):
+        with pytest.raises(TypeError, match="classifier must be a jaxrob.Classifier"):
+            self.evaluate(lambda x: x, dataset)
+        with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
+            self.evaluate(classifier, (dataset.images, dataset.labels))
+        with pytest.raises(TypeError, match="alteration must be a jaxrob.Alteration"):
+            self.evaluate(classifier, dataset, lambda image, level: image)
+
+
+def test_progress_bar_counts_every_image_and_can_be_turned_off(
+    classifier, dataset, capsys
+):
+    jaxrob.evaluate(classifier, dataset, NOISE, [0, 0.1], key=KEY, progress=True)
+    assert f"{2 * NUM_IMAGES}/{2 * NUM_IMAGES}" in capsys.readouterr().err
+    jaxrob.evaluate(classifier, dataset, NOISE, [0, 0.1], key=KEY)
+    assert capsys.readouterr().err == ""
+
+
+def test_mlp_takes_the_same_road(dataset):
+    classifier = make_classifier(0, MLP())
+    curve = jaxrob.evaluate(classifier, dataset, NOISE, [0.0], key=KEY)
+    logits = classifier.apply_fn(
+        classifier.variables, jnp.float32(dataset.images) / 255
+    )
+    np.testing.assert_array_equal(curve.predicted[0], np.argmax(logits, axis=1))

@@ -1,0 +1,123 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import linen as nn
+
+from jaxrob import Dataset
+from jaxrob.networks import MLP
+from jaxrob.training import fit
+
+KEY = jax.random.key(0)
+SMALL = MLP(features=(8,), num_classes=2)
+
+
+def dark_and_light(n=64, dtype=np.uint8):
+    """Images of 3 x 3 pixels: class 0 dark, class 1 light."""
+    rng = np.random.default_rng(0)
+    labels = np.arange(n) % 2
+    images = rng.integers(0, 90, (n, 3, 3, 1)) + 160 * labels[:, None, None, None]
+    images = images.astype(np.uint8)
+    return Dataset(images if dtype == np.uint8 else images / dtype(255), labels)
+
+
+def accuracy(classifier, dataset):
+    images = np.asarray(dataset.images)
+    if images.dtype == np.uint8:
+        images = images / np.float32(255)
+    log_probabilities = classifier.log_probabilities(jnp.asarray(images, jnp.float32))
+    return (log_probabilities[0].argmax(-1) == dataset.labels).mean()
+
+
+def same(one, other):
+    leaves = zip(jax.tree.leaves(one.variables), jax.tree.leaves(other.variables))
+    return all((a == b).all() for a, b in leaves)
+
+
+class Normalised(nn.Module):
+    @nn.compact
+    def __call__(self, x, train: bool = False):
+        x = nn.Dense(16)(x.reshape(len(x), -1))
+        x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(x)
+        x = nn.Dropout(0.3, deterministic=not train)(nn.relu(x))
+        return nn.Dense(2)(x)
+
+
+class Sigmoid(nn.Module):
+    @nn.compact
+    def __call__(self, x, train: bool = False):
+        return nn.sigmoid(nn.Dense(1)(x.reshape(len(x), -1)))
+
+
+def train(module=SMALL, dataset=None, epochs=25, **changes):
+    settings = {"key": KEY, "batch_size": 16, "optimizer": optax.adam(0.03)} | changes
+    return fit(module, dataset or dark_and_light(), epochs=epochs, **settings)
+
+
+def test_it_learns_and_repeats_itself():
+    classifier = train()
+    assert accuracy(classifier, dark_and_light()) == 1
+    assert same(classifier, train())
+    assert not same(classifier, train(key=jax.random.key(1)))
+
+
+def test_bytes_and_floats_are_the_same_images():
+    one, other = (
+        train(epochs=2),
+        train(epochs=2, dataset=dark_and_light(64, np.float32)),
+    )
+    for a, b in zip(jax.tree.leaves(one.variables), jax.tree.leaves(other.variables)):
+        np.testing.assert_allclose(a, b, atol=1e-5)
+
+
+def test_dropout_and_batch_normalisation():
+    classifier = train(Normalised())
+    (statistics,) = classifier.variables["batch_stats"].values()
+    assert (statistics["mean"] != 0).any() and (statistics["var"] != 1).any()
+    dataset = dark_and_light()
+    assert accuracy(classifier, dataset) == 1
+    # In evaluation mode an image's answer depends on no other image and no key.
+    images = jnp.asarray(dataset.images / np.float32(255))
+    whole = classifier.log_probabilities(images)
+    np.testing.assert_allclose(
+        classifier.log_probabilities(images[:1])[:, 0], whole[:, 0], atol=1e-5
+    )
+    assert same(classifier, train(Normalised()))
+
+
+def test_one_sigmoid_column():
+    classifier = train(Sigmoid(), outputs="sigmoid", epochs=40)
+    assert accuracy(classifier, dark_and_light()) == 1
+
+
+def test_the_default_optimizer_and_what_is_left_over():
+    dataset = dark_and_light(21)
+    assert isinstance(
+        fit(SMALL, dataset, key=KEY, epochs=1, batch_size=20).variables, dict
+    )
+    whole = fit(SMALL, dataset, key=KEY, epochs=1, batch_size=21)
+    assert whole.outputs == "logits"
+
+
+@pytest.mark.parametrize("epochs", [0, -1])
+def test_no_epochs(epochs):
+    with pytest.raises(ValueError, match=f"epochs must be at least 1; got {epochs}"):
+        train(epochs=epochs)
+
+
+@pytest.mark.parametrize("batch_size", [0, 65])
+def test_batches_of_nothing_or_too_much(batch_size):
+    with pytest.raises(ValueError, match=r"batch_size must lie in 1 \.\.\. 64"):
+        train(batch_size=batch_size)
+
+
+def test_a_label_without_an_output():
+    dataset = Dataset(dark_and_light().images, np.arange(64) % 3, name="three")
+    with pytest.raises(ValueError, match="labels of three must be below .* 2; got 2"):
+        train(dataset=dataset)
+
+
+def test_a_loss_that_is_no_longer_finite():
+    with pytest.raises(FloatingPointError, match="after epoch 1"):
+        train(optimizer=optax.sgd(1e38), epochs=3)
