@@ -1,0 +1,112 @@
+"""Trains a small network and assesses its robustness to eight alterations.
+
+    python experiments/quickstart.py
+    python experiments/quickstart.py --dataset=mnist --data_dir=... --model=mlp \
+        --alterations=asap_2022 --levels=101 --threshold=0.9
+
+Prints one table and writes, into the folder `--output`, a figure with a panel for each
+alteration and one JSON file for each assessment.
+"""
+
+import pathlib
+import re
+import time
+
+import jax
+import models
+import numpy as np
+from absl import app, flags, logging
+
+import jaxrob
+from jaxrob import alterations, data, reporting
+
+# Ranges wide enough that a network trained on unaltered digits fails in some.
+_DIGITS = (
+    alterations.horizontal_translation(-6.0, 6.0, fill="constant"),
+    alterations.vertical_translation(-6.0, 6.0, fill="constant"),
+    alterations.rotation(-60.0, 60.0, fill="constant"),
+    alterations.brightness(-0.9, 0.9),
+    alterations.zoom(1.0, 2.0),
+    alterations.gaussian_noise(0.0, 0.4),
+    alterations.gaussian_blur(0.0, 4.0),
+    alterations.jpeg_compression(0.0, 100.0),
+)
+_ALTERATIONS = {
+    "digits": lambda: _DIGITS,
+    "cnn_2020": alterations.presets.cnn_2020,
+    "asap_2022": alterations.presets.asap_2022,
+    "bnn_2024": alterations.presets.bnn_2024,
+}
+
+_DATASET = flags.DEFINE_enum("dataset", "digits", data.NAMES, "Data set.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
+)
+_MODEL = flags.DEFINE_enum("model", "mnist_cnn", models.NAMES, "Network.")
+_EPOCHS = flags.DEFINE_integer(
+    "epochs", None, "Training epochs; by default a number for the network.", 1
+)
+_NUM_IMAGES = flags.DEFINE_integer(
+    "num_images", 1000, "Test images at most, evenly picked.", 1
+)
+_CHOICE = flags.DEFINE_enum(
+    "alterations", "digits", tuple(_ALTERATIONS), "Which alterations and ranges."
+)
+_LEVELS = flags.DEFINE_integer("levels", 41, "Levels of each alteration.", 2)
+_THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
+_OUTPUT = flags.DEFINE_string("output", "results/quickstart", "Folder written to.")
+_PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)
+    output = pathlib.Path(_OUTPUT.value)
+    output.mkdir(parents=True, exist_ok=True)
+    train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
+
+    test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
+    if _DATASET.value == "idc":
+        # The patches have no training set of their own.
+        train_set, test_set = test_set[::2], test_set[1::2]
+    else:
+        train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
+    stride = -(-len(test_set) // _NUM_IMAGES.value)
+    test_set = test_set[::stride]
+    print(
+        f"{_MODEL.value} on {train_set.name}: {len(train_set)} images to train on, "
+        f"{len(test_set)} to test with, on {jax.devices()[0].device_kind}"
+    )
+
+    start = time.perf_counter()
+    classifier = models.train(
+        _MODEL.value, train_set, train_key, _EPOCHS.value, _PROGRESS.value
+    )
+    print(f"trained in {time.perf_counter() - start:.1f} s")
+
+    chosen = _ALTERATIONS[_CHOICE.value]()
+    assessments = jaxrob.assess(
+        classifier,
+        test_set,
+        chosen,
+        _THRESHOLD.value,
+        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
+        key=assess_key,
+        progress=_PROGRESS.value,
+    )
+    print(reporting.table(assessments))
+
+    for assessment in assessments:
+        name = re.sub(r"\W+", "_", assessment.alteration)
+        (output / f"{name}.json").write_text(assessment.to_json())
+    figure = reporting.figure(
+        assessments, chosen, np.asarray(test_set.images[0]), assess_key
+    )
+    figure.savefig(output / "robustness.png", dpi=110)
+    print(f"wrote {output / 'robustness.png'} and {len(assessments)} JSON files")
+
+
+if __name__ == "__main__":
+    app.run(main)

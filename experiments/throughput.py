@@ -1,0 +1,182 @@
+"""Images times levels per second, beside the network's bare forward pass.
+
+    python experiments/throughput.py
+    python experiments/throughput.py --networks=vgg16 --num_images=10000 --num_levels=64
+
+For every alteration, `jaxrob.evaluate` runs in turn with the same number of forward
+passes of the same network on unaltered images that are already on the device, at the
+batch size that suits the forward pass best. A ratio of 1 means that altering,
+classifying and gathering the answers cost no more than classifying alone; ratios are
+medians over the repeats, each of two runs side by side. Prints a table and writes JSON
+into the folder `--output`. Weights are random: they do not matter for speed.
+"""
+
+import json
+import os
+import pathlib
+import platform
+import statistics
+import time
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags, logging
+
+import jaxrob
+from jaxrob import alterations, data, networks
+
+# Name: module, image shape, outputs.
+_NETWORKS = {
+    "mlp": (networks.MLP, (28, 28, 1), "logits"),
+    "mnist_cnn": (networks.MnistCNN, (28, 28, 1), "logits"),
+    "idc_cnn": (networks.IdcCNN, (50, 50, 3), "sigmoid"),
+    "vgg16": (networks.VGG16, (32, 32, 3), "logits"),
+}
+_SETS = {"mlp": "mnist", "mnist_cnn": "mnist", "idc_cnn": "idc", "vgg16": "cifar10"}
+
+_CHOICE = flags.DEFINE_list(
+    "networks", ["mnist_cnn", "idc_cnn"], f"Networks, of {', '.join(_NETWORKS)}."
+)
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir",
+    None,
+    "Folder of data sets, by default $JAXROB_DATA_DIR; noise where there is none.",
+)
+_NUM_IMAGES = flags.DEFINE_integer("num_images", 1000, "Images.", 1)
+_NUM_LEVELS = flags.DEFINE_integer("num_levels", 16, "Levels of each alteration.", 1)
+_BATCH_SIZES = flags.DEFINE_list(
+    "batch_sizes",
+    ["100", "250", "500", "1000", "4000", "16000"],
+    "Batch sizes tried for the forward pass; those above num_images are left out.",
+)
+_REPEATS = flags.DEFINE_integer("repeats", 7, "Timed runs of each.", 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
+_OUTPUT = flags.DEFINE_string("output", "results/throughput", "Folder written to.")
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)
+    unknown = set(_CHOICE.value) - set(_NETWORKS)
+    if unknown:
+        raise app.UsageError(f"networks must be among {list(_NETWORKS)}: {unknown}")
+    results = [_measure(name) for name in _CHOICE.value]
+    output = pathlib.Path(_OUTPUT.value)
+    output.mkdir(parents=True, exist_ok=True)
+    document = {"machine": _machine(), "results": results}
+    (output / "throughput.json").write_text(json.dumps(document, indent=1))
+    print(f"wrote {output / 'throughput.json'}")
+
+
+def _measure(name):
+    make, shape, outputs = _NETWORKS[name]
+    images, source = _images(name, shape)
+    module = make()
+    variables = module.init(jax.random.key(_SEED.value), jnp.zeros((1, *shape)))
+    classifier = jaxrob.Classifier.from_linen(module, variables, outputs)
+    labels = np.zeros(len(images), np.int32)
+    dataset = jaxrob.Dataset(images, labels, name=source)
+
+    forward, batch_size = _best_forward(module, variables, images)
+    rows = len(images) * _NUM_LEVELS.value
+    print(
+        f"\n{name}, {len(images)} images of {source} x {_NUM_LEVELS.value} levels; "
+        f"bare forward pass at its best batch size, {batch_size}:"
+    )
+    print(f"{'alteration':24}{'images/s':>10}{'forward/s':>11}{'ratio':>7}{'first':>8}")
+    measured = []
+    for alteration in alterations.presets.cnn_2020():
+        levels = np.linspace(alteration.lower, alteration.upper, _NUM_LEVELS.value)
+
+        def evaluate(alteration=alteration, levels=levels):
+            key = jax.random.key(_SEED.value)
+            jaxrob.evaluate(classifier, dataset, alteration, levels, key=key)
+
+        first = _seconds(evaluate)
+        pairs = [(_seconds(forward), _seconds(evaluate)) for _ in range(_REPEATS.value)]
+        bare, whole = (statistics.median(times) for times in zip(*pairs))
+        result = {
+            "alteration": alteration.name,
+            "images_per_second": rows / whole,
+            "forward_images_per_second": rows / bare,
+            "ratio": statistics.median(a / b for a, b in pairs),
+            "seconds": [b for _, b in pairs],
+            "forward_seconds": [a for a, _ in pairs],
+            "compile_seconds": max(0.0, first - whole),
+        }
+        measured.append(result)
+        print(
+            f"{alteration.name:24}{rows / whole:10,.0f}{rows / bare:11,.0f}"
+            f"{result['ratio']:7.3f}{result['compile_seconds']:7.1f}s"
+        )
+    return {
+        "network": name,
+        "dataset": source,
+        "num_images": len(images),
+        "num_levels": _NUM_LEVELS.value,
+        "forward_batch_size": batch_size,
+        "alterations": measured,
+    }
+
+
+def _images(name, shape):
+    """`num_images` uint8 images, those of the data set repeated if they are fewer."""
+    count = _NUM_IMAGES.value
+    try:
+        dataset = data.load(_SETS[name], "test", _DATA_DIR.value)
+    except FileNotFoundError:
+        random = np.random.default_rng(_SEED.value)
+        return random.integers(0, 256, (count, *shape), dtype=np.uint8), "noise"
+    repeated = np.resize(np.arange(len(dataset)), count)
+    return dataset.images[repeated], dataset.name
+
+
+def _best_forward(module, variables, images):
+    """A function that passes all images once for each level, in the best batches."""
+    images = jnp.asarray(images, jnp.float32) / 255
+    forward = jax.jit(module.apply)
+    sizes = sorted({min(int(size), len(images)) for size in _BATCH_SIZES.value})
+
+    def in_batches(size, passes):
+        batches = [images[i : i + size] for i in range(0, len(images), size)]
+
+        def run():
+            for _ in range(passes):
+                results = [forward(variables, batch) for batch in batches]
+            jax.block_until_ready(results)
+
+        return run
+
+    def median_seconds(size):
+        run = in_batches(size, 4)
+        run()
+        return statistics.median(_seconds(run) for _ in range(5))
+
+    best = min(sizes, key=median_seconds)
+    return in_batches(best, _NUM_LEVELS.value), best
+
+
+def _seconds(run):
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def _machine():
+    device = jax.devices()[0]
+    return {
+        "platform": device.platform,
+        "device": device.device_kind,
+        "num_devices": jax.device_count(),
+        "cores": os.cpu_count(),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "jax": jax.__version__,
+        "jaxrob": jaxrob.__version__,
+    }
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,175 @@
+"""Assessments as JSON, and back."""
+
+import base64
+import dataclasses
+import json
+import math
+import typing
+import zlib
+from typing import Any
+
+import numpy as np
+
+from jaxrob._assess import Assessment
+from jaxrob._curve import Curve, ReducedCurve
+
+_FORMAT = "jaxrob assessment 1"
+# Arrays of single answers, by name, with the types they may have.
+_ANSWERS = {
+    "predicted": ("int16", "int32"),
+    "confidence": ("float32",),
+    "uncertainty": ("float32",),
+    "labels": ("int32",),
+}
+
+
+def to_json(assessment: Assessment, answers: bool = True) -> str:
+    """An assessment as JSON text.
+
+    Levels, values, counts by class, settings and provenance are plain JSON. The single
+    answers, about ten bytes for each image and level before compression, are arrays in
+    base64 of zlib.
+
+    Args:
+      assessment: the assessment.
+      answers: whether the single answers are kept. Without them `from_json` gives an
+        assessment with a `ReducedCurve`, which loses the first failing levels.
+
+    Returns:
+      Strict JSON: no NaN.
+    """
+    curve = assessment.curve
+    document = {
+        "format": _FORMAT,
+        "robustness": assessment.robustness,
+        "robustness_per_class": _numbers(assessment.robustness_per_class),
+    }
+    document |= {
+        field.name: getattr(assessment, field.name)
+        for field in dataclasses.fields(assessment)
+        if field.name != "curve"
+    }
+    document |= {
+        "levels": _numbers(assessment.levels),
+        "values": _numbers(assessment.values),
+        "confusion": curve.confusion.tolist(),
+    }
+    if answers and isinstance(curve, Curve):
+        document["alpha"] = curve.alpha
+        document["answers"] = {
+            name: _packed(getattr(curve, name))
+            for name in _ANSWERS
+            if getattr(curve, name) is not None
+        }
+    return json.dumps(document, allow_nan=False)
+
+
+def from_json(text: str) -> Assessment:
+    """An assessment from the text that `to_json` gave.
+
+    Nothing is executed, and the robustness is computed anew from the counts.
+
+    Raises:
+      ValueError: if the text is not JSON, not of this format, a part is missing or has
+        a wrong type or shape, or the robustness it states is not the one of its counts.
+    """
+    try:
+        document = json.loads(text, parse_constant=_refuse)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"the text is not JSON: {error}") from error
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        found = document.get("format") if isinstance(document, dict) else None
+        raise ValueError(f"the format must be {_FORMAT!r}; got {found!r}")
+    try:
+        settings = {
+            field.name: _checked(document[field.name], field)
+            for field in dataclasses.fields(Assessment)
+            if field.name != "curve"
+        }
+        assessment = Assessment(curve=_curve(document), **settings)
+        stated, robustness = document["robustness"], assessment.robustness
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"a part is missing or malformed: {error!r}") from error
+    if robustness != stated:
+        raise ValueError(
+            f"the robustness stated, {stated!r}, is not that of the counts, "
+            f"{robustness}"
+        )
+    return assessment
+
+
+def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
+    levels = np.array(document["levels"], np.float64)
+    confusion = np.array(document["confusion"])
+    num_classes = confusion.shape[1] if confusion.ndim == 3 else 0
+    if confusion.shape != (len(levels), num_classes, num_classes + 1):
+        raise ValueError(
+            f"confusion must have the shape [L, K, K + 1] for L = {len(levels)} "
+            f"levels; got {confusion.shape}"
+        )
+    if confusion.dtype != np.int64 or (confusion < 0).any():
+        raise ValueError("confusion must hold counts, integers from 0")
+    if (confusion.sum(-1) != confusion[0].sum(-1)).any():
+        raise ValueError("confusion must count the same inputs at every level")
+    if "answers" not in document:
+        return ReducedCurve(levels, confusion)
+    packed = document["answers"]
+    num_images = int(confusion[0].sum())
+    shapes = dict.fromkeys(_ANSWERS, (len(levels), num_images))
+    shapes["labels"] = (num_images,)
+    arrays = {
+        name: _unpacked(name, packed[name], shapes[name]) if name in packed else None
+        for name in _ANSWERS
+    }
+    for name in ("predicted", "labels"):
+        if ((arrays[name] < 0) | (arrays[name] >= num_classes)).any():
+            raise ValueError(f"{name} must lie in 0 ... {num_classes - 1}")
+    curve = Curve(levels, **arrays, num_classes=num_classes, alpha=document["alpha"])
+    if (curve.confusion != confusion).any():
+        raise ValueError("the counts are not those of the single answers")
+    return curve
+
+
+def _packed(array: np.ndarray) -> dict[str, str]:
+    data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+    text = base64.b64encode(zlib.compress(data.tobytes(), 6)).decode()
+    return {"dtype": array.dtype.name, "base64_zlib": text}
+
+
+def _unpacked(name: str, packed: dict[str, str], shape: tuple[int, ...]) -> np.ndarray:
+    if packed["dtype"] not in _ANSWERS[name]:
+        raise ValueError(
+            f"{name} must be of type {' or '.join(_ANSWERS[name])}; got "
+            f"{packed['dtype']!r}"
+        )
+    dtype = np.dtype(packed["dtype"])
+    size = math.prod(shape) * dtype.itemsize
+    stream = zlib.decompressobj()
+    try:
+        # One byte more than wanted shows a text that holds too many.
+        data = stream.decompress(
+            base64.b64decode(packed["base64_zlib"], validate=True), size + 1
+        )
+    except (ValueError, zlib.error) as error:
+        raise ValueError(f"{name} is not base64 of zlib: {error}") from error
+    if len(data) != size or not stream.eof:
+        raise ValueError(f"{name} must hold {size} bytes for the shape {shape}")
+    return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+
+
+def _checked(value: Any, field: dataclasses.Field) -> Any:
+    kind = dict if typing.get_origin(field.type) is dict else field.type
+    # JSON may write the float 1.0 as 1, but no number as true.
+    whole = type(value) is int and isinstance(0.0, kind)
+    if not (whole or isinstance(value, kind)):
+        raise TypeError(f"{field.name} is of type {type(value).__name__}")
+    return value
+
+
+def _refuse(constant: str) -> None:
+    raise ValueError(f"{constant} is no number")
+
+
+def _numbers(array: np.ndarray) -> list[float | None]:
+    """A list for JSON, with null for NaN."""
+    return [None if math.isnan(value) else value for value in array.tolist()]

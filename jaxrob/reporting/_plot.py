@@ -1,0 +1,149 @@
+"""Plots of assessments; matplotlib comes with the `experiments` extra."""
+
+import math
+import textwrap
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._assess import Assessment
+from jaxrob._pixels import unit_range
+from jaxrob.alterations import Alteration
+
+_LINE = "#1f4e79"
+_ACCEPTED = "#2a9d5c"
+_THRESHOLD = "#c0392b"
+
+
+def plot(assessment: Assessment, axes: Any = None) -> Any:
+    """The measure over the level, in the manner of the 2020 paper's figures 1 and 2.
+
+    The threshold is a dashed line, the accepted part of the range is shaded, and the
+    identity is marked by a dotted line.
+
+    Args:
+      assessment: the assessment.
+      axes: matplotlib axes to draw on; by default those of a new figure.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+    """
+    if axes is None:
+        axes = _pyplot().figure(figsize=(5, 3.2), layout="constrained").add_subplot()
+    # Few levels are shown as what they are, samples; many as a curve.
+    marker = "o" if len(assessment.levels) <= 64 else None
+    for interval in assessment.accepted:
+        axes.axvspan(*interval, color=_ACCEPTED, alpha=0.18, linewidth=0)
+    axes.axhline(assessment.threshold, color=_THRESHOLD, linestyle="--", linewidth=1)
+    axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
+    axes.plot(
+        assessment.levels, assessment.values, color=_LINE, marker=marker, markersize=2.5
+    )
+    # A margin, or an identity at one end would hide behind the frame.
+    margin = 0.015 * (assessment.upper - assessment.lower)
+    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
+    axes.set_ylim(0, 1.02)
+    unit = f" [{assessment.unit}]" if assessment.unit else ""
+    axes.set_xlabel(f"level{unit}")
+    axes.set_ylabel(assessment.measure)
+    title = f"{assessment.alteration}: robustness {assessment.robustness:.1%}"
+    axes.set_title(textwrap.fill(title, 44), fontsize=10)
+    return axes
+
+
+def figure(
+    assessments: Sequence[Assessment],
+    alterations: Sequence[Alteration],
+    image: np.ndarray,
+    key: jax.Array,
+    columns: int = 4,
+    num_examples: int = 7,
+) -> Any:
+    """A panel for each assessment, with a strip of altered examples under it.
+
+    Args:
+      assessments: the assessments.
+      alterations: the alterations they are of, in the same order.
+      image: one image `[H, W, C]`, uint8 or float in [0, 1].
+      key: a random key for stochastic alterations.
+      columns: panels in a row.
+      num_examples: images in a strip, at levels evenly spread over the range; the
+        lowest, the middle and the highest have their level below.
+
+    Returns:
+      A matplotlib figure.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      ValueError: if the two sequences differ in length or are empty.
+    """
+    if len(assessments) != len(alterations):
+        raise ValueError(
+            f"assessments and alterations must be as many; got {len(assessments)} and "
+            f"{len(alterations)}"
+        )
+    if not assessments:
+        raise ValueError("assessments is empty; at least one is needed")
+    columns = min(columns, len(assessments))
+    rows = math.ceil(len(assessments) / columns)
+    whole = _pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
+    panels = whole.subfigures(rows, columns, squeeze=False).flat
+    for assessment, alteration, panel in zip(assessments, alterations, panels):
+        top, bottom = panel.subplots(2, 1, height_ratios=(5, 1))
+        plot(assessment, top)
+        levels = np.linspace(alteration.lower, alteration.upper, num_examples)
+        strip = examples(alteration, image, levels, key)
+        # One picture: the images side by side, a white pixel between them.
+        strip = np.pad(strip, ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=1)
+        strip = np.concatenate(list(strip), axis=1)[:, :-1]
+        bottom.imshow(strip.clip(0, 1), cmap="gray", vmin=0, vmax=1)
+        # Labels under all of them would overlap.
+        labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
+        width = (strip.shape[1] + 1) / num_examples
+        shown = np.interp(labelled, np.arange(num_examples), levels)
+        names = [f"{level:.3g}" for level in shown]
+        bottom.set_xticks(width * (labelled + 0.5) - 1, names, fontsize=7)
+        bottom.tick_params(length=0, pad=1)
+        bottom.set_yticks([])
+        bottom.set_frame_on(False)
+    return whole
+
+
+def examples(
+    alteration: Alteration, image: np.ndarray, levels: np.ndarray, key: jax.Array
+) -> np.ndarray:
+    """One image altered at several levels.
+
+    Args:
+      alteration: the alteration.
+      image: `[H, W, C]`, uint8 or float in [0, 1].
+      levels: `[L]`, within the range.
+      key: a random key, used if the alteration is stochastic.
+
+    Returns:
+      float32 `[L, H, W, C]`.
+
+    Raises:
+      ValueError: if a level lies outside the range.
+    """
+    image = jnp.asarray(image)
+    image = unit_range(image) if image.dtype == jnp.uint8 else jnp.float32(image)
+    levels = jnp.asarray(alteration.canonical(levels), jnp.float32)
+    alter = jax.vmap(lambda level: alteration(image, level, key))
+    return np.asarray(jax.jit(alter)(levels))
+
+
+def _pyplot() -> Any:
+    try:
+        from matplotlib import pyplot
+    except ImportError as error:
+        raise ImportError(
+            'plots need matplotlib: pip install "jaxrob[experiments]"'
+        ) from error
+    return pyplot

@@ -1,0 +1,62 @@
+"""Assessments as one text table."""
+
+from collections.abc import Sequence
+
+from jaxrob._assess import Assessment
+
+
+def table(assessments: Sequence[Assessment]) -> str:
+    """A table with a row for each assessment.
+
+    Columns: the alteration and its range, the measure at the identity and at its
+    worst, the level where it is worst, the robustness, the levels evaluated and the
+    seconds. The measure and its threshold are below the table, or in a last column
+    where they differ.
+
+    Args:
+      assessments: the assessments, at least one.
+
+    Returns:
+      The table as text, without a newline at its end.
+
+    Raises:
+      ValueError: if there is no assessment.
+    """
+    if not assessments:
+        raise ValueError("assessments is empty; at least one is needed")
+    accepted = [f"{a.measure} >= {a.threshold:g}" for a in assessments]
+    rows = [_row(assessment) for assessment in assessments]
+    header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
+    header += ("levels", "seconds")
+    mixed = len(set(accepted)) > 1
+    if mixed:
+        header += ("accepted",)
+        rows = [(*row, condition) for row, condition in zip(rows, accepted)]
+    widths = [max(map(len, column)) for column in zip(header, *rows)]
+    lines = [_line(row, widths) for row in (header, *rows)]
+    lines.insert(1, "  ".join("-" * width for width in widths))
+    if not mixed:
+        lines.append(f"robustness: share of the range with {accepted[0]}")
+    return "\n".join(lines)
+
+
+def _row(assessment: Assessment) -> tuple[str, ...]:
+    at_identity = assessment.values[assessment.levels == assessment.identity]
+    worst = assessment.values.argmin()
+    return (
+        assessment.alteration,
+        f"[{assessment.lower:.4g}, {assessment.upper:.4g}] {assessment.unit}".rstrip(),
+        f"{at_identity[0]:.4f}" if len(at_identity) else "-",
+        f"{assessment.values[worst]:.4f}",
+        f"{assessment.levels[worst]:.4g}",
+        f"{assessment.robustness:.2%}",
+        str(len(assessment.levels)),
+        f"{assessment.seconds:.1f}",
+    )
+
+
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """Two columns of text, then numbers aligned to the right."""
+    left = [cell.ljust(width) for cell, width in zip(cells[:2], widths)]
+    right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:])]
+    return "  ".join(left + right).rstrip()

@@ -1,0 +1,223 @@
+import builtins
+
+import jax
+import matplotlib
+import numpy as np
+import pytest
+
+from jaxrob import Alteration, Assessment, ReducedCurve
+from jaxrob.alterations import brightness, gaussian_noise
+from jaxrob.reporting import examples, figure, plot
+
+matplotlib.use("Agg")
+from matplotlib import pyplot  # noqa: E402
+from matplotlib.colors import same_color  # noqa: E402
+
+LEVELS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
+CORRECT = np.array([60, 100, 60, 80, 90])
+
+
+@pytest.fixture(autouse=True)
+def no_figure_is_left():
+    yield
+    pyplot.close("all")
+
+
+def assessment(levels=LEVELS, correct=CORRECT, **changes):
+    """Correct answers of 100 at each level."""
+    confusion = np.zeros((len(levels), 2, 3), np.int64)
+    confusion[:, 0, 0] = correct
+    confusion[:, 0, 1] = 100 - correct
+    settings = {
+        "alteration": "brightness",
+        "unit": "px",
+        "lower": -1.0,
+        "upper": 1.0,
+        "identity": 0.0,
+        "threshold": 0.8,
+        "measure": "accuracy",
+        "rule": "count",
+        "strategy": "Uniform(n=5)",
+        "curve": ReducedCurve(levels, confusion),
+        "provenance": {},
+        "seconds": 0.1,
+    }
+    return Assessment(**(settings | changes))
+
+
+def lines_of(axes):
+    """The curve, the threshold and the identity, by what they are."""
+    by_size = {len(line.get_xdata()): line for line in axes.lines}
+    curve = by_size.pop(max(by_size))
+    flat = [line for line in axes.lines if line is not curve]
+    (threshold,) = [x for x in flat if len(set(x.get_ydata())) == 1]
+    (identity,) = [x for x in flat if len(set(x.get_xdata())) == 1]
+    return curve, threshold, identity
+
+
+def shaded(axes):
+    boxes = [patch.get_extents().transformed(axes.transData.inverted())
+             for patch in axes.patches]  # fmt: skip
+    return [(box.x0, box.x1) for box in boxes]
+
+
+def test_curve_threshold_and_identity():
+    axes = plot(assessment(identity=0.25))
+    curve, threshold, identity = lines_of(axes)
+    np.testing.assert_array_equal(curve.get_xdata(), LEVELS)
+    np.testing.assert_array_equal(curve.get_ydata(), CORRECT / 100)
+    assert set(threshold.get_ydata()) == {0.8}
+    assert set(identity.get_xdata()) == {0.25}
+    assert threshold.get_linestyle() == "--" and identity.get_linestyle() == ":"
+    colours = [line.get_color() for line in axes.lines]
+    assert not same_color(colours[0], colours[1])
+
+
+def test_accepted_intervals_are_shaded():
+    axes = plot(assessment())
+    np.testing.assert_allclose(shaded(axes), [(-0.75, -0.25), (0.5, 1)], atol=1e-9)
+    axes = plot(assessment(threshold=0.5))
+    np.testing.assert_allclose(shaded(axes), [(-1, 1)], atol=1e-9)
+    assert shaded(plot(assessment(threshold=1.0, correct=CORRECT // 2))) == []
+
+
+def test_labels_and_limits():
+    axes = plot(assessment(measure="effectiveness"))
+    assert axes.get_xlabel() == "level [px]"
+    assert axes.get_ylabel() == "effectiveness"
+    assert axes.get_title() == "brightness: robustness 60.0%"
+    assert plot(assessment(unit="")).get_xlabel() == "level"
+    left, right = axes.get_xlim()
+    assert -1.1 < left < -1 and 1 < right < 1.1
+    assert axes.get_ylim()[0] <= 0 and axes.get_ylim()[1] >= 1
+
+
+def test_few_levels_have_markers():
+    assert lines_of(plot(assessment()))[0].get_marker() == "o"
+    many = np.linspace(-1, 1, 1000)
+    curve, *_ = lines_of(plot(assessment(many, np.full(1000, 90))))
+    assert curve.get_marker() in ("None", None)
+
+
+def test_given_axes_are_drawn_on():
+    _, axes = pyplot.subplots()
+    assert plot(assessment(), axes) is axes
+    assert assessment().plot(axes) is axes
+    assert len(pyplot.get_fignums()) == 1
+    assert plot(assessment()) is not axes
+
+
+def test_a_long_name_stays_within_its_axes():
+    axes = plot(assessment(alteration=" + ".join(["gaussian blur"] * 5)))
+    axes.figure.canvas.draw()
+    title = axes.title.get_window_extent()
+    assert title.x0 >= 0 and title.x1 <= axes.figure.bbox.x1
+
+
+def drawn_images(whole):
+    panels = [axes for axes in whole.axes if axes.images]
+    return panels, [axes.images[0].get_array() for axes in panels]
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_a_strip_of_examples_under_each_panel(channels):
+    alterations = [brightness(-1.0, 1.0), gaussian_noise(0.0, 0.2)]
+    image = np.full((6, 5, channels), 128, np.uint8)
+    results = [assessment(), assessment(lower=0.0, upper=0.2, alteration="noise")]
+    whole = figure(results, alterations, image, jax.random.key(0), num_examples=3)
+    whole.canvas.draw()
+    panels, strips = drawn_images(whole)
+    assert len(whole.axes) == 4 and len(panels) == 2
+    for strip in strips:
+        assert strip.shape[:2] == (6, 3 * 6 - 1)
+        assert strip.min() >= 0 and strip.max() <= 1
+    dark, same, light = (np.asarray(strips[0])[:, i : i + 5] for i in (0, 6, 12))
+    assert (dark == 0).all() and (light == 1).all()
+    np.testing.assert_allclose(same, 128 / 255, atol=1e-6)
+    labels = [text.get_text() for text in panels[1].get_xticklabels()]
+    assert labels == ["0", "0.1", "0.2"]
+
+
+def texts_of(axes):
+    yield from (axes.title, axes.xaxis.label, axes.yaxis.label)
+    for axis in (axes.xaxis, axes.yaxis):
+        low, high = sorted(axis.get_view_interval())
+        for label, at in zip(axis.get_ticklabels(), axis.get_ticklocs()):
+            if low <= at <= high:
+                yield label
+
+
+def test_no_text_overlaps():
+    alterations = [gaussian_noise(0.0, 200 / 255**2)] * 5
+    image = np.zeros((28, 28, 1), np.uint8)
+    results = [assessment(upper=0.003, lower=0.0, levels=LEVELS * 1e-3)] * 5
+    whole = figure(results, alterations, image, jax.random.key(0))
+    whole.canvas.draw()
+    texts = [text for axes in whole.axes for text in texts_of(axes)]
+    boxes = [text.get_window_extent() for text in texts if text.get_text()]
+    assert len(boxes) > 60
+    width, height = whole.bbox.size
+    for i, box in enumerate(boxes):
+        assert box.x0 >= 0 and box.y0 >= 0 and box.x1 <= width and box.y1 <= height
+        # The origins of two axes may touch.
+        assert not any(box.padded(-2).overlaps(other.padded(-2)) for other in boxes[:i])
+
+
+def test_the_size_of_a_figure_follows_the_panels():
+    image = np.zeros((4, 4, 1), np.uint8)
+    for number, axes in ((1, 2), (5, 10)):
+        whole = figure(
+            [assessment()] * number,
+            [brightness(-1.0, 1.0)] * number,
+            image,
+            jax.random.key(0),
+            columns=2,
+        )
+        assert len(whole.axes) == axes
+
+
+@pytest.mark.parametrize(
+    ("assessments", "alterations", "message"), [(2, 1, "as many"), (0, 0, "empty")]
+)
+def test_figures_of_nothing(assessments, alterations, message):
+    with pytest.raises(ValueError, match=message):
+        figure(
+            [assessment()] * assessments,
+            [brightness()] * alterations,
+            np.zeros((4, 4, 1)),
+            jax.random.key(0),
+        )
+
+
+def test_examples():
+    image = np.random.default_rng(0).random((4, 5, 3), np.float32)
+    got = examples(brightness(-0.5, 0.5), image, np.array([0.0, -0.5]), None)
+    assert got.shape == (2, 4, 5, 3) and got.dtype == np.float32
+    np.testing.assert_array_equal(got[0], image)
+    np.testing.assert_allclose(got[1], image / 2, atol=1e-6)
+    as_bytes = (image * 255).astype(np.uint8)
+    got = examples(brightness(-0.5, 0.5), as_bytes, np.array([0.0]), None)
+    np.testing.assert_allclose(got[0], as_bytes / 255, atol=1e-6)
+    with pytest.raises(ValueError, match="levels must lie in"):
+        examples(brightness(-0.5, 0.5), image, np.array([0.6]), None)
+
+
+def test_unclipped_examples_are_drawn_within_the_range():
+    shift = Alteration("shift", lambda image, level: image + level, 0.0, 5.0)
+    whole = figure(
+        [assessment()], [shift], np.zeros((3, 3, 3)), jax.random.key(0), num_examples=2
+    )
+    assert drawn_images(whole)[1][0].max() == 1
+
+
+def test_matplotlib_is_asked_for(monkeypatch):
+    real = builtins.__import__
+
+    def missing(name, *args, **kwargs):
+        if name.startswith("matplotlib"):
+            raise ImportError(name)
+        return real(name, *args, **kwargs)
+
+    monkeypatch.setattr(builtins, "__import__", missing)
+    with pytest.raises(ImportError, match=r"jaxrob\[experiments\]"):
+        plot(assessment())

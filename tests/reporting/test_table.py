@@ -1,0 +1,78 @@
+import numpy as np
+import pytest
+
+from jaxrob import Assessment, ReducedCurve
+from jaxrob.reporting import table
+
+
+def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
+    """Correct answers of 200 at each level, all labels 0 of two classes."""
+    confusion = np.zeros((len(levels), 2, 3), np.int64)
+    confusion[:, 0, 0] = correct
+    confusion[:, 0, 1] = 200 - np.array(correct)
+    settings = {
+        "alteration": "brightness",
+        "unit": "px",
+        "lower": -1.0,
+        "upper": 1.0,
+        "identity": 0.0,
+        "threshold": 0.8,
+        "measure": "accuracy",
+        "rule": "count",
+        "strategy": "Uniform(n=3)",
+        "curve": ReducedCurve(np.array(levels), confusion),
+        "provenance": {},
+        "seconds": 1.26,
+    }
+    return Assessment(**(settings | changes))
+
+
+def cells(line):
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def test_a_row_for_each_assessment():
+    other = assessment(
+        (200,) * 41, np.linspace(0, 0.003, 41), alteration="x", unit="", upper=1 / 3
+    )
+    lines = table([assessment(), other]).split("\n")
+    assert cells(lines[0]) == [
+        "alteration", "range", "unaltered", "worst", "at", "robustness", "levels",
+        "seconds",
+    ]  # fmt: skip
+    assert cells(lines[2]) == [
+        "brightness", "[-1, 1] px", "1.0000", "0.6000", "1", "66.67%", "3", "1.3"
+    ]  # fmt: skip
+    assert cells(lines[3])[1:4] == ["[-1, 0.3333]", "1.0000", "1.0000"]
+    assert cells(lines[3])[5:7] == ["100.00%", "41"]
+    assert lines[4:] == ["robustness: share of the range with accuracy >= 0.8"]
+
+
+def test_columns_are_aligned():
+    long = assessment(alteration="a much longer name", seconds=12345.678)
+    lines = table([assessment(), long]).split("\n")
+    assert len(set(map(len, lines[:4]))) == 1
+    assert set(lines[1]) == {"-", " "}
+    assert lines[2].index("[") == lines[3].index("[")
+
+
+def test_without_the_identity_its_value_is_not_known():
+    row = table([assessment(identity=0.5)]).split("\n")[2]
+    assert cells(row)[2] == "-"
+
+
+@pytest.mark.parametrize("change", [{"threshold": 0.75}, {"measure": "effectiveness"}])
+def test_where_thresholds_differ_each_row_has_its_own(change):
+    lines = table([assessment(), assessment(**change)]).split("\n")
+    assert len(lines) == 4
+    assert cells(lines[0])[-1] == "accepted"
+    measure, threshold = "accuracy", 0.8
+    assert cells(lines[2])[-1] == "accuracy >= 0.8"
+    measure = change.get("measure", measure)
+    threshold = change.get("threshold", threshold)
+    assert cells(lines[3])[-1] == f"{measure} >= {threshold}"
+
+
+def test_no_assessment():
+    with pytest.raises(ValueError, match="empty"):
+        table([])
