@@ -102,7 +102,10 @@ def main(argv):
         name = re.sub(r"\W+", "_", assessment.alteration)
         (output / f"{name}.json").write_text(assessment.to_json())
     figure = reporting.figure(
-        assessments, chosen, np.asarray(test_set.images[0]), assess_key
+        assessments,
+        chosen,
+        np.asarray(test_set.images[min(3, len(test_set) - 1)]),
+        assess_key,
     )
     figure.savefig(output / "robustness.png", dpi=110)
     print(f"wrote {output / 'robustness.png'} and {len(assessments)} JSON files")

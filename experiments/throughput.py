@@ -50,7 +50,7 @@ _BATCH_SIZES = flags.DEFINE_list(
     ["100", "250", "500", "1000", "4000", "16000"],
     "Batch sizes tried for the forward pass; those above num_images are left out.",
 )
-_REPEATS = flags.DEFINE_integer("repeats", 7, "Timed runs of each.", 1)
+_REPEATS = flags.DEFINE_integer("repeats", 5, "Timed runs of each.", 1)
 _SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
 _OUTPUT = flags.DEFINE_string("output", "results/throughput", "Folder written to.")
 

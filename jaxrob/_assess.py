@@ -19,6 +19,7 @@ from jaxrob._provenance import provenance
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES, Interval
 from jaxrob.strategies import Question, Strategy, Uniform
+from jaxrob.uncertainty import unknown_threshold
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -37,7 +38,7 @@ class Assessment:
       strategy: the strategy that chose the levels, as text.
       curve: the answers (or counts) behind it, levels ascending.
       provenance: versions, devices, key, and fingerprints of classifier and data.
-      seconds: the time it took, compilation included.
+      seconds: the time the answers took, compilation included.
     """
 
     alteration: str
@@ -176,59 +177,50 @@ def assess(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if an argument is outside its range, or as `evaluate`.
+      ValueError: if an argument is outside its range, the measure is undefined at a
+        level (a recall where nothing is decided, for instance), or as `evaluate`.
     """
-    if not isinstance(alteration, Alteration):
-        each = functools.partial(
-            assess,
+    several = not isinstance(alteration, Alteration)
+    alterations = _checked_sequence(alteration) if several else (alteration,)
+    rule = strategy.rule if rule is None else rule
+    _check_settings(threshold, measure, rule, alpha, reduced, classifier)
+    # First, and once: nothing that was computed is lost if it fails.
+    source = provenance(classifier, dataset, key, mesh)
+
+    def measure_of(curve):
+        return metrics.measures[measure](_with_unknown(curve, alpha).confusion)
+
+    results = []
+    for one in alterations:
+        start = time.perf_counter()
+        evaluate_levels = functools.partial(
+            evaluate,
             classifier,
             dataset,
-            threshold=threshold,
-            measure=measure,
-            strategy=strategy,
-            rule=rule,
-            alpha=alpha,
+            one,
             key=key,
             batch_size=batch_size,
             mesh=mesh,
             reduced=reduced,
             progress=progress,
         )
-        return tuple(each(alteration=one) for one in _checked_sequence(alteration))
-    rule = strategy.rule if rule is None else rule
-    _check_settings(threshold, measure, rule, alpha, reduced)
-    start = time.perf_counter()
-    curve = _explore(
-        functools.partial(
-            evaluate,
-            classifier,
-            dataset,
-            alteration,
-            key=key,
-            batch_size=batch_size,
-            mesh=mesh,
-            reduced=reduced,
-            progress=progress,
-        ),
-        alteration,
-        strategy,
-        threshold,
-        lambda curve: metrics.measures[measure](_with_unknown(curve, alpha).confusion),
-    )
-    return Assessment(
-        alteration=alteration.name,
-        unit=alteration.unit,
-        lower=alteration.lower,
-        upper=alteration.upper,
-        identity=alteration.identity,
-        threshold=float(threshold),
-        measure=measure,
-        rule=rule,
-        strategy=repr(strategy),
-        curve=_with_unknown(curve, alpha),
-        provenance=provenance(classifier, dataset, key, mesh),
-        seconds=time.perf_counter() - start,
-    )
+        curve = _explore(evaluate_levels, one, strategy, threshold, measure_of)
+        result = Assessment(
+            alteration=one.name,
+            unit=one.unit,
+            lower=one.lower,
+            upper=one.upper,
+            identity=one.identity,
+            threshold=float(threshold),
+            measure=measure,
+            rule=rule,
+            strategy=repr(strategy),
+            curve=_with_unknown(curve, alpha),
+            provenance=source,
+            seconds=time.perf_counter() - start,
+        )
+        results.append(result)
+    return tuple(results) if several else results[0]
 
 
 def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
@@ -262,6 +254,12 @@ def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
         order = np.argsort(levels)
         levels, rows = levels[order], rows[order]
         values = measure_of(known)[rows]
+        if np.isnan(values).any():
+            raise ValueError(
+                f"{alteration.name}: the measure is undefined at level "
+                f"{levels[np.isnan(values)][0]:g}, where no input that it counts is "
+                "decided (or none is of its class)"
+            )
 
 
 def _with_unknown(curve, alpha):
@@ -276,10 +274,16 @@ def _checked_sequence(alterations):
         )
     if not alterations:
         raise ValueError("alteration is an empty sequence; at least one is needed")
+    for one in alterations:
+        if not isinstance(one, Alteration):
+            raise TypeError(
+                "alteration must be a sequence of jaxrob.Alteration; it holds a "
+                f"{type(one).__name__}"
+            )
     return alterations
 
 
-def _check_settings(threshold, measure, rule, alpha, reduced):
+def _check_settings(threshold, measure, rule, alpha, reduced, classifier):
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must lie in [0, 1]; got {threshold}")
     if measure not in metrics.measures:
@@ -288,5 +292,11 @@ def _check_settings(threshold, measure, rule, alpha, reduced):
         )
     if rule not in RULES:
         raise ValueError(f"rule must be one of {RULES}; got {rule!r}")
-    if alpha is not None and reduced:
-        raise ValueError("alpha needs the single answers; it does not go with reduced")
+    if alpha is not None:
+        unknown_threshold(alpha)
+        if reduced:
+            raise ValueError("alpha needs single answers; it does not go with reduced")
+        if getattr(classifier, "outputs", None) == "scores":
+            raise ValueError(
+                'alpha needs uncertainties, which outputs="scores" does not have'
+            )

@@ -100,7 +100,7 @@ class Curve:
 
     def reduced(self) -> "ReducedCurve":
         """The counts by class alone."""
-        return ReducedCurve(self.levels, self.confusion)
+        return ReducedCurve(self.levels, self.confusion, self.alpha)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,10 +110,12 @@ class ReducedCurve:
     Attributes:
       levels: float64 `[L]`.
       confusion: int64 `[L, K, K + 1]`, counts by label and answer, the last "unknown".
+      alpha: the confidence level behind the unknown answers, or None.
     """
 
     levels: np.ndarray
     confusion: np.ndarray
+    alpha: float | None = None
 
     @property
     def accuracy(self) -> np.ndarray:

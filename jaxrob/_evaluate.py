@@ -33,8 +33,10 @@ _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
 # Arrays of the classifier's largest size that are alive at once.
 _LIVE_ARRAYS = 3
-# Steps dispatched ahead of the one whose answers are awaited.
+# Steps dispatched ahead of the one whose answers are awaited. A CPU would run them at
+# the same time, each in the other's way.
 _AHEAD = 8
+_AHEAD_CPU = 0
 
 
 def evaluate(
@@ -113,6 +115,7 @@ def evaluate(
     answers = [[] for _ in level_blocks]
     counts = np.zeros((len(canonical), num_classes, num_classes + 1), np.int64)
     labels = []
+    ahead = _AHEAD_CPU if _platform(mesh) == "cpu" else _AHEAD
     # Steps in flight: the block, the number of the level block, and their answers.
     pending = collections.deque()
 
@@ -148,7 +151,7 @@ def evaluate(
             for number, some_levels in enumerate(level_blocks):
                 step = _step(classifier, prepared, index, key, some_levels, **static)
                 pending.append((block, number, step))
-                if len(pending) > _AHEAD:
+                if len(pending) > ahead:
                     fetch(bar)
         while pending:
             fetch(bar)

@@ -27,8 +27,8 @@ def fit(
     """Trains a Flax Linen module by the cross-entropy of its log-probabilities.
 
     Args:
-      module: a Linen module called as `module(images, train=...)`, with dropout and
-        batch statistics if it likes.
+      module: a Linen module called as `module(images, train=True)`, and without
+        `train` where it does not train; with dropout and batch statistics if it likes.
       dataset: the training set.
       key: a random key for the parameters, the order of the images and dropout.
       epochs: passes over the data, at least 1.

@@ -178,7 +178,9 @@ def test_host_function_runs_on_numpy_arrays_however_large():
 def test_host_function_of_a_wrong_shape_is_named():
     classifier = jaxrob.Classifier.from_host(lambda images: np.zeros((3, 3)), 10)
     data = jaxrob.Dataset(IMAGES, np.zeros(6, int))
-    with pytest.raises(Exception, match=r"host function must return the shape \(\d+, 10\); got \(3, 3"):
+    with pytest.raises(
+        Exception, match=r"host function must return the shape \(\d+, 10\); got \(3, 3"
+    ):
         jaxrob.evaluate(classifier, data, alterations.brightness(), [0.0])
 
 

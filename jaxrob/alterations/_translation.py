@@ -67,6 +67,7 @@ def _translate(image, level, *, name, axis, extremes, fill, relative):
     check_image(name, image)
     size = image.shape[axis]
     pixels = size if relative else 1
+    start, scale = 0.0, 1.0
     if fill == "crop":
         first, last = (extreme * pixels for extreme in extremes)
         scale = 1 - (last - first) / size
@@ -75,9 +76,9 @@ def _translate(image, level, *, name, axis, extremes, fill, relative):
                 f"{name}: the range [{first:g}, {last:g}] px leaves nothing of an "
                 f'image of {size} px with fill="crop"'
             )
-        start = last
-    else:
-        start, scale = 0.0, 1.0
+        # The identity alone shows the whole image.
+        start = jnp.where(level == 0, 0.0, last)
+        scale = jnp.where(level == 0, 1.0, scale)
 
     def positions(along):
         # The other axis is cropped by the same factor, about its centre.
@@ -86,5 +87,4 @@ def _translate(image, level, *, name, axis, extremes, fill, relative):
         moved = start - level * pixels if along == axis else centred
         return window_positions(moved, scale, length)
 
-    altered = bilinear(image, positions(0)[:, None], positions(1), fill)
-    return jnp.where(level == 0, image, altered) if fill == "crop" else altered
+    return bilinear(image, positions(0)[:, None], positions(1), fill)

@@ -53,9 +53,9 @@ def to_json(assessment: Assessment, answers: bool = True) -> str:
         "levels": _numbers(assessment.levels),
         "values": _numbers(assessment.values),
         "confusion": curve.confusion.tolist(),
+        "alpha": curve.alpha,
     }
     if answers and isinstance(curve, Curve):
-        document["alpha"] = curve.alpha
         document["answers"] = {
             name: _packed(getattr(curve, name))
             for name in _ANSWERS
@@ -112,7 +112,7 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
     if (confusion.sum(-1) != confusion[0].sum(-1)).any():
         raise ValueError("confusion must count the same inputs at every level")
     if "answers" not in document:
-        return ReducedCurve(levels, confusion)
+        return ReducedCurve(levels, confusion, document["alpha"])
     packed = document["answers"]
     num_images = int(confusion[0].sum())
     shapes = dict.fromkeys(_ANSWERS, (len(levels), num_images))
@@ -124,10 +124,18 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
     for name in ("predicted", "labels"):
         if ((arrays[name] < 0) | (arrays[name] >= num_classes)).any():
             raise ValueError(f"{name} must lie in 0 ... {num_classes - 1}")
+    for name in ("confidence", "uncertainty"):
+        if arrays[name] is not None and not _in_unit_range(arrays[name]):
+            raise ValueError(f"{name} must lie in [0, 1]")
     curve = Curve(levels, **arrays, num_classes=num_classes, alpha=document["alpha"])
     if (curve.confusion != confusion).any():
         raise ValueError("the counts are not those of the single answers")
     return curve
+
+
+def _in_unit_range(array: np.ndarray) -> bool:
+    # Rounding may carry a probability beyond 1. NaN fails the comparison.
+    return bool(((array >= 0) & (array <= 1 + 1e-5)).all())
 
 
 def _packed(array: np.ndarray) -> dict[str, str]:

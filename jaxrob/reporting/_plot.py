@@ -21,8 +21,9 @@ _THRESHOLD = "#c0392b"
 def plot(assessment: Assessment, axes: Any = None) -> Any:
     """The measure over the level, in the manner of the 2020 paper's figures 1 and 2.
 
-    The threshold is a dashed line, the accepted part of the range is shaded, and the
-    identity is marked by a dotted line.
+    The threshold is a dashed line, the identity a dotted one, and shaded is where the
+    values, joined by straight lines, are accepted. The robustness in the title is that
+    of the assessment's own rule.
 
     Args:
       assessment: the assessment.
@@ -98,6 +99,7 @@ def figure(
         top, bottom = panel.subplots(2, 1, height_ratios=(5, 1))
         plot(assessment, top)
         levels = np.linspace(alteration.lower, alteration.upper, num_examples)
+        levels = alteration.snap(levels)
         strip = examples(alteration, image, levels, key)
         # One picture: the images side by side, a white pixel between them.
         strip = np.pad(strip, ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=1)

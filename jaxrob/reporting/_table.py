@@ -24,7 +24,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     """
     if not assessments:
         raise ValueError("assessments is empty; at least one is needed")
-    accepted = [f"{a.measure} >= {a.threshold:g}" for a in assessments]
+    accepted = [_condition(assessment) for assessment in assessments]
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
     header += ("levels", "seconds")
@@ -53,6 +53,12 @@ def _row(assessment: Assessment) -> tuple[str, ...]:
         str(len(assessment.levels)),
         f"{assessment.seconds:.1f}",
     )
+
+
+def _condition(assessment: Assessment) -> str:
+    alpha = assessment.curve.alpha
+    unknown = "" if alpha is None else f", unknown by alpha = {alpha:g}"
+    return f"{assessment.measure} >= {assessment.threshold:g}{unknown}"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:

@@ -136,9 +136,7 @@ def test_crop_shows_the_inscribed_square(size, degrees, seed):
 def test_crop_shows_the_inscribed_rectangle(shape):
     image = random_image(shape)
     for degrees in ANGLES:
-        truth, rows, columns = scipy_crop(
-            image, degrees, inscribed(shape[1], shape[0], degrees)
-        )
+        truth, _, _ = scipy_crop(image, degrees, inscribed(shape[1], shape[0], degrees))
         np.testing.assert_allclose(
             apply(rotation(), image, degrees), truth, rtol=0, atol=TOLERANCE
         )
