@@ -14,7 +14,8 @@ from jaxrob import metrics
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._evaluate import evaluate
+from jaxrob._evaluate import check_together, check_types, evaluate, first_look
+from jaxrob._keys import checked_key
 from jaxrob._provenance import provenance
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES, Interval
@@ -182,9 +183,19 @@ def assess(
     """
     several = not isinstance(alteration, Alteration)
     alterations = _checked_sequence(alteration) if several else (alteration,)
+    # All that can fail fails first: nothing that was computed is lost.
+    if isinstance(strategy, type) or not hasattr(strategy, "propose"):
+        raise TypeError(
+            "strategy must be one of jaxrob.strategies, such as Uniform(41); got "
+            f"{strategy!r}"
+        )
     rule = strategy.rule if rule is None else rule
+    key = None if key is None else checked_key(key)
+    check_types(classifier, dataset, alterations[0])
+    image_shape, _ = first_look(dataset)
+    for one in alterations:
+        check_together(classifier, dataset, one, image_shape, key)
     _check_settings(threshold, measure, rule, alpha, reduced, classifier)
-    # First, and once: nothing that was computed is lost if it fails.
     source = provenance(classifier, dataset, key, mesh)
 
     def measure_of(curve):
@@ -205,6 +216,8 @@ def assess(
             progress=progress,
         )
         curve = _explore(evaluate_levels, one, strategy, threshold, measure_of)
+        if rule != "count":
+            _check_ends(one, curve.levels, rule)
         result = Assessment(
             alteration=one.name,
             unit=one.unit,
@@ -240,6 +253,8 @@ def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
         )
         asked = np.asarray(strategy.propose(question, levels, values), np.float64)
         asked = np.setdiff1d(alteration.snap(asked), levels)
+        if not len(asked) and known is None:
+            raise ValueError("the strategy proposed no level to begin with")
         if not len(asked):
             return select(known, rows, levels)
         canonical = alteration.canonical(asked)
@@ -260,6 +275,16 @@ def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
                 f"{levels[np.isnan(values)][0]:g}, where no input that it counts is "
                 "decided (or none is of its class)"
             )
+
+
+def _check_ends(alteration, levels, rule):
+    """Refuses an integral over less than the range."""
+    if (levels[0], levels[-1]) != (alteration.lower, alteration.upper):
+        raise ValueError(
+            f'rule="{rule}" needs both ends of the range [{alteration.lower:g}, '
+            f"{alteration.upper:g}]; the strategy asked for levels from {levels[0]:g} "
+            f"to {levels[-1]:g}"
+        )
 
 
 def _with_unknown(curve, alpha):
@@ -296,7 +321,7 @@ def _check_settings(threshold, measure, rule, alpha, reduced, classifier):
         unknown_threshold(alpha)
         if reduced:
             raise ValueError("alpha needs single answers; it does not go with reduced")
-        if getattr(classifier, "outputs", None) == "scores":
+        if classifier.outputs == "scores":
             raise ValueError(
                 'alpha needs uncertainties, which outputs="scores" does not have'
             )

@@ -153,7 +153,20 @@ def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarr
 
 
 def join(first: Curve | ReducedCurve, second: Curve | ReducedCurve):
-    """The levels of both, of the same inputs."""
+    """The levels of both, of the same inputs.
+
+    Raises:
+      ValueError: if the inputs were not the same, or not in the same order.
+    """
+    if isinstance(first, Curve):
+        same = np.array_equal(first.labels, second.labels)
+    else:
+        same = np.array_equal(first.confusion[0].sum(-1), second.confusion[0].sum(-1))
+    if not same:
+        raise ValueError(
+            "the data set gave other labels, or another order, on a later pass; they "
+            "must be the same, in the same order, on every pass"
+        )
     return dataclasses.replace(
         first,
         **{

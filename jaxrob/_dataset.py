@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 
@@ -82,7 +83,8 @@ class Dataset:
 
         Args:
           batches: a re-iterable of `(images, labels)`, each as `Dataset` takes
-            them; batches may differ in length, not in type. An iterator that can be
+            them, the same and in the same order on every pass (no shuffling).
+            Batches may differ in length, not in type. An iterator that can be
             consumed only once is refused, for an adaptive strategy reads the data
             several times.
           class_names: one name for each class, or None.
@@ -139,7 +141,7 @@ class BatchedDataset:
 
 def check_values(images: np.ndarray | jax.Array) -> None:
     """Refuses NaN, infinities and, for images (rank 4), values outside [0, 1]."""
-    if not np.issubdtype(images.dtype, np.floating):
+    if not jnp.issubdtype(images.dtype, jnp.floating):
         return
     # One reduction for each end: a NaN makes both NaN, and nothing is copied.
     low, high = float(images.min()), float(images.max())
@@ -184,5 +186,5 @@ def check_labels(
 
 
 def _check_dtype(dtype: np.dtype) -> None:
-    if dtype != np.uint8 and not np.issubdtype(dtype, np.floating):
+    if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):
         raise TypeError(f"images must be uint8 or floating, got {dtype}")

@@ -3,6 +3,7 @@
 import collections
 import functools
 import math
+import operator
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -14,9 +15,10 @@ from jax.sharding import PartitionSpec as P
 from tqdm.auto import tqdm
 
 from jaxrob._answers import INVALID, Answers, answer
-from jaxrob._classifier import Classifier, examine
+from jaxrob._classifier import Classifier, Examination, examine
 from jaxrob._curve import Curve, ReducedCurve, count
 from jaxrob._dataset import BatchedDataset, Dataset, check_values
+from jaxrob._keys import alteration_keys, checked_key, classifier_keys
 from jaxrob._pixels import unit_range
 from jaxrob.alterations import Alteration
 
@@ -87,7 +89,7 @@ def evaluate(
         no class of the classifier, or the classifier returned NaN (or rows that are no
         probabilities) for some image.
     """
-    _check_types(classifier, dataset, alteration)
+    check_types(classifier, dataset, alteration)
     levels = np.asarray(levels, np.float64)
     if levels.ndim != 1 or not levels.size:
         raise ValueError(
@@ -95,25 +97,23 @@ def evaluate(
             f"{levels.shape}"
         )
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
-    if key is None:
-        if alteration.stochastic or classifier.stochastic:
-            what = alteration.name if alteration.stochastic else "the classifier"
-            raise ValueError(f"{what} is stochastic and needs a key; got key=None")
-        key = jax.random.key(0)
-    if batch_size is not None and batch_size < 1:
+    if batch_size is not None and operator.index(batch_size) < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     if mesh is None:
         mesh = Mesh(np.array(jax.local_devices()), ("images",))
 
-    image_shape, length = _first_look(dataset)
-    num_classes = _check_fit(classifier, dataset, alteration, image_shape)
-    rows = _rows_that_fit(classifier, image_shape, mesh)
-    shape = _block_shape(rows, length, batch_size, mesh)
+    image_shape, length = first_look(dataset)
+    found = check_together(classifier, dataset, alteration, image_shape, key)
+    num_classes = found.num_classes
+    key = jax.random.key(0) if key is None else checked_key(key)
+    rows = _rows_that_fit(found.largest_array, image_shape, mesh)
+    shape = _block_shape(rows, length, len(canonical), batch_size, mesh)
 
     classifier, key = jax.device_put((classifier, key), NamedSharding(mesh, P()))
     level_blocks = _level_blocks(canonical, shape.levels)
     answers = [[] for _ in level_blocks]
-    counts = np.zeros((len(canonical), num_classes, num_classes + 1), np.int64)
+    if reduced:
+        counts = np.zeros((len(canonical), num_classes, num_classes + 1), np.int64)
     labels = []
     ahead = _AHEAD_CPU if _platform(mesh) == "cpu" else _AHEAD
     # Steps in flight: the block, the number of the level block, and their answers.
@@ -125,24 +125,26 @@ def evaluate(
         last = min(first + shape.levels, len(canonical))
         valid = (slice(last - first), slice(len(block.labels)))
         parts = Answers(*(part[valid] for part in jax.device_get(parts)))
-        _check_valid(parts.predicted, canonical[first:last], classifier)
+        _check_valid(parts.predicted, canonical[first:last], classifier, alteration)
         if reduced:
             counts[first:last] += count(parts.predicted, block.labels, num_classes)
         else:
             answers[number].append(parts)
         bar.update(parts.predicted.size)
 
-    with tqdm(
+    bar = tqdm(
         total=None if length is None else length * len(canonical),
         desc=alteration.name,
         unit="image",
         unit_scale=True,
         disable=not progress,
-    ) as bar:
-        for block in _blocks(dataset, shape.images):
+    )
+    # Whatever mesh surrounds the call, the step runs on its own.
+    with bar, jax.set_mesh(mesh):
+        for block in _blocks(dataset, shape.images, mesh.size):
             _check_labels(block.labels, num_classes, dataset.name)
             labels.append(block.labels)
-            index = block.start + np.arange(shape.images, dtype=np.uint32)
+            index = block.start + np.arange(len(block.images), dtype=np.uint32)
             images, index = jax.device_put(
                 (block.images, index), NamedSharding(mesh, P(mesh.axis_names))
             )
@@ -195,7 +197,7 @@ def _prepare(images, index, key, *, alteration, mesh):
         images = images.astype(jnp.float32)
         if not alteration.stochastic:
             return jax.vmap(alteration.prepared)(images)
-        return jax.vmap(alteration.prepared)(images, _image_keys(key, index))
+        return jax.vmap(alteration.prepared)(images, alteration_keys(key, index))
 
     over_images = P(mesh.axis_names)
     return jax.shard_map(
@@ -227,9 +229,7 @@ def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
         images = altered.reshape(-1, *altered.shape[2:])
         keys = None
         if classifier.stochastic:
-            image_keys = _image_keys(key, index)
-            classifier_keys = jax.vmap(jax.random.fold_in, (0, None))(image_keys, 1)
-            keys = jnp.tile(classifier_keys, shape[0])
+            keys = jnp.tile(classifier_keys(key, index), shape[0])
         answers = answer(classifier, images, keys)
         return jax.tree.map(lambda part: part.reshape(shape), answers)
 
@@ -243,18 +243,15 @@ def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
     )(classifier, prepared, index, key, levels)
 
 
-def _image_keys(key: jax.Array, index: jax.Array) -> jax.Array:
-    """One key for each image, from its index in the data set alone."""
-    return jax.vmap(jax.random.fold_in, (None, 0))(key, index)
-
-
 def _level_blocks(levels: np.ndarray, size: int) -> list[np.ndarray]:
     """float32 blocks of `size` levels, the last one filled up with its last level."""
     filled = np.append(levels, np.repeat(levels[-1], -len(levels) % size))
     return list(filled.astype(np.float32).reshape(-1, size))
 
 
-def _blocks(dataset: Dataset | BatchedDataset, size: int) -> Iterator[_Block]:
+def _blocks(
+    dataset: Dataset | BatchedDataset, size: int, num_devices: int
+) -> Iterator[_Block]:
     """Blocks of `size` images, whatever the batches they come in; the last padded."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     images, labels, start = [], [], 0
@@ -273,17 +270,31 @@ def _blocks(dataset: Dataset | BatchedDataset, size: int) -> Iterator[_Block]:
                 yield _block(images, labels, start, size)
                 images, labels, start = [], [], start + size
     if labels:
+        if isinstance(dataset, BatchedDataset):
+            # Blocks of an unknown number of images may be far larger than what is left.
+            left = _bucket(sum(map(len, labels)), 2)
+            size = min(size, -(-left // num_devices) * num_devices)
         yield _block(images, labels, start, size)
 
 
 def _block(images, labels, start, size):
     images = images[0] if len(images) == 1 else np.concatenate(images)
-    padding = [(0, size - len(images))] + [(0, 0)] * (images.ndim - 1)
-    return _Block(np.pad(images, padding), np.concatenate(labels), start)
+    if len(images) < size:
+        padding = [(0, size - len(images))] + [(0, 0)] * (images.ndim - 1)
+        images = np.pad(images, padding)
+    return _Block(images, np.concatenate(labels), start)
+
+
+def _bucket(number: int, base: int) -> int:
+    """The smallest power of `base` that is at least `number`."""
+    size = 1
+    while size < number:
+        size *= base
+    return size
 
 
 def _block_shape(
-    rows: int, length: int | None, batch_size: int | None, mesh: Mesh
+    rows: int, length: int | None, num_levels: int, batch_size: int | None, mesh: Mesh
 ) -> _BlockShape:
     """The levels and images of a block, of about `rows` rows over all devices."""
     if batch_size is not None:
@@ -295,12 +306,11 @@ def _block_shape(
         images = math.ceil(length / math.ceil(length / rows))
     images = math.ceil(images / mesh.size) * mesh.size
     fill = min(rows, _MIN_ROWS_CPU) if _platform(mesh) == "cpu" else rows
-    return _BlockShape(max(1, fill // images), images)
+    # Of few sizes, for each is compiled, but none far larger than there are levels.
+    return _BlockShape(max(1, min(fill // images, _bucket(num_levels, 4))), images)
 
 
-def _rows_that_fit(
-    classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh
-) -> int:
+def _rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
     """Rows in a step for all devices: the most that help and that memory allows."""
     device = mesh.devices.flat[0]
     most = _MAX_ROWS
@@ -311,8 +321,7 @@ def _rows_that_fit(
     statistics = device.memory_stats() if device.platform != "cpu" else None
     if statistics and "bytes_limit" in statistics:
         free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
-    bytes_per_row = _LIVE_ARRAYS * examine(classifier, image_shape).largest_array
-    fitting = int(_MEMORY_SHARE * free / bytes_per_row)
+    fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
     return max(1, min(most, fitting)) * mesh.size
 
 
@@ -320,7 +329,8 @@ def _platform(mesh: Mesh) -> str:
     return mesh.devices.flat[0].platform
 
 
-def _check_types(classifier, dataset, alteration):
+def check_types(classifier, dataset, alteration):
+    """Refuses what is no classifier, data set or alteration."""
     for name, value, kind in (
         ("classifier", classifier, Classifier),
         ("dataset", dataset, Dataset | BatchedDataset),
@@ -333,24 +343,28 @@ def _check_types(classifier, dataset, alteration):
             )
 
 
-def _first_look(dataset):
+def first_look(dataset):
     """The shape of one image, and the number of images where it is known."""
     if isinstance(dataset, Dataset):
         return dataset.images.shape[1:], len(dataset)
     return next(dataset.batches()).images.shape[1:], None
 
 
-def _check_fit(classifier, dataset, alteration, image_shape) -> int:
-    """The number of classes, once alteration, classifier and data go together."""
+def check_together(classifier, dataset, alteration, image_shape, key) -> Examination:
+    """Refuses a classifier, data, alteration and key that do not go together."""
+    if key is None and (alteration.stochastic or classifier.stochastic):
+        what = alteration.name if alteration.stochastic else "the classifier"
+        raise ValueError(f"{what} is stochastic and needs a key; got key=None")
     _check_alteration(alteration, image_shape)
-    num_classes = examine(classifier, image_shape).num_classes
+    found = examine(classifier, image_shape)
+    num_classes = found.num_classes
     names = dataset.class_names
     if names is not None and len(names) != num_classes:
         raise ValueError(
             f"the classifier returns {num_classes} classes, but {dataset.name} has "
             f"{len(names)}: {', '.join(names[:10])}"
         )
-    return num_classes
+    return found
 
 
 @functools.lru_cache(maxsize=256)
@@ -373,7 +387,7 @@ def _check_labels(labels, num_classes, name):
         )
 
 
-def _check_valid(predicted, levels, classifier):
+def _check_valid(predicted, levels, classifier, alteration):
     invalid = predicted == INVALID
     if not invalid.any():
         return
@@ -384,5 +398,6 @@ def _check_valid(predicted, levels, classifier):
     }.get(classifier.outputs, "NaN")
     raise ValueError(
         f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
-        f"{predicted.shape[1]} images in a block, first at level {level:g}"
+        f"{predicted.shape[1]} images in a block, first at level {level:g} of "
+        f"{alteration.name} (which may have made them NaN)"
     )

@@ -3,6 +3,7 @@
 import functools
 import hashlib
 import platform
+import re
 from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
@@ -26,8 +27,6 @@ def provenance(
 ) -> dict[str, Any]:
     """What a reader needs to repeat a result, as values that JSON can hold."""
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
-    if key is not None and jax.dtypes.issubdtype(key.dtype, jax.dtypes.prng_key):
-        key = jax.random.key_data(key)
     return {
         "versions": {name: metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
@@ -36,15 +35,21 @@ def provenance(
             "kind": devices[0].device_kind,
             "count": len(devices),
         },
-        "key": None if key is None else np.asarray(key).tolist(),
+        "key": None if key is None else _as_array(key).tolist(),
         "classifier": classifier_fingerprint(classifier),
         "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
     }
 
 
-def classifier_fingerprint(classifier: Classifier) -> str:
-    """A digest of the variables and of the name (not the code) of the function."""
+def classifier_fingerprint(classifier: Classifier) -> str | None:
+    """A digest of the variables and of the name (not the code) of the function.
+
+    Flax modules count with all their fields. None for a function without variables,
+    which the name alone would not tell from others.
+    """
     leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
+    if not leaves:
+        return None
     return _digest(
         [_name(classifier.apply_fn), classifier.outputs]
         + [part for path, leaf in leaves for part in (str(path), _as_array(leaf))]
@@ -84,12 +89,9 @@ def _as_array(leaf: Any) -> np.ndarray:
 
 def _name(function: Any) -> str:
     """A name without addresses, so that it is the same in every process."""
-
-    def qualified(value):
-        return getattr(value, "__qualname__", type(value).__qualname__)
-
     if isinstance(function, functools.partial):
         return _name(function.func)
-    keywords = function.keywords if isinstance(function, Bound) else ()
-    name = qualified(function.function if isinstance(function, Bound) else function)
-    return " ".join([name, *(qualified(value) for _, value in keywords)])
+    if not isinstance(function, Bound):
+        return getattr(function, "__qualname__", type(function).__qualname__)
+    keywords = re.sub(r" at 0x[0-9a-f]+", "", repr(function.keywords))
+    return f"{_name(function.function)} {keywords}"

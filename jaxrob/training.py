@@ -45,6 +45,10 @@ def fit(
         no class of the module.
       FloatingPointError: if the loss is no longer finite.
     """
+    if not isinstance(dataset, Dataset):
+        raise TypeError(
+            f"dataset must be a jaxrob.Dataset in memory; got {type(dataset).__name__}"
+        )
     if epochs < 1:
         raise ValueError(f"epochs must be at least 1; got {epochs}")
     if not 1 <= batch_size <= len(dataset):

@@ -248,6 +248,84 @@ def test_bad_settings(settings, message):
         assess(**settings)
 
 
+def test_batches_in_another_order_on_a_later_pass_are_refused():
+    class Shuffled:
+        passes = 0
+
+        def __iter__(self):
+            self.passes += 1
+            order = np.random.default_rng(self.passes).permutation(NUM_IMAGES)
+            part = ByLevel.dataset[order]
+            yield part.images, part.labels
+
+    with pytest.raises(ValueError, match="the same order, on every pass"):
+        jaxrob.assess(
+            CLASSIFIER,
+            jaxrob.Dataset.from_batches(Shuffled()),
+            ByLevel.alteration,
+            0.5,
+            strategy=Halving(),
+        )
+
+
+class Inside:
+    rule = "count"
+
+    def propose(self, question, levels, values):
+        return np.array([]) if len(levels) else np.array([0.4, 0.6])
+
+
+@pytest.mark.parametrize("rule", ["right", "linear"])
+def test_an_integral_needs_both_ends_of_the_range(rule):
+    assert assess(strategy=Inside(), threshold=0.5).robustness == 0.5
+    with pytest.raises(ValueError, match=r"both ends of the range \[0, 1\]; the str"):
+        assess(strategy=Inside(), rule=rule)
+
+
+class Nothing(Inside):
+    def propose(self, question, levels, values):
+        return np.array([])
+
+
+@pytest.mark.parametrize(
+    ("strategy", "error"),
+    [(41, TypeError), (strategies.Uniform, TypeError), (Nothing(), ValueError)],
+)
+def test_things_that_are_no_strategy(strategy, error):
+    with pytest.raises(error, match="strategy"):
+        assess(strategy=strategy)
+
+
+def test_what_would_fail_later_fails_before_anything_is_computed():
+    calls = []
+
+    def predict(images):
+        calls.append(len(images))
+        return np.tile(np.float32([1, 0]), (len(images), 1))
+
+    classifier = jaxrob.Classifier.from_host(predict, 2)
+    data_set = jaxrob.Dataset(np.zeros((9, 8, 8, 4), np.uint8), np.zeros(9, int))
+    for later, message in (
+        (alterations.gaussian_noise(), "needs a key"),
+        (alterations.jpeg_compression(), "1 or 3 channels"),
+        (alterations.horizontal_translation(-4, 4), "leaves nothing"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            jaxrob.assess(classifier, data_set, [alterations.brightness(), later])
+    assert not calls
+
+
+def test_arguments_of_a_wrong_type_are_named():
+    with pytest.raises(TypeError, match="classifier must be a jaxrob.Classifier"):
+        jaxrob.assess("x", ByLevel.dataset, ByLevel.alteration)
+    with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
+        jaxrob.assess(CLASSIFIER, (1, 2), ByLevel.alteration)
+    with pytest.raises(TypeError, match="it holds a str"):
+        jaxrob.assess(CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, "blur"])
+    with pytest.raises(TypeError, match="key must be a random key"):
+        assess(key=0)
+
+
 @pytest.mark.parametrize("wrong", ["blur", {"a": 1}, None])
 def test_things_that_are_no_alteration(wrong):
     with pytest.raises(TypeError, match="sequence"):

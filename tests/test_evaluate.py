@@ -313,6 +313,84 @@ def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(data
     assert len(np.unique(curves[0].confidence[0])) > NUM_IMAGES // 2
 
 
+@pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
+def test_keys_of_other_implementations_do_not_bring_the_batch_back(
+    classifier, dataset, implementation
+):
+    key = jax.random.key(0, impl=implementation)
+    whole, blocks = (
+        jaxrob.evaluate(
+            classifier, dataset, NOISE, [0.1], key=key, batch_size=batch_size
+        )
+        for batch_size in (NUM_IMAGES, 7)
+    )
+    np.testing.assert_allclose(blocks.confidence, whole.confidence, atol=1e-4)
+
+
+def test_old_style_keys_are_keys(classifier, dataset):
+    old, new = (
+        jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=key)
+        for key in (jax.random.PRNGKey(7), jax.random.key(7))
+    )
+    np.testing.assert_array_equal(old.confidence, new.confidence)
+
+
+def test_stochastic_classifier_and_several_levels_a_step_take_old_keys(dataset):
+    def apply(variables, images, keys):
+        return jax.vmap(lambda key: jax.random.normal(key, (10,)))(keys)
+
+    classifier = jaxrob.Classifier(apply, None, stochastic=True)
+    few = dataset[:3]
+    same = jaxrob.Alteration("nothing", lambda image, level: image, 0, 1)
+    old = jax.random.PRNGKey(7)
+    curve = jaxrob.evaluate(classifier, few, same, np.linspace(0, 1, 9), key=old)
+    assert (curve.predicted == curve.predicted[0]).all()
+
+
+def test_noise_and_a_stochastic_classifier_draw_independently(dataset):
+    shape = (28, 28, 1)
+
+    def apply(variables, images, keys):
+        # The correlation of the image's noise with the classifier's own draws.
+        draws = jax.vmap(lambda key: jax.random.normal(key, shape))(keys)
+        score = (images * draws).mean(axis=(1, 2, 3))
+        return jnp.stack([score, -score], axis=1)
+
+    classifier = jaxrob.Classifier(apply, None, stochastic=True)
+    data = jaxrob.Dataset(np.zeros((40, *shape), np.uint8), np.zeros(40, int))
+    noise = alterations.gaussian_noise(0.0, 1.0, clip=False)
+    for alteration in (
+        noise,
+        alterations.compose([noise, noise]),
+        alterations.compose([alterations.zoom(), noise]),
+    ):
+        curve = jaxrob.evaluate(classifier, data, alteration, [1.0], key=KEY)
+        # Equal draws would score 1 for every image, hence a confidence of 0.88.
+        assert curve.confidence.max() < 0.65
+
+
+def test_a_mesh_around_the_call_changes_nothing(classifier, dataset):
+    reference = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+    with jax.set_mesh(jax.make_mesh((1,), ("x",))):
+        curve = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+    np.testing.assert_array_equal(curve.confidence, reference.confidence)
+
+
+def test_bfloat16_images_and_softmaxes():
+    images = np.linspace(0, 1, 40).reshape(40, 1, 1, 1)
+    logits = 3 * images.reshape(40, 1) * np.arange(5.0)
+    expected = np.exp(logits) / np.exp(logits).sum(1, keepdims=True)
+
+    def apply(variables, images):
+        pixels = images.reshape(-1, 1) * 3 * jnp.arange(5.0)
+        return jax.nn.softmax(pixels.astype(jnp.bfloat16))
+
+    classifier = jaxrob.Classifier(apply, None, "probabilities")
+    data = jaxrob.Dataset(jnp.asarray(images, jnp.bfloat16), np.zeros(40, int))
+    curve = jaxrob.evaluate(classifier, data, alterations.zoom(), [1.0])
+    np.testing.assert_allclose(curve.confidence[0], expected.max(1), atol=0.02)
+
+
 def test_samples_are_averaged_as_probabilities(dataset):
     logits = jnp.array([[2.0, 0.0, 0.0], [0.0, 1.0, 0.0], [0.0, 1.0, 0.0]])
     classifier = jaxrob.Classifier(
@@ -363,6 +441,16 @@ class TestBadInput:
     def test_level_nan(self, classifier, dataset):
         with pytest.raises(ValueError, match="levels must lie in"):
             self.evaluate(classifier, dataset, levels=[np.nan])
+
+    @pytest.mark.parametrize("key", [0, "key", np.zeros(2)])
+    def test_things_that_are_no_key(self, classifier, dataset, key):
+        with pytest.raises(TypeError, match="key must be a random key"):
+            self.evaluate(classifier, dataset, NOISE, key=key)
+
+    def test_several_keys(self, classifier, dataset):
+        with pytest.raises(ValueError, match="single random key; got 2"):
+            keys = jax.random.split(KEY)
+            self.evaluate(classifier, dataset, NOISE, key=keys)
 
     def test_no_levels(self, classifier, dataset):
         with pytest.raises(ValueError, match="at least one level"):

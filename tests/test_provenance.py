@@ -37,8 +37,9 @@ def test_any_callable_has_a_fingerprint():
     )
     for function in functions:
         assert len(classifier_fingerprint(classifier(function))) == 32
-    linen = Classifier.from_linen(MLP(), {}, train=False)
-    plain = Classifier(linear, {})
+    weights = {"w": np.ones(3, np.float32)}
+    linen = Classifier.from_linen(MLP(), weights, train=False)
+    plain = Classifier(linear, weights)
     assert classifier_fingerprint(plain) != classifier_fingerprint(linen)
 
 
@@ -85,3 +86,17 @@ def test_a_fingerprint_is_the_same_in_another_process():
     command = [sys.executable, "-c", program]
     there = subprocess.run(command, capture_output=True, text=True, check=True)
     assert there.stdout.strip() == here
+
+
+def test_modules_are_told_apart_by_their_fields():
+    weights = {"w": np.ones(3, np.float32)}
+    prints = {
+        classifier_fingerprint(Classifier.from_linen(MLP(features), weights))
+        for features in ((100,), (50, 50))
+    }
+    assert len(prints) == 2
+
+
+def test_a_function_without_variables_has_no_fingerprint():
+    # Its name would be all there is, and weights it closes over go unseen.
+    assert classifier_fingerprint(Classifier(lambda variables, images: images)) is None

@@ -38,14 +38,14 @@ class Alteration:
       unit: the unit of the levels, for reports.
       stochastic: whether `fn` takes a random key.
       resolution: the smallest step in level that matters, None if any does. Levels
-        are rounded to multiples of it, and none is evaluated twice.
+        are rounded to steps from the identity, and none is evaluated twice.
       prepare: the part of the work that does not depend on the level, done once for
         each image however many levels are evaluated. When given,
         `fn(prepared, level)` takes `prepare(image)` (`prepare(image, key)` if
         stochastic) instead of the image.
       representative: `representative(levels)` maps an array of levels to those that
-        stand for all with the same effect; by default they are rounded to multiples
-        of `resolution`.
+        stand for all with the same effect; by default they are rounded by
+        `resolution`.
 
     Raises:
       ValueError: if the range is empty or not finite, the identity lies outside it,
@@ -135,7 +135,8 @@ class Alteration:
         if self.representative is not None:
             levels = self.representative(levels)
         elif self.resolution is not None:
-            levels = np.round(levels / self.resolution) * self.resolution
+            steps = np.round((levels - self.identity) / self.resolution)
+            levels = self.identity + steps * self.resolution
         return np.clip(self.snap(levels), self.lower, self.upper)
 
     def snap(self, levels: np.ndarray) -> np.ndarray:

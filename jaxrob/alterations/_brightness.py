@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._alteration import Alteration, check_image
 
 
 def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
@@ -30,4 +30,5 @@ def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
 
 
 def _scale(image, level):
+    check_image("brightness", image)
     return jnp.clip(image * (1 + level), 0.0, 1.0)

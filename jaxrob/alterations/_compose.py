@@ -95,14 +95,14 @@ def compose(
                 f"[{lower:g}, {upper:g}]; {members[0].name} has it at {identity:g}, "
                 f"{member.name} at {member.identity:g}"
             )
-    stochastic = any(member.stochastic for member in members)
     return Alteration(
         name or " + ".join(member.name for member in members),
-        bind(_apply_all if stochastic else _apply_all_keyless, members=members),
+        bind(_apply_all, members=members),
         lower,
         upper,
         identity=identity,
-        stochastic=stochastic,
+        stochastic=any(member.stochastic for member in members),
+        prepare=bind(_prepare_first, members=members),
     )
 
 
@@ -125,12 +125,17 @@ def _rescaled_representative(
     return identity + (alteration.canonical(original) - alteration.identity) / ratio
 
 
-def _apply_all_keyless(image, level, *, members):
-    return _apply_all(image, level, None, members=members)
+def _prepare_first(image, key=None, *, members):
+    return members[0].prepared(image, _member_key(members, key, 0)), key
 
 
-def _apply_all(image, level, key, *, members):
-    for index, member in enumerate(members):
-        member_key = jax.random.fold_in(key, index) if member.stochastic else None
-        image = member(image, level, member_key)
+def _apply_all(first_and_key, level, *, members):
+    first, key = first_and_key
+    image = members[0].at_level(first, level)
+    for index, member in enumerate(members[1:], 1):
+        image = member(image, level, _member_key(members, key, index))
     return image
+
+
+def _member_key(members, key, index):
+    return jax.random.fold_in(key, index) if members[index].stochastic else None

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._bound import bind
-from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._alteration import Alteration, check_image
 
 
 def gaussian_noise(
@@ -19,7 +19,8 @@ def gaussian_noise(
     Args:
       lower: lowest variance; the range must hold the identity, so 0.
       upper: highest variance.
-      clip: whether the result is clipped to [0, 1], as a sensor saturates.
+      clip: whether the result is clipped to [0, 1], as a sensor saturates. Without it
+        the alteration takes arrays of any shape.
 
     Returns:
       The alteration; identity 0.
@@ -37,8 +38,13 @@ def gaussian_noise(
         identity=0.0,
         unit="variance",
         stochastic=True,
-        prepare=_draw_noise,
+        prepare=_draw_image_noise if clip else _draw_noise,
     )
+
+
+def _draw_image_noise(image, key):
+    check_image("gaussian_noise", image)
+    return _draw_noise(image, key)
 
 
 def _draw_noise(image, key):

@@ -451,3 +451,8 @@ def test_canonical_jpeg_levels_have_the_effect_of_those_they_stand_for():
 def test_alterations_are_frozen():
     with pytest.raises(dataclasses.FrozenInstanceError):
         zoom().upper = 3.0
+
+
+def test_rounding_to_a_resolution_keeps_the_identity():
+    steps = Alteration("steps", lambda x, level: x, -9, 9, identity=1, resolution=2)
+    np.testing.assert_array_equal(steps.canonical([1.0, 1.9, 2.1, -9]), [1, 1, 3, -9])

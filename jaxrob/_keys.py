@@ -1,0 +1,42 @@
+"""Random keys that depend on an image's index alone."""
+
+import jax
+import jax.numpy as jnp
+
+# The index of no image: from here the classifier's keys branch off.
+_CLASSIFIER = 2**32 - 1
+
+
+def checked_key(key: jax.Array) -> jax.Array:
+    """A threefry key, from a key of either style and any implementation.
+
+    Other implementations draw other numbers under `vmap` than one by one, so that
+    answers would depend on the batch size.
+
+    Raises:
+      TypeError: if it is no key.
+      ValueError: if it is not a single one.
+    """
+    dtype = getattr(key, "dtype", None)
+    if dtype == jnp.uint32:
+        key = jax.random.wrap_key_data(key)
+    elif dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        raise TypeError(
+            f"key must be a random key, as jax.random.key(0) makes it; got {key!r}"
+        )
+    if key.shape:
+        raise ValueError(f"key must be a single random key; got {key.shape[0]} of them")
+    if str(jax.random.key_impl(key)) != "threefry2x32":
+        seed = jax.random.bits(key, dtype=jnp.uint32)
+        key = jax.random.key(seed, impl="threefry2x32")
+    return key
+
+
+def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """`[B]` keys for the alteration of the images with the indices `[B]`."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, index)
+
+
+def classifier_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """`[B]` keys for a stochastic classifier, apart from those of the alteration."""
+    return alteration_keys(jax.random.fold_in(key, _CLASSIFIER), index)
