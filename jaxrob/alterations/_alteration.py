@@ -132,6 +132,7 @@ class Alteration:
                 f"{self.name}: levels must lie in [{self.lower:g}, {self.upper:g}]; "
                 f"got {levels[outside][0]:g}"
             )
+        levels = self.snap(levels)
         if self.representative is not None:
             levels = self.representative(levels)
         elif self.resolution is not None:

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 
 from jaxrob._bound import bind
 from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._resample import separable
 
 # The kernel's half width in standard deviations: what lies beyond is 5e-7 of it.
 _TRUNCATE = 5.0
@@ -51,18 +52,8 @@ def _planes(image):
 def _blur(planes, level, *, largest):
     _, height, width = planes.shape
     reach = max(1, math.ceil(_TRUNCATE * largest))
-    # The matrices depend on the level alone: under vmap over images they are built
-    # once, and this order of products has the least to transpose between them.
-    blurred = _product(planes, _blur_matrix(level, reach, width), 2)
-    blurred = _product(blurred, _blur_matrix(level, reach, height), 1)
-    return blurred.T
-
-
-def _product(planes: jax.Array, matrix: jax.Array, axis: int) -> jax.Array:
-    """The matrix applied along an axis, which becomes the last."""
-    # TPUs would multiply in bfloat16 and GPUs in TF32 at a lower precision.
-    return jnp.tensordot(
-        planes, matrix, ((axis,), (1,)), precision=jax.lax.Precision.HIGHEST
+    return separable(
+        planes, _blur_matrix(level, reach, height), _blur_matrix(level, reach, width)
     )
 
 

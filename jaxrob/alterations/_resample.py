@@ -1,10 +1,66 @@
-"""Bilinear resampling of an image at positions that depend on the level alone."""
+"""Resampling an image at positions that depend on the level alone.
+
+What depends on the level alone is computed once for each level under `vmap` over
+images: the matrices of `separable`, the indices and weights of `bilinear`.
+"""
 
 import jax
 import jax.numpy as jnp
 
 # What stands where the image has no pixel; "crop" is for the caller to see to.
 FILLS = ("crop", "edge", "constant")
+
+# Up to this many pixels along an axis two dense products are faster than gathers, by
+# two hundredths of a small network's forward pass; at 50 they are slower by a fifth.
+_LARGEST_PRODUCT = 32
+
+
+def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """`rows @ plane @ columns.T` for each channel.
+
+    Args:
+      planes: `[C, H, W]`.
+      rows: `[H', H]`.
+      columns: `[W', W]`.
+
+    Returns:
+      `[H', W', C]`.
+    """
+
+    def product(planes, matrix, axis):
+        # TPUs would multiply in bfloat16 and GPUs in TF32 at a lower precision.
+        return jnp.tensordot(
+            planes, matrix, ((axis,), (1,)), precision=jax.lax.Precision.HIGHEST
+        )
+
+    # In this order XLA has the least to transpose between the products.
+    return product(product(planes, columns, 2), rows, 1).T
+
+
+def grid(image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str) -> jax.Array:
+    """The image at every pair of a row and a column position; see `bilinear`.
+
+    Args:
+      image: `[H, W, C]`.
+      rows: `[H']` row positions.
+      columns: `[W']` column positions.
+      fill: as for `bilinear`.
+
+    Returns:
+      `[H', W', C]`.
+    """
+    if max(image.shape[:2]) > _LARGEST_PRODUCT:
+        return bilinear(image, rows[:, None], columns, fill)
+
+    def matrix(positions, size):
+        if fill != "constant":
+            positions = jnp.clip(positions, 0, size - 1)
+        distance = jnp.abs(positions[:, None] - jnp.arange(size))
+        return jnp.maximum(0.0, 1.0 - distance)
+
+    height, width, _ = image.shape
+    planes = jnp.moveaxis(image, -1, 0)
+    return separable(planes, matrix(rows, height), matrix(columns, width))
 
 
 def bilinear(

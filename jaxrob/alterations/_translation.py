@@ -4,7 +4,7 @@ import jax.numpy as jnp
 
 from jaxrob._bound import bind
 from jaxrob.alterations._alteration import Alteration, check_image
-from jaxrob.alterations._resample import bilinear, check_fill, window_positions
+from jaxrob.alterations._resample import check_fill, grid, window_positions
 
 _UNITS = ("px", "relative")
 
@@ -87,4 +87,4 @@ def _translate(image, level, *, name, axis, extremes, fill, relative):
         moved = start - level * pixels if along == axis else centred
         return window_positions(moved, scale, length)
 
-    return bilinear(image, positions(0)[:, None], positions(1), fill)
+    return grid(image, positions(0), positions(1), fill)

@@ -1,7 +1,7 @@
 """Zoom."""
 
 from jaxrob.alterations._alteration import Alteration, check_image
-from jaxrob.alterations._resample import bilinear, window_positions
+from jaxrob.alterations._resample import grid, window_positions
 
 
 def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
@@ -36,4 +36,4 @@ def _magnify(image, level):
     def positions(size):
         return window_positions(0.5 * size * (1 - scale), scale, size)
 
-    return bilinear(image, positions(height)[:, None], positions(width), "edge")
+    return grid(image, positions(height), positions(width), "edge")

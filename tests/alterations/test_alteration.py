@@ -386,8 +386,6 @@ def test_canonical_levels_stand_for_themselves(alteration):
 
 @every_alteration
 def test_canonical_takes_rounding_at_the_identity_for_the_identity(alteration):
-    if uses_jpeg(alteration):
-        pytest.skip("next to the identity JPEG codes at quality 100")
     lower, upper, identity = alteration.lower, alteration.upper, alteration.identity
     rounding = 1e-15 * (upper - lower)
     levels = np.clip([identity - rounding, identity + rounding], lower, upper)
