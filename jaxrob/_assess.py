@@ -37,6 +37,8 @@ class Assessment:
       measure: the quality measure, a name in `jaxrob.metrics.measures`.
       rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`.
       strategy: the strategy that chose the levels, as text.
+      error_bound: the largest error of the robustness, or None if the strategy knows
+        none; see `jaxrob.strategies.ASAP`.
       curve: the answers (or counts) behind it, levels ascending.
       provenance: versions, devices, key, and fingerprints of classifier and data.
       seconds: the time the answers took, compilation included.
@@ -51,6 +53,7 @@ class Assessment:
     measure: str
     rule: str
     strategy: str
+    error_bound: float | None
     curve: Curve | ReducedCurve
     provenance: dict[str, Any]
     seconds: float
@@ -215,7 +218,7 @@ def assess(
             reduced=reduced,
             progress=progress,
         )
-        curve = _explore(evaluate_levels, one, strategy, threshold, measure_of)
+        curve, bound = _explore(evaluate_levels, one, strategy, threshold, measure_of)
         if rule != "count":
             _check_ends(one, curve.levels, rule)
         result = Assessment(
@@ -228,6 +231,7 @@ def assess(
             measure=measure,
             rule=rule,
             strategy=repr(strategy),
+            error_bound=bound,
             curve=_with_unknown(curve, alpha),
             provenance=source,
             seconds=time.perf_counter() - start,
@@ -237,7 +241,10 @@ def assess(
 
 
 def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
-    """The curve of all levels the strategy asked for, none evaluated twice."""
+    """The curve of all levels the strategy asked for, and its bound on the error.
+
+    No level is evaluated twice, nor two of the same effect.
+    """
     levels = values = np.array([])
     rows = np.array([], int)
     known = None  # the curve of all canonical levels, in the order evaluated
@@ -256,7 +263,8 @@ def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
         if not len(asked) and known is None:
             raise ValueError("the strategy proposed no level to begin with")
         if not len(asked):
-            return select(known, rows, levels)
+            bound = getattr(strategy, "error_bound", lambda *_: None)
+            return select(known, rows, levels), bound(question, levels, values)
         canonical = alteration.canonical(asked)
         new = np.array([c for c in np.unique(canonical) if c not in row_of])
         if len(new):

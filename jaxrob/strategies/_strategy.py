@@ -29,6 +29,9 @@ class Strategy(Protocol):
     A strategy is a pure function and knows nothing of classifiers: it can be tested
     on any function of a level.
 
+    One that bounds the error of the robustness also has a method `error_bound` of the
+    same arguments.
+
     Attributes:
       rule: the rule of `metrics.heaviside_robustness` that the strategy's paper uses.
     """

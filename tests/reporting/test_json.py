@@ -36,6 +36,7 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "measure": "accuracy",
         "rule": "right",
         "strategy": "Uniform(n=5)",
+        "error_bound": None,
         "curve": curve,
         "provenance": {"key": [0, 1], "devices": {"count": 1}, "none": None},
         "seconds": 1 / 3,

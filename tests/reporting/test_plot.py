@@ -38,6 +38,7 @@ def assessment(levels=LEVELS, correct=CORRECT, **changes):
         "measure": "accuracy",
         "rule": "count",
         "strategy": "Uniform(n=5)",
+        "error_bound": None,
         "curve": ReducedCurve(levels, confusion),
         "provenance": {},
         "seconds": 0.1,

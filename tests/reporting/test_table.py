@@ -20,6 +20,7 @@ def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
         "measure": "accuracy",
         "rule": "count",
         "strategy": "Uniform(n=3)",
+        "error_bound": None,
         "curve": ReducedCurve(np.array(levels), confusion),
         "provenance": {},
         "seconds": 1.26,

@@ -1,0 +1,187 @@
+"""ASAP on functions of a level, no network in sight."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import jaxrob
+from jaxrob.metrics import heaviside_robustness
+from jaxrob.strategies import ASAP, Question
+
+
+def sample(strategy, function, lower=0.0, upper=1.0, threshold=0.8, resolution=None):
+    """All levels the strategy asks for, the values there, and the rounds."""
+    question = Question(lower, upper, threshold, resolution, 1000)
+    levels, rounds = np.array([]), 0
+    while True:
+        asked = strategy.propose(question, levels, function(levels))
+        if not len(asked):
+            return question, levels, function(levels), rounds
+        rounds += 1
+        assert not np.isin(asked, levels).any() and len(np.unique(asked)) == len(asked)
+        levels = np.sort(np.append(levels, asked))
+
+
+def algorithm_1(function, lower, upper, threshold, a, smallest):
+    """The recursion of the paper as printed, but `>` for the smallest step."""
+    found = {}
+
+    def intersects(x_a, x_b, a):
+        (y_a, y_b) = found[x_a] - threshold, found[x_b] - threshold
+        if (y_a < 0) != (y_b < 0):
+            return True
+        b, c = np.linalg.solve(
+            [[x_a, 1], [x_b, 1]], [found[x_a] - a * x_a**2, found[x_b] - a * x_b**2]
+        )
+        x_v, y_v = -b / (2 * a), -(b**2 - 4 * a * c) / (4 * a)
+        return x_a <= x_v <= x_b and (y_a < 0) != (y_v - threshold < 0)
+
+    def evaluate(x_a, x_b):
+        for x in (x_a, x_b):
+            found.setdefault(x, float(function(np.array([x]))[0]))
+        if (intersects(x_a, x_b, a) or intersects(x_a, x_b, -a)) and (
+            x_b - x_a > smallest * (1 + 1e-9)
+        ):
+            middle = (x_a + x_b) / 2
+            evaluate(x_a, middle)
+            evaluate(middle, x_b)
+
+    evaluate(lower, upper)
+    return np.array(sorted(found))
+
+
+def wave(amplitude, frequency, phase, offset):
+    return lambda x: offset + amplitude * np.sin(frequency * x + phase)
+
+
+waves = st.builds(
+    wave,
+    st.floats(0.01, 0.5),
+    st.floats(0.1, 20),
+    st.floats(0, 2 * math.pi),
+    st.floats(0.4, 1.0),
+)
+
+
+@settings(deadline=None, max_examples=60)
+@given(waves, st.sampled_from([2.0, 32.0, 128.0]), st.sampled_from([8, 64, 1024]))
+def test_levels_are_those_of_the_recursion(function, a, n):
+    strategy = ASAP(n=n, concavity=a)
+    _, levels, _, _ = sample(strategy, function)
+    np.testing.assert_array_equal(
+        levels, algorithm_1(function, 0.0, 1.0, 0.8, a, 1 / n)
+    )
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.floats(0.01, 0.5), st.floats(0.1, 20), st.floats(0, 7), st.floats(0.4, 1))
+def test_the_bound_holds_where_the_curvature_is_bounded(
+    amplitude, frequency, phase, offset
+):
+    # |f''| / 2 <= amplitude frequency**2 / 2 everywhere.
+    a = max(amplitude * frequency**2 / 2, 1e-3)
+    function = wave(amplitude, frequency, phase, offset)
+    strategy = ASAP(n=256, concavity=a)
+    question, levels, values, _ = sample(strategy, function)
+    fine = np.linspace(0, 1, 200_001)
+    truth = np.mean(function(fine) >= 0.8)
+    error = abs(heaviside_robustness(levels, values, 0.8, "right") - truth)
+    # The reference itself is off by its own step at each of a few crossings.
+    assert error <= strategy.error_bound(question, levels, values) + 4e-5
+
+
+def test_concavity_is_on_the_range_mapped_to_the_unit_interval():
+    function = wave(0.3, 5.0, 0.3, 0.75)
+    strategy = ASAP(n=64, concavity=32.0)
+    _, levels, _, _ = sample(strategy, function)
+    _, stretched, _, _ = sample(
+        strategy, lambda x: function((x + 20) / 40), -20.0, 20.0
+    )
+    np.testing.assert_allclose((stretched + 20) / 40, levels, atol=1e-12)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
+def test_a_constant_curve_far_from_the_threshold_takes_the_ends_only(value):
+    strategy = ASAP(n=1024, concavity=0.5)
+    question, levels, values, rounds = sample(strategy, lambda x: 0 * x + value)
+    np.testing.assert_array_equal(levels, [0, 1])
+    assert rounds == 1
+    assert strategy.error_bound(question, levels, values) == 0
+
+
+def test_one_crossing_takes_the_levels_of_a_bisection():
+    strategy = ASAP(n=1024, concavity=1e-3)
+    question, levels, values, rounds = sample(strategy, lambda x: 1.0 - x / 3)
+    assert len(levels) == 2 + 10 and rounds == 11
+    assert strategy.error_bound(question, levels, values) == 1 / 1024
+    robustness = heaviside_robustness(levels, values, 0.8, "right")
+    assert abs(robustness - 0.6) <= 1 / 1024
+
+
+def test_no_interval_is_split_below_the_resolution():
+    _, levels, _, _ = sample(
+        ASAP(n=1024, concavity=100.0),
+        lambda x: 1.0 - x / 300,
+        upper=100.0,
+        resolution=1.0,
+    )
+    assert np.diff(levels).min() > 0.5
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+@pytest.mark.parametrize(("distance", "splits"), [(0.2 + 1e-9, 0), (0.2 - 1e-9, 1)])
+def test_a_parabola_reaches_a_quarter_of_the_concavity(sign, distance, splits):
+    # Over [0, 1] with equal ends the vertex lies a / 4 beyond them.
+    strategy = ASAP(n=2, concavity=4 * 0.2)
+    asked = strategy.propose(
+        Question(0, 1, 0.5, None, 1),
+        np.array([0.0, 1.0]),
+        np.full(2, 0.5 + sign * distance),
+    )
+    assert len(asked) == splits
+
+
+@pytest.mark.parametrize(
+    ("settings_", "error", "message"),
+    [
+        ({"n": 1}, ValueError, "n must be at least 2; got 1"),
+        ({"n": 8.0}, TypeError, "n must be an integer; got 8.0"),
+        ({"concavity": 0}, ValueError, "concavity must be positive and finite; got 0"),
+        ({"concavity": -1.0}, ValueError, "got -1.0"),
+        ({"concavity": math.nan}, ValueError, "got nan"),
+        ({"concavity": math.inf}, ValueError, "got inf"),
+    ],
+)
+def test_bad_settings(settings_, error, message):
+    with pytest.raises(error, match=message):
+        ASAP(**settings_)
+
+
+def test_assess_reports_the_bound_and_few_levels():
+    # Image n is right up to level (n + 1) / 1000: accuracy falls from 1 to 0.
+    limits = (np.arange(1000) + 1) / 1000
+
+    def apply(variables, images):
+        limit, level = images[:, 0], images[:, 1]
+        return jax.nn.one_hot((limit + 1e-6 <= level).astype(int), 2)
+
+    fade = jaxrob.Alteration("fade", lambda x, level: x.at[1].set(level), 0.0, 1.0)
+    data = jaxrob.Dataset(
+        np.stack([limits, 0 * limits], axis=1).astype(np.float32), np.zeros(1000, int)
+    )
+    classifier = jaxrob.Classifier(apply, None, outputs="scores")
+    results = [
+        jaxrob.assess(classifier, data, fade, 0.8, strategy=strategy)
+        for strategy in (ASAP(), jaxrob.strategies.Uniform(1025))
+    ]
+    adaptive, uniform = results
+    assert adaptive.rule == "right" and uniform.error_bound is None
+    assert len(adaptive.levels) < 60
+    truth = 0.2
+    assert abs(adaptive.robustness - truth) <= adaptive.error_bound < 0.03
+    again = jaxrob.Assessment.from_json(adaptive.to_json())
+    assert again.error_bound == adaptive.error_bound
