@@ -54,8 +54,8 @@ class Assessment:
     rule: str
     strategy: str
     error_bound: float | None
-    curve: Curve | ReducedCurve
-    provenance: dict[str, Any]
+    curve: Curve | ReducedCurve = dataclasses.field(repr=False)
+    provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: float
 
     @property
@@ -195,9 +195,9 @@ def assess(
     rule = strategy.rule if rule is None else rule
     key = None if key is None else checked_key(key)
     check_types(classifier, dataset, alterations[0])
-    image_shape, _ = first_look(dataset)
+    image, _ = first_look(dataset)
     for one in alterations:
-        check_together(classifier, dataset, one, image_shape, key)
+        check_together(classifier, dataset, one, image, key)
     _check_settings(threshold, measure, rule, alpha, reduced, classifier)
     source = provenance(classifier, dataset, key, mesh)
 

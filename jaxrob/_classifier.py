@@ -48,7 +48,7 @@ class Classifier:
     """
 
     apply_fn: Callable[..., Any] = dataclasses.field(metadata={"static": True})
-    variables: Any = None
+    variables: Any = dataclasses.field(default=None, repr=False)
     outputs: str = dataclasses.field(default="logits", metadata={"static": True})
     stochastic: bool = dataclasses.field(default=False, metadata={"static": True})
 

@@ -29,10 +29,10 @@ class Curve:
     """
 
     levels: np.ndarray
-    predicted: np.ndarray
-    confidence: np.ndarray | None
-    uncertainty: np.ndarray | None
-    labels: np.ndarray
+    predicted: np.ndarray = dataclasses.field(repr=False)
+    confidence: np.ndarray | None = dataclasses.field(repr=False)
+    uncertainty: np.ndarray | None = dataclasses.field(repr=False)
+    labels: np.ndarray = dataclasses.field(repr=False)
     num_classes: int
     alpha: float | None = None
 
@@ -114,7 +114,7 @@ class ReducedCurve:
     """
 
     levels: np.ndarray
-    confusion: np.ndarray
+    confusion: np.ndarray = dataclasses.field(repr=False)
     alpha: float | None = None
 
     @property

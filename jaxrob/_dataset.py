@@ -30,8 +30,8 @@ class Dataset:
         infinite or outside its range.
     """
 
-    images: Any
-    labels: Any
+    images: Any = dataclasses.field(repr=False)
+    labels: Any = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
 
@@ -103,7 +103,7 @@ class Dataset:
 class BatchedDataset:
     """A re-iterable of batches; see `Dataset.from_batches`."""
 
-    source: Iterable[tuple[Any, Any]]
+    source: Iterable[tuple[Any, Any]] = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
 

@@ -102,11 +102,11 @@ def evaluate(
     if mesh is None:
         mesh = Mesh(np.array(jax.local_devices()), ("images",))
 
-    image_shape, length = first_look(dataset)
-    found = check_together(classifier, dataset, alteration, image_shape, key)
+    image, length = first_look(dataset)
+    found = check_together(classifier, dataset, alteration, image, key)
     num_classes = found.num_classes
     key = jax.random.key(0) if key is None else checked_key(key)
-    rows = _rows_that_fit(found.largest_array, image_shape, mesh)
+    rows = _rows_that_fit(found.largest_array, image.shape, mesh)
     shape = _block_shape(rows, length, len(canonical), batch_size, mesh)
 
     classifier, key = jax.device_put((classifier, key), NamedSharding(mesh, P()))
@@ -343,20 +343,24 @@ def check_types(classifier, dataset, alteration):
             )
 
 
-def first_look(dataset):
-    """The shape of one image, and the number of images where it is known."""
+def first_look(dataset: Dataset | BatchedDataset) -> tuple[np.ndarray, int | None]:
+    """The first image, and the number of images where it is known."""
     if isinstance(dataset, Dataset):
-        return dataset.images.shape[1:], len(dataset)
-    return next(dataset.batches()).images.shape[1:], None
+        return np.asarray(dataset.images[0]), len(dataset)
+    return np.asarray(next(dataset.batches()).images[0]), None
 
 
-def check_together(classifier, dataset, alteration, image_shape, key) -> Examination:
+def check_together(classifier, dataset, alteration, image, key) -> Examination:
     """Refuses a classifier, data, alteration and key that do not go together."""
     if key is None and (alteration.stochastic or classifier.stochastic):
         what = alteration.name if alteration.stochastic else "the classifier"
-        raise ValueError(f"{what} is stochastic and needs a key; got key=None")
-    _check_alteration(alteration, image_shape)
-    found = examine(classifier, image_shape)
+        raise ValueError(
+            f"{what} is stochastic and needs a key, such as key=jax.random.key(0); got "
+            "key=None"
+        )
+    _check_alteration(alteration, image.shape)
+    _check_identity(alteration, image)
+    found = examine(classifier, image.shape)
     num_classes = found.num_classes
     names = dataset.class_names
     if names is not None and len(names) != num_classes:
@@ -379,11 +383,30 @@ def _check_alteration(alteration, image_shape):
         )
 
 
+def _check_identity(alteration, image):
+    """Refuses an alteration that changes the data at the level it calls unaltered."""
+    if image.dtype == np.uint8:
+        image = unit_range(jnp.asarray(image))
+    image = jnp.asarray(image, jnp.float32)
+    level = jnp.float32(alteration.identity)
+    change = _largest_change(image, level, alteration=alteration)
+    if change != 0:
+        raise ValueError(
+            f"{alteration.name} must return the image unchanged at its identity, level "
+            f"{alteration.identity:g}; there, values change by up to {change:g}"
+        )
+
+
+@functools.partial(jax.jit, static_argnames="alteration")
+def _largest_change(image, level, *, alteration):
+    return jnp.abs(alteration(image, level, jax.random.key(0)) - image).max()
+
+
 def _check_labels(labels, num_classes, name):
     if labels.max() >= num_classes:
         raise ValueError(
             f"labels of {name} must be below the classifier's number of classes, "
-            f"{num_classes}; got {labels.max()}"
+            f"{num_classes} (they count from 0); got {labels.max()}"
         )
 
 

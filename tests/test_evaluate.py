@@ -463,7 +463,9 @@ class TestBadInput:
     def test_label_that_is_no_class(self, classifier, dataset):
         labels = dataset.labels.copy()
         labels[3] = 10
-        with pytest.raises(ValueError, match="number of classes, 10; got 10"):
+        with pytest.raises(
+            ValueError, match=r"classes, 10 \(they count from 0\); got 10"
+        ):
             self.evaluate(classifier, jaxrob.Dataset(dataset.images, labels))
 
     def test_class_names_of_another_number(self, classifier, dataset):
@@ -492,6 +494,13 @@ class TestBadInput:
         crop = jaxrob.Alteration("crop", lambda image, level: image[:5], 0, 1)
         with pytest.raises(ValueError, match="crop must return an array of the image"):
             self.evaluate(classifier, dataset, crop)
+
+    def test_alteration_that_is_not_the_identity_where_it_says(
+        self, classifier, dataset
+    ):
+        gamma = jaxrob.Alteration("gamma", lambda image, level: image**level, 0, 2)
+        with pytest.raises(ValueError, match="gamma must return the image unchanged"):
+            self.evaluate(classifier, dataset, gamma, levels=[1.0])
 
     @pytest.mark.parametrize("batch_size", [0, -1])
     def test_batch_size(self, classifier, dataset, batch_size):
