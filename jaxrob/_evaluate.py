@@ -57,8 +57,10 @@ def evaluate(
 
     One compiled step alters a block of images at one level (or a few) and classifies
     it. It is compiled once for each structure of classifier, alteration and block
-    shape; new variables and any number of levels go through it as they are. Levels
-    with the same effect (see `Alteration.resolution`) are evaluated once.
+    shape; new variables go through it as they are. So does any number of levels where
+    a step takes one (on a CPU, 128 images or nearly as many); elsewhere a step takes
+    1, 4, 16, ... levels, each size compiled when it is first needed. Levels with the
+    same effect (see `Alteration.resolution`) are evaluated once.
 
     The answers do not depend on the batch size, the order or number of the levels, or
     the devices, but for images whose best two classes are closer than rounding (about
