@@ -58,7 +58,7 @@ def evaluate(
     One compiled step alters a block of images at one level (or a few) and classifies
     it. It is compiled once for each structure of classifier, alteration and block
     shape; new variables go through it as they are. So does any number of levels where
-    a step takes one (on a CPU, 128 images or nearly as many); elsewhere a step takes
+    a step takes one (on a CPU, for more than 64 images); elsewhere a step takes
     1, 4, 16, ... levels, each size compiled when it is first needed. Levels with the
     same effect (see `Alteration.resolution`) are evaluated once.
 
