@@ -16,11 +16,11 @@ import os
 import pathlib
 import platform
 import statistics
-import time
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import timing
 from absl import app, flags, logging
 
 import jaxrob
@@ -79,7 +79,12 @@ def _measure(name):
     labels = np.zeros(len(images), np.int32)
     dataset = jaxrob.Dataset(images, labels, name=source)
 
-    forward, batch_size = _best_forward(module, variables, images)
+    forward, batch_size = timing.best_forward(
+        classifier,
+        jnp.asarray(images, jnp.float32) / 255,
+        [int(size) for size in _BATCH_SIZES.value],
+        _NUM_LEVELS.value,
+    )
     rows = len(images) * _NUM_LEVELS.value
     print(
         f"\n{name}, {len(images)} images of {source} x {_NUM_LEVELS.value} levels; "
@@ -94,8 +99,11 @@ def _measure(name):
             key = jax.random.key(_SEED.value)
             jaxrob.evaluate(classifier, dataset, alteration, levels, key=key)
 
-        first = _seconds(evaluate)
-        pairs = [(_seconds(forward), _seconds(evaluate)) for _ in range(_REPEATS.value)]
+        first = timing.seconds(evaluate)
+        pairs = [
+            (timing.seconds(forward), timing.seconds(evaluate))
+            for _ in range(_REPEATS.value)
+        ]
         bare, whole = (statistics.median(times) for times in zip(*pairs))
         result = {
             "alteration": alteration.name,
@@ -131,37 +139,6 @@ def _images(name, shape):
         return random.integers(0, 256, (count, *shape), dtype=np.uint8), "noise"
     repeated = np.resize(np.arange(len(dataset)), count)
     return dataset.images[repeated], dataset.name
-
-
-def _best_forward(module, variables, images):
-    """A function that passes all images once for each level, in the best batches."""
-    images = jnp.asarray(images, jnp.float32) / 255
-    forward = jax.jit(module.apply)
-    sizes = sorted({min(int(size), len(images)) for size in _BATCH_SIZES.value})
-
-    def in_batches(size, passes):
-        batches = [images[i : i + size] for i in range(0, len(images), size)]
-
-        def run():
-            for _ in range(passes):
-                results = [forward(variables, batch) for batch in batches]
-            jax.block_until_ready(results)
-
-        return run
-
-    def median_seconds(size):
-        run = in_batches(size, 4)
-        run()
-        return statistics.median(_seconds(run) for _ in range(5))
-
-    best = min(sizes, key=median_seconds)
-    return in_batches(best, _NUM_LEVELS.value), best
-
-
-def _seconds(run):
-    start = time.perf_counter()
-    run()
-    return time.perf_counter() - start
 
 
 def _machine():

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import time
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -14,12 +14,20 @@ from jaxrob import metrics
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._evaluate import check_together, check_types, evaluate, first_look
+from jaxrob._diagnostics import Diagnostics, diagnose
+from jaxrob._evaluate import (
+    Frontier,
+    check_together,
+    check_types,
+    evaluate_queue,
+    first_look,
+    progress_bar,
+)
 from jaxrob._keys import checked_key
 from jaxrob._provenance import provenance
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES, Interval
-from jaxrob.strategies import Question, Strategy, Uniform
+from jaxrob.strategies import ASAP, Question, Strategy
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -41,7 +49,9 @@ class Assessment:
         none; see `jaxrob.strategies.ASAP`.
       curve: the answers (or counts) behind it, levels ascending.
       provenance: versions, devices, key, and fingerprints of classifier and data.
-      seconds: the time the answers took, compilation included.
+      diagnostics: how it was sampled, and signs that the numbers deceive.
+      seconds: the time the answers took, compilation included; of several alterations
+        in one queue, the share of each round's time that its share of levels is.
     """
 
     alteration: str
@@ -54,6 +64,7 @@ class Assessment:
     rule: str
     strategy: str
     error_bound: float | None
+    diagnostics: Diagnostics
     curve: Curve | ReducedCurve = dataclasses.field(repr=False)
     provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: float
@@ -70,9 +81,28 @@ class Assessment:
 
     @functools.cached_property
     def robustness(self) -> float:
-        """In [0, 1], see `jaxrob.metrics.heaviside_robustness`."""
-        return metrics.heaviside_robustness(
-            self.levels, self.values, self.threshold, self.rule
+        """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
+
+        NaN if numerical integration did not converge, the 2022 paper's "timeout".
+        """
+        return self._robustness_of(self.values)
+
+    @functools.cached_property
+    def confidence_interval(self) -> Interval:
+        """The 95 % interval that the finite test set leaves for the robustness.
+
+        See `jaxrob.metrics.confidence_interval`. It always holds `robustness`, so that
+        it is wider by that where the rule is coarser than the interval.
+        """
+        low, high = metrics.confidence_interval(
+            self.levels,
+            self.curve.confusion,
+            self.measure,
+            self.threshold,
+            bounds=(self.lower, self.upper),
+        )
+        return Interval(
+            float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
 
     @functools.cached_property
@@ -88,13 +118,15 @@ class Assessment:
         """
         return np.array(
             [
-                np.nan
-                if np.isnan(values).any()
-                else metrics.heaviside_robustness(
-                    self.levels, values, self.threshold, self.rule
-                )
+                np.nan if np.isnan(values).any() else self._robustness_of(values)
                 for values in self.values_per_class.T
             ]
+        )
+
+    def _robustness_of(self, values):
+        bounds = (self.lower, self.upper)
+        return metrics.heaviside_robustness(
+            self.levels, values, self.threshold, self.rule, bounds=bounds
         )
 
     @property
@@ -144,7 +176,7 @@ def assess(
     threshold: float = 0.8,
     measure: str = "accuracy",
     *,
-    strategy: Strategy = Uniform(),  # noqa: B008 (immutable)
+    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     rule: str | None = None,
     alpha: float | None = None,
     key: jax.Array | None = None,
@@ -160,14 +192,14 @@ def assess(
     Args:
       classifier: the classifier.
       dataset: the test set.
-      alteration: the alteration, or several.
+      alteration: the alteration, or several, whose levels are evaluated in one queue.
       threshold: the lowest value of the measure that is accepted, in [0, 1]; a value
         on the threshold is accepted.
       measure: the quality measure: "accuracy", "precision", "recall", "f1" or
         "effectiveness".
       strategy: decides which levels are evaluated.
-      rule: how the integral is taken, "right", "count" or "linear"; by default the
-        strategy's own. See `jaxrob.metrics.heaviside_robustness`.
+      rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
+        default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
       alpha: the confidence level in [0, 1] above which the classifier may answer
         "unknown"; None if it always decides.
       key: a random key, needed if an alteration or the classifier is stochastic.
@@ -189,7 +221,7 @@ def assess(
     # All that can fail fails first: nothing that was computed is lost.
     if isinstance(strategy, type) or not hasattr(strategy, "propose"):
         raise TypeError(
-            "strategy must be one of jaxrob.strategies, such as Uniform(41); got "
+            "strategy must be one of jaxrob.strategies, such as ASAP(); got "
             f"{strategy!r}"
         )
     rule = strategy.rule if rule is None else rule
@@ -204,23 +236,23 @@ def assess(
     def measure_of(curve):
         return metrics.measures[measure](_with_unknown(curve, alpha).confusion)
 
-    results = []
-    for one in alterations:
-        start = time.perf_counter()
-        evaluate_levels = functools.partial(
-            evaluate,
+    name = alterations[0].name if not several else f"{len(alterations)} alterations"
+    with progress_bar(name, progress) as bar:
+        evaluate_all = functools.partial(
+            evaluate_queue,
             classifier,
             dataset,
-            one,
             key=key,
             batch_size=batch_size,
             mesh=mesh,
             reduced=reduced,
-            progress=progress,
+            bar=bar,
         )
-        curve, bound = _explore(evaluate_levels, one, strategy, threshold, measure_of)
-        if rule != "count":
-            _check_ends(one, curve.levels, rule)
+        found = _explore_all(alterations, strategy, threshold, measure_of, evaluate_all)
+    results = []
+    for one, exploration in zip(alterations, found):
+        if rule in ("right", "linear"):
+            _check_ends(one, exploration.curve.levels, rule)
         result = Assessment(
             alteration=one.name,
             unit=one.unit,
@@ -231,45 +263,81 @@ def assess(
             measure=measure,
             rule=rule,
             strategy=repr(strategy),
-            error_bound=bound,
-            curve=_with_unknown(curve, alpha),
+            error_bound=exploration.error_bound,
+            diagnostics=exploration.diagnostics,
+            curve=_with_unknown(exploration.curve, alpha),
             provenance=source,
-            seconds=time.perf_counter() - start,
+            seconds=exploration.seconds,
         )
         results.append(result)
     return tuple(results) if several else results[0]
 
 
-def _explore(evaluate_levels, alteration, strategy, threshold, measure_of):
-    """The curve of all levels the strategy asked for, and its bound on the error.
+class _Exploration(NamedTuple):
+    """What a strategy found out about one alteration."""
 
-    No level is evaluated twice, nor two of the same effect.
+    curve: Curve | ReducedCurve
+    error_bound: float | None
+    diagnostics: Diagnostics
+    seconds: float
+
+
+def _explore_all(alterations, strategy, threshold, measure_of, evaluate_all):
+    """An exploration of each alteration; all frontiers of a round go in one queue."""
+    explorations = [
+        _explore(one, strategy, threshold, measure_of) for one in alterations
+    ]
+    frontiers = {i: next(steps) for i, steps in enumerate(explorations)}
+    results = {}
+    while frontiers:
+        start = time.perf_counter()
+        curves = evaluate_all(
+            [Frontier(alterations[i], levels) for i, levels in frontiers.items()]
+        )
+        seconds = time.perf_counter() - start
+        # An alteration's share of the round's time is its share of the levels.
+        each = seconds / sum(map(len, frontiers.values()))
+        following = {}
+        for (i, levels), curve in zip(frontiers.items(), curves):
+            try:
+                following[i] = explorations[i].send((curve, each * len(levels)))
+            except StopIteration as done:
+                results[i] = done.value
+        frontiers = following
+    return [results[i] for i in range(len(alterations))]
+
+
+def _explore(alteration, strategy, threshold, measure_of):
+    """Yields the levels to evaluate, is sent their curve and its seconds.
+
+    No level is evaluated twice, nor two of the same effect. Returns an `_Exploration`.
     """
     levels = values = np.array([])
     rows = np.array([], int)
     known = None  # the curve of all canonical levels, in the order evaluated
     row_of = {}  # from a canonical level to its row in it
     num_inputs = None
+    rounds, seconds = 0, 0.0
     while True:
-        question = Question(
-            alteration.lower,
-            alteration.upper,
-            threshold,
-            alteration.resolution,
-            num_inputs,
-        )
+        question = Question(alteration.lower, alteration.upper, threshold, num_inputs)
         asked = np.asarray(strategy.propose(question, levels, values), np.float64)
         asked = np.setdiff1d(alteration.snap(asked), levels)
         if not len(asked) and known is None:
             raise ValueError("the strategy proposed no level to begin with")
         if not len(asked):
             bound = getattr(strategy, "error_bound", lambda *_: None)
-            return select(known, rows, levels), bound(question, levels, values)
+            return _Exploration(
+                select(known, rows, levels),
+                bound(question, levels, values),
+                diagnose(question, levels, values, len(row_of), rounds),
+                seconds,
+            )
         canonical = alteration.canonical(asked)
         new = np.array([c for c in np.unique(canonical) if c not in row_of])
         if len(new):
             row_of |= {c: len(row_of) + i for i, c in enumerate(new)}
-            curve = evaluate_levels(new)
+            curve, taken = yield new
+            rounds, seconds = rounds + 1, seconds + taken
             known = curve if known is None else join(known, curve)
             num_inputs = int(known.confusion[0].sum())
         levels = np.append(levels, asked)

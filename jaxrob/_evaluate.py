@@ -16,7 +16,7 @@ from tqdm.auto import tqdm
 
 from jaxrob._answers import INVALID, Answers, answer
 from jaxrob._classifier import Classifier, Examination, examine
-from jaxrob._curve import Curve, ReducedCurve, count
+from jaxrob._curve import Curve, ReducedCurve, count, select
 from jaxrob._dataset import BatchedDataset, Dataset, check_values
 from jaxrob._keys import alteration_keys, checked_key, classifier_keys
 from jaxrob._pixels import unit_range
@@ -99,88 +99,161 @@ def evaluate(
             f"{levels.shape}"
         )
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
+    image, _ = first_look(dataset)
+    check_together(classifier, dataset, alteration, image, key)
+    with progress_bar(alteration.name, progress) as bar:
+        (curve,) = evaluate_queue(
+            classifier,
+            dataset,
+            [Frontier(alteration, canonical)],
+            key=key,
+            batch_size=batch_size,
+            mesh=mesh,
+            reduced=reduced,
+            bar=bar,
+        )
+    return select(curve, inverse, levels)
+
+
+class Frontier(NamedTuple):
+    """Levels `[L]` of an alteration to be evaluated: canonical and distinct."""
+
+    alteration: Alteration
+    levels: np.ndarray
+
+
+def progress_bar(name: str, progress: bool) -> tqdm:
+    """A bar of altered images, whose total grows with every queue."""
+    return tqdm(desc=name, unit="image", unit_scale=True, disable=not progress, total=0)
+
+
+def evaluate_queue(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    frontiers: Sequence[Frontier],
+    *,
+    key: jax.Array | None,
+    batch_size: int | None,
+    mesh: Mesh | None,
+    reduced: bool,
+    bar: tqdm,
+) -> list[Curve | ReducedCurve]:
+    """The answers on every image at every level of several alterations.
+
+    The data are read once, and the steps of all frontiers stand in one queue, so that
+    an accelerator does not wait between alterations. What `evaluate` checks of the
+    arguments must have been checked.
+
+    Args:
+      classifier: the classifier.
+      dataset: the images.
+      frontiers: which levels of which alterations.
+      key: see `evaluate`.
+      batch_size: see `evaluate`.
+      mesh: see `evaluate`.
+      reduced: see `evaluate`.
+      bar: where progress is shown.
+
+    Returns:
+      A curve for each frontier.
+    """
     if batch_size is not None and operator.index(batch_size) < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     if mesh is None:
         mesh = Mesh(np.array(jax.local_devices()), ("images",))
-
     image, length = first_look(dataset)
-    found = check_together(classifier, dataset, alteration, image, key)
+    found = examine(classifier, image.shape)
     num_classes = found.num_classes
     key = jax.random.key(0) if key is None else checked_key(key)
     rows = _rows_that_fit(found.largest_array, image.shape, mesh)
-    shape = _block_shape(rows, length, len(canonical), batch_size, mesh)
+    size = _images_in_block(rows, length, batch_size, mesh)
 
     classifier, key = jax.device_put((classifier, key), NamedSharding(mesh, P()))
-    level_blocks = _level_blocks(canonical, shape.levels)
-    answers = [[] for _ in level_blocks]
-    if reduced:
-        counts = np.zeros((len(canonical), num_classes, num_classes + 1), np.int64)
+    level_blocks = [
+        _level_blocks(levels, _levels_in_block(rows, size, len(levels), mesh))
+        for _, levels in frontiers
+    ]
+    # Of each frontier either the counts or, for each block of levels, the answers.
+    counts = [
+        np.zeros((len(levels), num_classes, num_classes + 1), np.int64)
+        if reduced
+        else None
+        for _, levels in frontiers
+    ]
+    answers = [[[] for _ in blocks] for blocks in level_blocks]
     labels = []
     ahead = _AHEAD_CPU if _platform(mesh) == "cpu" else _AHEAD
-    # Steps in flight: the block, the number of the level block, and their answers.
+    # Steps in flight: what they are of, and their answers.
     pending = collections.deque()
 
-    def fetch(bar):
-        block, number, parts = pending.popleft()
-        first = number * shape.levels
-        last = min(first + shape.levels, len(canonical))
+    def fetch():
+        block, which, number, parts = pending.popleft()
+        alteration, levels = frontiers[which]
+        step_size = len(level_blocks[which][number])
+        first = number * step_size
+        last = min(first + step_size, len(levels))
         valid = (slice(last - first), slice(len(block.labels)))
         parts = Answers(*(part[valid] for part in jax.device_get(parts)))
-        _check_valid(parts.predicted, canonical[first:last], classifier, alteration)
+        _check_valid(parts.predicted, levels[first:last], classifier, alteration)
         if reduced:
-            counts[first:last] += count(parts.predicted, block.labels, num_classes)
+            counted = count(parts.predicted, block.labels, num_classes)
+            counts[which][first:last] += counted
         else:
-            answers[number].append(parts)
+            answers[which][number].append(parts)
         bar.update(parts.predicted.size)
 
-    bar = tqdm(
-        total=None if length is None else length * len(canonical),
-        desc=alteration.name,
-        unit="image",
-        unit_scale=True,
-        disable=not progress,
-    )
+    num_levels = sum(len(levels) for _, levels in frontiers)
+    if length is not None:
+        bar.total += length * num_levels
+        bar.refresh()
     # Whatever mesh surrounds the call, the step runs on its own.
-    with bar, jax.set_mesh(mesh):
-        for block in _blocks(dataset, shape.images, mesh.size):
+    with jax.set_mesh(mesh):
+        for block in _blocks(dataset, size, mesh.size):
             _check_labels(block.labels, num_classes, dataset.name)
             labels.append(block.labels)
             index = block.start + np.arange(len(block.images), dtype=np.uint32)
             images, index = jax.device_put(
                 (block.images, index), NamedSharding(mesh, P(mesh.axis_names))
             )
-            static = {"alteration": alteration, "mesh": mesh}
-            prepared = _prepare(images, index, key, **static)
-            for number, some_levels in enumerate(level_blocks):
-                step = _step(classifier, prepared, index, key, some_levels, **static)
-                pending.append((block, number, step))
-                if len(pending) > ahead:
-                    fetch(bar)
+            for which, (alteration, _) in enumerate(frontiers):
+                static = {"alteration": alteration, "mesh": mesh}
+                prepared = _prepare(images, index, key, **static)
+                for number, levels in enumerate(level_blocks[which]):
+                    step = _step(classifier, prepared, index, key, levels, **static)
+                    pending.append((block, which, number, step))
+                    if len(pending) > ahead:
+                        fetch()
         while pending:
-            fetch(bar)
+            fetch()
 
     if reduced:
-        return ReducedCurve(levels, counts[inverse])
+        return [
+            ReducedCurve(frontier.levels, some)
+            for frontier, some in zip(frontiers, counts)
+        ]
+    labels = np.concatenate(labels)
+    return [
+        _curve(frontier.levels, some, labels, num_classes, classifier.outputs)
+        for frontier, some in zip(frontiers, answers)
+    ]
+
+
+def _curve(levels, answers, labels, num_classes, outputs):
+    """The curve of answers that come by block of levels, then by block of images."""
     predicted, confidence, uncertainty = (
-        np.concatenate([np.concatenate(part, axis=1) for part in field])[inverse]
+        np.concatenate([np.concatenate(part, axis=1) for part in field])
         for field in zip(*(zip(*parts) for parts in answers))
     )
     small = np.int16 if num_classes <= np.iinfo(np.int16).max else np.int32
-    has_probabilities = classifier.outputs != "scores"
+    has_probabilities = outputs != "scores"
     return Curve(
         levels,
         predicted.astype(small),
         confidence if has_probabilities else None,
         uncertainty if has_probabilities else None,
-        np.concatenate(labels),
+        labels,
         num_classes,
     )
-
-
-class _BlockShape(NamedTuple):
-    levels: int
-    images: int
 
 
 class _Block(NamedTuple):
@@ -295,10 +368,10 @@ def _bucket(number: int, base: int) -> int:
     return size
 
 
-def _block_shape(
-    rows: int, length: int | None, num_levels: int, batch_size: int | None, mesh: Mesh
-) -> _BlockShape:
-    """The levels and images of a block, of about `rows` rows over all devices."""
+def _images_in_block(
+    rows: int, length: int | None, batch_size: int | None, mesh: Mesh
+) -> int:
+    """The images of a block, at most `rows` over all devices unless asked for."""
     if batch_size is not None:
         images = batch_size
     elif length is None:
@@ -306,10 +379,14 @@ def _block_shape(
     else:
         # Blocks of equal size, so that the last one is hardly padded.
         images = math.ceil(length / math.ceil(length / rows))
-    images = math.ceil(images / mesh.size) * mesh.size
+    return math.ceil(images / mesh.size) * mesh.size
+
+
+def _levels_in_block(rows: int, images: int, num_levels: int, mesh: Mesh) -> int:
+    """The levels of a block of so many images, for about `rows` rows."""
     fill = min(rows, _MIN_ROWS_CPU) if _platform(mesh) == "cpu" else rows
     # Of few sizes, for each is compiled, but none far larger than there are levels.
-    return _BlockShape(max(1, min(fill // images, _bucket(num_levels, 4))), images)
+    return max(1, min(fill // images, _bucket(num_levels, 4)))
 
 
 def _rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:

@@ -1,5 +1,11 @@
 """Quality measures of a curve, and the robustness computed from them."""
 
+from jaxrob.metrics._interval import (
+    bands,
+    confidence_interval,
+    robustness_interval,
+    wilson,
+)
 from jaxrob.metrics._quality import (
     accuracy,
     effectiveness,
@@ -22,6 +28,8 @@ __all__ = (
     "Interval",
     "accepted_intervals",
     "accuracy",
+    "bands",
+    "confidence_interval",
     "effectiveness",
     "f1",
     "heaviside_robustness",
@@ -30,4 +38,6 @@ __all__ = (
     "per_class",
     "precision",
     "recall",
+    "robustness_interval",
+    "wilson",
 )

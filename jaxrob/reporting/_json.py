@@ -12,6 +12,7 @@ import numpy as np
 
 from jaxrob._assess import Assessment
 from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._diagnostics import Diagnostics
 
 _FORMAT = "jaxrob assessment 1"
 # Arrays of single answers, by name, with the types they may have.
@@ -41,15 +42,18 @@ def to_json(assessment: Assessment, answers: bool = True) -> str:
     curve = assessment.curve
     document = {
         "format": _FORMAT,
-        "robustness": assessment.robustness,
+        "robustness": _number(assessment.robustness),
+        "confidence_interval": list(assessment.confidence_interval),
         "robustness_per_class": _numbers(assessment.robustness_per_class),
     }
     document |= {
         field.name: getattr(assessment, field.name)
         for field in dataclasses.fields(assessment)
-        if field.name != "curve"
+        if field.name not in ("curve", "diagnostics")
     }
+    diagnostics = assessment.diagnostics._asdict()
     document |= {
+        "diagnostics": {name: _number(some) for name, some in diagnostics.items()},
         "levels": _numbers(assessment.levels),
         "values": _numbers(assessment.values),
         "confusion": curve.confusion.tolist(),
@@ -84,10 +88,12 @@ def from_json(text: str) -> Assessment:
         settings = {
             field.name: _checked(document[field.name], field)
             for field in dataclasses.fields(Assessment)
-            if field.name != "curve"
+            if field.name not in ("curve", "diagnostics")
         }
-        assessment = Assessment(curve=_curve(document), **settings)
-        stated, robustness = document["robustness"], assessment.robustness
+        assessment = Assessment(
+            curve=_curve(document), diagnostics=_diagnostics(document), **settings
+        )
+        stated, robustness = document["robustness"], _number(assessment.robustness)
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a part is missing or malformed: {error!r}") from error
     if robustness != stated:
@@ -131,6 +137,17 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
     if (curve.confusion != confusion).any():
         raise ValueError("the counts are not those of the single answers")
     return curve
+
+
+def _diagnostics(document: dict[str, Any]) -> Diagnostics:
+    found = document["diagnostics"]
+    if not isinstance(found, dict) or set(found) != set(Diagnostics._fields):
+        raise ValueError(f"diagnostics must have the parts {Diagnostics._fields}")
+    numbers = {name: math.nan if x is None else x for name, x in found.items()}
+    for name, number in numbers.items():
+        if isinstance(number, bool) or not isinstance(number, int | float):
+            raise TypeError(f"diagnostics: {name} is of type {type(number).__name__}")
+    return Diagnostics(**numbers)
 
 
 def _in_unit_range(array: np.ndarray) -> bool:
@@ -180,4 +197,8 @@ def _refuse(constant: str) -> None:
 
 def _numbers(array: np.ndarray) -> list[float | None]:
     """A list for JSON, with null for NaN."""
-    return [None if math.isnan(value) else value for value in array.tolist()]
+    return [_number(value) for value in array.tolist()]
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value

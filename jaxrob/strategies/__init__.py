@@ -1,7 +1,19 @@
 """Strategies: which levels of an alteration to look at next."""
 
 from jaxrob.strategies._asap import ASAP
+from jaxrob.strategies._quadrature import Quadrature
+from jaxrob.strategies._random import Random
+from jaxrob.strategies._sample import Samples, sample
 from jaxrob.strategies._strategy import Question, Strategy
 from jaxrob.strategies._uniform import Uniform
 
-__all__ = ("ASAP", "Question", "Strategy", "Uniform")
+__all__ = (
+    "ASAP",
+    "Quadrature",
+    "Question",
+    "Random",
+    "Samples",
+    "Strategy",
+    "Uniform",
+    "sample",
+)

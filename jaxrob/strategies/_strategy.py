@@ -12,14 +12,13 @@ class Question(NamedTuple):
       lower: the range's lower end.
       upper: its upper end.
       threshold: the lowest value accepted.
-      resolution: the smallest step in level that matters, or None.
-      num_inputs: the number of inputs behind each value, None before the first.
+      num_inputs: the number of inputs behind each value; None before the first value,
+        or of values that are exact.
     """
 
     lower: float
     upper: float
     threshold: float
-    resolution: float | None
     num_inputs: int | None
 
 
@@ -49,6 +48,7 @@ class Strategy(Protocol):
           values: float64 `[n]`, the measure there.
 
         Returns:
-          float64 `[m]` new levels; none when the strategy has seen enough.
+          float64 `[m]` new levels; none when the strategy has seen enough. Levels
+          already known, or of the same effect as a known one, cost nothing.
         """
         ...

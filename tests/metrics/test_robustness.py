@@ -8,6 +8,8 @@ from hypothesis import strategies as st
 
 from jaxrob.metrics import RULES, accepted_intervals, heaviside_robustness
 
+# Quadrature takes its own levels: tests/strategies/test_quadrature.py.
+ANY_LEVELS = tuple(rule for rule in RULES if rule != "quadrature")
 quick = settings(deadline=None, max_examples=30)
 NASTY = np.array([-0.3, -0.1, 0.1, 0.2, 0.30000000000000004, 0.7, 1 / 3 + 0.7, 1.1])
 
@@ -102,12 +104,12 @@ def test_seven_of_41_levels_is_the_2020_papers_number():
 
 
 def test_160_of_200_is_on_the_threshold_of_80_percent():
-    for rule in RULES:
+    for rule in ANY_LEVELS:
         assert heaviside_robustness([0, 1], [160 / 200] * 2, 0.8, rule) == 1
         assert heaviside_robustness([0, 1], [159 / 200] * 2, 0.8, rule) == 0
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ANY_LEVELS)
 @quick
 @given(st.data())
 def test_the_order_of_the_levels_does_not_matter(rule, data):
@@ -117,7 +119,7 @@ def test_the_order_of_the_levels_does_not_matter(rule, data):
     assert heaviside_robustness(NASTY[order], values[order], 0.8, rule) == expected
 
 
-@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("rule", ANY_LEVELS)
 @quick
 @given(
     st.lists(st.floats(-1e6, 1e6), min_size=2, max_size=40, unique=True).filter(
@@ -184,3 +186,25 @@ def test_one_level_is_enough_to_count():
 def test_errors(levels, values, threshold, rule, message):
     with pytest.raises(ValueError, match=message):
         heaviside_robustness(levels, values, threshold, rule)
+
+
+@pytest.mark.parametrize("rule", ANY_LEVELS)
+def test_bounds_are_for_quadrature_only(rule):
+    expected = heaviside_robustness([0, 1, 3], [1, 0.5, 1], 0.8, rule)
+    got = heaviside_robustness([0, 1, 3], [1, 0.5, 1], 0.8, rule, bounds=(-5, 5))
+    assert got == expected
+
+
+@pytest.mark.parametrize(
+    ("bounds", "message"),
+    [
+        (None, "needs bounds"),
+        ((1, 1), "lower < upper"),
+        ((2, 1), "lower < upper"),
+        ((0, math.nan), "finite"),
+        ((-math.inf, 0), "finite"),
+    ],
+)
+def test_quadrature_needs_the_range(bounds, message):
+    with pytest.raises(ValueError, match=message):
+        heaviside_robustness([0.5], [1], 0.8, "quadrature", bounds=bounds)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Assessment, Curve, ReducedCurve
+from jaxrob._diagnostics import Diagnostics
 from jaxrob.reporting import from_json, to_json
 
 
@@ -37,6 +38,7 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "rule": "right",
         "strategy": "Uniform(n=5)",
         "error_bound": None,
+        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
         "curve": curve,
         "provenance": {"key": [0, 1], "devices": {"count": 1}, "none": None},
         "seconds": 1 / 3,
@@ -73,6 +75,25 @@ def test_back_as_it_was(alpha, measure):
     assert after.robustness == before.robustness
     np.testing.assert_array_equal(after.first_failing_level, before.first_failing_level)
     assert to_json(after) == to_json(before)
+
+
+def test_what_is_not_known_is_null():
+    before = assessment(
+        levels=2, rule="quadrature", diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0)
+    )
+    text = to_json(before)
+    after = from_json(text)
+    assert strict(text)["robustness"] is None and np.isnan(after.robustness)
+    assert strict(text)["diagnostics"]["jitter"] is None
+    assert np.isnan(after.diagnostics.jitter)
+    assert after.confidence_interval == before.confidence_interval
+
+
+@pytest.mark.parametrize("wrong", [[], {}, {"points": 3}, "x", None])
+def test_diagnostics_of_another_shape(wrong):
+    document = strict(to_json(assessment())) | {"diagnostics": wrong}
+    with pytest.raises(ValueError, match="diagnostics"):
+        from_json(json.dumps(document))
 
 
 def test_methods_are_the_functions():

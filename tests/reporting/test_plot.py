@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Alteration, Assessment, ReducedCurve
+from jaxrob._diagnostics import Diagnostics
 from jaxrob.alterations import brightness, gaussian_noise
 from jaxrob.reporting import examples, figure, plot
 
@@ -39,6 +40,7 @@ def assessment(levels=LEVELS, correct=CORRECT, **changes):
         "rule": "count",
         "strategy": "Uniform(n=5)",
         "error_bound": None,
+        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
         "curve": ReducedCurve(levels, confusion),
         "provenance": {},
         "seconds": 0.1,

@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Assessment, ReducedCurve
+from jaxrob._diagnostics import Diagnostics
 from jaxrob.reporting import table
 
 
@@ -21,6 +22,7 @@ def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
         "rule": "count",
         "strategy": "Uniform(n=3)",
         "error_bound": None,
+        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
         "curve": ReducedCurve(np.array(levels), confusion),
         "provenance": {},
         "seconds": 1.26,

@@ -9,7 +9,7 @@ NOTHING = np.array([])
 
 
 def ask(n, lower=0.0, upper=1.0):
-    question = Question(lower, upper, 0.8, None, None)
+    question = Question(lower, upper, 0.8, None)
     return Uniform(n).propose(question, NOTHING, NOTHING)
 
 
@@ -38,7 +38,7 @@ def test_a_symmetric_range_has_symmetric_levels(upper):
 
 
 def test_nothing_is_asked_twice():
-    question = Question(0.0, 1.0, 0.8, None, 10)
+    question = Question(0.0, 1.0, 0.8, 10)
     levels = ask(3)
     assert len(Uniform(3).propose(question, levels, np.ones(3))) == 0
 

@@ -9,13 +9,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import jaxrob
+from jaxrob import metrics
 from jaxrob.metrics import heaviside_robustness
 from jaxrob.strategies import ASAP, Question
 
 
-def sample(strategy, function, lower=0.0, upper=1.0, threshold=0.8, resolution=None):
+def sample(strategy, function, lower=0.0, upper=1.0, threshold=0.8, num_inputs=1000):
     """All levels the strategy asks for, the values there, and the rounds."""
-    question = Question(lower, upper, threshold, resolution, 1000)
+    question = Question(lower, upper, threshold, num_inputs)
     levels, rounds = np.array([]), 0
     while True:
         asked = strategy.propose(question, levels, function(levels))
@@ -122,27 +123,130 @@ def test_one_crossing_takes_the_levels_of_a_bisection():
     assert abs(robustness - 0.6) <= 1 / 1024
 
 
-def test_no_interval_is_split_below_the_resolution():
-    _, levels, _, _ = sample(
-        ASAP(n=1024, concavity=100.0),
-        lambda x: 1.0 - x / 300,
-        upper=100.0,
-        resolution=1.0,
-    )
-    assert np.diff(levels).min() > 0.5
-
-
 @pytest.mark.parametrize("sign", [1, -1])
 @pytest.mark.parametrize(("distance", "splits"), [(0.2 + 1e-9, 0), (0.2 - 1e-9, 1)])
 def test_a_parabola_reaches_a_quarter_of_the_concavity(sign, distance, splits):
     # Over [0, 1] with equal ends the vertex lies a / 4 beyond them.
     strategy = ASAP(n=2, concavity=4 * 0.2)
     asked = strategy.propose(
-        Question(0, 1, 0.5, None, 1),
+        Question(0, 1, 0.5, 1),
         np.array([0.0, 1.0]),
         np.full(2, 0.5 + sign * distance),
     )
     assert len(asked) == splits
+
+
+# What follows is of the automatic concavity.
+
+AUTO = ASAP(statistical_stopping=False)
+GRID = np.arange(1025) / 1024
+
+
+def by_limits(limits):
+    """The accuracy when each input is right up to its limit, wrong beyond it."""
+    ordered = np.sort(limits)
+    return lambda x: 1 - np.searchsorted(ordered, x) / len(ordered)
+
+
+def aligned(function, threshold):
+    """The robustness on the grid of 1,024 intervals, by the right end of each."""
+    return np.mean(function(GRID[1:]) >= threshold)
+
+
+@settings(deadline=None, max_examples=150)
+@given(
+    st.floats(0.5, 8),
+    st.floats(0.5, 8),
+    st.floats(0.0, 0.9),
+    st.floats(0.1, 3.0),
+    st.sampled_from([0.5, 0.7, 0.8, 0.9, 0.95]),
+    st.integers(0, 1000),
+)
+def test_falling_curves_of_inputs_with_a_limit_each(
+    a, b, start, scale, threshold, seed
+):
+    limits = start + scale * np.random.default_rng(seed).beta(a, b, 1000)
+    function = by_limits(limits)
+    question, levels, values, rounds = sample(AUTO, function, threshold=threshold)
+    robustness = heaviside_robustness(levels, values, threshold)
+    assert robustness == aligned(function, threshold)
+    assert AUTO.error_bound(question, levels, values) >= 0
+    assert len(levels) <= 24 and rounds <= 14
+
+
+@settings(deadline=None, max_examples=150)
+@given(st.floats(0.01, 0.5), st.floats(0.1, 8), st.floats(0, 7), st.floats(0.4, 1.0))
+def test_the_automatic_bound_holds_on_waves(amplitude, frequency, phase, offset):
+    # At most 1.3 periods: no excursion is narrower than the intervals it begins with.
+    function = wave(amplitude, frequency, phase, offset)
+    question, levels, values, _ = sample(AUTO, function, num_inputs=None)
+    error = abs(heaviside_robustness(levels, values, 0.8) - aligned(function, 0.8))
+    assert error <= AUTO.error_bound(question, levels, values) + 1e-12
+
+
+@pytest.mark.parametrize("value", [0.0, 0.5, 0.85, 1.0])
+def test_auto_takes_the_first_levels_only_far_from_the_threshold(value):
+    question, levels, values, rounds = sample(AUTO, lambda x: 0 * x + value)
+    np.testing.assert_array_equal(levels, np.linspace(0, 1, 9))
+    assert rounds == 1 and AUTO.error_bound(question, levels, values) == 0
+
+
+def test_a_curve_on_the_threshold_has_a_bound_of_the_whole_range():
+    question, levels, values, _ = sample(ASAP(n=64), lambda x: 0 * x + 0.8)
+    assert AUTO.error_bound(question, levels, values) == 1.0
+
+
+def test_a_jump_costs_little_more_than_its_bisection():
+    _, levels, _, _ = sample(AUTO, lambda x: np.where(x < 0.413, 0.95, 0.4))
+    assert len(levels) <= 9 + 7 + 2
+    # As a translation that crops has it at its identity.
+    _, levels, _, _ = sample(AUTO, lambda x: np.where(x == 0.5, 0.95, 0.6 - x / 10))
+    assert len(levels) <= 9 + 2 * 7 + 2
+
+
+def test_auto_is_on_the_range_mapped_to_the_unit_interval():
+    function = wave(0.3, 5.0, 0.3, 0.75)
+    _, levels, _, _ = sample(AUTO, function)
+    _, stretched, _, _ = sample(AUTO, lambda x: function((x + 20) / 40), -20.0, 20.0)
+    np.testing.assert_allclose((stretched + 20) / 40, levels, atol=1e-12)
+
+
+@pytest.mark.parametrize("n", [2, 3, 8, 50, 1000])
+def test_auto_keeps_to_its_grid(n):
+    strategy = ASAP(n=n, statistical_stopping=False)
+    _, levels, _, _ = sample(strategy, lambda x: 1 - x / 3)
+    parts = 2 ** math.ceil(math.log2(n))
+    np.testing.assert_array_equal(levels * parts, np.rint(levels * parts))
+    assert levels[0] == 0 and levels[-1] == 1
+
+
+@settings(deadline=None, max_examples=50)
+@given(st.floats(1, 5), st.floats(1, 5), st.integers(0, 100))
+def test_sampling_stops_where_the_inputs_decide(a, b, seed):
+    function = by_limits(1.2 * np.random.default_rng(seed).beta(a, b, 1000))
+    question, levels, values, _ = sample(ASAP(), function)
+    _, resolved, _, _ = sample(AUTO, function)
+
+    def interval(levels):
+        correct = np.rint(1000 * function(levels))
+        bands = metrics.wilson(correct, np.full(len(levels), 1000))
+        return np.array(metrics.robustness_interval(levels, *bands, 0.8))
+
+    exact = interval(GRID)
+    width = np.ptp(exact)
+    bound = ASAP().error_bound(question, levels, values)
+    assert bound <= 0.3 * width + 2 / 1024 or set(resolved) <= set(levels)
+    truth = heaviside_robustness(GRID, function(GRID), 0.8)
+    assert abs(heaviside_robustness(levels, values, 0.8) - truth) <= bound
+    # The interval is that of all levels, but for a part of its width.
+    np.testing.assert_allclose(interval(levels), exact, atol=0.4 * width + 2 / 1024)
+
+
+def test_exact_values_are_sampled_to_the_end():
+    function = wave(0.3, 5.0, 0.3, 0.75)
+    one = sample(ASAP(), function, num_inputs=None)
+    other = sample(AUTO, function, num_inputs=None)
+    np.testing.assert_array_equal(one[1], other[1])
 
 
 @pytest.mark.parametrize(
@@ -150,10 +254,12 @@ def test_a_parabola_reaches_a_quarter_of_the_concavity(sign, distance, splits):
     [
         ({"n": 1}, ValueError, "n must be at least 2; got 1"),
         ({"n": 8.0}, TypeError, "n must be an integer; got 8.0"),
-        ({"concavity": 0}, ValueError, "concavity must be positive and finite; got 0"),
+        ({"concavity": 0}, ValueError, "a number positive and finite; got 0"),
         ({"concavity": -1.0}, ValueError, "got -1.0"),
         ({"concavity": math.nan}, ValueError, "got nan"),
         ({"concavity": math.inf}, ValueError, "got inf"),
+        ({"concavity": "automatic"}, ValueError, "got 'automatic'"),
+        ({"concavity": None}, ValueError, "got None"),
     ],
 )
 def test_bad_settings(settings_, error, message):
@@ -176,7 +282,10 @@ def test_assess_reports_the_bound_and_few_levels():
     classifier = jaxrob.Classifier(apply, None, outputs="scores")
     results = [
         jaxrob.assess(classifier, data, fade, 0.8, strategy=strategy)
-        for strategy in (ASAP(), jaxrob.strategies.Uniform(1025))
+        for strategy in (
+            ASAP(concavity=128.0),
+            jaxrob.strategies.Uniform(1025),
+        )
     ]
     adaptive, uniform = results
     assert adaptive.rule == "right" and uniform.error_bound is None

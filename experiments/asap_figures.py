@@ -1,0 +1,337 @@
+r"""Figures 5 to 10 of the 2022 paper, each as PNG with its numbers as JSON.
+
+    python experiments/asap_figures.py
+    python experiments/asap_figures.py --benchmark=idc --data_dir=...
+
+5: two synthetic functions whose robustness is known. 6: where numerical integration
+samples. 7: the scatter of random sampling. 8 and 9: the levels that ASAP takes, over n.
+10: the robustness that it finds, over n. Figures 6 to 10 replay each strategy on curves
+of many levels, which are kept in the folder `--output`, so that an interrupted run goes
+on where it was: ASAP's levels are among those of the curves, others are taken as the
+nearest.
+"""
+
+import json
+import math
+import pathlib
+
+import benchmarks
+import jax
+import numpy as np
+from absl import app, flags, logging
+from matplotlib import pyplot as plt
+
+from jaxrob.metrics import heaviside_robustness
+from jaxrob.strategies import ASAP, Quadrature, Question, Random, Uniform, sample
+
+_BENCHMARK = flags.DEFINE_enum("benchmark", "digits", benchmarks.NAMES, "Benchmark.")
+_DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
+)
+_NUM_IMAGES = flags.DEFINE_integer(
+    "num_images", None, "Test images, the first ones; by default the paper's.", 1
+)
+_EPOCHS = flags.DEFINE_integer("epochs", None, "Training epochs.", 1)
+_N = flags.DEFINE_integer("n", 1024, "Intervals of the curves; a power of 2.", 2)
+_THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
+_REPETITIONS = flags.DEFINE_integer("repetitions", 100, "Of random sampling.", 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
+_OUTPUT = flags.DEFINE_string("output", "results/asap", "Folder written to.")
+_PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+
+_COLOURS = plt.get_cmap("tab10").colors
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)
+    if _N.value & (_N.value - 1):
+        raise app.UsageError(f"n must be a power of 2; got {_N.value}")
+    output = pathlib.Path(_OUTPUT.value)
+    output.mkdir(parents=True, exist_ok=True)
+    _save(output / "figure5", _figure_5())
+    benchmark = benchmarks.load(
+        _BENCHMARK.value,
+        _DATA_DIR.value,
+        output,
+        _SEED.value,
+        _EPOCHS.value,
+        _NUM_IMAGES.value,
+        _PROGRESS.value,
+    )
+    curves = {
+        alteration.name: benchmarks.dense(
+            benchmark,
+            alteration,
+            _N.value + 1,
+            "right",
+            _THRESHOLD.value,
+            output,
+            jax.random.key(_SEED.value),
+            _PROGRESS.value,
+        )
+        for alteration in benchmark.alterations
+    }
+    figures = (_figure_6, _figure_7, _figure_8, _figure_9, _figure_10)
+    for number, figure in enumerate(figures, 6):
+        _save(output / f"figure{number}-{_BENCHMARK.value}", figure(curves))
+
+
+def _save(path, result):
+    figure, numbers = result
+    figure.savefig(path.with_suffix(".png"), dpi=110)
+    plt.close(figure)
+    path.with_suffix(".json").write_text(json.dumps(numbers, indent=1))
+    print(f"wrote {path}.png and .json")
+
+
+# Two accuracy curves over [0, 1] whose robustness at 0.8 is exact: the paper prints the
+# robustness of its own, but no formula.
+
+
+def bump(level):
+    """At least 0.8 on [0.35, 0.75]: a robustness of 40.00 %."""
+    around = np.cos(2 * np.pi * (level - 0.55) / 1.1)
+    return 0.8 + 0.18 * (around - math.cos(2 * np.pi * 0.2 / 1.1))
+
+
+def dip(level):
+    """Below 0.8 on (0.3, 0.43) and (0.934, 1]: a robustness of 80.40 %."""
+    return 0.8 + 1.5 * (level - 0.3) * (level - 0.43) * (0.934 - level) * (1 + level)
+
+
+def _figure_5():
+    figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
+    question = Question(0.0, 1.0, 0.8, None)
+    fine = np.linspace(0, 1, 1001)
+    numbers = []
+    print("figure 5: levels, robustness by the paper's sum and with crossings on lines")
+    for function, truth, row in zip((bump, dip), (0.4, 0.804), panels):
+        for strategy, axes in zip((Uniform(50), ASAP(64, 256.0), ASAP(1024)), row):
+            found = sample(strategy, question, function)
+            by_rule = {
+                rule: heaviside_robustness(found.levels, found.values, 0.8, rule)
+                for rule in (strategy.rule, "linear")
+            }
+            robustness = by_rule[strategy.rule]
+            name = f"{function.__name__}, {_name(strategy)}"
+            print(
+                f"  {name}: {len(found.levels)} levels, {robustness:.2%}, "
+                f"{by_rule['linear']:.2%}; true {truth:.2%}"
+            )
+            axes.plot(fine, function(fine), color="0.6", linewidth=1)
+            axes.plot(found.levels, found.values, "o", color=_COLOURS[0], markersize=4)
+            axes.axhline(0.8, color="#c0392b", linestyle="--", linewidth=1)
+            axes.set_title(
+                f"{name}\n{len(found.levels)} levels, {robustness:.2%} of {truth:.2%}",
+                fontsize=10,
+            )
+            axes.set_xlabel("level")
+            axes.set_ylabel("accuracy")
+            numbers.append(
+                {
+                    "function": function.__name__,
+                    "strategy": repr(strategy),
+                    "truth": truth,
+                    "robustness": by_rule,
+                    "levels": found.levels.tolist(),
+                    "values": found.values.tolist(),
+                }
+            )
+    return figure, numbers
+
+
+def _figure_6(curves):
+    name = _most_telling(curves)
+    curve = curves[name]
+    found = _replay(curve, Quadrature())
+    robustness = heaviside_robustness(
+        found.levels,
+        found.values,
+        curve.threshold,
+        "quadrature",
+        bounds=(curve.lower, curve.upper),
+    )
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    axes.plot(curve.levels, curve.values, color="0.6", linewidth=1)
+    axes.plot(found.levels, found.values, "o", color=_COLOURS[0], markersize=3)
+    axes.axhline(curve.threshold, color="#c0392b", linestyle="--", linewidth=1)
+    result = "timeout" if math.isnan(robustness) else f"{robustness:.2%}"
+    axes.set_title(
+        f"numerical integration, {name}: {len(found.levels)} levels, {result} "
+        f"of {curve.robustness:.2%}",
+        fontsize=10,
+    )
+    axes.set_xlabel("level")
+    axes.set_ylabel("accuracy")
+    print(f"figure 6: {name}: {len(found.levels)} levels, {result}")
+    numbers = {
+        "alteration": name,
+        "robustness": None if math.isnan(robustness) else robustness,
+        "oracle": curve.robustness,
+        "levels": found.levels.tolist(),
+        "values": found.values.tolist(),
+    }
+    return figure, numbers
+
+
+def _figure_7(curves):
+    """Vertical translation and brightness, as the paper, and what crosses most."""
+    names = dict.fromkeys(("vertical translation", "brightness", _most_telling(curves)))
+    sizes = [size for size in (10, 20, 50, 100, 200, 500) if size <= _N.value]
+    figure, panels = plt.subplots(
+        1, len(names), figsize=(4.6 * len(names), 4), layout="constrained"
+    )
+    numbers = []
+    for name, axes in zip(names, np.atleast_1d(panels)):
+        curve = curves[name]
+        robustness = {
+            size: [
+                _robustness(curve, Random(size, seed))
+                for seed in range(_REPETITIONS.value)
+            ]
+            for size in sizes
+        }
+        axes.boxplot([100 * np.array(some) for some in robustness.values()])
+        axes.set_xticks(range(1, len(sizes) + 1), sizes)
+        axes.axhline(100 * curve.robustness, color="#c0392b", linestyle="--")
+        axes.set_title(f"random sampling, {name}", fontsize=10)
+        axes.set_xlabel("levels")
+        axes.set_ylabel("robustness [%]")
+        axes.set_ylim(-3, 103)
+        numbers.append(
+            {"alteration": name, "oracle": curve.robustness, "robustness": robustness}
+        )
+        scatter = ", ".join(
+            f"{np.std(some):.2%} of {size}" for size, some in robustness.items()
+        )
+        print(
+            f"figure 7: {name}: robustness {curve.robustness:.2%}, standard deviation "
+            f"{scatter} levels"
+        )
+    return figure, numbers
+
+
+def _figure_8(curves):
+    """The paper's a = 2, for all alterations."""
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    strategies = {
+        name: [ASAP(n, benchmarks.concavity(curve, 2)) for n in _sizes()]
+        for name, curve in curves.items()
+    }
+    numbers = _points_over_n(axes, curves, strategies)
+    axes.set_title("ASAP's levels over n, a = 2", fontsize=10)
+    for row in numbers:
+        print(f"figure 8: {row['name']}: {row['points'][-1]} levels at n = {_N.value}")
+    return figure, numbers
+
+
+def _figure_9(curves):
+    """Gaussian noise, as the paper, for several concavities and the automatic one."""
+    figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
+    curve = curves["gaussian noise"]
+    strategies = _by_concavity(curve)
+    numbers = _points_over_n(axes, dict.fromkeys(strategies, curve), strategies)
+    axes.set_title("ASAP's levels over n, gaussian noise", fontsize=10)
+    for row in numbers:
+        print(f"figure 9: {row['name']}: {row['points'][-1]} levels at n = {_N.value}")
+    return figure, numbers
+
+
+def _figure_10(curves):
+    """The error on gaussian noise, as the paper, and on what crosses most."""
+    names = dict.fromkeys(("gaussian noise", _most_telling(curves)))
+    figure, panels = plt.subplots(
+        1, len(names), figsize=(5.2 * len(names), 4.2), layout="constrained"
+    )
+    numbers = []
+    for name, axes in zip(names, np.atleast_1d(panels)):
+        curve = curves[name]
+        for colour, (label, some) in zip(_COLOURS, _by_concavity(curve).items()):
+            robustness = [_robustness(curve, strategy) for strategy in some]
+            axes.plot(_sizes(), 100 * np.array(robustness), color=colour, label=label)
+            numbers.append(
+                {
+                    "alteration": name,
+                    "name": label,
+                    "n": _sizes(),
+                    "robustness": robustness,
+                    "oracle": curve.robustness,
+                }
+            )
+            errors = [abs(some - curve.robustness) for some in robustness]
+            print(
+                f"figure 10: {name}, {label}: off the oracle by {errors[0]:.2%} at "
+                f"n = {_sizes()[0]}, {errors[len(errors) // 2]:.2%} at "
+                f"{_sizes()[len(errors) // 2]}, {errors[-1]:.2%} at {_sizes()[-1]}"
+            )
+        axes.axhline(100 * curve.robustness, color="0.4", linestyle=":")
+        axes.set_xscale("log", base=2)
+        axes.set_title(f"ASAP's robustness over n, {name}", fontsize=10)
+        axes.set_xlabel("n")
+        axes.set_ylabel("robustness [%]")
+        axes.legend(fontsize=8)
+    return figure, numbers
+
+
+def _points_over_n(axes, curves, strategies):
+    numbers = []
+    for colour, (name, some) in zip(_COLOURS, strategies.items()):
+        points = [len(_replay(curves[name], strategy).levels) for strategy in some]
+        axes.plot(_sizes(), points, marker="o", markersize=3, color=colour, label=name)
+        numbers.append({"name": name, "n": _sizes(), "points": points})
+    axes.set_xscale("log", base=2)
+    axes.set_yscale("log", base=2)
+    axes.set_xlabel("n")
+    axes.set_ylabel("levels")
+    axes.legend(fontsize=8)
+    return numbers
+
+
+def _by_concavity(curve):
+    strategies = {
+        f"a = {a}": [ASAP(n, benchmarks.concavity(curve, a)) for n in _sizes()]
+        for a in (2, 32, 128, 256)
+    }
+    return strategies | {
+        "auto": [ASAP(n, statistical_stopping=False) for n in _sizes()]
+    }
+
+
+def _sizes():
+    return [2**k for k in range(3, _N.value.bit_length())]
+
+
+def _robustness(curve, strategy):
+    found = _replay(curve, strategy)
+    return heaviside_robustness(
+        found.levels, found.values, curve.threshold, strategy.rule
+    )
+
+
+def _replay(curve, strategy):
+    """What a strategy would have asked for, its values those of the nearest levels."""
+    num_inputs = int(curve.curve.confusion[0].sum())
+    question = Question(curve.lower, curve.upper, curve.threshold, num_inputs)
+    step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
+
+    def value(levels):
+        return curve.values[np.rint((levels - curve.lower) / step).astype(int)]
+
+    return sample(strategy, question, value)
+
+
+def _most_telling(curves):
+    """The alteration whose robustness is nearest to a half."""
+    return min(curves, key=lambda name: abs(curves[name].robustness - 0.5))
+
+
+def _name(strategy):
+    if isinstance(strategy, Uniform):
+        return "uniform"
+    return f"ASAP a={strategy.concavity:g}" if strategy.n == 64 else "ASAP auto"
+
+
+if __name__ == "__main__":
+    app.run(main)

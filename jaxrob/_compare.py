@@ -1,0 +1,166 @@
+"""A paired comparison of two classifiers on the same images."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob._assess import Assessment
+from jaxrob._curve import Curve
+from jaxrob.metrics import Interval
+from jaxrob.metrics._interval import (
+    RESAMPLES,
+    check_confidence,
+    percentiles,
+    resampled_values,
+)
+from jaxrob.metrics._robustness import accepted_share
+
+_SEED = 0
+_BLOCK = 2**22  # weights held at a time, 32 MB
+
+
+class Comparison(NamedTuple):
+    """How two classifiers' robustness differs.
+
+    Attributes:
+      difference: the robustness of the first minus that of the second, in [-1, 1];
+        NaN if one of them is.
+      confidence_interval: of the difference; where it does not hold 0, one of them is
+        more robust on all images of the kind tested, not on the test set alone.
+      confidence: the coverage aimed at.
+    """
+
+    difference: float
+    confidence_interval: Interval
+    confidence: float
+
+
+def compare(
+    first: Assessment, second: Assessment, confidence: float = 0.95
+) -> Comparison:
+    """Compares two classifiers' robustness, on the same images in the same order.
+
+    The percentile bootstrap over images (Efron and Tibshirani, 1993, chapter 13). Every
+    replicate draws one set of images for both, so that what makes an image hard for
+    both cancels out: the interval is much narrower than the two assessments' own
+    intervals would suggest. The robustness of a replicate is that of the measure joined
+    by straight lines (`rule="linear"` of `jaxrob.metrics.heaviside_robustness`), held
+    constant beyond the outermost levels.
+
+    The two may have looked at different levels, and differ in alpha. What the choice of
+    levels adds is not in the interval. Replicates that leave the measure undefined are
+    left out.
+
+    Args:
+      first: an assessment with single answers, not reduced.
+      second: another, of the same alteration, range, threshold and measure.
+      confidence: the coverage aimed at, in (0, 1).
+
+    Returns:
+      The `Comparison`, first minus second. Its difference is that of
+      `Assessment.robustness`, by the assessments' own rules; the interval is widened to
+      hold it, if need be. The same assessments always give the same interval, and its
+      mirror image when they are swapped.
+
+    Raises:
+      TypeError: if one is no assessment.
+      ValueError: if the assessments differ in what they must share, one keeps only
+        counts, or the confidence lies outside (0, 1).
+    """
+    check_confidence(confidence)
+    _check_pair(first, second)
+    differences = _resampled_differences(first, second)
+    low, high = percentiles(differences, confidence, otherwise=(-1.0, 1.0))
+    difference = float(first.robustness - second.robustness)
+    # fmin and fmax pass over the NaN of a robustness that did not converge.
+    interval = Interval(
+        float(np.fmin(low, difference)), float(np.fmax(high, difference))
+    )
+    return Comparison(difference, interval, confidence)
+
+
+def _resampled_differences(first, second):
+    """`[RESAMPLES]`: the difference on resampled images, NaN where undefined."""
+    rng = np.random.default_rng(_SEED)
+    num_images = len(first.curve.labels)
+    block = max(1, _BLOCK // num_images)
+    differences = []
+    for start in range(0, RESAMPLES, block):
+        size = min(block, RESAMPLES - start)
+        weights = _draw(rng, num_images, size)
+        differences.append(
+            _resampled_robustness(first, weights)
+            - _resampled_robustness(second, weights)
+        )
+    return np.concatenate(differences)
+
+
+def _draw(rng, num_images, size):
+    """How often each of `size` replicates draws each image: float64 `[N, size]`."""
+    drawn = rng.integers(num_images, size=(size, num_images))
+    flat = (drawn + num_images * np.arange(size)[:, None]).ravel()
+    counts = np.bincount(flat, minlength=size * num_images)
+    return np.ascontiguousarray(counts.reshape(size, num_images).T, np.float64)
+
+
+def _resampled_robustness(assessment, weights):
+    """`[B]`: the robustness on images that count as often as weights `[N, B]` say."""
+    curve = assessment.curve
+    answers = np.where(curve.unknown, curve.num_classes, curve.predicted)
+    values = resampled_values(
+        assessment.measure, curve.labels, answers, curve.num_classes, weights
+    )
+    bounds = assessment.lower, assessment.upper
+    return _linear_robustness(curve.levels, values, assessment.threshold, bounds)
+
+
+def _linear_robustness(levels, values, threshold, bounds):
+    """`heaviside_robustness` by the rule "linear", of many curves at once.
+
+    Args:
+      levels: `[L]`, ascending.
+      values: `[L, B]`, the measure at each level; constant beyond the outermost.
+      threshold: the lowest value accepted.
+      bounds: the ends of the range.
+
+    Returns:
+      `[B]` in [0, 1]; NaN where a value is NaN.
+    """
+    lower, upper = bounds
+    levels = np.concatenate([[lower], levels, [upper]])
+    values = np.concatenate([values[:1], values, values[-1:]])
+    share = accepted_share(values[:-1], values[1:], threshold)
+    robustness = np.diff(levels) @ share / (upper - lower)
+    robustness = np.clip(robustness, 0, 1)  # rounding may leave the range
+    return np.where(np.isnan(values).any(0), np.nan, robustness)
+
+
+def _check_pair(first, second):
+    for name, one in (("first", first), ("second", second)):
+        if not isinstance(one, Assessment):
+            raise TypeError(
+                f"{name} must be a jaxrob.Assessment; got {type(one).__name__}"
+            )
+        if not isinstance(one.curve, Curve):
+            raise ValueError(
+                f"{name} must keep the answer on each image; its curve keeps only "
+                "counts (reduced)"
+            )
+    for name in ("alteration", "lower", "upper", "threshold", "measure"):
+        ours, theirs = getattr(first, name), getattr(second, name)
+        if ours != theirs:
+            raise ValueError(
+                f"first and second must have the same {name}; got {ours!r} and "
+                f"{theirs!r}"
+            )
+    ours, theirs = first.curve, second.curve
+    if ours.num_classes != theirs.num_classes:
+        raise ValueError(
+            "first and second must have the same number of classes; got "
+            f"{ours.num_classes} and {theirs.num_classes}"
+        )
+    if not np.array_equal(ours.labels, theirs.labels):
+        raise ValueError(
+            "first and second must have the same labels, in the same order: a paired "
+            "comparison is of the same images"
+        )

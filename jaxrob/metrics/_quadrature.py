@@ -1,0 +1,103 @@
+"""Adaptive quadrature of a step function, replayed from the levels that are known."""
+
+import bisect
+from typing import NamedTuple
+
+import numpy as np
+from scipy import integrate
+
+# Levels that QUADPACK's dqagse evaluates before it decides anything: the nodes of the
+# 21-point Gauss-Kronrod rule at first, then those of both halves of an interval.
+_FIRST = 21
+_BISECTION = 2 * _FIRST
+# How far from its node a level may have been evaluated, as a share of the range: an
+# alteration moves levels next to its identity there.
+_TOLERANCE = 2e-9
+
+
+class Replay(NamedTuple):
+    """What `scipy.integrate.quad` finds out from the levels that are known.
+
+    Attributes:
+      integral: the length of the accepted part; NaN unless `converged`.
+      converged: whether quad came to an end and trusts its result.
+      missing: the levels it needs to go on, ascending; none if it came to an end.
+    """
+
+    integral: float
+    converged: bool
+    missing: np.ndarray
+
+
+def replay(
+    levels: np.ndarray,
+    accepted: np.ndarray,
+    lower: float,
+    upper: float,
+    limit: int,
+) -> Replay:
+    """Integrates `H(value - threshold)` over a range by `scipy.integrate.quad`.
+
+    Adaptive Gauss-Kronrod quadrature (QUADPACK, Piessens et al. 1983) with scipy's
+    default tolerances, the method of the 2022 paper's RQ2.1.
+
+    The bisection that would make the intervals as many as `limit` never runs. There
+    quad reports a failure even if that bisection was enough.
+
+    Args:
+      levels: float64 `[n]`, the levels known, ascending and distinct; n may be 0.
+      accepted: bool `[n]`, whether the value there is at least the threshold.
+      lower: the range's lower end.
+      upper: its upper end.
+      limit: the largest number of intervals, as quad's, at least 2.
+
+    Returns:
+      A `Replay`.
+    """
+    levels, tolerance = levels.tolist(), _TOLERANCE * (upper - lower)
+    groups = [[]]  # of nodes: (level, distance of the nearest known level)
+
+    def height(level):
+        if len(groups[-1]) == (_FIRST if len(groups) == 1 else _BISECTION):
+            if len(groups) == limit - 1 or _missing(groups[-1], tolerance):
+                raise _Stop
+            groups.append([])
+        nearest, distance = _nearest(levels, level)
+        groups[-1].append((level, distance))
+        # A missing level's height is made up, for quad decides nothing within a group.
+        return 0.0 if nearest is None else float(accepted[nearest])
+
+    try:
+        integral, _, _, *message = integrate.quad(
+            height, lower, upper, limit=limit, full_output=1
+        )
+        converged = not message
+    except _Stop:
+        converged = False
+    missing = _missing(groups[-1], tolerance)
+    if missing or not converged:
+        return Replay(np.nan, False, np.unique(missing))
+    return Replay(integral, True, np.array([]))
+
+
+class _Stop(Exception):
+    """Raised by the integrand to end quad before its time."""
+
+
+def _nearest(levels, level):
+    """The index of the known level nearest to `level`, and its distance."""
+    if not levels:
+        return None, np.inf
+    right = bisect.bisect_left(levels, level)
+    around = range(max(right - 1, 0), min(right + 1, len(levels)))
+    distance, nearest = min((abs(levels[i] - level), i) for i in around)
+    return nearest, distance
+
+
+def _missing(group, tolerance):
+    """The levels of a group of nodes that have not been evaluated."""
+    # Deep down nodes are closer than the tolerance, and a neighbour is not the node.
+    # But a group is evaluated as a whole: if one node is known, the others have moved.
+    if all(distance > 0 for _, distance in group):
+        tolerance = 0
+    return [level for level, distance in group if distance > tolerance]

@@ -1,0 +1,359 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from jaxrob import metrics
+from jaxrob.metrics import _interval
+
+quick = settings(deadline=None, max_examples=30)
+UNITS = np.linspace(0, 1, 11)
+
+
+def counts(labels, answers, k):
+    """`[L, K, K + 1]` from labels `[N]` and answers `[L, N]`."""
+    flat = [
+        np.bincount(labels * (k + 1) + some, minlength=k * (k + 1)) for some in answers
+    ]
+    return np.reshape(flat, (-1, k, k + 1))
+
+
+def some_counts(k, num_levels=4, total=200, seed=0):
+    """Mostly right answers, some unknown."""
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(k, size=total)
+    answers = rng.integers(k + 1, size=(num_levels, total))
+    return counts(labels, np.where(rng.random(answers.shape) < 0.6, labels, answers), k)
+
+
+class Population:
+    """Images of two classes; each is answered rightly up to its limit, U(0, 1 / 0.6).
+
+    Recall, precision and accuracy are 1 - 0.6 level, and F1 too.
+    """
+
+    threshold = 0.8
+    robustness = (1 - threshold) / 0.6
+
+    @staticmethod
+    def confusion(rng, total):
+        labels = rng.integers(2, size=total)
+        right = rng.random(total) > 0.6 * UNITS[:, None]
+        return counts(labels, np.where(right, labels, 1 - labels), 2)
+
+    @classmethod
+    def coverage(cls, measure, total, draws):
+        """How often the interval holds the robustness, and its mean width."""
+        rng = np.random.default_rng(7)
+        intervals = [
+            metrics.confidence_interval(
+                UNITS, cls.confusion(rng, total), measure, cls.threshold
+            )
+            for _ in range(draws)
+        ]
+        held = [start <= cls.robustness <= end for start, end in intervals]
+        return np.mean(held), np.mean([end - start for start, end in intervals])
+
+
+@quick
+@given(st.integers(1, 500), st.floats(0, 1), st.sampled_from([0.5, 0.9, 0.95, 0.999]))
+def test_wilson_is_scipys(total, share, confidence):
+    successes = round(share * total)
+    low, high = metrics.wilson([successes], [total], confidence)
+    expected = stats.binomtest(successes, total).proportion_ci(confidence, "wilson")
+    assert low[0] == pytest.approx(expected.low, abs=1e-12)
+    assert high[0] == pytest.approx(expected.high, abs=1e-12)
+    assert 0 <= low[0] <= successes / total <= high[0] <= 1
+
+
+def test_wilson_at_the_edges():
+    totals = np.array([0, 1, 7, 200, 10**9])
+    none_low, none_high = metrics.wilson(np.zeros(5, int), totals)
+    all_low, all_high = metrics.wilson(totals, totals)
+    assert (none_low == 0).all() and (all_high == 1).all()
+    assert none_high[0] == 1 and all_low[0] == 0
+    assert (none_high[1:] < 1).all() and (all_low[1:] > 0).all()
+    np.testing.assert_allclose(none_high, 1 - all_low)
+
+
+def test_wilson_keeps_the_shape():
+    totals = np.full((2, 3), 10)
+    low, high = metrics.wilson(np.arange(6).reshape(2, 3), totals)
+    assert low.shape == high.shape == (2, 3) and low.dtype == np.float64
+    assert metrics.wilson(3, 10)[0] == low[1, 0]
+
+
+@pytest.mark.parametrize(
+    ("successes", "totals", "message"),
+    [
+        ([1, 2], [3], "must have one shape; got the shapes"),
+        ([4], [3], "successes must lie in 0 ... totals"),
+        ([-1], [3], "successes must lie in"),
+        ([math.nan], [3], "successes must lie in"),
+        ([1], [math.inf], "both be finite"),
+    ],
+)
+def test_wilson_errors(successes, totals, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.wilson(successes, totals)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan])
+def test_the_confidence_lies_between_0_and_1(confidence):
+    confusion = some_counts(2)
+    message = r"confidence must lie in \(0, 1\)"
+    with pytest.raises(ValueError, match=message):
+        metrics.wilson([1], [2], confidence)
+    with pytest.raises(ValueError, match=message):
+        metrics.bands(confusion, "f1", confidence)
+    with pytest.raises(ValueError, match=message):
+        metrics.confidence_interval(range(4), confusion, "f1", 0.8, confidence)
+
+
+def test_proportions_have_wilson_bands():
+    confusion = some_counts(2)
+    pairs = [
+        ("accuracy", np.trace(confusion, axis1=1, axis2=2), confusion[..., :2]),
+        ("recall", confusion[:, 1, 1], confusion[:, 1, None, :2]),
+    ]
+    for measure, hits, decided in pairs:
+        expected = metrics.wilson(hits, decided.sum((-2, -1)), 0.9)
+        np.testing.assert_array_equal(metrics.bands(confusion, measure, 0.9), expected)
+
+
+@quick
+@given(st.integers(2, 5), st.integers(1, 40), st.integers(0, 2**32 - 1))
+def test_resampled_values_are_the_measures_of_the_inputs_drawn(k, total, seed):
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(k, size=total)
+    answers = rng.integers(k + 1, size=(3, total))
+    weights = rng.integers(3, size=(total, 4)) * 1.0
+    weights[0] += 1  # none is empty
+    for measure, truth in metrics.measures.items():
+        values = _interval.resampled_values(measure, labels, answers, k, weights)
+        for b in range(4):
+            drawn = np.repeat(np.arange(total), weights[:, b].astype(int))
+            expected = truth(counts(labels[drawn], answers[:, drawn], k))
+            np.testing.assert_allclose(values[:, b], expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("k", "measure"),
+    [
+        (2, "precision"),
+        (2, "f1"),
+        (2, "effectiveness"),
+        (4, "recall"),
+        (4, "precision"),
+        (4, "f1"),
+        (4, "effectiveness"),
+    ],
+)
+def test_the_other_bands_are_scipys_bootstrap_over_inputs(k, measure):
+    confusion = some_counts(k, num_levels=1)
+    labels, answers = np.nonzero(confusion[0])
+    drawn = np.repeat(np.arange(len(labels)), confusion[0][labels, answers])
+    labels, answers = labels[drawn], answers[drawn]
+
+    expected = stats.bootstrap(
+        (labels, answers),
+        lambda labels, answers: metrics.measures[measure](
+            counts(labels, answers[None], k)
+        )[0],
+        n_resamples=3000,
+        paired=True,
+        vectorized=False,
+        method="percentile",
+        rng=np.random.default_rng(5),
+    )
+    low, high = metrics.bands(confusion, measure)
+    # An end's Monte-Carlo error is 8 % of the deviation, and 5 % of scipy's.
+    tolerance = 0.35 * expected.standard_error
+    assert low[0] == pytest.approx(expected.confidence_interval.low, abs=tolerance)
+    assert high[0] == pytest.approx(expected.confidence_interval.high, abs=tolerance)
+
+
+@pytest.mark.parametrize("measure", metrics.measures)
+@pytest.mark.parametrize("k", [2, 3, 10])
+def test_bands_hold_the_measured_values_and_shrink_with_more_data(k, measure):
+    confusion = some_counts(k)
+    values = metrics.measures[measure](confusion)
+    low, high = metrics.bands(confusion, measure)
+    assert low.shape == high.shape == (4,) and low.dtype == np.float64
+    assert (low >= 0).all() and (high <= 1).all()
+    assert (low < values).all() and (values < high).all()
+
+    wider = metrics.bands(confusion, measure, 0.999)
+    assert (wider[0] < low).all() and (high < wider[1]).all()
+    # A hundred times the data, a tenth of the width.
+    narrow = metrics.bands(100 * confusion, measure)
+    np.testing.assert_allclose(narrow[1] - narrow[0], (high - low) / 10, rtol=0.2)
+
+
+@pytest.mark.parametrize("measure", metrics.measures)
+def test_each_level_is_taken_alone_and_always_alike(measure):
+    confusion = some_counts(3)
+    whole = np.array(metrics.bands(confusion, measure))
+    alone = [metrics.bands(level[None], measure) for level in confusion]
+    np.testing.assert_array_equal(whole, np.squeeze(alone, -1).T)
+
+
+def test_bands_where_resamples_leave_the_measure_undefined():
+    # 37 % of the resamples lack the one input of class 1.
+    confusion = np.array([[[20, 0, 0], [0, 1, 0]]])
+    for measure in ("precision", "f1"):
+        low, high = metrics.bands(confusion, measure)
+        assert low[0] == high[0] == 1
+
+
+@pytest.mark.parametrize("k", [2, 3])
+def test_bands_are_0_and_1_where_the_measure_is_undefined(k):
+    confusion = np.zeros((1, k, k + 1), int)
+    confusion[0, :, -1] = 5
+    for measure in ("precision", "recall", "f1"):
+        assert np.isnan(metrics.measures[measure](confusion)[0])
+        low, high = metrics.bands(confusion, measure)
+        assert (low[0], high[0]) == (0, 1)
+    # Accuracy is 1 by definition there, on no evidence.
+    low, high = metrics.bands(confusion, "accuracy")
+    assert (low[0], high[0]) == (0, 1)
+    assert metrics.bands(confusion, "effectiveness") == (0, 0)
+
+
+def test_a_thousand_classes():
+    confusion = np.zeros((1, 1000, 1001), int)
+    confusion[0, range(1000), range(1000)] = 1
+    confusion[0, range(1000), np.roll(range(1000), 1)] = 1
+    low, high = metrics.bands(confusion, "recall")
+    # Classes are drawn too, so that a class of two inputs is often one of one.
+    assert 0.47 < low[0] < 0.49 and 0.51 < high[0] < 0.53
+
+
+@pytest.mark.parametrize(
+    ("confusion", "measure", "message"),
+    [
+        (some_counts(2), "auc", r"measure must be one of \('accuracy', .* got 'auc'"),
+        (some_counts(2)[0], "f1", r"shape \[L, K, K \+ 1\]"),
+        (some_counts(2)[..., :2], "f1", r"shape \[L, K, K \+ 1\]"),
+        (np.ones((1, 1, 2), int), "recall", "at least 2 classes"),
+        (some_counts(2) / 2, "f1", "must hold counts"),
+        (-some_counts(2), "accuracy", "must hold counts"),
+        (0 * some_counts(2), "effectiveness", "at least one input at each level"),
+    ],
+)
+def test_bands_errors(confusion, measure, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.bands(confusion, measure)
+
+
+def test_robustness_of_bands_around_a_straight_line():
+    start, end = metrics.robustness_interval([0, 1], [0.9, -0.1], [1.1, 0.1], 0.5)
+    assert start == pytest.approx(0.4) and end == pytest.approx(0.6)
+
+
+@quick
+@given(st.data())
+def test_robustness_interval_is_that_of_its_bands(data):
+    n = data.draw(st.integers(2, 9))
+    levels = data.draw(st.permutations(range(n)))
+    values = st.lists(st.integers(0, 10), min_size=n, max_size=n)
+    bands = np.sort([data.draw(values), data.draw(values)], axis=0) / 10
+    threshold = data.draw(st.integers(0, 11)) / 10
+    interval = metrics.robustness_interval(levels, *bands, threshold)
+    assert interval.start <= interval.end
+    for end, band in zip(interval, bands):
+        expected = metrics.heaviside_robustness(levels, band, threshold, "linear")
+        assert end == pytest.approx(expected, abs=1e-14)
+    # Bounds change nothing where both are levels.
+    bounds = 0, n - 1
+    assert metrics.robustness_interval(levels, *bands, threshold, bounds) == interval
+
+
+def test_nothing_is_known_beyond_the_outermost_levels():
+    levels, low, high = [0.75, 0.25], [0.3, 0.7], [0.5, 0.9]
+    got = metrics.robustness_interval(levels, low, high, 0.5, (-1, 1))
+    assert got == pytest.approx((0.25 / 2, (0.5 + 1.5) / 2))
+    single = metrics.robustness_interval([0.3], [0.4], [0.6], 0.5, (0, 1))
+    assert single == (0, 1)
+
+
+@pytest.mark.parametrize(
+    ("levels", "low", "high", "bounds", "message"),
+    [
+        ([0, 1], [0, 0], [1], None, "of one length"),
+        ([[0, 1]], [[0, 0]], [[1, 1]], None, "must be vectors"),
+        ([0, 1], [0, 0.7], [1, 0.6], None, "low must not exceed high; got 0.7 and 0.6"),
+        ([0, 1], [0, math.nan], [1, 1], None, "values must be finite"),
+        ([0], [0], [1], None, "at least 2"),
+        ([], [], [], (0, 1), "at least 1"),
+        ([0, 0], [0, 0], [1, 1], (0, 1), "distinct"),
+        ([0, 2], [0, 0], [1, 1], (0, 1), r"in the bounds \[0, 1\]; got .* 0 to 2"),
+        ([0, 1], [0, 0], [1, 1], (1, 0), "the lower below the upper"),
+        ([0, 1], [0, 0], [1, 1], (0, math.inf), "bounds must be finite"),
+    ],
+)
+def test_robustness_interval_errors(levels, low, high, bounds, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.robustness_interval(levels, low, high, 0.5, bounds)
+
+
+@pytest.mark.parametrize("measure", metrics.measures)
+def test_confidence_interval_is_the_robustness_interval_of_the_bands(measure):
+    confusion = some_counts(3, num_levels=len(UNITS))
+    low, high = metrics.bands(confusion, measure, 0.9)
+    straight = metrics.robustness_interval(UNITS, low, high, 0.65, (-1, 2))
+    got = metrics.confidence_interval(UNITS, confusion, measure, 0.65, 0.9, (-1, 2))
+    assert got.start <= straight.start and got.end >= straight.end
+    assert isinstance(got, metrics.Interval)
+
+
+def test_bands_of_a_straight_curve_are_straight():
+    correct = np.arange(1000, 199, -100)
+    confusion = np.zeros((9, 2, 3), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = correct, 1000 - correct
+    levels = np.linspace(0, 1, 9)
+    bands = metrics.wilson(correct, np.full(9, 1000))
+    expected = metrics.robustness_interval(levels, *bands, 0.75)
+    got = metrics.confidence_interval(levels, confusion, "accuracy", 0.75)
+    assert got == pytest.approx(expected, abs=1e-12)
+
+
+def test_parabolas_bend_the_bands_apart():
+    # On [0, 1] the lower band is 0.6 - 2 x (1 - x), the upper one 0.6 + 2 x (1 - x).
+    bands = np.full((2, 2), 0.6)
+    got = metrics.robustness_interval([0, 1], *bands, 0.5, concavity=np.array([2.0]))
+    root = (1 - math.sqrt(1 - 4 * 0.05)) / 2
+    assert got == pytest.approx((2 * root, 1), abs=2e-3)
+
+
+def test_confidence_interval_fails_before_the_bootstrap(monkeypatch):
+    def never(*_):
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(_interval, "_bootstrap", never)
+    confusion = some_counts(3)
+    for arguments, message in (
+        (([0, 1, 2], confusion, "f1", 0.8), "one length"),
+        (([0, 1, 2, 2], confusion, "f1", 0.8), "distinct"),
+        ((range(4), confusion, "f1", math.nan), "threshold must be finite"),
+        ((range(4), confusion, "auc", 0.8), "measure must be one of"),
+        ((range(4), confusion, "f1", 0.8, 0.95, (1, 3)), "in the bounds"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            metrics.confidence_interval(*arguments)
+
+
+@pytest.mark.parametrize(
+    ("measure", "total", "draws"),
+    [("accuracy", 200, 1000), ("recall", 1000, 1000), ("f1", 200, 300)],
+)
+def test_the_interval_covers_the_robustness_of_the_population(measure, total, draws):
+    covered, width = Population.coverage(measure, total, draws)
+    # 0.95 but for three standard deviations of so many draws.
+    assert 0.95 - 3 * (0.95 * 0.05 / draws) ** 0.5 <= covered <= 0.99
+    if measure == "accuracy":
+        # Twice 1.96 standard deviations of the accuracy, over the slope.
+        assert width == pytest.approx(2 * 1.96 * (0.16 / total) ** 0.5 / 0.6, rel=0.05)

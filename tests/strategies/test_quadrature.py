@@ -1,0 +1,278 @@
+"""Quadrature against `scipy.integrate.quad`, called directly."""
+
+import warnings
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import integrate
+
+from jaxrob.metrics import heaviside_robustness
+from jaxrob.strategies import Quadrature, Question, Uniform
+
+THRESHOLD = 0.8
+quick = settings(deadline=None, max_examples=50)
+
+
+def ask(strategy, levels, values, lower=0.0, upper=1.0):
+    question = Question(lower, upper, threshold=THRESHOLD, num_inputs=None)
+    return strategy.propose(question, levels, values)
+
+
+def sample(strategy, function, lower, upper, snap=lambda levels: levels):
+    """The levels, the values there, and the proposals, as `jaxrob.assess` asks."""
+    levels, proposals = np.array([]), []
+    while True:
+        asked = ask(strategy, levels, function(levels), lower, upper)
+        assert len(np.unique(asked)) == len(asked)
+        assert not np.isin(asked, levels).any()
+        new = np.setdiff1d(snap(asked), levels)
+        if not len(new):
+            return levels, function(levels), proposals
+        proposals.append(asked)
+        levels = np.sort(np.append(levels, new))
+
+
+def robustness(levels, values, lower, upper):
+    rule = Quadrature().rule
+    return heaviside_robustness(levels, values, THRESHOLD, rule, bounds=(lower, upper))
+
+
+def quad(function, lower, upper, limit):
+    """What quad finds: the integral (None if it failed) and the points in order."""
+    points = []
+
+    def integrand(x):
+        points.append(x)
+        return float(function(np.array([x]))[0] >= THRESHOLD)
+
+    integral, _, info, *message = integrate.quad(
+        integrand, lower, upper, limit=limit, full_output=1
+    )
+    assert len(points) == info["neval"] == 21 * (2 * info["last"] - 1)
+    return (None if message else integral), points
+
+
+def check_against_quad(function, lower, upper, limit):
+    """All that holds of any function; returns whether quad converged."""
+    levels, values, proposals = sample(Quadrature(limit), function, lower, upper)
+    integral, points = quad(function, lower, upper, limit)
+    found = robustness(levels, values, lower, upper)
+    asked = np.concatenate(proposals)
+    assert [len(proposal) for proposal in proposals] == [21] + [42] * (
+        len(proposals) - 1
+    )
+    assert len(levels) == 21 * (2 * len(proposals) - 1)
+    assert len(proposals) <= limit - 1
+    np.testing.assert_array_equal(np.sort(points[: len(asked)]), levels)
+    if integral is None:
+        assert np.isnan(found)
+        # The last bisection cannot save quad.
+        assert len(points) - len(asked) == (42 if len(proposals) == limit - 1 else 0)
+    else:
+        assert len(points) == len(asked)
+        assert found == np.clip(integral / (upper - lower), 0, 1)
+    return integral is not None
+
+
+def steps(crossings, first):
+    """1 or 0, changing at each crossing; `first` is the value below all of them."""
+    return lambda x: (np.searchsorted(crossings, x) + first) % 2 * 1.0
+
+
+@st.composite
+def ranges(draw):
+    lower = draw(st.sampled_from([0.0, -1.0, -0.5]) | st.floats(-100, 100))
+    return lower, lower + draw(st.sampled_from([1.0, 2.0]) | st.floats(0.01, 300))
+
+
+@st.composite
+def crossings(draw, most):
+    """Places in [0, 1] where a curve may cross the threshold, ascending."""
+    places = st.floats(0, 1) | st.integers(0, 64).map(lambda i: i / 64)
+    found = draw(st.lists(places, min_size=0, max_size=most, unique=True))
+    if found and draw(st.booleans()):  # a narrow excursion
+        found.append(found[0] + 10 ** draw(st.floats(-8, -1)))
+    return np.sort(found)
+
+
+@quick
+@given(ranges(), crossings(3), st.booleans(), st.sampled_from([2, 3, 10, 24, 40]))
+def test_same_points_same_integral_same_failures_as_quad(span, places, first, limit):
+    lower, upper = span
+    function = steps(lower + places * (upper - lower), first)
+    check_against_quad(function, lower, upper, limit)
+
+
+def test_one_crossing_at_many_places():
+    rng = np.random.default_rng(0)
+    converged = [
+        check_against_quad(steps([place], 1), 0.0, 1.0, 24) for place in rng.random(60)
+    ]
+    # Neither always nor never: both branches were tested.
+    assert 3 < sum(converged) < 57
+
+
+def test_several_crossings_and_many_intervals():
+    rng = np.random.default_rng(1)
+    converged = [
+        check_against_quad(steps(np.sort(rng.uniform(-1, 1, 2)), 0), -1.0, 1.0, 60)
+        for _ in range(15)
+    ]
+    assert any(converged)
+
+
+@pytest.mark.parametrize("value", [0.0, 0.79, 0.8, 1.0])
+@pytest.mark.parametrize(("lower", "upper"), [(0.0, 1.0), (-0.5, 0.5), (-3.0, 177.0)])
+def test_a_flat_curve_takes_21_levels(value, lower, upper):
+    levels, values, proposals = sample(
+        Quadrature(), lambda x: 0 * x + value, lower, upper
+    )
+    assert len(levels) == 21 and len(proposals) == 1
+    expected = float(value >= THRESHOLD)
+    found = robustness(levels, values, lower, upper)
+    assert found == pytest.approx(expected, abs=1e-14) and 0 <= found <= 1
+    assert check_against_quad(lambda x: 0 * x + value, lower, upper, 2)
+
+
+def test_a_narrow_excursion_between_the_nodes_is_not_seen():
+    function = steps([0.52, 0.53], 1)
+    levels, values, _ = sample(Quadrature(), function, 0.0, 1.0)
+    assert len(levels) == 21 and robustness(levels, values, 0.0, 1.0) == 1
+
+
+@quick
+@given(st.floats(0.05, 0.95))
+def test_a_smooth_curve(place):
+    check_against_quad(lambda x: 0.8 + (place - x) ** 3, 0.0, 1.0, 24)
+
+
+@pytest.mark.parametrize("limit", [24, 60])
+def test_a_curve_of_integer_levels(limit):
+    # As JPEG quality: between two integers nothing changes.
+    for last in range(0, 101, 7):
+        check_against_quad(
+            lambda x, last=last: np.where(np.round(x) <= last, 0.9, 0.3),
+            0.0,
+            100.0,
+            limit,
+        )
+
+
+def test_the_last_bisection_is_not_evaluated_for_quad_fails_at_its_limit():
+    function = steps([0.3], 1)
+    _, points = quad(function, 0.0, 1.0, 1000)
+    intervals = (len(points) // 21 + 1) // 2
+    # It converges with so many intervals, and yet fails where they are its limit.
+    assert quad(function, 0.0, 1.0, intervals)[0] is None
+    assert not check_against_quad(function, 0.0, 1.0, intervals)
+    assert check_against_quad(function, 0.0, 1.0, intervals + 1)
+
+
+def test_the_default_stays_below_the_papers_1024_points():
+    chaos = steps(np.sort(np.random.default_rng(0).random(50)), 0)
+    _, points = quad(chaos, 0.0, 1.0, Quadrature().limit)
+    assert len(points) == 987 < 1024 < 987 + 42
+    levels, values, proposals = sample(Quadrature(), chaos, 0.0, 1.0)
+    assert len(levels) == 945 and len(proposals) == 23
+    assert np.isnan(robustness(levels, values, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("limit", [24, 60])
+@pytest.mark.parametrize("identity", [-0.5, 0.0, 0.1234])
+@pytest.mark.parametrize("offset", [0.0, 1e-10, 2e-9, 1e-8, 0.3])
+def test_levels_moved_to_the_identity_count_as_known(limit, identity, offset):
+    lower, upper = -0.5, 1.0
+
+    def snap(levels):
+        near = np.abs(levels - identity) <= 1e-9 * (upper - lower)
+        return np.where(near, identity, levels)
+
+    def function(levels):
+        return steps([identity + offset], 1)(snap(levels))
+
+    levels, values, proposals = sample(Quadrature(limit), function, lower, upper, snap)
+    found = robustness(levels, values, lower, upper)
+    integral, _ = quad(function, lower, upper, limit)
+    if integral is None:
+        assert np.isnan(found)
+    else:
+        assert found == pytest.approx(integral / (upper - lower), abs=4e-9)
+    if (limit, identity) == (60, 0.1234) and offset < 0.1:
+        # Here quad comes so near that a level is moved, and converges all the same.
+        assert identity in levels and identity not in np.concatenate(proposals)
+        assert not np.isnan(found)
+
+
+def test_a_caller_that_moves_levels_far_is_not_asked_for_ever():
+    # All levels become one of eleven: whatever is still missing cannot become known.
+    levels, values, proposals = sample(
+        Quadrature(),
+        steps([0.3], 1),
+        0.0,
+        1.0,
+        snap=lambda levels: np.round(levels, 1),
+    )
+    assert len(levels) <= 11 and len(proposals) <= 2
+    assert np.isnan(robustness(levels, values, 0.0, 1.0))
+
+
+def test_levels_of_a_group_that_are_known_are_not_proposed():
+    nothing = np.array([])
+    nodes = np.sort(ask(Quadrature(), nothing, nothing))
+    some = nodes[::4]
+    asked = ask(Quadrature(), some, steps([0.3], 1)(some))
+    np.testing.assert_array_equal(np.sort(asked), np.setdiff1d(nodes, some))
+
+
+@quick
+@given(st.integers(0, 20))
+def test_without_one_level_the_integral_is_unknown(gone):
+    levels, values, _ = sample(Quadrature(), lambda x: 0 * x + 1, 0.0, 1.0)
+    kept = np.arange(21) != gone
+    assert np.isnan(robustness(levels[kept], values[kept], 0.0, 1.0))
+
+
+@quick
+@given(st.integers(2, 200))
+def test_levels_of_another_strategy_are_not_enough(n):
+    question = Question(0.0, 1.0, threshold=THRESHOLD, num_inputs=None)
+    levels = Uniform(n).propose(question, np.array([]), np.array([]))
+    assert np.isnan(robustness(levels, np.ones(n), 0.0, 1.0))
+
+
+def test_more_levels_than_needed_do_no_harm():
+    function = steps([0.3], 1)
+    levels, values, _ = sample(Quadrature(60), function, 0.0, 1.0)
+    expected = robustness(levels, values, 0.0, 1.0)
+    more = np.union1d(levels, np.linspace(0, 1, 100))
+    assert robustness(more, function(more), 0.0, 1.0) == expected
+    order = np.random.default_rng(0).permutation(len(more))
+    assert robustness(more[order], function(more)[order], 0.0, 1.0) == expected
+
+
+def test_no_warning_where_quad_fails():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        levels, values, _ = sample(Quadrature(3), steps([0.3], 1), 0.0, 1.0)
+        assert np.isnan(robustness(levels, values, 0.0, 1.0))
+
+
+@pytest.mark.parametrize("limit", [1, 0, -2])
+def test_too_few_intervals(limit):
+    # With one interval quad fails on every function, constant ones included.
+    assert quad(lambda x: 0 * x, 0.0, 1.0, 1)[0] is None
+    with pytest.raises(ValueError, match=f"limit must be at least 2; got {limit}"):
+        Quadrature(limit)
+
+
+@pytest.mark.parametrize("limit", [24.0, "24", None])
+def test_a_limit_that_is_no_integer(limit):
+    with pytest.raises(TypeError, match="limit must be an integer"):
+        Quadrature(limit)
+
+
+def test_defaults_and_rule():
+    assert Quadrature() == Quadrature(24) and hash(Quadrature()) == hash(Quadrature(24))
+    assert Quadrature().rule == "quadrature"

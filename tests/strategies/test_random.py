@@ -1,0 +1,84 @@
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from jaxrob.metrics import heaviside_robustness
+from jaxrob.strategies import Question, Random
+
+NOTHING = np.array([])
+
+
+def ask(strategy, lower=0.0, upper=1.0):
+    question = Question(lower, upper, threshold=0.8, num_inputs=None)
+    return strategy.propose(question, NOTHING, NOTHING)
+
+
+@settings(deadline=None, max_examples=50)
+@given(
+    st.integers(1, 300),
+    st.integers(0, 2**40),
+    st.floats(-1e3, 1e3),
+    st.floats(1e-3, 1e3),
+)
+def test_levels_lie_in_the_range_and_scale_with_it(n, seed, lower, width):
+    upper = lower + width
+    levels = ask(Random(n, seed), lower, upper)
+    assert levels.shape == (n,) and levels.dtype == np.float64
+    assert (levels >= lower).all() and (levels <= upper).all()
+    unit = ask(Random(n, seed))
+    np.testing.assert_allclose((levels - lower) / (upper - lower), unit, atol=1e-9)
+
+
+def test_levels_are_uniform_and_independent():
+    levels = ask(Random(20_000, seed=3))
+    assert stats.kstest(levels, "uniform").pvalue > 0.01
+    assert abs(np.corrcoef(levels[:-1], levels[1:])[0, 1]) < 0.03
+
+
+def test_a_seed_is_a_draw():
+    np.testing.assert_array_equal(ask(Random(9, 5)), ask(Random(9, 5)))
+    assert not np.isin(ask(Random(9, 5)), ask(Random(9, 6))).any()
+
+
+def test_the_estimate_scatters_as_a_binomial():
+    # The share of n independent levels below 0.3, with 100 repetitions as in Fig. 7.
+    def robustness(seed):
+        levels = ask(Random(50, seed))
+        return heaviside_robustness(levels, levels < 0.3, 0.5, Random(50).rule)
+
+    found = [robustness(seed) for seed in range(100)]
+    deviation = math.sqrt(0.3 * 0.7 / 50)
+    assert abs(np.mean(found) - 0.3) < 3 * deviation / 10
+    assert 0.8 < np.std(found) / deviation < 1.2
+
+
+def test_nothing_is_asked_twice():
+    question = Question(0.0, 1.0, threshold=0.8, num_inputs=10)
+    levels = np.sort(ask(Random(3)))
+    assert len(Random(3).propose(question, levels, np.ones(3))) == 0
+
+
+def test_defaults_and_rule():
+    assert Random() == Random(41, 0) and hash(Random()) == hash(Random(41, 0))
+    assert Random().rule == "count"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"n": 0}, ValueError, "n must be at least 1; got 0"),
+        ({"n": -3}, ValueError, "n must be at least 1; got -3"),
+        ({"n": 41.0}, TypeError, "n must be an integer; got 41.0"),
+        ({"n": None}, TypeError, "n must be an integer; got None"),
+        ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer; got 1.5"),
+        ({"seed": None}, TypeError, "seed must be an integer; got None"),
+    ],
+)
+def test_bad_arguments(arguments, error, message):
+    with pytest.raises(error, match=message):
+        Random(**arguments)

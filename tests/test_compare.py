@@ -1,0 +1,319 @@
+"""Paired comparisons of classifiers whose robustness is known in closed form."""
+
+import dataclasses
+import functools
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+import jaxrob
+from jaxrob import metrics, strategies
+from jaxrob._compare import _linear_robustness, _resampled_robustness, compare
+
+NUM_IMAGES = 200
+# A classifier is right on an image at levels up to the image's limit times a factor.
+LIMITS = (np.arange(NUM_IMAGES) + 1) / NUM_IMAGES
+LABELS = np.arange(NUM_IMAGES) % 2
+DATASET = jaxrob.Dataset(
+    np.stack([LIMITS, LABELS, 0 * LIMITS], axis=-1).astype(np.float32)[:, None, None],
+    LABELS,
+)
+# A classifier cannot know the level; the alteration tells it in a channel.
+DIM = jaxrob.Alteration("dim", lambda image, x: image.at[..., 2].set(x), 0.0, 1.0)
+
+
+def probabilities(factor, images):
+    limit, label, level = jnp.moveaxis(images[:, 0, 0], -1, 0)
+    right = factor * limit + 1e-6 > level
+    surest = 1 - 0.4 * level * (1 - limit)  # the harder, the less certain
+    of_class_1 = jnp.where((label == 1) == right, surest, 1 - surest)
+    return jnp.stack([1 - of_class_1, of_class_1], axis=-1)
+
+
+def assess(factor, dataset=DATASET, alteration=DIM, **settings):
+    defaults = {
+        "threshold": 0.6,
+        "strategy": strategies.Uniform(41),
+        "rule": "linear",
+    }
+    classifier = jaxrob.Classifier(
+        probabilities, jnp.float32(factor), outputs="probabilities"
+    )
+    return jaxrob.assess(classifier, dataset, alteration, **(defaults | settings))
+
+
+@functools.cache
+def template():
+    return assess(1.0)
+
+
+def with_answers(levels, predicted, labels, uncertainty=None, **settings):
+    """An assessment from answers `[L, N]`; unknown above an uncertainty of 0.5."""
+    num_classes = max(2, labels.max() + 1)
+    alpha = None if uncertainty is None else 0.5
+    curve = jaxrob.Curve(
+        levels, predicted, None, uncertainty, labels, num_classes, alpha
+    )
+    return dataclasses.replace(template(), curve=curve, **settings)
+
+
+def with_limits(limits, levels, threshold):
+    """An assessment of images of class 0 that are answered rightly up to limits."""
+    wrong = limits < levels[:, None]
+    labels = np.zeros(len(limits), int)
+    return with_answers(levels, wrong.astype(np.int16), labels, threshold=threshold)
+
+
+class Population:
+    """Limits U(0, 1) for one classifier, U(0, 1.1) for the other, as hard for both."""
+
+    threshold = 0.5
+    difference = (1 - threshold) - 1.1 * (1 - threshold)
+
+    @staticmethod
+    def limits(rng, total, correlation=0.9):
+        covariance = [[1, correlation], [correlation, 1]]
+        both = rng.multivariate_normal([0, 0], covariance, size=total)
+        return stats.norm.cdf(both).T * [[1], [1.1]]
+
+
+def pair(rng, total=200, num_levels=21, **settings):
+    levels = np.linspace(0, 1, num_levels)
+    return [
+        with_limits(limits, levels, Population.threshold)
+        for limits in Population.limits(rng, total, **settings)
+    ]
+
+
+def width(comparison):
+    return comparison.confidence_interval.end - comparison.confidence_interval.start
+
+
+def test_the_difference_is_first_minus_second():
+    # Accuracies 1 - x and 1 - x / 0.8.
+    better, worse = assess(1.0), assess(0.8)
+    result = compare(better, worse)
+    assert result.difference == better.robustness - worse.robustness
+    assert result.difference == pytest.approx(0.4 - 0.32, abs=0.006)
+    start, end = result.confidence_interval
+    assert 0 < start < result.difference < end < 0.2
+    assert result.confidence == 0.95
+
+
+def test_identical_classifiers_do_not_differ():
+    assert compare(assess(0.9), assess(0.9)) == (0, (0, 0), 0.95)
+
+
+@pytest.mark.parametrize("measure", metrics.measures)
+def test_swapped_the_interval_is_mirrored(measure):
+    first, second = (assess(f, measure=measure, alpha=0.6) for f in (0.9, 0.7))
+    there, back = compare(first, second), compare(second, first)
+    assert there.difference == -back.difference != 0
+    start, end = back.confidence_interval
+    assert there.confidence_interval == pytest.approx((-end, -start), abs=1e-12)
+    assert compare(first, second) == there
+
+
+def test_more_confidence_is_a_wider_interval():
+    first, second = pair(np.random.default_rng(0))
+    widths = [width(compare(first, second, c)) for c in (0.5, 0.9, 0.99)]
+    assert widths == sorted(widths) and widths[0] < widths[-1]
+
+
+def test_levels_may_differ():
+    few, many, chosen = (
+        assess(1.0, strategy=strategy)
+        for strategy in (
+            strategies.Uniform(21),
+            strategies.Uniform(101),
+            strategies.ASAP(),
+        )
+    )
+    for second in (many, chosen):
+        result = compare(few, second)
+        assert abs(result.difference) < 0.01
+        assert result.confidence_interval.start <= 0 <= result.confidence_interval.end
+        assert width(result) < 0.03
+
+
+def test_alpha_may_differ():
+    # Leaving out the hardest images makes the others' accuracy better.
+    result = compare(assess(1.0), assess(1.0, alpha=0.6))
+    assert result.confidence_interval.end < 0
+
+
+def test_the_interval_holds_a_difference_by_another_rule():
+    # Where they cross, by "linear": 0.52 and 0.48. By "count", levels of 5: 3 and 2.
+    first, second = (
+        assess(factor, rule="count", strategy=strategies.Uniform(5))
+        for factor in (1.3, 1.2)
+    )
+    result = compare(first, second)
+    assert result.difference == pytest.approx(0.2)
+    assert result.confidence_interval.end == result.difference
+    assert result.confidence_interval.start < 0.04
+
+
+def test_a_robustness_that_did_not_converge():
+    class Diverged(jaxrob.Assessment):
+        robustness = np.nan
+
+    first, second = assess(1.0), assess(0.8)
+    fields = {f.name: getattr(second, f.name) for f in dataclasses.fields(second)}
+    result = compare(first, Diverged(**fields))
+    assert np.isnan(result.difference)
+    start, end = result.confidence_interval
+    assert 0 < start < end < 0.2
+
+
+@pytest.mark.parametrize("measure", metrics.measures)
+@pytest.mark.parametrize("k", [2, 4])
+def test_weights_are_repeated_images(measure, k):
+    rng = np.random.default_rng(3)
+    num_images, levels = 60, np.array([0, 0.1, 0.5, 0.8, 1])
+    labels = rng.integers(k, size=num_images)
+    answers = rng.integers(k, size=(5, num_images))
+    hard = rng.random(num_images)
+    predicted = np.where(levels[:, None] < hard, labels, answers).astype(np.int16)
+    # Far from 0.5 on most images.
+    uncertainty = np.abs(rng.normal(0, 0.4, (5, num_images))).clip(0, 1)
+    settings = {"measure": measure, "threshold": 0.62}
+    result = with_answers(levels, predicted, labels, uncertainty, **settings)
+    assert result.curve.confusion[..., -1].any()
+
+    weights = rng.integers(3, size=(num_images, 8)) * 1.0
+    got = _resampled_robustness(result, weights)
+    for b in range(8):
+        rows = np.repeat(np.arange(num_images), weights[:, b].astype(int))
+        drawn = with_answers(
+            levels, predicted[:, rows], labels[rows], uncertainty[:, rows], **settings
+        )
+        assert got[b] == pytest.approx(drawn.robustness, abs=1e-12)
+    assert 0 < np.median(got) < 1 and got.min() < got.max()
+
+
+def test_the_interval_is_that_of_images_drawn_one_by_one():
+    first, second = pair(np.random.default_rng(1), num_levels=11)
+    rng = np.random.default_rng(2)
+    differences = []
+    for _ in range(1500):
+        rows = rng.integers(200, size=200)
+        one, other = (
+            metrics.heaviside_robustness(
+                r.levels,
+                (r.curve.predicted == r.curve.labels)[:, rows].mean(1),
+                Population.threshold,
+                "linear",
+            )
+            for r in (first, second)
+        )
+        differences.append(one - other)
+    expected = np.quantile(differences, (0.025, 0.975))
+    # An end's Monte-Carlo error is 8 % of the deviation, and 7 % on this side.
+    tolerance = 0.4 * np.std(differences)
+    got = compare(first, second).confidence_interval
+    assert got == pytest.approx(tuple(expected), abs=tolerance)
+
+
+def test_linear_robustness_is_heaviside_robustness_of_each_column():
+    rng = np.random.default_rng(0)
+    levels = np.sort(rng.random(7))
+    # Coarse values, so that many lie on the threshold or repeat.
+    values = rng.integers(0, 6, (7, 500)) / 5
+    levels[[0, -1]] = 0, 1
+    got = _linear_robustness(levels, values, 0.6, (0, 1))
+    expected = [
+        metrics.heaviside_robustness(levels, column, 0.6, "linear")
+        for column in values.T
+    ]
+    np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
+
+    inside = _linear_robustness(levels[1:-1], values[1:-1], 0.6, (0, 1))
+    values[0], values[-1] = values[1], values[-2]
+    ends_added = _linear_robustness(levels, values, 0.6, (0, 1))
+    np.testing.assert_allclose(inside, ends_added, rtol=0, atol=1e-14)
+    values[3, 5] = np.nan
+    assert (
+        np.flatnonzero(np.isnan(_linear_robustness(levels, values, 0.6, (0, 1)))) == 5
+    )
+
+
+def test_the_interval_covers_the_difference_and_pairing_narrows_it():
+    rng = np.random.default_rng(4)
+    covered, paired, unpaired = [], [], []
+    for _ in range(150):
+        first, second = pair(rng, total=300, num_levels=11)
+        result = compare(first, second)
+        start, end = result.confidence_interval
+        covered.append(start <= Population.difference <= end)
+        paired.append(width(result))
+    for _ in range(20):
+        # What other images for the second would give.
+        first, second = pair(rng, total=300, num_levels=11, correlation=0)
+        unpaired.append(width(compare(first, second)))
+    # 0.95 but for two standard deviations; it errs on the wide side.
+    assert np.mean(covered) >= 0.95 - 2 * (0.95 * 0.05 / 150) ** 0.5
+    assert np.mean(paired) < 0.65 * np.mean(unpaired)
+
+
+def test_the_order_of_the_images_does_not_matter():
+    rng = np.random.default_rng(5)
+    first, second = pair(rng)
+    order = rng.permutation(200)
+    shuffled = [
+        with_answers(
+            r.levels, r.curve.predicted[:, order], r.curve.labels, threshold=0.5
+        )
+        for r in (first, second)
+    ]
+    expected, got = compare(first, second), compare(*shuffled)
+    assert got.difference == expected.difference
+    # Ends are known to 8 % of a deviation, a quarter of the width.
+    tolerance = 0.1 * width(expected)
+    assert got.confidence_interval == pytest.approx(
+        expected.confidence_interval, abs=tolerance
+    )
+
+
+def test_replicates_without_the_class_are_left_out():
+    labels = np.array([1] + [0] * 9)
+    levels = np.array([0.0, 1.0])
+    right = np.array([labels, labels], np.int16)
+    wrong = np.array([labels, 1 - labels], np.int16)
+    settings = {"measure": "recall", "threshold": 0.5}
+    first, second = (
+        with_answers(levels, some, labels, **settings) for some in (right, wrong)
+    )
+    # Wherever image 0 is drawn its recall is 1, and from 1 to 0 for the other.
+    assert compare(first, second) == (0.5, (0.5, 0.5), 0.95)
+
+
+def test_the_two_must_share_what_they_are_about():
+    first = assess(1.0)
+    other_range = dataclasses.replace(DIM, upper=2.0)
+    other_name = dataclasses.replace(DIM, name="fog")
+    relabelled = jaxrob.Dataset(DATASET.images, LABELS[::-1])
+    for second, message in (
+        (assess(1.0, alteration=other_name), "same alteration; got 'dim' and 'fog'"),
+        (assess(1.0, alteration=other_range), "same upper; got 1.0 and 2.0"),
+        (assess(1.0, threshold=0.7), "same threshold; got 0.6 and 0.7"),
+        (assess(1.0, measure="f1"), "same measure; got 'accuracy' and 'f1'"),
+        (assess(1.0, dataset=relabelled), "same labels, in the same order"),
+        (assess(1.0, dataset=DATASET[:-1]), "same labels"),
+        (assess(1.0, reduced=True), "second must keep the answer on each image"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            compare(first, second)
+    more_classes = dataclasses.replace(first.curve, num_classes=3)
+    with pytest.raises(ValueError, match="number of classes; got 2 and 3"):
+        compare(first, dataclasses.replace(first, curve=more_classes))
+    with pytest.raises(TypeError, match="first must be a jaxrob.Assessment; got Curve"):
+        compare(first.curve, first)
+
+
+@pytest.mark.parametrize("confidence", [0, 1, 95, np.nan])
+def test_the_confidence_lies_between_0_and_1(confidence):
+    with pytest.raises(ValueError, match=r"confidence must lie in \(0, 1\)"):
+        compare(template(), template(), confidence)
