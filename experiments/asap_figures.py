@@ -7,16 +7,14 @@ r"""Figures 5 to 10 of the 2022 paper, each as PNG with its numbers as JSON.
 samples. 7: the scatter of random sampling. 8 and 9: the levels that ASAP takes, over n.
 10: the robustness that it finds, over n. Figures 6 to 10 replay each strategy on curves
 of many levels, which are kept in the folder `--output`, so that an interrupted run goes
-on where it was: ASAP's levels are among those of the curves, others are taken as the
-nearest.
+on where it was: ASAP's levels are among those of the curves, other values lie on lines
+between them.
 """
 
 import json
 import math
-import pathlib
 
 import benchmarks
-import jax
 import numpy as np
 from absl import app, flags, logging
 from matplotlib import pyplot as plt
@@ -24,20 +22,8 @@ from matplotlib import pyplot as plt
 from jaxrob.metrics import heaviside_robustness
 from jaxrob.strategies import ASAP, Quadrature, Question, Random, Uniform, sample
 
-_BENCHMARK = flags.DEFINE_enum("benchmark", "digits", benchmarks.NAMES, "Benchmark.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
-)
-_NUM_IMAGES = flags.DEFINE_integer(
-    "num_images", None, "Test images, the first ones; by default the paper's.", 1
-)
-_EPOCHS = flags.DEFINE_integer("epochs", None, "Training epochs.", 1)
 _N = flags.DEFINE_integer("n", 1024, "Intervals of the curves; a power of 2.", 2)
-_THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
 _REPETITIONS = flags.DEFINE_integer("repetitions", 100, "Of random sampling.", 1)
-_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
-_OUTPUT = flags.DEFINE_string("output", "results/asap", "Folder written to.")
-_PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
 
 _COLOURS = plt.get_cmap("tab10").colors
 
@@ -48,34 +34,16 @@ def main(argv):
     logging.set_verbosity(logging.WARNING)
     if _N.value & (_N.value - 1):
         raise app.UsageError(f"n must be a power of 2; got {_N.value}")
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = benchmarks.output()
     _save(output / "figure5", _figure_5())
-    benchmark = benchmarks.load(
-        _BENCHMARK.value,
-        _DATA_DIR.value,
-        output,
-        _SEED.value,
-        _EPOCHS.value,
-        _NUM_IMAGES.value,
-        _PROGRESS.value,
-    )
+    benchmark = benchmarks.load()
     curves = {
-        alteration.name: benchmarks.dense(
-            benchmark,
-            alteration,
-            _N.value + 1,
-            "right",
-            _THRESHOLD.value,
-            output,
-            jax.random.key(_SEED.value),
-            _PROGRESS.value,
-        )
+        alteration.name: benchmarks.dense(benchmark, alteration, _N.value + 1, "right")
         for alteration in benchmark.alterations
     }
     figures = (_figure_6, _figure_7, _figure_8, _figure_9, _figure_10)
     for number, figure in enumerate(figures, 6):
-        _save(output / f"figure{number}-{_BENCHMARK.value}", figure(curves))
+        _save(output / f"figure{number}-{benchmarks.title()}", figure(curves))
 
 
 def _save(path, result):
@@ -311,13 +279,20 @@ def _robustness(curve, strategy):
 
 
 def _replay(curve, strategy):
-    """What a strategy would have asked for, its values those of the nearest levels."""
+    """What a strategy would have asked for."""
     num_inputs = int(curve.curve.confusion[0].sum())
     question = Question(curve.lower, curve.upper, curve.threshold, num_inputs)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
 
     def value(levels):
-        return curve.values[np.rint((levels - curve.lower) / step).astype(int)]
+        position = (levels - curve.lower) / step
+        nearest = np.rint(position).astype(int)
+        # Exact on the grid, where a value may lie on the threshold.
+        return np.where(
+            np.abs(position - nearest) < 1e-6,
+            curve.values[nearest],
+            np.interp(levels, curve.levels, curve.values),
+        )
 
     return sample(strategy, question, value)
 

@@ -13,7 +13,6 @@ so that an interrupted run goes on where it was.
 
 import json
 import math
-import pathlib
 import statistics
 import time
 
@@ -26,19 +25,7 @@ from absl import app, flags, logging
 import jaxrob
 from jaxrob.strategies import ASAP, Quadrature, Uniform
 
-_BENCHMARK = flags.DEFINE_enum("benchmark", "digits", benchmarks.NAMES, "Benchmark.")
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
-)
-_NUM_IMAGES = flags.DEFINE_integer(
-    "num_images", None, "Test images, the first ones; by default the paper's.", 1
-)
-_EPOCHS = flags.DEFINE_integer("epochs", None, "Training epochs.", 1)
 _N = flags.DEFINE_integer("n", 1024, "Levels of the oracle, and ASAP's n.", 2)
-_THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
-_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
-_OUTPUT = flags.DEFINE_string("output", "results/asap", "Folder written to.")
-_PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
 
 ORACLE, ALIGNED = "oracle", "aligned oracle"
 PAPER, RERUN = "ASAP a=128", "ASAP a=256"
@@ -50,20 +37,10 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"unknown arguments: {argv[1:]}")
     logging.set_verbosity(logging.WARNING)
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
-    benchmark = benchmarks.load(
-        _BENCHMARK.value,
-        _DATA_DIR.value,
-        output,
-        _SEED.value,
-        _EPOCHS.value,
-        _NUM_IMAGES.value,
-        _PROGRESS.value,
-    )
+    benchmark = benchmarks.load()
     print(
-        f"{_BENCHMARK.value}: {len(benchmark.test_set)} images, on "
-        f"{jax.devices()[0].device_kind}; accuracy >= {_THRESHOLD.value:g}"
+        f"{benchmarks.title()}: {len(benchmark.test_set)} images, on "
+        f"{jax.devices()[0].device_kind}; accuracy >= {benchmarks.THRESHOLD.value:g}"
     )
     forward, _ = timing.best_forward(
         benchmark.classifier, jnp.asarray(benchmark.test_set.images, jnp.float32) / 255
@@ -72,21 +49,21 @@ def main(argv):
     rows = []
     print(_line("alteration", "method", "points", "s", "rob", *_DIFFERENCES))
     for alteration in benchmark.alterations:
-        some = _assess_all(benchmark, alteration, output, forward_seconds)
+        some = _assess_all(benchmark, alteration, forward_seconds)
         for row in some:
             print(_text(row))
         rows += some
     answers = _answers(rows)
     print("\n".join(("", *answers)))
     document = {
-        "benchmark": _BENCHMARK.value,
+        "benchmark": benchmarks.title(),
         "num_images": len(benchmark.test_set),
-        "threshold": _THRESHOLD.value,
+        "threshold": benchmarks.THRESHOLD.value,
         "n": _N.value,
         "rows": rows,
         "answers": answers,
     }
-    path = output / f"table1-{_BENCHMARK.value}.json"
+    path = benchmarks.output() / f"table1-{benchmarks.title()}.json"
     path.write_text(json.dumps(document, indent=1))
     print(f"wrote {path}")
 
@@ -94,24 +71,13 @@ def main(argv):
 _DIFFERENCES = ("d oracle", "d aligned", "bound", "interval")
 
 
-def _assess_all(benchmark, alteration, output, forward_seconds):
+def _assess_all(benchmark, alteration, forward_seconds):
     """A row for each method, the oracles first."""
-    key = jax.random.key(_SEED.value)
     n = _N.value
     oracles = {
-        name: benchmarks.dense(
-            benchmark,
-            alteration,
-            levels,
-            rule,
-            _THRESHOLD.value,
-            output,
-            key,
-            _PROGRESS.value,
-        )
+        name: benchmarks.dense(benchmark, alteration, levels, rule)
         for name, levels, rule in ((ORACLE, n, "count"), (ALIGNED, n + 1, "right"))
     }
-
     wall = {}
 
     def assess(strategy, name=None):
@@ -120,10 +86,10 @@ def _assess_all(benchmark, alteration, output, forward_seconds):
             benchmark.classifier,
             benchmark.test_set,
             alteration,
-            _THRESHOLD.value,
+            benchmarks.THRESHOLD.value,
             strategy=strategy,
-            key=key,
-            progress=_PROGRESS.value,
+            key=benchmarks.key(),
+            progress=benchmarks.PROGRESS.value,
         )
         wall[name] = time.perf_counter() - start
         return assessment
@@ -191,6 +157,14 @@ def _answers(rows):
             f"time  {name}: {statistics.median(ratios):.2f} times the forward passes "
             f"of its points in the median, {max(ratios):.2f} at most"
         )
+    spent = {
+        name: sum(row["wall_seconds"] for row in some) for name, some in of.items()
+    }
+    lines.append(
+        f"time  all alterations: {spent[ORACLE]:.0f} s for the oracle, "
+        f"{spent[ALIGNED]:.0f} s for the aligned one, "
+        f"{sum(spent.values()) - spent[ORACLE] - spent[ALIGNED]:.0f} s for the rest"
+    )
     done = [row for row in of[INTEGRATION] if row["robustness"] is not None]
     lines.append(
         f"RQ2.1 {INTEGRATION}: {len(of[INTEGRATION]) - len(done)} of "

@@ -1,6 +1,8 @@
 """The benchmarks of the 2022 paper: a trained network, its test set, alterations."""
 
 import dataclasses
+import io
+import json
 import os
 import pathlib
 import re
@@ -8,16 +10,40 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+from absl import flags
 from flax import serialization
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
 from jaxrob._provenance import provenance
 
-NAMES = ("digits", "mnist", "idc")
+_NAMES = ("digits", "mnist", "idc")
+_NETWORKS = {"mnist_cnn": networks.MnistCNN, "mlp": networks.MLP}
 _EPOCHS = {"digits": 10, "mnist": 4}
 # The paper tests on the first 1,000 images of MNIST.
-_NUM_IMAGES = {"mnist": 1000}
+_NUM_IMAGES = 1000
+
+# The flags that the scripts share.
+NAME = flags.DEFINE_enum(
+    "benchmark", "digits", _NAMES, "Data set; idc comes with the published network."
+)
+NETWORK = flags.DEFINE_enum(
+    "network", "mnist_cnn", tuple(_NETWORKS), "Network to train, but for idc."
+)
+DATA_DIR = flags.DEFINE_string(
+    "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
+)
+NUM_IMAGES = flags.DEFINE_integer(
+    "num_images", _NUM_IMAGES, "Images in a test set, the first ones.", 1
+)
+EPOCHS = flags.DEFINE_integer(
+    "epochs", None, "Training epochs; by default a number for the data set.", 1
+)
+THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
+SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
+OUTPUT = flags.DEFINE_string("output", "results/asap", "Folder written to.")
+PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
 
 
 class Benchmark(NamedTuple):
@@ -28,42 +54,46 @@ class Benchmark(NamedTuple):
     alterations: tuple[jaxrob.Alteration, ...]
 
 
-def load(
-    name: str,
-    data_dir: str | None,
-    output: pathlib.Path,
-    seed: int = 0,
-    epochs: int | None = None,
-    num_images: int | None = None,
-    progress: bool = True,
-) -> Benchmark:
-    """The benchmark called `name`.
+def load(first: int = 0, num_images: int | None = None) -> Benchmark:
+    """The benchmark that the flags ask for.
 
-    "idc" takes the network that the 2020 paper published; the others train a
-    `MnistCNN` and keep it in `output`, for the next script.
+    "idc" takes the network that the 2020 paper published; the others train one and
+    keep it in the folder `--output`, for the next script.
 
     Args:
-      name: one of `NAMES`.
-      data_dir: folder of data sets, see `jaxrob.data.load`.
-      output: folder that keeps trained networks.
-      seed: of the training.
-      epochs: of the training; by default a number for the data set.
-      num_images: how many test images, the first ones; by default the paper's.
-      progress: whether a progress bar is shown.
+      first: the first test image.
+      num_images: how many test images; by default `--num_images`.
     """
-    test_set = data.load(name, "test", data_dir)
-    test_set = test_set[: num_images or _NUM_IMAGES.get(name, len(test_set))]
+    name = NAME.value
+    test_set = data.load(name, "test", DATA_DIR.value)
+    test_set = test_set[first : first + (num_images or NUM_IMAGES.value)]
     if name == "idc":
-        folder = pathlib.Path(data_dir or os.environ["JAXROB_DATA_DIR"], "idc")
+        folder = pathlib.Path(DATA_DIR.value or os.environ["JAXROB_DATA_DIR"], "idc")
         variables = networks.load_idc_weights(folder / "idc_cnn_weights.npz")
         classifier = jaxrob.Classifier.from_linen(
             networks.IdcCNN(), variables, "sigmoid"
         )
     else:
-        epochs = epochs or _EPOCHS[name]
-        classifier = _trained(name, data_dir, output, seed, epochs, progress)
+        classifier = _trained()
     presets = alterations.presets.asap_2022("idc" if name == "idc" else "mnist")
     return Benchmark(classifier, test_set, presets)
+
+
+def title() -> str:
+    """The benchmark in a few words, for names of files too."""
+    return "idc" if NAME.value == "idc" else f"{NAME.value}-{NETWORK.value}"
+
+
+def output() -> pathlib.Path:
+    """The folder written to."""
+    folder = pathlib.Path(OUTPUT.value)
+    folder.mkdir(parents=True, exist_ok=True)
+    return folder
+
+
+def key() -> jax.Array:
+    """The key of the alterations."""
+    return jax.random.key(SEED.value)
 
 
 def concavity(alteration: jaxrob.Alteration, raw: float) -> float:
@@ -72,23 +102,15 @@ def concavity(alteration: jaxrob.Alteration, raw: float) -> float:
 
 
 def dense(
-    benchmark: Benchmark,
-    alteration: jaxrob.Alteration,
-    num_levels: int,
-    rule: str,
-    threshold: float,
-    output: pathlib.Path,
-    key: jax.Array,
-    progress: bool = True,
+    benchmark: Benchmark, alteration: jaxrob.Alteration, num_levels: int, rule: str
 ) -> jaxrob.Assessment:
-    """A uniform assessment at many levels, kept in `output` for the next script.
+    """A uniform assessment at many levels, kept in `--output` for the next script.
 
     Only counts are kept. It is done anew if the file is of another classifier, data
     set, key, version or device.
     """
-    name = re.sub(r"\W+", "_", alteration.name)
-    path = output / "dense" / benchmark.test_set.name / f"{name}-{num_levels}.json"
-    source = provenance(benchmark.classifier, benchmark.test_set, key, None)
+    path = _path("dense", f"{_name(alteration)}-{num_levels}.json")
+    source = provenance(benchmark.classifier, benchmark.test_set, key(), None)
     if path.exists():
         known = jaxrob.Assessment.from_json(path.read_text())
         if known.provenance == source and (known.lower, known.upper, known.rule) == (
@@ -96,32 +118,72 @@ def dense(
             alteration.upper,
             rule,
         ):
-            return dataclasses.replace(known, threshold=threshold)
+            return dataclasses.replace(known, threshold=THRESHOLD.value)
     found = jaxrob.assess(
         benchmark.classifier,
         benchmark.test_set,
         alteration,
-        threshold,
+        THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(num_levels),
         rule=rule,
-        key=key,
-        progress=progress,
+        key=key(),
+        progress=PROGRESS.value,
     )
     _write(path, found.to_json(answers=False).encode())
     return found
 
 
-def _trained(name, data_dir, output, seed, epochs, progress):
-    train_set = data.load(name, "train", data_dir)
-    module = networks.MnistCNN(len(train_set.class_names))
-    path = output / "networks" / f"{name}-seed{seed}-epochs{epochs}.msgpack"
+def correct(
+    benchmark: Benchmark, alteration: jaxrob.Alteration, num_levels: int, name: str
+) -> np.ndarray:
+    """Which answers are right at evenly spaced levels: bool `[num_levels, N]`.
+
+    Kept in `--output` under `name`, and done anew as `dense` does.
+    """
+    path = _path("correct", f"{name}-{num_levels}.npz")
+    source = provenance(benchmark.classifier, benchmark.test_set, key(), None)
+    source = json.dumps([source, repr(alteration)])
+    num_images = len(benchmark.test_set)
+    if path.exists():
+        with np.load(path) as kept:
+            if str(kept["source"]) == source:
+                return np.unpackbits(kept["bits"], axis=1, count=num_images).view(bool)
+    share = np.arange(num_levels) / (num_levels - 1)
+    curve = jaxrob.evaluate(
+        benchmark.classifier,
+        benchmark.test_set,
+        alteration,
+        alteration.lower * share[::-1] + alteration.upper * share,
+        key=key(),
+        progress=PROGRESS.value,
+    )
+    right = curve.predicted == curve.labels
+    file = io.BytesIO()
+    np.savez(file, bits=np.packbits(right, axis=1), source=source)
+    _write(path, file.getvalue())
+    return right
+
+
+def _path(kind, name):
+    return output() / kind / f"{title()}-seed{SEED.value}" / name
+
+
+def _name(alteration):
+    return re.sub(r"\W+", "_", alteration.name)
+
+
+def _trained():
+    train_set = data.load(NAME.value, "train", DATA_DIR.value)
+    module = _NETWORKS[NETWORK.value](num_classes=len(train_set.class_names))
+    epochs = EPOCHS.value or _EPOCHS[NAME.value]
+    path = _path("networks", f"epochs{epochs}.msgpack")
     if path.exists():
         shape = (1, *train_set.images.shape[1:])
         like = module.init(jax.random.key(0), jnp.zeros(shape))
         variables = serialization.from_bytes(like, path.read_bytes())
         return jaxrob.Classifier.from_linen(module, variables)
     classifier = training.fit(
-        module, train_set, key=jax.random.key(seed), epochs=epochs, progress=progress
+        module, train_set, key=key(), epochs=epochs, progress=PROGRESS.value
     )
     _write(path, serialization.to_bytes(classifier.variables))
     return classifier

@@ -3,8 +3,10 @@
 from jaxrob import alterations, metrics, strategies, uncertainty
 from jaxrob._assess import Assessment, assess
 from jaxrob._classifier import Classifier
+from jaxrob._compare import Comparison, compare
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import Dataset
+from jaxrob._diagnostics import Diagnostics
 from jaxrob._evaluate import evaluate
 from jaxrob.alterations import Alteration
 
@@ -14,11 +16,14 @@ __all__ = (
     "Alteration",
     "Assessment",
     "Classifier",
+    "Comparison",
     "Curve",
     "Dataset",
+    "Diagnostics",
     "ReducedCurve",
     "alterations",
     "assess",
+    "compare",
     "evaluate",
     "metrics",
     "strategies",

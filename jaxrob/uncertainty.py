@@ -1,4 +1,16 @@
-"""How uncertain a prediction is, from the probabilities of posterior samples."""
+"""How uncertain a prediction is, from the probabilities of posterior samples.
+
+Each function but `unknown_threshold` takes log-probabilities `[S, ..., K]`, for S
+posterior samples and K classes, and gives `[...]`. Below, p_t are the probabilities of
+sample t, and p their mean over the samples, which is what is predicted.
+
+Two decompositions are in use, and both add up:
+
+* of the variance, each part over 1 - 1/K: `aleatoric + epistemic = total`;
+* of the entropy, in nats: the mean entropy of the samples (aleatoric) plus
+  `mutual_information` (epistemic) is `predictive_entropy`. Divided by log(K), each
+  lies in [0, 1].
+"""
 
 import jax
 import jax.numpy as jnp
@@ -8,7 +20,7 @@ def aleatoric(log_probabilities: jax.Array) -> jax.Array:
     """Aleatoric uncertainty, normalised to [0, 1].
 
     The trace of the aleatoric part of Kwon et al. (2020), the mean over samples of
-    `diag(p) - p p'`, which is `1 - mean_t sum_k p_tk**2`, over its largest value
+    `diag(p_t) - p_t p_t'`, which is `1 - mean_t sum_k p_tk**2`, over its largest value
     `1 - 1/K`, reached where every sample is uniform over the K classes.
 
     Args:
@@ -16,11 +28,90 @@ def aleatoric(log_probabilities: jax.Array) -> jax.Array:
 
     Returns:
       `[...]`, in [0, 1].
+
+    Raises:
+      ValueError: if there are fewer than two axes, or classes.
     """
-    num_classes = log_probabilities.shape[-1]
     squares = jnp.sum(jnp.exp(2 * log_probabilities), axis=-1)
-    uncertainty = (1 - jnp.mean(squares, axis=0)) / (1 - 1 / num_classes)
-    return jnp.clip(uncertainty, 0.0, 1.0)  # rounding may leave the range
+    return _normalised(1 - jnp.mean(squares, axis=0), log_probabilities)
+
+
+def epistemic(log_probabilities: jax.Array) -> jax.Array:
+    """Epistemic uncertainty, normalised to [0, 1].
+
+    The trace of the epistemic part of Kwon et al. (2020), the mean over samples of
+    `(p_t - p) (p_t - p)'`, which is `mean_t |p_t - p|**2`, over `1 - 1/K`, the largest
+    value of the aleatoric part: 0 where all samples agree, 1 where each is certain and
+    they are spread evenly over the classes.
+
+    Args:
+      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
+
+    Returns:
+      `[...]`, in [0, 1]; 0 for one sample.
+
+    Raises:
+      ValueError: if there are fewer than two axes, or classes.
+    """
+    samples = jnp.exp(log_probabilities)
+    squares = jnp.sum((samples - jnp.mean(samples, axis=0)) ** 2, axis=-1)
+    return _normalised(jnp.mean(squares, axis=0), log_probabilities)
+
+
+def total(log_probabilities: jax.Array) -> jax.Array:
+    """Aleatoric and epistemic uncertainty together, normalised to [0, 1].
+
+    `(1 - sum_k p_k**2) / (1 - 1/K)`, which is `aleatoric + epistemic` up to rounding
+    (Kwon et al., 2020).
+
+    Args:
+      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
+
+    Returns:
+      `[...]`, in [0, 1].
+
+    Raises:
+      ValueError: if there are fewer than two axes, or classes.
+    """
+    mean = jnp.mean(jnp.exp(log_probabilities), axis=0)
+    return _normalised(1 - jnp.sum(mean**2, axis=-1), log_probabilities)
+
+
+def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
+    """The entropy of the prediction, `-sum_k p_k log p_k`.
+
+    Args:
+      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
+
+    Returns:
+      `[...]`, in nats, in [0, log(K)]; divided by log(K) it lies in [0, 1].
+
+    Raises:
+      ValueError: if there are fewer than two axes, or classes.
+    """
+    _check(log_probabilities)
+    return _entropy(jnp.mean(jnp.exp(log_probabilities), axis=0))
+
+
+def mutual_information(log_probabilities: jax.Array) -> jax.Array:
+    """What the samples' disagreement adds to the entropy of the prediction.
+
+    `predictive_entropy` less the mean entropy of the samples: the information between
+    the class and the parameters (Houlsby et al., 2011), known as BALD.
+
+    Args:
+      log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
+
+    Returns:
+      `[...]`, in nats, in [0, log(min(S, K))]; divided by log(K) it lies in [0, 1].
+
+    Raises:
+      ValueError: if there are fewer than two axes, or classes.
+    """
+    _check(log_probabilities)
+    samples = jnp.exp(log_probabilities)
+    information = _entropy(jnp.mean(samples, axis=0)) - _entropy(samples).mean(axis=0)
+    return jnp.maximum(information, 0.0)  # rounding may leave the range
 
 
 def unknown_threshold(alpha: float) -> float:
@@ -38,3 +129,27 @@ def unknown_threshold(alpha: float) -> float:
     if not 0 <= alpha <= 1:
         raise ValueError(f"alpha must lie in [0, 1]; got {alpha}")
     return 1.0 - alpha
+
+
+def _normalised(trace: jax.Array, log_probabilities: jax.Array) -> jax.Array:
+    """Over the largest trace; rounding may leave the range."""
+    _check(log_probabilities)
+    return jnp.clip(trace / (1 - 1 / log_probabilities.shape[-1]), 0.0, 1.0)
+
+
+def _entropy(probabilities: jax.Array) -> jax.Array:
+    """In nats, over the last axis; 0 log 0 is 0."""
+    # Two wheres, since the gradient of the unused branch counts too. The smallest
+    # normal number, for backends differ in what they make of a subnormal one.
+    some = probabilities > jnp.finfo(probabilities.dtype).tiny
+    logs = jnp.log(jnp.where(some, probabilities, 1.0))
+    return -jnp.sum(probabilities * logs, axis=-1)
+
+
+def _check(log_probabilities: jax.Array) -> None:
+    shape = log_probabilities.shape
+    if len(shape) < 2 or shape[-1] < 2:
+        raise ValueError(
+            "log_probabilities must have the shape [S, ..., K], with at least 2 "
+            f"classes; got {shape}"
+        )

@@ -137,6 +137,132 @@ def test_several_alterations_give_a_tuple():
     assert results[1].robustness == 1.0
 
 
+def test_several_alterations_share_each_pass_over_the_data():
+    class Batches:
+        passes = 0
+
+        def __iter__(self):
+            self.passes += 1
+            yield ByLevel.dataset.images, ByLevel.dataset.labels
+
+    dim = ByLevel.alteration
+    several = [
+        dim,
+        jaxrob.Alteration("slow", dim.fn, 0.0, 0.5),
+        jaxrob.Alteration("nothing", lambda image, level: image, -1.0, 1.0, 0.0),
+    ]
+    batches = Batches()
+    together = jaxrob.assess(
+        CLASSIFIER, jaxrob.Dataset.from_batches(batches), several, 0.8
+    )
+    rounds = max(result.diagnostics.rounds for result in together)
+    assert {result.diagnostics.rounds for result in together} != {rounds}
+    # Beside the rounds: the look at the first image and the fingerprint.
+    first_looks = batches.passes - rounds
+    assert first_looks <= 2 + rounds
+    for alteration, result in zip(several, together):
+        alone = jaxrob.assess(CLASSIFIER, ByLevel.dataset, alteration, 0.8)
+        assert result.robustness == alone.robustness
+        assert result.diagnostics == alone.diagnostics or np.isnan(
+            alone.diagnostics.jitter
+        )
+        np.testing.assert_array_equal(result.levels, alone.levels)
+        np.testing.assert_array_equal(result.curve.predicted, alone.curve.predicted)
+
+
+def test_one_progress_bar_for_all_alterations(capfd):
+    other = jaxrob.Alteration("nothing", lambda image, level: image, -1.0, 1.0, 0.0)
+    results = jaxrob.assess(
+        CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, other], 0.8, progress=True
+    )
+    shown = capfd.readouterr().err
+    total = NUM_IMAGES * sum(result.diagnostics.points for result in results)
+    assert shown.count("2 alterations: 100%") >= 1
+    assert f"{total / 1000:.2f}k/{total / 1000:.2f}k" in shown
+    assert shown.count("\n") == 1
+
+
+def test_the_interval_holds_the_robustness_and_narrows_with_the_images():
+    widths = []
+    for repeats in (1, 16):
+        chosen = np.tile(np.arange(NUM_IMAGES), repeats)
+        result = jaxrob.assess(
+            CLASSIFIER, ByLevel.dataset[chosen], ByLevel.alteration, 0.8
+        )
+        low, high = result.confidence_interval
+        assert low <= result.robustness <= high
+        widths.append(high - low)
+    # As the square root of their number.
+    assert widths[1] / widths[0] == pytest.approx(1 / 4, rel=0.35)
+
+
+@pytest.mark.parametrize(
+    "strategy", [strategies.Random(50, seed=3), strategies.Quadrature(40)]
+)
+def test_strategies_that_leave_out_the_ends(strategy):
+    result = assess(strategy=strategy, threshold=0.5)
+    assert result.rule == strategy.rule and result.error_bound is None
+    # All that counts levels gets each of them once.
+    assert result.diagnostics.points == len(np.unique(result.levels))
+    assert result.robustness == pytest.approx(0.505, abs=0.15)
+    low, high = result.confidence_interval
+    assert low <= 0.505 <= high
+
+
+def test_an_integration_that_does_not_converge_is_a_timeout():
+    result = assess(strategy=strategies.Quadrature(3), threshold=0.5)
+    assert np.isnan(result.robustness)
+    again = jaxrob.Assessment.from_json(result.to_json())
+    assert np.isnan(again.robustness)
+
+
+@pytest.mark.parametrize("strategy", [strategies.ASAP(), strategies.ASAP(64, 128.0)])
+def test_order_and_batches_of_images_change_nothing(strategy):
+    order = np.random.default_rng(0).permutation(NUM_IMAGES)
+    plain = assess(strategy=strategy)
+    permuted = jaxrob.assess(
+        CLASSIFIER, ByLevel.dataset[order], ByLevel.alteration, strategy=strategy
+    )
+    for other in (
+        permuted,
+        *(assess(strategy=strategy, batch_size=b) for b in (7, 64)),
+    ):
+        np.testing.assert_array_equal(other.levels, plain.levels)
+        np.testing.assert_array_equal(other.values, plain.values)
+        assert other.robustness == plain.robustness
+        assert other.error_bound == plain.error_bound
+        assert other.confidence_interval == plain.confidence_interval
+
+
+@pytest.mark.parametrize(
+    "strategy",
+    [strategies.ASAP(statistical_stopping=False), strategies.ASAP(1024, 128.0)],
+)
+def test_asap_evaluates_no_jpeg_quality_twice(strategy):
+    images = np.random.default_rng(0).integers(0, 256, (200, 8, 8, 1), np.uint8)
+    labels = (images[:, 0, 0, 0] >= 128).astype(int)
+    seen = []
+
+    def predict(images):
+        seen.append(len(images))
+        bright = images[:, 0, 0, 0] >= 127.5 / 255
+        return np.eye(2, dtype=np.float32)[bright.astype(int)]
+
+    jpeg = alterations.jpeg_compression()
+    result = jaxrob.assess(
+        jaxrob.Classifier.from_host(predict, 2),
+        jaxrob.Dataset(images, labels),
+        jpeg,
+        0.9,
+        strategy=strategy,
+        batch_size=200,
+    )
+    qualities = np.unique(jpeg.canonical(result.levels))
+    assert 0 < result.robustness < 1
+    assert result.diagnostics.points == len(qualities) < len(result.levels)
+    assert sum(seen) == 200 * len(qualities)
+
+
 class Halving:
     """A strategy that refines: what it proposes depends on what it was told."""
 

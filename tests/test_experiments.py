@@ -84,3 +84,83 @@ def test_throughput(tmp_path):
         for row in result["alterations"]:
             assert row["images_per_second"] > 0
             assert row["alteration"] in out
+
+
+ASAP_SMALL = ("--network=mlp", "--epochs=2", "--num_images=60", "--noprogress")
+
+
+def test_asap_table1(tmp_path):
+    arguments = (*ASAP_SMALL, "--n=32", f"--output={tmp_path}")
+    code, out, err = run("asap_table1.py", *arguments)
+    assert code == 0, err
+    document = json.loads((tmp_path / "table1-digits-mlp.json").read_text())
+    rows = document["rows"]
+    assert len({row["alteration"] for row in rows}) == 7
+    of = {
+        method: [row for row in rows if row["method"] == method]
+        for method in {row["method"] for row in rows}
+    }
+    # Eight methods, one more for zoom.
+    assert {len(some) for some in of.values()} == {7, 1} and len(of) == 8
+    for row in of["aligned oracle"]:
+        assert row["points"] in (33, 32, 31) and row["aligned_difference"] == 0
+    for row in of["ASAP auto"] + of["ASAP a=128"]:
+        assert abs(row["aligned_difference"]) <= row["error_bound"] + 1e-9
+        low, high = row["confidence_interval"]
+        assert 0 <= low <= row["robustness"] <= high <= 1
+    for row in of["integration"]:
+        if row["robustness"] is None:
+            assert row["points"] > 21
+    for question in ("RQ1", "RQ2.1", "RQ2.2", "RQ5"):
+        assert any(answer.startswith(question) for answer in document["answers"])
+        assert question in out
+    # The second run finds the network and the oracles.
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*-32.json")}
+    assert len(kept) == 7
+    code, again, err = run("asap_table1.py", *arguments)
+    assert code == 0, err
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    rows_again = json.loads((tmp_path / "table1-digits-mlp.json").read_text())["rows"]
+    for row, other in zip(rows, rows_again):
+        assert row["robustness"] == other["robustness"]
+
+
+def test_asap_figures(tmp_path):
+    code, out, err = run(
+        "asap_figures.py", *ASAP_SMALL, "--n=32", "--repetitions=3",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    names = ["figure5"] + [f"figure{i}-digits-mlp" for i in range(6, 11)]
+    for name in names:
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert json.loads((tmp_path / f"{name}.json").read_text())
+        assert name in out
+    # The paper's ASAP took 15 and 34 levels on functions of this kind.
+    found = {
+        row["function"]: row
+        for row in json.loads((tmp_path / "figure5.json").read_text())
+        if "auto" in row["strategy"]
+    }
+    for name, most in (("bump", 15), ("dip", 34)):
+        row = found[name]
+        assert len(row["levels"]) <= most
+        assert abs(row["robustness"]["right"] - row["truth"]) < 0.001
+    for row in json.loads((tmp_path / "figure8-digits-mlp.json").read_text()):
+        assert row["n"] == [8, 16, 32] and row["points"] == sorted(row["points"])
+
+
+def test_asap_study(tmp_path):
+    code, out, err = run(
+        "asap_study.py", *ASAP_SMALL, "--n=16", "--draws=20", "--population=90",
+        "--first=10", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "study-digits-mlp-10.json").read_text())
+    assert document["population"] == 90
+    ranges = {row["range"] for row in document["bounds"]}
+    assert len(ranges) == 14
+    for row in document["coverage"]:
+        assert 0 < row["robustness"] < 1 and 0.5 <= row["held"] <= 1
+        assert row["range"] in ranges
+    assert "all curves, ASAP auto" in out

@@ -5,11 +5,32 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
-from jaxrob.uncertainty import aleatoric, unknown_threshold
+from jaxrob.uncertainty import (
+    aleatoric,
+    epistemic,
+    mutual_information,
+    predictive_entropy,
+    total,
+    unknown_threshold,
+)
 
 quick = settings(deadline=None, max_examples=30)
 log_softmax = jax.jit(jax.nn.log_softmax)
+ALL = [aleatoric, epistemic, total, predictive_entropy, mutual_information]
+
+
+def some_samples(seed, shape, concentration=0.5):
+    """Probabilities, and their logarithms in float32; some are 0."""
+    rng = np.random.default_rng(seed)
+    *leading, num_classes = shape
+    p = rng.dirichlet(np.full(num_classes, concentration), leading)
+    p = np.where(rng.random(shape) < 0.2, 0, p) + 1e-300
+    p = p / p.sum(-1, keepdims=True)
+    p = np.where(p < 1e-200, 0, p)
+    with np.errstate(divide="ignore"):
+        return p, np.log(p).astype(np.float32)
 
 
 def kwon(samples):
@@ -39,6 +60,123 @@ def test_against_the_matrices(num_samples, num_classes, seed):
     np.testing.assert_allclose(got, expected, atol=1e-5)
 
 
+@pytest.mark.parametrize("num_samples", [1, 4])
+@pytest.mark.parametrize("num_classes", [2, 5])
+@quick
+@given(seed=st.integers(0, 2**32))
+def test_epistemic_against_the_matrices(num_samples, num_classes, seed):
+    p, log_p = some_samples(seed, (num_samples, 3, num_classes))
+    largest = 1 - 1 / num_classes
+    for image in range(3):
+        deviations = p[:, image] - p[:, image].mean(axis=0)
+        matrix = sum(np.outer(d, d) for d in deviations) / num_samples
+        got = epistemic(log_p[:, image])
+        assert got == pytest.approx(np.trace(matrix) / largest, abs=1e-6)
+        if num_samples == 1:
+            assert got == 0
+
+
+@pytest.mark.parametrize("num_classes", [2, 3, 10, 1000])
+@quick
+@given(seed=st.integers(0, 2**32), num_samples=st.integers(1, 12))
+def test_both_parts_are_the_total(num_classes, seed, num_samples):
+    p, log_p = some_samples(seed, (num_samples, 4, num_classes))
+    expected = (1 - (p.mean(0) ** 2).sum(-1)) / (1 - 1 / num_classes)
+    got = np.asarray(total(log_p))
+    np.testing.assert_allclose(got, expected, atol=1e-6)
+    np.testing.assert_allclose(aleatoric(log_p) + epistemic(log_p), got, atol=1e-6)
+
+
+@pytest.mark.parametrize("num_classes", [2, 10])
+@quick
+@given(seed=st.integers(0, 2**32), num_samples=st.integers(1, 6))
+def test_entropies_are_scipys(num_classes, seed, num_samples):
+    p, log_p = some_samples(seed, (num_samples, 4, num_classes))
+    entropy = stats.entropy(p.mean(0), axis=-1)
+    np.testing.assert_allclose(predictive_entropy(log_p), entropy, atol=1e-5)
+    # The mean divergence of a sample from the mean.
+    information = stats.entropy(p, p.mean(0), axis=-1).mean(0)
+    got = np.asarray(mutual_information(log_p))
+    np.testing.assert_allclose(got, information, atol=1e-5)
+    assert (got >= 0).all()
+    assert (got <= np.log(min(num_samples, num_classes)) + 1e-6).all()
+
+
+@pytest.mark.parametrize("num_classes", [2, 7, 10])
+def test_certain_and_contradicting_samples(num_classes):
+    # Each sample is sure of another class.
+    with np.errstate(divide="ignore"):
+        contradicting = np.log(np.eye(num_classes, dtype=np.float32))
+    assert aleatoric(contradicting) == 0
+    assert epistemic(contradicting) == pytest.approx(1, abs=1e-6)
+    assert total(contradicting) == pytest.approx(1, abs=1e-6)
+    most = pytest.approx(np.log(num_classes), rel=1e-6)
+    assert predictive_entropy(contradicting) == most
+    assert mutual_information(contradicting) == most
+
+    sure = np.repeat(contradicting[:1], 3, axis=0)
+    for measure in ALL:
+        assert measure(sure) == 0
+
+    uniform = np.full((3, num_classes), -np.log(num_classes), np.float32)
+    assert predictive_entropy(uniform) == most
+    for measure in (epistemic, mutual_information):
+        assert measure(uniform) == pytest.approx(0, abs=1e-6)
+
+
+@pytest.mark.parametrize("measure", ALL)
+@pytest.mark.parametrize("least", [-50, -87.5, -90, -103, -104, -1e4, -3e38, -np.inf])
+def test_very_improbable_classes(measure, least):
+    log_p = np.array([[0, least, least], [least, 0, least]], np.float32)
+    with np.errstate(under="ignore"):
+        p = np.exp(log_p.astype(np.float64))
+    expected = {
+        aleatoric: 0,
+        epistemic: 0.75,
+        total: 0.75,
+        predictive_entropy: np.log(2),
+        mutual_information: np.log(2),
+    }[measure]
+    assert np.allclose(p.sum(-1), 1)
+    assert measure(log_p) == pytest.approx(expected, abs=1e-6)
+    gradient = jax.grad(lambda some: measure(some).sum())(log_p)
+    assert np.isfinite(gradient).all()
+
+
+@pytest.mark.parametrize("measure", ALL)
+def test_gradients_of_logits_by_differences(measure):
+    logits = np.random.default_rng(0).normal(0, 2, (4, 3, 5)).astype(np.float32)
+
+    def mean(logits):
+        return measure(jax.nn.log_softmax(logits)).mean()
+
+    gradient = np.asarray(jax.grad(mean)(logits))
+    direction = np.random.default_rng(1).normal(size=logits.shape).astype(np.float32)
+    step = 1e-2
+    slope = (mean(logits + step * direction) - mean(logits - step * direction)) / 2
+    assert (gradient * direction).sum() == pytest.approx(slope / step, abs=2e-3)
+
+
+@pytest.mark.parametrize("measure", ALL)
+@pytest.mark.parametrize("shape", [(3, 4), (3, 2, 4), (1, 5, 2, 4)])
+def test_under_jit_and_vmap(measure, shape):
+    _, log_p = some_samples(0, shape)
+    expected = measure(log_p)
+    assert expected.shape == shape[1:-1] and expected.dtype == np.float32
+    np.testing.assert_allclose(jax.jit(measure)(log_p), expected, atol=1e-6)
+    many = np.stack([log_p, log_p[..., ::-1]])
+    mapped = jax.vmap(measure)(many)
+    np.testing.assert_allclose(mapped[0], expected, atol=1e-6)
+    np.testing.assert_allclose(mapped[1], expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("measure", ALL)
+@pytest.mark.parametrize("shape", [(4,), (3, 1), (3, 2, 1), ()])
+def test_no_samples_of_classes(measure, shape):
+    with pytest.raises(ValueError, match=r"log_probabilities must have the shape"):
+        measure(np.zeros(shape, np.float32))
+
+
 def test_disagreement_is_not_aleatoric():
     infinity = np.inf
     sure = np.array([[0, -infinity, -infinity], [-infinity, 0, -infinity]])
@@ -62,12 +200,16 @@ def test_the_ends_of_the_range(num_classes):
 @given(st.integers(0, 2**32), st.sampled_from([1e-6, 0.1, 10, 1000]))
 def test_never_outside_its_range(seed, scale):
     logits = np.random.default_rng(seed).normal(0, scale, (4, 200, 10))
-    got = np.asarray(aleatoric(log_softmax(logits.astype(np.float32))))
-    assert ((got >= 0) & (got <= 1)).all()
+    log_probabilities = log_softmax(logits.astype(np.float32))
+    for measure in (aleatoric, epistemic, total):
+        got = np.asarray(measure(log_probabilities))
+        assert ((got >= 0) & (got <= 1)).all()
 
 
-def test_nan_stays_nan():
-    assert np.isnan(aleatoric(np.full((1, 3), np.nan)))
+@pytest.mark.parametrize("measure", ALL)
+def test_nan_stays_nan(measure):
+    assert np.isnan(measure(np.full((1, 3), np.nan)))
+    assert np.isnan(measure(np.array([[0.0, -np.inf], [np.nan, 0.0]])))
 
 
 def test_the_threshold_of_the_paper():

@@ -6,6 +6,7 @@ from jaxrob.metrics._interval import (
     robustness_interval,
     wilson,
 )
+from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
     accuracy,
     effectiveness,
@@ -22,22 +23,57 @@ from jaxrob.metrics._robustness import (
     accepted_intervals,
     heaviside_robustness,
 )
+from jaxrob.metrics._selective import (
+    RiskCoverage,
+    aurc,
+    expected_calibration_error,
+    risk_coverage,
+)
+from jaxrob.metrics._tolerance import (
+    beta,
+    decided_ratio,
+    level_weights,
+    linear_penalization,
+    linear_tolerance,
+    penalizations,
+    step_penalization,
+    step_tolerance,
+    tolerance_robustness,
+    tolerances,
+)
 
 __all__ = (
     "RULES",
     "Interval",
+    "OddsRatio",
+    "RiskCoverage",
     "accepted_intervals",
     "accuracy",
+    "aurc",
     "bands",
+    "beta",
     "confidence_interval",
+    "decided_ratio",
     "effectiveness",
+    "expected_calibration_error",
     "f1",
     "heaviside_robustness",
     "indecision",
+    "level_weights",
+    "linear_penalization",
+    "linear_tolerance",
     "measures",
+    "odds_ratio",
+    "penalizations",
     "per_class",
     "precision",
     "recall",
+    "risk_coverage",
     "robustness_interval",
+    "step_penalization",
+    "step_tolerance",
+    "tolerance_robustness",
+    "tolerances",
+    "unknown_counts",
     "wilson",
 )

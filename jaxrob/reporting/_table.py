@@ -1,5 +1,6 @@
 """Assessments as one text table."""
 
+import math
 from collections.abc import Sequence
 
 from jaxrob._assess import Assessment
@@ -9,9 +10,10 @@ def table(assessments: Sequence[Assessment]) -> str:
     """A table with a row for each assessment.
 
     Columns: the alteration and its range, the measure at the identity and at its
-    worst, the level where it is worst, the robustness, the levels evaluated and the
+    worst, the level where it is worst, the robustness ("timeout" where numerical
+    integration failed) with its 95 % confidence interval, the levels evaluated and the
     seconds. The measure and its threshold are below the table, or in a last column
-    where they differ.
+    where they differ; below that, what there is to beware of.
 
     Args:
       assessments: the assessments, at least one.
@@ -27,7 +29,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     accepted = [_condition(assessment) for assessment in assessments]
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
-    header += ("levels", "seconds")
+    header += ("95 % interval", "levels", "seconds")
     mixed = len(set(accepted)) > 1
     if mixed:
         header += ("accepted",)
@@ -37,20 +39,26 @@ def table(assessments: Sequence[Assessment]) -> str:
     lines.insert(1, "  ".join("-" * width for width in widths))
     if not mixed:
         lines.append(f"robustness: share of the range with {accepted[0]}")
+    for assessment in assessments:
+        for warning in assessment.diagnostics.warnings:
+            lines.append(f"{assessment.alteration}: {warning}")
     return "\n".join(lines)
 
 
 def _row(assessment: Assessment) -> tuple[str, ...]:
     at_identity = assessment.values[assessment.levels == assessment.identity]
     worst = assessment.values.argmin()
+    low, high = assessment.confidence_interval
+    timeout = math.isnan(assessment.robustness)
     return (
         assessment.alteration,
         f"[{assessment.lower:.4g}, {assessment.upper:.4g}] {assessment.unit}".rstrip(),
         f"{at_identity[0]:.4f}" if len(at_identity) else "-",
         f"{assessment.values[worst]:.4f}",
         f"{assessment.levels[worst]:.4g}",
-        f"{assessment.robustness:.2%}",
-        str(len(assessment.levels)),
+        "timeout" if timeout else f"{assessment.robustness:.2%}",
+        f"{low:.1%} - {high:.1%}",
+        str(assessment.diagnostics.points),
         f"{assessment.seconds:.1f}",
     )
 

@@ -1,5 +1,6 @@
 """A strategy on any function of a level, without a classifier."""
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -39,8 +40,17 @@ def sample(
       All levels asked for.
 
     Raises:
-      ValueError: if the function gives a value that is not finite.
+      ValueError: if the range is empty or not finite, the threshold outside [0, 1], or
+        the function gives a value that is not finite.
     """
+    lower, upper = question.lower, question.upper
+    if not -math.inf < lower < upper < math.inf:
+        raise ValueError(
+            "the question's range must be finite with lower < upper; got "
+            f"lower={lower}, upper={upper}"
+        )
+    if not 0 <= question.threshold <= 1:
+        raise ValueError(f"threshold must lie in [0, 1]; got {question.threshold}")
     levels, values, rounds = np.array([]), np.array([]), 0
     while len(new := np.setdiff1d(strategy.propose(question, levels, values), levels)):
         found = np.asarray(function(new), np.float64)

@@ -22,7 +22,7 @@ def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
         "rule": "count",
         "strategy": "Uniform(n=3)",
         "error_bound": None,
-        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
+        "diagnostics": Diagnostics(len(levels), 1, 0.15, 1.5, 0.0),
         "curve": ReducedCurve(np.array(levels), confusion),
         "provenance": {},
         "seconds": 1.26,
@@ -40,14 +40,15 @@ def test_a_row_for_each_assessment():
     )
     lines = table([assessment(), other]).split("\n")
     assert cells(lines[0]) == [
-        "alteration", "range", "unaltered", "worst", "at", "robustness", "levels",
-        "seconds",
+        "alteration", "range", "unaltered", "worst", "at", "robustness",
+        "95 % interval", "levels", "seconds",
     ]  # fmt: skip
     assert cells(lines[2]) == [
-        "brightness", "[-1, 1] px", "1.0000", "0.6000", "1", "66.67%", "3", "1.3"
+        "brightness", "[-1, 1] px", "1.0000", "0.6000", "1", "66.67%",
+        "{:.1%} - {:.1%}".format(*assessment().confidence_interval), "3", "1.3",
     ]  # fmt: skip
     assert cells(lines[3])[1:4] == ["[-1, 0.3333]", "1.0000", "1.0000"]
-    assert cells(lines[3])[5:7] == ["100.00%", "41"]
+    assert cells(lines[3])[5] == "100.00%" and cells(lines[3])[7] == "41"
     assert lines[4:] == ["robustness: share of the range with accuracy >= 0.8"]
 
 
@@ -74,6 +75,18 @@ def test_where_thresholds_differ_each_row_has_its_own(change):
     measure = change.get("measure", measure)
     threshold = change.get("threshold", threshold)
     assert cells(lines[3])[-1] == f"{measure} >= {threshold}"
+
+
+def test_an_integration_that_failed_is_a_timeout():
+    row = table([assessment(rule="quadrature")]).split("\n")[2]
+    assert cells(row)[5] == "timeout"
+
+
+def test_what_to_beware_of_is_said():
+    seen = Diagnostics(3, 1, 0.5, 50.0, 0.3)
+    lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[5:]
+    assert [line.split(": ")[0] for line in lines] == ["brightness"] * 3
+    assert "jitter 50" in lines[0] and "30%" in lines[1] and "50%" in lines[2]
 
 
 def test_no_assessment():

@@ -95,6 +95,45 @@ def test_the_bound_holds_where_the_curvature_is_bounded(
     assert error <= strategy.error_bound(question, levels, values) + 4e-5
 
 
+def smallest_suitable_concavity(function, n):
+    """Of the parabolas that hold a curve over each interval of a bisection."""
+    share = np.linspace(0, 1, 34)[1:-1]
+    needed = [1e-6]
+    for depth in range(n.bit_length()):
+        ends = np.linspace(0, 1, 2**depth + 1)
+        start, width = ends[:-1, None], 2.0**-depth
+        chord = function(start) * (1 - share) + function(start + width) * share
+        away = np.abs(function(start + width * share) - chord)
+        needed.append((away / (width**2 * share * (1 - share))).max())
+    return max(needed)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.lists(st.floats(0.3, 1.0), min_size=3, max_size=12),
+    st.sampled_from([0.5, 0.7, 0.8]),
+)
+def test_the_bound_holds_on_piecewise_linear_curves(heights, threshold):
+    knots = np.linspace(0, 1, len(heights))
+
+    def function(x):
+        return np.interp(x, knots, heights)
+
+    n = 64
+    strategy = ASAP(n=n, concavity=1.01 * smallest_suitable_concavity(function, n))
+    question, levels, values, _ = sample(strategy, function, threshold=threshold)
+    # The share above the threshold, piece by piece, exactly.
+    left, right = np.array(heights[:-1]), np.array(heights[1:])
+    high, low = np.maximum(left, right), np.minimum(left, right)
+    flat = high == low
+    above = np.where(
+        flat, high >= threshold, (high - threshold) / np.where(flat, 1, high - low)
+    )
+    truth = np.mean(above.clip(0, 1))
+    error = abs(heaviside_robustness(levels, values, threshold) - truth)
+    assert error <= strategy.error_bound(question, levels, values) + 1e-9
+
+
 def test_concavity_is_on_the_range_mapped_to_the_unit_interval():
     function = wave(0.3, 5.0, 0.3, 0.75)
     strategy = ASAP(n=64, concavity=32.0)
@@ -247,6 +286,31 @@ def test_exact_values_are_sampled_to_the_end():
     one = sample(ASAP(), function, num_inputs=None)
     other = sample(AUTO, function, num_inputs=None)
     np.testing.assert_array_equal(one[1], other[1])
+
+
+@pytest.mark.parametrize(
+    ("lower", "upper", "threshold", "message"),
+    [
+        (1.0, 1.0, 0.8, "lower < upper; got lower=1.0, upper=1.0"),
+        (0.0, math.nan, 0.8, "lower < upper"),
+        (0.0, 1.0, 1.2, r"threshold must lie in \[0, 1\]; got 1.2"),
+        (0.0, 1.0, math.nan, "threshold must lie"),
+    ],
+)
+def test_bad_questions(lower, upper, threshold, message):
+    with pytest.raises(ValueError, match=message):
+        jaxrob.strategies.sample(
+            ASAP(), Question(lower, upper, threshold, None), lambda x: x
+        )
+
+
+def test_a_function_that_gives_no_number():
+    with pytest.raises(ValueError, match="finite values; got nan at level 0.5"):
+        jaxrob.strategies.sample(
+            ASAP(),
+            Question(0.0, 1.0, 0.8, None),
+            lambda x: np.where(x == 0.5, np.nan, x),
+        )
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,274 @@
+r"""How well ASAP's bound and the confidence interval hold, on many ranges at once.
+
+    python experiments/asap_study.py
+    python experiments/asap_study.py --benchmark=mnist --network=mlp --population=10000
+
+Evaluates a network on a population of images at every level of a fine grid, for easy
+and hard ranges of each alteration. On these answers, kept in the folder `--output`,
+the strategies are replayed without the network:
+
+* on the first `--num_images` images, over thresholds from 0.7 to 0.95: levels taken,
+  error against the whole grid, and whether the bound held;
+* on `--draws` test sets drawn with replacement from the population: how often the 95 %
+  interval holds the population's robustness, on curves that cross the threshold.
+
+Prints both and writes them as JSON.
+"""
+
+import json
+
+import benchmarks
+import numpy as np
+from absl import app, flags, logging
+
+from jaxrob import alterations, metrics
+from jaxrob.strategies import (
+    ASAP,
+    Quadrature,
+    Question,
+    Random,
+    Uniform,
+    sample,
+)
+
+# Easy and hard ranges: of most, the accuracy crosses the threshold in the second.
+_RANGES = {
+    "noise, easy": alterations.gaussian_noise(0.0, 0.01),
+    "noise, hard": alterations.gaussian_noise(0.0, 0.3),
+    "blur, easy": alterations.gaussian_blur(0.0, 2.0),
+    "blur, hard": alterations.gaussian_blur(0.0, 4.0),
+    "brightness, easy": alterations.brightness(-0.5, 0.5),
+    "brightness, hard": alterations.brightness(-0.98, 4.0),
+    "vertical translation, crop": alterations.vertical_translation(
+        -0.1, 0.1, unit="relative"
+    ),
+    "vertical translation, hard": alterations.vertical_translation(
+        -6.0, 6.0, fill="constant"
+    ),
+    "horizontal translation, hard": alterations.horizontal_translation(
+        -6.0, 6.0, fill="constant"
+    ),
+    "zoom, easy": alterations.zoom(1.0, 2.0),
+    "zoom, hard": alterations.zoom(1.0, 4.0),
+    "rotation, easy": alterations.rotation(-60.0, 60.0, fill="constant"),
+    "rotation, hard": alterations.rotation(-180.0, 180.0, fill="constant"),
+    "jpeg": alterations.jpeg_compression(0.0, 100.0),
+}
+
+_FIRST = flags.DEFINE_integer("first", 0, "First image of the population.", 0)
+_POPULATION = flags.DEFINE_integer(
+    "population", None, "Images evaluated; by default as many as in a test set.", 1
+)
+_N = flags.DEFINE_integer("n", 1024, "Intervals of the grid; a power of 2.", 8)
+_DRAWS = flags.DEFINE_integer("draws", 500, "Test sets drawn; 0 for none.", 0)
+
+_THRESHOLDS = tuple(np.round(np.arange(0.7, 0.951, 0.025), 3).tolist())
+
+
+def main(argv):
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)
+    if _N.value & (_N.value - 1):
+        raise app.UsageError(f"n must be a power of 2; got {_N.value}")
+    benchmark = benchmarks.load(_FIRST.value, _POPULATION.value)
+    correct = {
+        name: benchmarks.correct(
+            benchmark, alteration, _N.value + 1, f"{name}-{_FIRST.value}"
+        )
+        for name, alteration in _RANGES.items()
+    }
+    unaltered = np.mean(correct["noise, easy"][0])
+    print(
+        f"{benchmarks.title()}: {len(benchmark.test_set)} images from number "
+        f"{_FIRST.value}, {unaltered:.2%} right unaltered"
+    )
+    document = {
+        "benchmark": benchmarks.title(),
+        "first": _FIRST.value,
+        "population": len(benchmark.test_set),
+        "unaltered": unaltered,
+        "bounds": _bounds(correct),
+    }
+    if _DRAWS.value:
+        document["coverage"] = _coverage(correct)
+    path = benchmarks.output() / f"study-{benchmarks.title()}-{_FIRST.value}.json"
+    path.write_text(json.dumps(document, indent=1))
+    print(f"wrote {path}")
+
+
+def _bounds(correct):
+    """Points, errors and bounds on one test set, over thresholds."""
+    strategies = {
+        "ASAP a=128": ASAP(_N.value, 128.0),
+        "ASAP auto": ASAP(_N.value, statistical_stopping=False),
+        "ASAP auto, stopping": ASAP(_N.value),
+    }
+    rows = []
+    for name, alteration in _RANGES.items():
+        right = correct[name][:, : benchmarks.NUM_IMAGES.value]
+        values = right.sum(axis=1) / right.shape[1]
+        for threshold in sorted({*_THRESHOLDS, benchmarks.THRESHOLD.value}):
+            for label, strategy in strategies.items():
+                row = _replayed(alteration, values, right.shape[1], threshold, strategy)
+                rows.append({"range": name, "strategy": label, **row})
+    _print_bounds(rows, tuple(strategies))
+    return rows
+
+
+def _print_bounds(rows, strategies):
+    threshold = benchmarks.THRESHOLD.value
+    at = [row for row in rows if row["threshold"] == threshold]
+    print(
+        f"\naccuracy >= {threshold:g}: points, rounds, error and bound in steps, by "
+        f"{', '.join(strategies)}"
+    )
+    for name in _RANGES:
+        some = [row for row in at if row["range"] == name]
+        cells = "   ".join(
+            f"{row['points']:3d} {row['rounds']:2d} {row['error'] * _N.value:5.1f} "
+            f"{row['bound'] * _N.value:6.1f}"
+            for row in some
+        )
+        print(f"{name:30}{some[0]['robustness']:8.2%}   {cells}")
+    for title, chosen in (("at the threshold", at), ("over thresholds", rows)):
+        for strategy in strategies:
+            some = [row for row in chosen if row["strategy"] == strategy]
+            print(f"{title}, {strategy}: {_summary(some)}")
+
+
+def _summary(rows):
+    points = [row["points"] for row in rows]
+    rounds = [row["rounds"] for row in rows]
+    errors = [row["error"] for row in rows]
+    held = sum(row["error"] <= row["bound"] + 1e-12 for row in rows)
+    widths = [row["width"] / row["full_width"] for row in rows if row["full_width"]]
+    return (
+        f"{np.mean(points):.1f} points on average, {max(points)} at most, "
+        f"{np.mean(rounds):.1f} rounds; error 0 on {errors.count(0)} of {len(rows)}, "
+        f"{max(errors):.2%} at most; the bound held on {held}, "
+        f"{np.mean([row['bound'] for row in rows]):.2%} on average; 95 % interval "
+        f"{np.median(widths or [1]):.3f} times as wide as from all levels in the "
+        f"median, {max(widths, default=1):.2f} at most"
+    )
+
+
+def _replayed(alteration, values, num_inputs, threshold, strategy):
+    found, question = _replay(alteration, values, num_inputs, threshold, strategy)
+    truth = np.mean(values[1:] >= threshold)
+    robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
+    every = np.linspace(alteration.lower, alteration.upper, len(values))
+    return {
+        "threshold": threshold,
+        "robustness": truth,
+        "points": len(np.unique(alteration.canonical(found.levels))),
+        "rounds": found.rounds,
+        "error": abs(robustness - truth),
+        "bound": strategy.error_bound(question, found.levels, found.values),
+        "width": np.ptp(_interval(found.levels, found.values, question)),
+        "full_width": np.ptp(_interval(every, values, question)),
+    }
+
+
+def _coverage(correct):
+    """How often the interval holds the robustness on the population."""
+    strategies = {
+        "ASAP auto": lambda draw: ASAP(_N.value),
+        "ASAP a=128": lambda draw: ASAP(_N.value, 128.0),
+        "uniform": lambda draw: Uniform(41),
+        "random": lambda draw: Random(41, draw),
+        "integration": lambda draw: Quadrature(),
+    }
+    size = benchmarks.NUM_IMAGES.value
+    rows = []
+    print(
+        f"\n{_DRAWS.value} draws of {size}: share whose interval holds, and its width"
+    )
+    for name, alteration in _RANGES.items():
+        right = correct[name].astype(np.float32)
+        every = np.linspace(alteration.lower, alteration.upper, len(right))
+        truth = metrics.heaviside_robustness(
+            every,
+            right.mean(axis=1, dtype=np.float64),
+            benchmarks.THRESHOLD.value,
+            "linear",
+        )
+        if not 0 < truth < 1:
+            continue
+        # The same draws for every range.
+        rng = np.random.default_rng(benchmarks.SEED.value)
+        weights = rng.multinomial(
+            size, np.full(right.shape[1], 1 / right.shape[1]), size=_DRAWS.value
+        )
+        curves = np.rint(right @ weights.T.astype(np.float32)) / size
+        for label, make in strategies.items():
+            held, widths, points = 0, [], []
+            for draw, values in enumerate(curves.T.astype(np.float64)):
+                strategy = make(draw)
+                found, question = _replay(
+                    alteration, values, size, benchmarks.THRESHOLD.value, strategy
+                )
+                interval = _interval(found.levels, found.values, question)
+                # As `Assessment.confidence_interval`, it holds the estimate.
+                robustness = metrics.heaviside_robustness(
+                    found.levels,
+                    found.values,
+                    benchmarks.THRESHOLD.value,
+                    strategy.rule,
+                    bounds=(alteration.lower, alteration.upper),
+                )
+                low = np.fmin(interval.start, robustness)
+                high = np.fmax(interval.end, robustness)
+                held += bool(low <= truth <= high)
+                widths.append(high - low)
+                points.append(len(found.levels))
+            rows.append(
+                {
+                    "range": name,
+                    "strategy": label,
+                    "robustness": truth,
+                    "held": held / _DRAWS.value,
+                    "width": np.mean(widths),
+                    "points": np.mean(points),
+                }
+            )
+        cells = "   ".join(
+            f"{row['strategy']} {row['held']:.1%} {row['width']:.2%}"
+            for row in rows[-len(strategies) :]
+        )
+        print(f"{name:30}{truth:8.2%}   {cells}")
+    for label in strategies:
+        held = [row["held"] for row in rows if row["strategy"] == label]
+        if held:
+            print(
+                f"all curves, {label}: {np.mean(held):.1%} of {len(held)} curves' draws"
+            )
+    return rows
+
+
+def _replay(alteration, values, num_inputs, threshold, strategy):
+    """What a strategy asks for, its values those of the nearest level of the grid."""
+    question = Question(alteration.lower, alteration.upper, threshold, num_inputs)
+    step = (alteration.upper - alteration.lower) / (len(values) - 1)
+
+    def value(levels):
+        return values[np.rint((levels - alteration.lower) / step).astype(int)]
+
+    return sample(strategy, question, value), question
+
+
+def _interval(levels, values, question):
+    right = np.rint(values * question.num_inputs).astype(int)
+    confusion = np.zeros((len(levels), 2, 3), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, question.num_inputs - right
+    return metrics.confidence_interval(
+        levels,
+        confusion,
+        "accuracy",
+        question.threshold,
+        bounds=(question.lower, question.upper),
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)

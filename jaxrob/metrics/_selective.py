@@ -1,0 +1,139 @@
+"""Selective prediction: is a classifier right where it is confident?"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+# By how much float32 rounding may lead a probability beyond 1.
+_SLACK = 1e-5
+
+
+class RiskCoverage(NamedTuple):
+    """The errors among the inputs that are answered, the most confident ones first.
+
+    Attributes:
+      coverage: float64 `[N]`, the share answered, 1/N ... 1.
+      risk: float64 `[L, N]` in [0, 1], the share of wrong answers among them.
+    """
+
+    coverage: np.ndarray
+    risk: np.ndarray
+
+
+def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
+    """The risk-coverage curve at each level.
+
+    El-Yaniv and Wiener (2010). Inputs of equal confidence are taken in random order,
+    and the expected risk is given: the order of the inputs does not matter.
+
+    Args:
+      confidence: `[L, N]`, the larger the surer; only its order counts, so that a
+        negated uncertainty will do.
+      correct: bool `[L, N]`, whether the most probable class is the right one.
+
+    Returns:
+      The `RiskCoverage`.
+
+    Raises:
+      ValueError: if confidence is missing or NaN, an array has not the shape `[L, N]`
+        with at least one input, or correct is neither 0 nor 1 somewhere.
+    """
+    confidence, correct = _checked(confidence, correct)
+    risk = np.empty(confidence.shape)
+    for row, *level in zip(risk, confidence, correct):
+        row[:] = _risk(*level)
+    num_inputs = confidence.shape[1]
+    return RiskCoverage(np.arange(1, num_inputs + 1) / num_inputs, risk)
+
+
+def aurc(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
+    """The area under the risk-coverage curve at each level.
+
+    The mean risk over the coverages 1/N ... 1 (Geifman, Uziel and El-Yaniv, 2019). The
+    lower the better: 0 if nothing is wrong, and the error rate, on average, if the
+    confidence says nothing.
+
+    Args:
+      confidence: `[L, N]`, see `risk_coverage`.
+      correct: bool `[L, N]`.
+
+    Returns:
+      float64 `[L]` in [0, 1].
+
+    Raises:
+      ValueError: as `risk_coverage`.
+    """
+    confidence, correct = _checked(confidence, correct)
+    # Level by level, since the whole curve may be large.
+    return np.array([_risk(*level).mean() for level in zip(confidence, correct)])
+
+
+def expected_calibration_error(
+    confidence: np.ndarray, correct: np.ndarray, num_bins: int = 15
+) -> np.ndarray:
+    """By how much the confidence differs from the accuracy, at each level.
+
+    Inputs are put into bins of equal width by their confidence; the absolute difference
+    of a bin's accuracy and its mean confidence is averaged over the bins, weighted by
+    their inputs (Guo et al., 2017, equation 3).
+
+    Args:
+      confidence: `[L, N]` in [0, 1], the probability of the most probable class.
+      correct: bool `[L, N]`, whether that class is the right one.
+      num_bins: M, at least 1; bin m of them is ((m - 1) / M, m / M], and 0 belongs to
+        the first.
+
+    Returns:
+      float64 `[L]` in [0, 1].
+
+    Raises:
+      TypeError: if num_bins is no integer.
+      ValueError: if a confidence lies outside [0, 1], num_bins is below 1, or as
+        `risk_coverage`.
+    """
+    if not isinstance(num_bins, int | np.integer):
+        raise TypeError(f"num_bins must be an integer; got {num_bins!r}")
+    if num_bins < 1:
+        raise ValueError(f"num_bins must be at least 1; got {num_bins}")
+    confidence, correct = _checked(confidence, correct)
+    outside = (confidence < 0) | (confidence > 1 + _SLACK)
+    if outside.any():
+        raise ValueError(f"confidence must lie in [0, 1]; got {confidence[outside][0]}")
+    inner = np.linspace(0, 1, num_bins + 1)[1:-1]
+    errors = []
+    for sure, right in zip(np.minimum(confidence, 1), correct):
+        bins = np.searchsorted(inner, sure)
+        excess = np.bincount(bins, sure - right, minlength=num_bins)
+        errors.append(np.abs(excess).sum() / len(sure))
+    return np.array(errors)
+
+
+def _risk(confidence, correct):
+    """`[N]`: the expected share of errors among the first 1 ... N inputs."""
+    order = np.argsort(-confidence)
+    confidence, errors = confidence[order], np.cumsum(~correct[order])
+    # Within a tie each input brings the tie's mean error.
+    last = np.flatnonzero(np.append(confidence[1:] != confidence[:-1], True))
+    answered = np.arange(1, len(order) + 1)
+    knots, heights = np.append(0, answered[last]), np.append(0, errors[last])
+    return np.interp(answered, knots, heights) / answered
+
+
+def _checked(confidence, correct):
+    """float64 and bool, `[L, N]`."""
+    if confidence is None:
+        raise ValueError(
+            'confidence is missing (None), as from a classifier of outputs="scores"'
+        )
+    confidence, correct = np.asarray(confidence, np.float64), np.asarray(correct)
+    shape = confidence.shape
+    if shape != correct.shape or len(shape) != 2 or 0 in shape:
+        raise ValueError(
+            "confidence and correct must have one shape [L, N], with at least one "
+            f"input; got {shape} and {correct.shape}"
+        )
+    if np.isnan(confidence).any():
+        raise ValueError("confidence must not be NaN")
+    if not np.isin(correct, (0, 1)).all():
+        raise ValueError("correct must be true or false, 1 or 0, for each input")
+    return confidence, correct.astype(bool)

@@ -1,0 +1,409 @@
+"""Robustness with tolerance and penalization, weighted by the levels' probability."""
+
+import functools
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob.metrics._interval import _checked_bounds
+from jaxrob.metrics._robustness import checked_curve
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
+
+# From a value and a threshold, both in [0, 1], to a number in [0, 1].
+Scoring = Callable[[float, float], float]
+
+# By how much rounding may lead a user's function out of its range.
+_SLACK = 1e-9
+# A range must hold more than this share of the mass below its upper end: differences
+# of the CDF would be mostly rounding.
+_LEAST_SHARE = 1e-12
+
+
+def tolerance_robustness(
+    levels: np.ndarray,
+    values: np.ndarray,
+    threshold: float,
+    tolerance: str | Scoring | None = None,
+    penalization: str | Scoring | None = None,
+    *,
+    nominal: float | None = None,
+    level_distribution: "Distribution | None" = None,
+    bounds: tuple[float, float] | None = None,
+) -> float:
+    """Robustness that rewards what is accepted and penalizes what is not.
+
+    2024 paper, Definition 8, for a measure x(i) at level i and the probability p(i) of
+    that level:
+
+        1/2 + 1/2 int (tol(x(i), threshold) - dep(x(i), threshold)) p(i) di
+
+    With the accuracy (of the decided inputs) as values this is the robustness of
+    Definition 8; with the `decided_ratio`, 1 - indecision, and the threshold gamma the
+    robustness against indecision of Definition 9; with the effectiveness and the
+    threshold `beta(theta, gamma)` the augmented robustness of Definition 11.
+
+    The integral is taken by the trapezoidal rule over the given levels, however they
+    are spaced; see `level_weights`. With both steps, the defaults, it is the 2020
+    paper's Definition 4, the mass of the levels whose value is at least the threshold.
+
+    Args:
+      levels: `[n]` distinct levels, in any order.
+      values: `[n]`, the measure at each level, in [0, 1].
+      threshold: the lowest value accepted, in [0, 1].
+      tolerance: the reward of accepted values: "linear" or "step" (the default), see
+        `linear_tolerance` and `step_tolerance`; or any function of one value and the
+        threshold as Definition 6 asks for, to [0, 1], and 0 for a value below the
+        threshold.
+      penalization: the penalty of the others: "linear" or "step" (the default), see
+        `linear_penalization` and `step_penalization`; or any function of one value and
+        the threshold as Definition 7 asks for, to [0, 1], and 0 for a value above the
+        threshold. One that is 0 everywhere penalizes nothing, and the robustness is at
+        least 1/2.
+      nominal: the measure's value where nothing is altered, in [0, 1]; the x_max of
+        the linear tolerance, which alone needs it. For another x_max give
+        `functools.partial(linear_tolerance, x_max=...)`.
+      level_distribution: the alteration probability (Definition 3), a continuous
+        NumPyro distribution of one number that has a CDF; by default uniform.
+      bounds: the range's lower and upper ends; by default the outermost levels. The
+        measure is taken as constant beyond those.
+
+    Returns:
+      The robustness, in [0, 1].
+
+    Raises:
+      TypeError: if tolerance or penalization is neither a name nor a function, or the
+        level distribution is none of NumPyro's.
+      ValueError: if the arrays' shapes differ, there are fewer than two levels (one
+        with bounds), levels repeat or lie outside the bounds, a number is not finite or
+        not in its range, a name is unknown, a function leaves its range, nominal is
+        missing, or as `level_weights`.
+    """
+    _check_unit("threshold", threshold)
+    reward = _function("tolerance", tolerance, tolerances)
+    if reward is linear_tolerance:
+        if nominal is None:
+            raise ValueError(
+                "nominal, the value where nothing is altered, is the linear "
+                "tolerance's x_max; got None"
+            )
+        _check_unit("nominal", nominal)
+        reward = functools.partial(linear_tolerance, x_max=nominal)
+    penalty = _function("penalization", penalization, penalizations)
+    fewest = 1 if bounds is not None else 2
+    levels, values = checked_curve(levels, values, threshold, fewest)
+    if not ((values >= 0) & (values <= 1)).all():
+        bad = values[(values < 0) | (values > 1)][0]
+        raise ValueError(f"values must lie in [0, 1]; got {bad}")
+    weights = level_weights(levels, level_distribution, bounds)
+    score = _rewards(reward, values, threshold) - _penalties(penalty, values, threshold)
+    # Divided by the same sum, so that equal scores have exactly their value.
+    integral = math.fsum(weights * score) / math.fsum(weights)
+    return float(np.clip((1 + integral) / 2, 0, 1))
+
+
+def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.ndarray:
+    """Grows from 0 on the threshold to 1 at x_max, and no further.
+
+    2024 paper, section 4:
+
+        max(min(value, x_max) - threshold, 0) / (x_max - threshold)
+
+    Where x_max does not exceed the threshold, all that is accepted has reached it: 1
+    for all accepted values but 0, which no x_max rewards.
+
+    Args:
+      value: the measure, in [0, 1], of any shape.
+      threshold: the lowest value accepted, in [0, 1].
+      x_max: the value from which on the tolerance is 1, in [0, 1]: for instance the
+        nominal value, of inputs that are not altered.
+
+    Returns:
+      float64 in [0, 1], of the same shape.
+
+    Raises:
+      ValueError: if the threshold or x_max lies outside [0, 1].
+    """
+    _check_unit("threshold", threshold)
+    _check_unit("x_max", x_max)
+    value = np.asarray(value, np.float64)
+    if x_max <= threshold:
+        return step_tolerance(value, threshold) * (value > 0)
+    return np.maximum(np.minimum(value, x_max) - threshold, 0) / (x_max - threshold)
+
+
+def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
+    """1 for every accepted value, the threshold included; the 2020 paper's H.
+
+    Args:
+      value: the measure, in [0, 1], of any shape.
+      threshold: the lowest value accepted, in [0, 1].
+
+    Returns:
+      float64, 0 or 1, of the same shape.
+
+    Raises:
+      ValueError: if the threshold lies outside [0, 1].
+    """
+    _check_unit("threshold", threshold)
+    return np.where(np.asarray(value, np.float64) >= threshold, 1.0, 0.0)
+
+
+def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
+    """Grows from 0 on the threshold to 1 at a value of 0.
+
+    `max(threshold - value, 0) / threshold`, the mirror image of the linear tolerance;
+    the 2024 paper gives no formula. Nothing is penalized at a threshold of 0.
+
+    Args:
+      value: the measure, in [0, 1], of any shape.
+      threshold: the lowest value accepted, in [0, 1].
+
+    Returns:
+      float64 in [0, 1], of the same shape.
+
+    Raises:
+      ValueError: if the threshold lies outside [0, 1].
+    """
+    _check_unit("threshold", threshold)
+    below = np.maximum(threshold - np.asarray(value, np.float64), 0)
+    return below / threshold if threshold > 0 else np.zeros_like(below)
+
+
+def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
+    """1 for every value below the threshold, and 0 on it.
+
+    Args:
+      value: the measure, in [0, 1], of any shape.
+      threshold: the lowest value accepted, in [0, 1].
+
+    Returns:
+      float64, 0 or 1, of the same shape.
+
+    Raises:
+      ValueError: if the threshold lies outside [0, 1].
+    """
+    return 1 - step_tolerance(value, threshold)
+
+
+# The functions by name. The linear tolerance takes its x_max besides.
+tolerances: dict[str, Callable] = {
+    "linear": linear_tolerance,
+    "step": step_tolerance,
+}
+penalizations: dict[str, Callable] = {
+    "linear": linear_penalization,
+    "step": step_penalization,
+}
+
+
+def level_weights(
+    levels: np.ndarray,
+    level_distribution: "Distribution | None" = None,
+    bounds: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """How much each level counts in a mean over the range.
+
+    The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
+    each gets half the mass between it and either neighbour, and the outermost all the
+    mass beyond them. Masses are differences of the CDF, since a density may be infinite
+    at an end, over the mass of the range, so that the distribution may reach beyond it.
+
+    Args:
+      levels: `[n]` distinct levels, in any order.
+      level_distribution: a continuous NumPyro distribution of one number that has a
+        CDF; by default uniform.
+      bounds: the range's lower and upper ends; by default the outermost levels.
+
+    Returns:
+      float64 `[n]`, at least 0, of the sum 1.
+
+    Raises:
+      TypeError: if the distribution is none of NumPyro's.
+      ValueError: if there are fewer than two levels (one with bounds), levels repeat,
+        are not finite or lie outside the bounds, or the distribution is discrete, of
+        several numbers, has no CDF, or no mass in the range.
+    """
+    levels = np.asarray(levels, np.float64)
+    fewest = 1 if bounds is not None else 2
+    ascending, _ = checked_curve(levels, np.zeros(levels.shape), 0.0, fewest)
+    lower, upper = _checked_bounds(ascending, bounds)
+    ends = np.concatenate([[lower], ascending, [upper]])
+    halves = _masses(ends, level_distribution) / 2
+    weights = halves[:-1] + halves[1:]
+    weights[0] += halves[0]
+    weights[-1] += halves[-1]
+    placed = np.empty_like(weights)
+    placed[np.argsort(levels)] = weights / math.fsum(weights)
+    return placed
+
+
+def check_scoring(
+    threshold: float,
+    tolerance: str | Scoring | None,
+    penalization: str | Scoring | None,
+    level_distribution: "Distribution | None",
+    bounds: tuple[float, float],
+) -> None:
+    """Refuses what `tolerance_robustness` would, before there are values.
+
+    Args:
+      threshold: see `tolerance_robustness`.
+      tolerance: likewise.
+      penalization: likewise.
+      level_distribution: likewise.
+      bounds: the range.
+
+    Raises:
+      TypeError: as `tolerance_robustness`.
+      ValueError: as `tolerance_robustness`.
+    """
+    _check_unit("threshold", threshold)
+    some = np.array([0.0, threshold / 2, threshold, (1 + threshold) / 2, 1.0])
+    reward = _function("tolerance", tolerance, tolerances)
+    if reward is not linear_tolerance:
+        _rewards(reward, some, threshold)
+    penalty = _function("penalization", penalization, penalizations)
+    _penalties(penalty, some, threshold)
+    _masses(np.array(bounds, np.float64), level_distribution)
+
+
+def decided_ratio(confusion: np.ndarray) -> np.ndarray:
+    """Decided answers over all, 1 - indecision (2024 paper, Definition 9).
+
+    Args:
+      confusion: integers `[L, K, K + 1]`, counts by label and answer, see
+        `jaxrob.Curve`.
+
+    Returns:
+      float64 `[L]` in [0, 1], one ratio of integers rounded once.
+    """
+    return confusion[..., :-1].sum((-2, -1)) / confusion.sum((-2, -1))
+
+
+def beta(theta: float, gamma: float) -> float:
+    """The least effectiveness, from the least accuracy and the least decided ratio.
+
+    The effectiveness (2024 paper, Definition 10) at accuracy theta and indecision
+    1 - gamma, `theta gamma / (2 - gamma)`: a classifier just good enough by Definitions
+    8 and 9 is just good enough by Definition 11. The paper prints gamma + 2, which is
+    not that effectiveness.
+
+    Args:
+      theta: the lowest accuracy accepted, in [0, 1].
+      gamma: the lowest ratio of decided inputs accepted, in [0, 1].
+
+    Returns:
+      In [0, 1], rounded once from the decimals given, so that counts that are on both
+      thresholds are on this one.
+
+    Raises:
+      ValueError: if theta or gamma lies outside [0, 1].
+    """
+    _check_unit("theta", theta)
+    _check_unit("gamma", gamma)
+    # The shortest decimals: the float 0.8 means 4/5.
+    least, decided = Fraction(repr(float(theta))), Fraction(repr(float(gamma)))
+    return float(least * decided / (2 - decided))
+
+
+def _function(name, function, table):
+    if function is None:
+        function = "step"
+    if isinstance(function, str):
+        if function not in table:
+            raise ValueError(
+                f"{name} must be one of {tuple(table)} or a function; got {function!r}"
+            )
+        return table[function]
+    if not callable(function):
+        raise TypeError(
+            f"{name} must be one of {tuple(table)} or a function of a value and the "
+            f"threshold; got {function!r}"
+        )
+    return function
+
+
+def _rewards(function, values, threshold):
+    return _applied("tolerance", function, values, threshold, values < threshold)
+
+
+def _penalties(function, values, threshold):
+    return _applied("penalization", function, values, threshold, values > threshold)
+
+
+def _applied(name, function, values, threshold, zero):
+    """The function of each value, one by one: a user's need not take arrays."""
+    threshold = float(threshold)
+    scores = np.array([float(function(v, threshold)) for v in values.tolist()])
+    largest = np.where(zero, 0, 1)
+    wrong = ~((scores >= -_SLACK) & (scores <= largest + _SLACK))
+    if wrong.any():
+        i = np.flatnonzero(wrong)[0]
+        side = "below" if name == "tolerance" else "above"
+        raise ValueError(
+            f"{name} must give numbers in [0, 1], and 0 {side} the threshold; got "
+            f"{scores[i]} for the value {values[i]} and the threshold {threshold}"
+        )
+    return np.clip(scores, 0, largest)
+
+
+def _masses(ends, distribution):
+    """The mass between neighbours of `ends`, ascending, the first below the last."""
+    if distribution is None:
+        return np.diff(ends)
+    below = _cdf(distribution, ends)
+    if not np.isfinite(below).all():
+        bad = np.flatnonzero(~np.isfinite(below))[0]
+        raise ValueError(
+            f"level_distribution's CDF must be finite; got {below[bad]} at {ends[bad]}"
+        )
+    if below[-1] - below[0] <= _LEAST_SHARE * below[-1]:
+        raise ValueError(
+            "level_distribution must have mass in the range; got none in "
+            f"[{ends[0]:g}, {ends[-1]:g}] from {type(distribution).__name__}"
+        )
+    return np.maximum(np.diff(below), 0)
+
+
+def _cdf(distribution, at):
+    # Imported where it is used: whoever has a distribution has imported it already.
+    from numpyro.distributions import Distribution
+
+    if not isinstance(distribution, Distribution):
+        raise TypeError(
+            "level_distribution must be a NumPyro distribution, such as Normal(0, 1); "
+            f"got {distribution!r}"
+        )
+    kind = type(distribution).__name__
+    shape = distribution.shape()
+    if shape or distribution.is_discrete:
+        raise ValueError(
+            "level_distribution must be a continuous distribution of one number; got "
+            f"{kind} of the shape {shape}"
+            f"{', discrete' if distribution.is_discrete else ''}"
+        )
+    # Beyond the support some CDFs are NaN or negative.
+    support = distribution.support
+    first = float(getattr(support, "lower_bound", -np.inf))
+    last = float(getattr(support, "upper_bound", np.inf))
+    # In float32 the masses of close levels would be mostly rounding.
+    with jax.enable_x64(True):
+        try:
+            below = distribution.cdf(jnp.asarray(np.clip(at, first, last)))
+        except (AttributeError, NotImplementedError):
+            raise ValueError(
+                f"level_distribution must have a CDF; {kind} has none"
+            ) from None
+        return np.asarray(below, np.float64)
+
+
+def _check_unit(name, number):
+    if not 0 <= number <= 1:
+        raise ValueError(f"{name} must lie in [0, 1]; got {number}")

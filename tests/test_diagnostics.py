@@ -1,0 +1,90 @@
+"""Diagnostics of curves whose faults are known."""
+
+import math
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import strategies
+from jaxrob._diagnostics import diagnose
+from jaxrob.strategies import ASAP, Question, sample
+
+LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
+
+
+def common(levels):
+    """The accuracy when each of 1,000 inputs fails beyond a level of its own."""
+    return 1 - np.searchsorted(LIMITS, levels) / 1000
+
+
+def independent(levels):
+    """The same accuracy, from other inputs at each level."""
+    seeds = np.rint(levels * 2**20).astype(int)
+    draws = [
+        np.random.default_rng(seed).binomial(1000, p)
+        for seed, p in zip(seeds, common(levels))
+    ]
+    return np.array(draws) / 1000
+
+
+def diagnosed(function, levels, threshold=0.8, lower=0.0, upper=1.0):
+    question = Question(lower, upper, threshold, 1000)
+    return diagnose(question, levels, function(levels), len(levels), 1)
+
+
+def test_noise_shared_by_all_levels_is_no_jitter():
+    levels = np.linspace(0, 1, 257)
+    assert diagnosed(common, levels).jitter < 3
+    assert diagnosed(common, levels).warnings == ()
+
+
+def test_noise_of_each_level_s_own_is_jitter():
+    found = diagnosed(independent, np.linspace(0, 1, 257))
+    assert found.jitter > 12
+    (warning,) = found.warnings
+    assert "do not share their random numbers" in warning
+
+
+def test_levels_far_apart_tell_no_jitter():
+    assert math.isnan(diagnosed(independent, np.linspace(0, 1, 41)).jitter)
+    assert math.isnan(diagnosed(common, np.array([0.5])).jitter)
+
+
+def test_a_plateau_on_the_threshold_is_seen():
+    def plateau(levels):
+        return np.where(levels < 0.3, 0.9, np.where(levels < 0.7, 0.8, 0.5))
+
+    levels = np.linspace(0, 1, 101)
+    found = diagnosed(plateau, levels)
+    assert found.plateau == pytest.approx(0.4, abs=0.03)
+    assert any("within a few inputs" in warning for warning in found.warnings)
+    assert diagnosed(plateau, levels, threshold=0.6).plateau < 0.01
+
+
+def test_the_widest_interval_is_a_share_of_the_range():
+    levels = np.array([-20.0, -10.0, 0.0, 20.0])
+    found = diagnosed(lambda x: 0 * x + 1, levels, lower=-20.0, upper=20.0)
+    assert found.widest_interval == 0.5
+    assert any("50%" in warning for warning in found.warnings)
+    # Levels need not reach the ends.
+    inner = diagnosed(lambda x: 0 * x + 1, np.array([0.3, 0.6]))
+    assert inner.widest_interval == pytest.approx(0.4)
+
+
+def test_points_and_rounds_are_those_of_the_evaluations():
+    fade = jaxrob.Alteration("fade", lambda x, level: x.at[1].set(level), 0.0, 1.0)
+    images = np.stack([LIMITS, 0 * LIMITS], axis=1).astype(np.float32)
+    data = jaxrob.Dataset(images, np.zeros(1000, int))
+
+    def apply(variables, images):
+        return jax.nn.one_hot((images[:, 0] < images[:, 1]).astype(int), 2)
+
+    classifier = jaxrob.Classifier(apply, None, outputs="scores")
+    result = jaxrob.assess(classifier, data, fade)
+    replay = sample(ASAP(), Question(0.0, 1.0, 0.8, 1000), common)
+    assert result.diagnostics.points == len(replay.levels)
+    assert result.diagnostics.rounds == replay.rounds > 1
+    uniform = jaxrob.assess(classifier, data, fade, strategy=strategies.Uniform(41))
+    assert uniform.diagnostics[:2] == (41, 1)
