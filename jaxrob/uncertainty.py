@@ -32,8 +32,9 @@ def aleatoric(log_probabilities: jax.Array) -> jax.Array:
     Raises:
       ValueError: if there are fewer than two axes, or classes.
     """
+    largest = _largest(log_probabilities)
     squares = jnp.sum(jnp.exp(2 * log_probabilities), axis=-1)
-    return _normalised(1 - jnp.mean(squares, axis=0), log_probabilities)
+    return _share((1 - jnp.mean(squares, axis=0)) / largest)
 
 
 def epistemic(log_probabilities: jax.Array) -> jax.Array:
@@ -53,9 +54,10 @@ def epistemic(log_probabilities: jax.Array) -> jax.Array:
     Raises:
       ValueError: if there are fewer than two axes, or classes.
     """
+    largest = _largest(log_probabilities)
     samples = jnp.exp(log_probabilities)
     squares = jnp.sum((samples - jnp.mean(samples, axis=0)) ** 2, axis=-1)
-    return _normalised(jnp.mean(squares, axis=0), log_probabilities)
+    return _share(jnp.mean(squares, axis=0) / largest)
 
 
 def total(log_probabilities: jax.Array) -> jax.Array:
@@ -73,8 +75,9 @@ def total(log_probabilities: jax.Array) -> jax.Array:
     Raises:
       ValueError: if there are fewer than two axes, or classes.
     """
+    largest = _largest(log_probabilities)
     mean = jnp.mean(jnp.exp(log_probabilities), axis=0)
-    return _normalised(1 - jnp.sum(mean**2, axis=-1), log_probabilities)
+    return _share((1 - jnp.sum(mean**2, axis=-1)) / largest)
 
 
 def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
@@ -131,10 +134,14 @@ def unknown_threshold(alpha: float) -> float:
     return 1.0 - alpha
 
 
-def _normalised(trace: jax.Array, log_probabilities: jax.Array) -> jax.Array:
-    """Over the largest trace; rounding may leave the range."""
+def _largest(log_probabilities: jax.Array) -> float:
+    """The trace of the aleatoric part at the uniform distribution, `1 - 1/K`."""
     _check(log_probabilities)
-    return jnp.clip(trace / (1 - 1 / log_probabilities.shape[-1]), 0.0, 1.0)
+    return 1 - 1 / log_probabilities.shape[-1]
+
+
+def _share(uncertainty: jax.Array) -> jax.Array:
+    return jnp.clip(uncertainty, 0.0, 1.0)  # rounding may leave the range
 
 
 def _entropy(probabilities: jax.Array) -> jax.Array:

@@ -76,9 +76,9 @@ def test_epistemic_against_the_matrices(num_samples, num_classes, seed):
             assert got == 0
 
 
-@pytest.mark.parametrize("num_classes", [2, 3, 10, 1000])
+@pytest.mark.parametrize("num_classes", [2, 10, 1000])
 @quick
-@given(seed=st.integers(0, 2**32), num_samples=st.integers(1, 12))
+@given(seed=st.integers(0, 2**32), num_samples=st.sampled_from([1, 10]))
 def test_both_parts_are_the_total(num_classes, seed, num_samples):
     p, log_p = some_samples(seed, (num_samples, 4, num_classes))
     expected = (1 - (p.mean(0) ** 2).sum(-1)) / (1 - 1 / num_classes)
@@ -89,7 +89,7 @@ def test_both_parts_are_the_total(num_classes, seed, num_samples):
 
 @pytest.mark.parametrize("num_classes", [2, 10])
 @quick
-@given(seed=st.integers(0, 2**32), num_samples=st.integers(1, 6))
+@given(seed=st.integers(0, 2**32), num_samples=st.sampled_from([1, 5]))
 def test_entropies_are_scipys(num_classes, seed, num_samples):
     p, log_p = some_samples(seed, (num_samples, 4, num_classes))
     entropy = stats.entropy(p.mean(0), axis=-1)
@@ -124,41 +124,44 @@ def test_certain_and_contradicting_samples(num_classes):
         assert measure(uniform) == pytest.approx(0, abs=1e-6)
 
 
-@pytest.mark.parametrize("measure", ALL)
-@pytest.mark.parametrize("least", [-50, -87.5, -90, -103, -104, -1e4, -3e38, -np.inf])
-def test_very_improbable_classes(measure, least):
-    log_p = np.array([[0, least, least], [least, 0, least]], np.float32)
-    with np.errstate(under="ignore"):
-        p = np.exp(log_p.astype(np.float64))
-    expected = {
-        aleatoric: 0,
-        epistemic: 0.75,
-        total: 0.75,
-        predictive_entropy: np.log(2),
-        mutual_information: np.log(2),
-    }[measure]
-    assert np.allclose(p.sum(-1), 1)
-    assert measure(log_p) == pytest.approx(expected, abs=1e-6)
-    gradient = jax.grad(lambda some: measure(some).sum())(log_p)
-    assert np.isfinite(gradient).all()
+@pytest.mark.parametrize(
+    ("measure", "expected"),
+    [
+        (aleatoric, 0),
+        (epistemic, 0.75),
+        (total, 0.75),
+        (predictive_entropy, np.log(2)),
+        (mutual_information, np.log(2)),
+    ],
+)
+def test_very_improbable_classes(measure, expected):
+    with_gradient = jax.jit(jax.value_and_grad(measure))
+    # Around the smallest normal and subnormal numbers, e**-87.3 and e**-103.3.
+    for least in (-50, -87.5, -90, -103, -104, -1e4, -3e38, -np.inf):
+        log_p = np.array([[0, least, least], [least, 0, least]], np.float32)
+        value, gradient = with_gradient(log_p)
+        assert value == pytest.approx(expected, abs=1e-6)
+        assert np.isfinite(gradient).all()
 
 
 @pytest.mark.parametrize("measure", ALL)
 def test_gradients_of_logits_by_differences(measure):
     logits = np.random.default_rng(0).normal(0, 2, (4, 3, 5)).astype(np.float32)
 
-    def mean(logits):
-        return measure(jax.nn.log_softmax(logits)).mean()
+    @jax.jit
+    def whole(logits):
+        return measure(jax.nn.log_softmax(logits)).sum()
 
-    gradient = np.asarray(jax.grad(mean)(logits))
+    gradient = np.asarray(jax.grad(whole)(logits))
     direction = np.random.default_rng(1).normal(size=logits.shape).astype(np.float32)
     step = 1e-2
-    slope = (mean(logits + step * direction) - mean(logits - step * direction)) / 2
-    assert (gradient * direction).sum() == pytest.approx(slope / step, abs=2e-3)
+    rise = whole(logits + step * direction) - whole(logits - step * direction)
+    slope = float(rise) / (2 * step)
+    assert (gradient * direction).sum() == pytest.approx(slope, abs=1e-3)
 
 
 @pytest.mark.parametrize("measure", ALL)
-@pytest.mark.parametrize("shape", [(3, 4), (3, 2, 4), (1, 5, 2, 4)])
+@pytest.mark.parametrize("shape", [(3, 4), (2, 5, 2, 4)])
 def test_under_jit_and_vmap(measure, shape):
     _, log_p = some_samples(0, shape)
     expected = measure(log_p)

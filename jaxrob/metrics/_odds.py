@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
+from scipy import optimize, special
 
 from jaxrob.metrics._interval import check_confidence
 from jaxrob.uncertainty import unknown_threshold
@@ -14,7 +14,8 @@ class OddsRatio(NamedTuple):
 
     Attributes:
       ratio: float64, above 1 where unknown answers would have been wrong more often
-        than the decided ones are; NaN where there is nothing to compare.
+        than the decided ones are; possibly infinite, and NaN where there is nothing to
+        compare.
       low: float64, the lower end of its confidence interval, at least 0.
       high: float64, the upper end, possibly infinite.
     """
@@ -76,15 +77,16 @@ def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
     """The odds of being wrong of unknown answers, over those of decided ones.
 
     The 2024 paper's open question (section 7), whether unknown and incorrect
-    predictions go together, as a number. With a half added to each cell (Haldane, 1956;
-    Anscombe, 1956) it is finite for every table, and the logarithm's standard error is
-    the root of the sum of the cells' reciprocals (Woolf, 1955). Where a cell is 0 the
-    interval reaches to 0 or to infinity, as the table cannot exclude those (Agresti,
-    1999).
+    predictions go together, as a number. Given its margins, a table follows Fisher's
+    noncentral hypergeometric distribution, whose only parameter is the ratio: it is
+    estimated by maximum likelihood, and the interval is the exact one (Cornfield,
+    1956), which covers the truth at least as often as asked for however few answers
+    are wrong. Where a cell is 0 the ratio is 0 or infinite, and so is that end of the
+    interval.
 
     Args:
       counts: integers `[..., 2, 2]`, see `unknown_counts`.
-      confidence: the coverage aimed at, in (0, 1).
+      confidence: the least coverage, in (0, 1).
 
     Returns:
       The `OddsRatio`, of the shape `[...]`. Where nothing or all is unknown, or wrong,
@@ -100,15 +102,36 @@ def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
         raise ValueError(f"counts must have the shape [..., 2, 2]; got {counts.shape}")
     if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
         raise ValueError("counts must be integers of at least 0")
-    comparable = (counts.sum(-1) > 0).all(-1) & (counts.sum(-2) > 0).all(-1)
-    halved = counts + 0.5
-    log = np.log(halved)
-    middle = log[..., 0, 0] + log[..., 1, 1] - log[..., 0, 1] - log[..., 1, 0]
-    half = special.ndtri((1 + confidence) / 2) * np.sqrt((1 / halved).sum((-2, -1)))
-    concordant = (counts[..., 0, 0] > 0) & (counts[..., 1, 1] > 0)
-    discordant = (counts[..., 0, 1] > 0) & (counts[..., 1, 0] > 0)
-    return OddsRatio(
-        np.where(comparable, np.exp(middle), np.nan),
-        np.where(concordant, np.exp(middle - half), 0.0),
-        np.where(discordant, np.exp(middle + half), np.inf),
-    )
+    tables = counts.reshape(-1, 2, 2)
+    results = np.reshape([_conditional(table, confidence) for table in tables], (-1, 3))
+    return OddsRatio(*results.T.reshape(3, *counts.shape[:-2]))
+
+
+def _conditional(table, confidence):
+    """The ratio, and the ends of its interval."""
+    unknown, wrong = int(table[0].sum()), int(table[:, 0].sum())
+    total, seen = int(table.sum()), int(table[0, 0])
+    # The wrong ones among the unknown, as many as the margins allow.
+    least, most = max(0, unknown + wrong - total), min(unknown, wrong)
+    if least == most:
+        return np.nan, 0.0, np.inf
+    k = np.arange(least, most + 1)
+    cells = k, unknown - k, wrong - k, total - unknown - wrong + k
+    log_ways = -sum(special.gammaln(cell + 1) for cell in cells)
+    tail = (1 - confidence) / 2
+    # One more of k changes the ways by a factor of at most total**2, either way.
+    reach = 2 * np.log(total) - np.log(tail) + 1
+
+    def solve(function, target):
+        """The ratio at which the mean of a function of k has a value."""
+
+        def excess(log_ratio):
+            return special.softmax(log_ways + log_ratio * k) @ function - target
+
+        return np.exp(optimize.brentq(excess, -reach, reach))
+
+    inside = least < seen < most
+    ratio = solve(k, seen) if inside else (0.0 if seen == least else np.inf)
+    low = solve(k >= seen, tail) if seen > least else 0.0
+    high = solve(k <= seen, tail) if seen < most else np.inf
+    return ratio, low, high

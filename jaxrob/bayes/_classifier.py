@@ -1,0 +1,66 @@
+"""The posterior's predictions, as a classifier."""
+
+from typing import Any
+
+import jax
+
+from jaxrob._bound import bind
+from jaxrob._classifier import Classifier
+from jaxrob.bayes._head import Head, log_probabilities, normals
+from jaxrob.bayes._posterior import Posterior, draw
+
+
+def classifier(
+    posterior: Posterior, num_samples: int = 10, *, key: jax.Array
+) -> Classifier:
+    """The classifier whose samples are draws from the posterior.
+
+    The draws w_t, t = 1 ... T, are made once. With a heteroscedastic head, p_t is the
+    average over draws of the logits' noise at fixed w_t. The noise of an image is the
+    same at every level, so that levels compare, and for every w_t: each p_t is as good
+    an estimate as with noise of its own, and their differences, the epistemic
+    uncertainty, hold less of it.
+
+    Args:
+      posterior: the posterior.
+      num_samples: number of draws, T.
+      key: a random key for the draws.
+
+    Returns:
+      A classifier of log-probabilities `[T, B, K]`, stochastic if the head is
+      heteroscedastic.
+
+    Raises:
+      ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
+    """
+    variables = {
+        "params": draw(posterior, num_samples, key),
+        "fixed": posterior.fixed,
+    }
+    return from_draws(variables, *posterior.likelihood)
+
+
+def from_draws(variables: Any, apply_fn: Any, head: Head) -> Classifier:
+    """The classifier of parameters that lie along a leading axis."""
+    apply = bind(apply_draws, apply_fn=apply_fn, head=head)
+    return Classifier(apply, variables, stochastic=head.stochastic)
+
+
+def apply_draws(variables, images, keys=None, *, apply_fn, head):
+    """Logits `[T, B, K]`."""
+    params, fixed = variables["params"], variables["fixed"]
+
+    def outputs(params):
+        return apply_fn(params, fixed, images)
+
+    # One draw after the other: many sets of weights at once would make grouped
+    # convolutions of plain ones, which are several times slower.
+    if not head.stochastic:
+        return jax.lax.map(outputs, params)
+    num_outputs = jax.eval_shape(outputs, jax.tree.map(lambda leaf: leaf[0], params))
+    shape = (num_outputs.shape[-1] // 2,)
+    bits = jax.vmap(lambda key: jax.random.bits(key, shape))(keys)
+    noise = normals(bits, head.noise_draws)
+    return jax.lax.map(
+        lambda params: log_probabilities(head, outputs(params), noise), params
+    )

@@ -1,0 +1,61 @@
+"""Deep ensembles."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._bound import bind
+from jaxrob._classifier import Classifier
+from jaxrob.bayes._network import applied, pure
+
+
+def ensemble(
+    module: Any | Callable[[Any, jax.Array], jax.Array],
+    members: Sequence[Any],
+    outputs: str = "logits",
+) -> Classifier:
+    """One classifier of several trained networks of the same structure.
+
+    Args:
+      module: a Flax module, Linen or NNX, or a function of variables and images; it
+        is applied in evaluation mode.
+      members: the variables of each member: what `module.init` returns of a Linen
+        module, `nnx.state(module)` of an NNX one.
+      outputs: what the module returns, see `jaxrob.Classifier`.
+
+    Returns:
+      A classifier whose samples are the members, `[S, B, K]`.
+
+    Raises:
+      TypeError: if `module` is neither module nor function.
+      ValueError: if there are no members, or their structures or shapes differ.
+
+    Source: Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive
+    uncertainty estimation using deep ensembles, 2017.
+    """
+    apply_fn = applied(module)
+    members = [pure(member) for member in members]
+    if not members:
+        raise ValueError("members must hold the variables of at least one; got none")
+    shapes = [jax.tree.map(jnp.shape, member) for member in members]
+    for number, other in enumerate(shapes):
+        if other != shapes[0]:
+            raise ValueError(
+                "members must have variables of the same structure and shapes; those "
+                f"of member {number} differ from those of member 0"
+            )
+    stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
+    return from_members(stacked, apply_fn, outputs)
+
+
+def from_members(variables: Any, apply_fn: Any, outputs: str) -> Classifier:
+    """The classifier of members that lie along a leading axis."""
+    return Classifier(bind(apply_members, apply_fn=apply_fn), variables, outputs)
+
+
+def apply_members(variables, images, *, apply_fn):
+    """Outputs `[S, B, K]`."""
+    # One after the other, as the draws of a posterior.
+    return jax.lax.map(lambda member: apply_fn(member, images), variables)

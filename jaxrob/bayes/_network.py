@@ -1,0 +1,108 @@
+"""A Flax module as a pure function of its parameters."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import linen, nnx
+
+from jaxrob._bound import Bound, bind
+from jaxrob._classifier import Classifier
+from jaxrob._pixels import unit_range
+
+
+class Network(NamedTuple):
+    """A module taken apart.
+
+    Attributes:
+      apply_fn: `apply_fn(params, fixed, images)`, in evaluation mode; equal for equal
+        modules.
+      params: nested dictionaries of the parameters as initialised.
+      fixed: nested dictionaries of all other variables, such as batch statistics.
+    """
+
+    apply_fn: Bound
+    params: Any
+    fixed: Any
+
+
+def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
+    """Takes a module apart; a Linen one is initialised, an NNX one is not changed.
+
+    Args:
+      module: a Linen or NNX module.
+      image: one input.
+      key: a random key, for a Linen module.
+
+    Raises:
+      TypeError: if it is no module.
+      ValueError: if it has no parameters.
+    """
+    apply_fn = parametric(module)
+    if isinstance(module, linen.Module):
+        fixed = dict(_init(key, image, module=module))
+        params = fixed.pop("params", {})
+    else:
+        _, params, fixed = nnx.split(module, nnx.Param, ...)
+        params, fixed = nnx.to_pure_dict(params), nnx.to_pure_dict(fixed)
+    if not jax.tree.leaves(params):
+        raise ValueError(
+            f"module must have parameters; {type(module).__name__} has none"
+        )
+    return Network(apply_fn, params, fixed)
+
+
+def parametric(module: Any) -> Bound:
+    """`apply_fn` of a `Network`."""
+    if isinstance(module, linen.Module):
+        return bind(_apply_linen, module=module)
+    if isinstance(module, nnx.Module):
+        return bind(_apply_nnx, graph=nnx.split(module, nnx.Param, ...)[0])
+    raise TypeError(
+        f"module must be a Flax module, Linen or NNX; got {type(module).__name__}"
+    )
+
+
+def applied(module: Any) -> Callable[[Any, jax.Array], jax.Array]:
+    """`apply_fn(variables, images)` of a module, or a function that is one already."""
+    if isinstance(module, linen.Module):
+        return Classifier.from_linen(module, None).apply_fn
+    if isinstance(module, nnx.Module):
+        return Classifier.from_nnx(module).apply_fn
+    if callable(module):
+        return module
+    raise TypeError(
+        "module must be a Flax module, or a function of variables and images; got "
+        f"{type(module).__name__}"
+    )
+
+
+def pure(variables: Any) -> Any:
+    """The variables, an NNX state as nested dictionaries of arrays."""
+    return (
+        nnx.to_pure_dict(variables) if isinstance(variables, nnx.State) else variables
+    )
+
+
+def as_images(images: jax.Array) -> jax.Array:
+    """float32 inputs, bytes divided by 255."""
+    if images.dtype == jnp.uint8:
+        return unit_range(images)
+    return images.astype(jnp.float32)
+
+
+@functools.partial(jax.jit, static_argnames="module")
+def _init(key, image, *, module):
+    return module.init(key, as_images(image)[None])
+
+
+def _apply_linen(params, fixed, images, *, module):
+    return module.apply({"params": params, **fixed}, images)
+
+
+def _apply_nnx(params, fixed, images, *, graph):
+    module = nnx.merge(graph, params, fixed)
+    module.eval()
+    return module(images)

@@ -1,0 +1,83 @@
+"""The No-U-Turn sampler."""
+
+import warnings
+from typing import Any
+
+import jax
+import numpy as np
+from jax.flatten_util import ravel_pytree
+from numpyro.infer import MCMC, NUTS, init_to_value
+
+from jaxrob._dataset import Dataset
+from jaxrob._keys import checked_key
+from jaxrob.bayes._model import check_positive, model, noise_bits, pose
+from jaxrob.bayes._posterior import Posterior
+
+
+def nuts(
+    module: Any,
+    dataset: Dataset,
+    *,
+    key: jax.Array,
+    head: str = "plain",
+    noise_draws: int = 8,
+    prior_scale: float = 1.0,
+    num_warmup: int = 500,
+    num_draws: int = 1000,
+    progress: bool = False,
+) -> Posterior:
+    """Samples from the posterior itself, for small networks and data sets.
+
+    Every step passes all images through the network, up to a thousand times. The
+    noise of a heteroscedastic head is drawn once for each image.
+
+    Args:
+      module: see `svi`.
+      dataset: see `svi`.
+      key: a random key for the parameters' first values and the sampler.
+      head: see `svi`.
+      noise_draws: see `svi`.
+      prior_scale: see `svi`.
+      num_warmup: steps that adapt the sampler and are dropped.
+      num_draws: samples kept, of one chain.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      The posterior, its location and scale those of the samples.
+
+    Raises:
+      TypeError: see `svi`.
+      ValueError: see `svi`.
+      FloatingPointError: if a sample is not finite.
+
+    Source: Hoffman and Gelman, The No-U-Turn sampler, 2014.
+    """
+    check_positive(num_warmup=num_warmup, num_draws=num_draws)
+    init_key, noise_key, key = jax.random.split(checked_key(key), 3)
+    likelihood, evidence, num_classes = pose(
+        module, dataset, init_key, head, noise_draws, prior_scale
+    )
+    bits = noise_bits(likelihood.head, noise_key, (len(dataset), num_classes))
+    initial, unravel = ravel_pytree(evidence.params)
+    kernel = NUTS(model, init_strategy=init_to_value(values={"params": initial}))
+    sampler = MCMC(
+        kernel, num_warmup=num_warmup, num_samples=num_draws, progress_bar=progress
+    )
+    sampler.run(key, likelihood, evidence, bits)
+    samples = sampler.get_samples()["params"]
+    if not np.isfinite(samples).all():
+        raise FloatingPointError("NUTS returned samples that are not finite")
+    divergent = int(sampler.get_extra_fields()["diverging"].sum())
+    if divergent:
+        warnings.warn(
+            f"{divergent} of {num_draws} steps of NUTS diverged: the samples may miss "
+            "parts of the posterior; a longer warm-up may help",
+            stacklevel=2,
+        )
+    return Posterior(
+        likelihood,
+        unravel(samples.mean(axis=0)),
+        unravel(samples.std(axis=0)),
+        samples=jax.vmap(unravel)(samples),
+        fixed=evidence.fixed,
+    )

@@ -1,0 +1,78 @@
+"""The posterior of a network's parameters."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.flatten_util import ravel_pytree
+
+from jaxrob._keys import checked_key
+from jaxrob.bayes._model import Likelihood, check_positive
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Posterior:
+    """A distribution of the parameters of a network, with the network.
+
+    Attributes:
+      likelihood: the network and its head.
+      location: nested dictionaries of the parameters' means.
+      scale: likewise, their standard deviations.
+      factor: `[D, D]`, with a full-rank guide: the lower Cholesky factor of the
+        covariance of the D parameters, raveled in the order of `jax.tree.leaves`.
+      samples: likewise, with NUTS: the draws along a leading axis.
+      fixed: nested dictionaries of the module's other variables.
+      elbo: `[epochs]`, with SVI: the mean of the evidence lower bound over the steps
+        of each epoch, in nats for the whole data set.
+    """
+
+    likelihood: Likelihood = dataclasses.field(repr=False)
+    location: Any = dataclasses.field(repr=False)
+    scale: Any = dataclasses.field(repr=False)
+    factor: jax.Array | None = dataclasses.field(default=None, repr=False)
+    samples: Any = dataclasses.field(default=None, repr=False)
+    fixed: Any = dataclasses.field(default_factory=dict, repr=False)
+    elbo: np.ndarray | None = None
+
+    @property
+    def num_parameters(self) -> int:
+        """Trainable parameters: of the guide with SVI, of the network with NUTS."""
+        count = sum(leaf.size for leaf in jax.tree.leaves(self.location))
+        if self.samples is not None:
+            return count
+        if self.factor is not None:
+            return count + count * (count + 1) // 2
+        return 2 * count
+
+
+def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
+    """Parameters drawn from the posterior, along a leading axis.
+
+    Args:
+      posterior: the posterior.
+      num_samples: number of draws; of NUTS, as many of its samples, each at most once.
+      key: a random key.
+
+    Raises:
+      ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
+    """
+    check_positive(num_samples=num_samples)
+    key = checked_key(key)
+    if posterior.samples is not None:
+        available = len(jax.tree.leaves(posterior.samples)[0])
+        if num_samples > available:
+            raise ValueError(
+                f"num_samples must be at most {available}, the samples that NUTS drew; "
+                f"got {num_samples}"
+            )
+        chosen = jax.random.choice(key, available, (num_samples,), replace=False)
+        return jax.tree.map(lambda leaf: leaf[chosen], posterior.samples)
+    location, unravel = ravel_pytree(posterior.location)
+    normal = jax.random.normal(key, (num_samples, len(location)))
+    if posterior.factor is not None:
+        deviation = jnp.matmul(normal, posterior.factor.T, precision="highest")
+    else:
+        deviation = normal * ravel_pytree(posterior.scale)[0]
+    return jax.vmap(unravel)(location + deviation)

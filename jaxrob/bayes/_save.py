@@ -1,0 +1,120 @@
+"""Posteriors and classifiers in files."""
+
+import io
+import json
+import os
+import struct
+import zipfile
+import zlib
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._bound import Bound
+from jaxrob._classifier import Classifier
+from jaxrob.bayes._classifier import apply_draws, from_draws
+from jaxrob.bayes._dropout import apply_passes, dropping, from_passes
+from jaxrob.bayes._ensemble import apply_members, from_members
+from jaxrob.bayes._head import checked_head
+from jaxrob.bayes._model import Likelihood
+from jaxrob.bayes._network import applied, parametric
+from jaxrob.bayes._posterior import Posterior
+
+_FORMAT = "jaxrob.bayes 1"
+_HEADER = "header"
+_FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
+# What damage makes zipfile and NumPy raise.
+_DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    MemoryError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
+    """Writes a posterior, or a classifier made by this package, to an npz file.
+
+    The module is not part of the file.
+
+    Args:
+      path: the file, written whole or not at all.
+      value: what to write.
+
+    Raises:
+      TypeError: if it is neither, or its variables are no nested dictionaries.
+    """
+    if isinstance(value, Posterior):
+        kind, head = "posterior", value.likelihood.head
+        tree = {name: getattr(value, name) for name in _FIELDS}
+        settings = {"head": head.name, "noise_draws": head.noise_draws}
+    else:
+        kind, settings = _settings(value)
+        tree = {"variables": value.variables}
+    leaves = jax.tree_util.tree_leaves_with_path(tree)
+    arrays, described = {}, []
+    for keys, leaf in leaves:
+        if not all(isinstance(key, jax.tree_util.DictKey) for key in keys):
+            raise TypeError(
+                "value must have variables in nested dictionaries to be written; got "
+                f"{jax.tree_util.keystr(keys)}"
+            )
+        location = [key.key for key in keys]
+        array, dtype = _to_numpy(leaf)
+        arrays["/".join(map(str, location))] = array
+        described.append([location, dtype])
+    header = {"format": _FORMAT, "kind": kind, "arrays": described, **settings}
+    contents = io.BytesIO()
+    np.savez(contents, **{_HEADER: np.array(json.dumps(header))}, **arrays)
+    path = os.fspath(path)
+    temporary = f"{path}.{os.getpid()}.tmp"
+    with open(temporary, "wb") as file:
+        file.write(contents.getvalue())
+    os.replace(temporary, path)
+
+
+def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
+    """Reads what `save` wrote; nothing is ever unpickled.
+
+    Args:
+      path: the file.
+      module: the module that the posterior or classifier is of, or the function in
+        case of an ensemble of one.
+
+    Returns:
+      The posterior or the classifier.
+
+    Raises:
+      FileNotFoundError: if there is no such file.
+      ValueError: if the file is damaged, or `save` did not write it.
+      TypeError: if `module` is no module.
+    """
+    path = os.fspath(path)
+    with open(path, "rb") as file:
+        contents = io.BytesIO(file.read())
+    try:
+        with np.load(contents, allow_pickle=False) as archive:
+            header = json.loads(str(archive[_HEADER]))
+            if header["format"] != _FORMAT:
+                raise ValueError(f"its format is {header['format']!r}, not {_FORMAT!r}")
+            tree: dict[str, Any] = {}
+            for location, dtype in header["arrays"]:
+                *parents, last = location
+                node = tree
+                for parent in parents:
+                    node = node.setdefault(parent, {})
+                array = archive["/".join(map(str, location))]
+                node[last] = _from_numpy(array, dtype)
+        return _rebuilt(header, tree, module)
+    except _DAMAGE as error:
+        raise ValueError(f"{path}: not a readable jaxrob.bayes file: {error}") from None

@@ -1,0 +1,241 @@
+"""Stochastic variational inference."""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import numpyro
+import optax
+from jax.flatten_util import ravel_pytree
+from numpyro import distributions as dist
+from numpyro.infer import TraceMeanField_ELBO
+from tqdm.auto import tqdm
+
+from jaxrob._dataset import Dataset
+from jaxrob._keys import checked_key
+from jaxrob.bayes._model import check_positive, model, noise_bits, pose
+from jaxrob.bayes._posterior import Posterior
+
+# Standard deviation of every parameter before the first step.
+_INITIAL_SCALE = 0.01
+# Parameters up to which a full-rank guide, of their number squared, is sensible.
+_MAX_FULL_RANK = 4096
+
+
+def svi(
+    module: Any,
+    dataset: Dataset,
+    *,
+    key: jax.Array,
+    head: str = "plain",
+    noise_draws: int = 8,
+    prior_scale: float = 1.0,
+    guide: str = "mean_field",
+    epochs: int = 20,
+    batch_size: int = 128,
+    optimizer: optax.GradientTransformation | None = None,
+    progress: bool = False,
+) -> Posterior:
+    """A normal approximation of the posterior, by maximising the ELBO.
+
+    The prior of every parameter is normal around 0; mini-batches are weighted by
+    N / batch_size, as NumPyro's plates do. An epoch is one compiled program.
+
+    Args:
+      module: a Flax module, Linen or NNX, called as `module(images)` in evaluation
+        mode; variables other than its parameters stay as they are.
+      dataset: the training set, N images.
+      key: a random key for the parameters' first values, the order of the images and
+        the draws from the guide.
+      head: "plain", the module returns logits `[B, K]`; "heteroscedastic", it returns
+        `[B, 2K]`, the means of the logits and, before softplus, their standard
+        deviations.
+      noise_draws: draws of a heteroscedastic head's noise for each image, best a power
+        of two.
+      prior_scale: standard deviation of the prior.
+      guide: "mean_field", independent normals; "full_rank", one normal with all
+        covariances, for up to 4,096 parameters.
+      epochs: passes over the data.
+      batch_size: images in a step; what is left over of an epoch is dropped.
+      optimizer: by default Adam, its rate decaying from 3e-3 along a cosine.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      The posterior.
+
+    Raises:
+      TypeError: if `module` is no Flax module, or `dataset` no `Dataset` in memory.
+      ValueError: if another argument is outside its range, a heteroscedastic head
+        finds an odd number of outputs, or a label is no class of the module.
+      FloatingPointError: if the ELBO is no longer finite.
+
+    Source: Kucukelbir, Tran, Ranganath, Gelman and Blei, Automatic differentiation
+    variational inference, 2017; the mean-field guide is what Essbai, Bombarda,
+    Bonfanti and Gargantini, 2024, section 2.1.1, use.
+    """
+    if guide not in _GUIDES:
+        raise ValueError(f"guide must be one of {tuple(_GUIDES)}; got {guide!r}")
+    check_positive(epochs=epochs)
+    init_key, step_key = jax.random.split(checked_key(key))
+    likelihood, evidence, num_classes = pose(
+        module, dataset, init_key, head, noise_draws, prior_scale
+    )
+    if not 1 <= batch_size <= len(dataset):
+        raise ValueError(
+            f"batch_size must lie in 1 ... {len(dataset)}, the number of images; got "
+            f"{batch_size}"
+        )
+    initial, unravel = ravel_pytree(evidence.params)
+    if guide == "full_rank" and len(initial) > _MAX_FULL_RANK:
+        raise ValueError(
+            f'guide "full_rank" is for at most {_MAX_FULL_RANK:,} parameters; the '
+            f"module has {len(initial):,}"
+        )
+    if optimizer is None:
+        optimizer = _default_optimizer(epochs * (len(dataset) // batch_size))
+    variational = _GUIDES[guide].init(initial)
+    state = variational, optimizer.init(variational)
+    elbo = np.zeros(epochs)
+    with tqdm(total=epochs, unit="epoch", disable=not progress) as bar:
+        for epoch in range(epochs):
+            state, mean = _epoch(
+                state,
+                evidence,
+                jax.random.fold_in(step_key, epoch),
+                likelihood=likelihood,
+                guide=guide,
+                optimizer=optimizer,
+                batch_size=batch_size,
+                num_classes=num_classes,
+            )
+            elbo[epoch] = mean
+            if not np.isfinite(mean):
+                raise FloatingPointError(
+                    f"the ELBO is {mean} after epoch {epoch + 1}: lower the rate"
+                )
+            bar.set_postfix(elbo=f"{mean / len(dataset):.4f} per image", refresh=False)
+            bar.update()
+    location, scale, factor = _GUIDES[guide].moments(state[0])
+    return Posterior(
+        likelihood,
+        unravel(location),
+        unravel(scale),
+        factor,
+        fixed=evidence.fixed,
+        elbo=elbo,
+    )
+
+
+@functools.partial(
+    jax.jit,
+    static_argnames=("likelihood", "guide", "optimizer", "batch_size", "num_classes"),
+    donate_argnums=0,
+)
+def _epoch(
+    state, evidence, key, *, likelihood, guide, optimizer, batch_size, num_classes
+):
+    """The state after a pass over the data, and the mean ELBO of its steps."""
+    num_images = len(evidence.labels)
+    num_steps = num_images // batch_size
+    order_key, key = jax.random.split(key)
+    order = jax.random.permutation(order_key, num_images)
+    batches = order[: num_steps * batch_size].reshape(num_steps, batch_size)
+
+    def loss(variational, index, key):
+        guide_key, noise_key = jax.random.split(key)
+        bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))
+        # The plate would draw its images anew, with some twice before others once.
+        batch = numpyro.handlers.substitute(model, data={"images": index})
+        arguments = likelihood, evidence, bits, batch_size
+        loss = TraceMeanField_ELBO().loss(
+            guide_key, variational, batch, _GUIDES[guide].sample, *arguments
+        )
+        # For each image, so that the optimiser sees gradients of the usual size.
+        return loss / num_images
+
+    def step(state, batch):
+        variational, optimizer_state = state
+        value, gradient = jax.value_and_grad(loss)(variational, *batch)
+        updates, optimizer_state = optimizer.update(
+            gradient, optimizer_state, variational
+        )
+        variational = optax.apply_updates(variational, updates)
+        return (variational, optimizer_state), -value * num_images
+
+    keys = jax.random.split(key, num_steps)
+    state, elbo = jax.lax.scan(step, state, (batches, keys))
+    return state, elbo.mean()
+
+
+@functools.lru_cache(maxsize=16)
+def _default_optimizer(num_steps: int) -> optax.GradientTransformation:
+    # Cached, for another object, though equal, would be compiled anew.
+    return optax.adam(optax.cosine_decay_schedule(3e-3, num_steps))
+
+
+class _Guide(NamedTuple):
+    """A family of distributions of the raveled parameters.
+
+    Attributes:
+      init: the variational parameters around given parameters `[D]`.
+      sample: the NumPyro guide, of the model's arguments.
+      moments: location `[D]`, standard deviations `[D]` and, unless independent,
+        the covariance's Cholesky factor `[D, D]`, of variational parameters.
+    """
+
+    init: Any
+    sample: Any
+    moments: Any
+
+
+def _mean_field_init(location):
+    return {
+        "location": location,
+        "raw_scale": jnp.full(len(location), _inverse_softplus(_INITIAL_SCALE)),
+    }
+
+
+def _mean_field_sample(*_):
+    scale = jax.nn.softplus(numpyro.param("raw_scale"))
+    normal = dist.Normal(numpyro.param("location"), scale)
+    numpyro.sample("params", normal.to_event(1))
+
+
+def _mean_field_moments(variational):
+    return variational["location"], jax.nn.softplus(variational["raw_scale"]), None
+
+
+def _full_rank_init(location):
+    return _mean_field_init(location) | {"lower": jnp.zeros((len(location),) * 2)}
+
+
+def _full_rank_sample(*_):
+    variational = {name: numpyro.param(name) for name in ("raw_scale", "lower")}
+    normal = dist.MultivariateNormal(
+        numpyro.param("location"), scale_tril=_factor(variational)
+    )
+    numpyro.sample("params", normal)
+
+
+def _full_rank_moments(variational):
+    factor = _factor(variational)
+    return variational["location"], jnp.linalg.norm(factor, axis=1), factor
+
+
+def _factor(variational):
+    # Rows in units of their scale, so that one rate suits all of their entries.
+    scale = jax.nn.softplus(variational["raw_scale"])
+    lower = jnp.tril(variational["lower"], -1)
+    return scale[:, None] * (lower + jnp.eye(len(scale)))
+
+
+def _inverse_softplus(value):
+    return float(np.log(np.expm1(value)))
+
+
+_GUIDES = {
+    "mean_field": _Guide(_mean_field_init, _mean_field_sample, _mean_field_moments),
+    "full_rank": _Guide(_full_rank_init, _full_rank_sample, _full_rank_moments),
+}
