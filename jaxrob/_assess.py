@@ -3,8 +3,8 @@
 import dataclasses
 import functools
 import time
-from collections.abc import Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
@@ -27,8 +27,31 @@ from jaxrob._keys import checked_key
 from jaxrob._provenance import provenance
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES, Interval
+from jaxrob.metrics._tolerance import check_scoring
 from jaxrob.strategies import ASAP, Question, Strategy
 from jaxrob.uncertainty import unknown_threshold
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
+
+
+class Scores(NamedTuple):
+    """What tolerance and penalization make of a curve, see `metrics.level_scores`.
+
+    Attributes:
+      settings: the tolerance, the penalization, the nominal value and the distribution
+        of the levels, as text.
+      values: float64 `[L]` in [-1, 1], the score of the measure at each level.
+      low: float64 `[L]`, the lowest score within the measure's 95 % band.
+      high: float64 `[L]`, the highest.
+      weights: float64 `[L]`, how much each level counts.
+    """
+
+    settings: str
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    weights: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -43,10 +66,13 @@ class Assessment:
       identity: the level at which nothing is altered.
       threshold: the lowest value of the measure that is accepted.
       measure: the quality measure, a name in `jaxrob.metrics.measures`.
-      rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`.
+      rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`;
+        "trapezoid" of scores.
       strategy: the strategy that chose the levels, as text.
       error_bound: the largest error of the robustness, or None if the strategy knows
         none; see `jaxrob.strategies.ASAP`.
+      scores: the levels' scores, if tolerance, penalization or a distribution of the
+        levels was asked for, or None.
       curve: the answers (or counts) behind it, levels ascending.
       provenance: versions, devices, key, and fingerprints of classifier and data.
       diagnostics: how it was sampled, and signs that the numbers deceive.
@@ -65,6 +91,7 @@ class Assessment:
     strategy: str
     error_bound: float | None
     diagnostics: Diagnostics
+    scores: Scores | None = dataclasses.field(repr=False)
     curve: Curve | ReducedCurve = dataclasses.field(repr=False)
     provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: float
@@ -83,8 +110,11 @@ class Assessment:
     def robustness(self) -> float:
         """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
 
+        Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
         NaN if numerical integration did not converge, the 2022 paper's "timeout".
         """
+        if self.scores is not None:
+            return metrics.scored_robustness(self.scores.values, self.scores.weights)
         return self._robustness_of(self.values)
 
     @functools.cached_property
@@ -94,6 +124,13 @@ class Assessment:
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`, so that
         it is wider by that where the rule is coarser than the interval.
         """
+        if self.scores is not None:
+            return Interval(
+                *(
+                    metrics.scored_robustness(scores, self.scores.weights)
+                    for scores in (self.scores.low, self.scores.high)
+                )
+            )
         low, high = metrics.confidence_interval(
             self.levels,
             self.curve.confusion,
@@ -115,7 +152,16 @@ class Assessment:
         """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
 
         The accuracy on the inputs of one class is its recall.
+
+        Raises:
+          ValueError: if the robustness is of scores.
         """
+        if self.scores is not None:
+            raise ValueError(
+                "robustness_per_class is not kept with tolerance, penalization or a "
+                "distribution of the levels; give values_per_class to "
+                "jaxrob.metrics.tolerance_robustness"
+            )
         return np.array(
             [
                 np.nan if np.isnan(values).any() else self._robustness_of(values)
@@ -178,6 +224,9 @@ def assess(
     *,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     rule: str | None = None,
+    tolerance: str | Callable[[float, float], float] | None = None,
+    penalization: str | Callable[[float, float], float] | None = None,
+    level_distribution: "Distribution | None" = None,
     alpha: float | None = None,
     key: jax.Array | None = None,
     batch_size: int | None = None,
@@ -196,10 +245,18 @@ def assess(
       threshold: the lowest value of the measure that is accepted, in [0, 1]; a value
         on the threshold is accepted.
       measure: the quality measure: "accuracy", "precision", "recall", "f1" or
-        "effectiveness".
+        "effectiveness" or "decided_ratio".
       strategy: decides which levels are evaluated.
       rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
+      tolerance: the reward of accepted values, "linear" (up to the measure's value at
+        the identity), "step" or a function, see `jaxrob.metrics.tolerance_robustness`
+        (2024 paper, Definitions 6 to 9 and 11).
+      penalization: the penalty of the other values, likewise. With a tolerance, a
+        penalization or a distribution the robustness is an integral over all levels:
+        evenly spaced ones suit it, `strategies.Uniform(21)` as in the paper.
+      level_distribution: how probable the levels are, a NumPyro distribution; by
+        default uniform.
       alpha: the confidence level in [0, 1] above which the classifier may answer
         "unknown"; None if it always decides.
       key: a random key, needed if an alteration or the classifier is stochastic.
@@ -224,12 +281,24 @@ def assess(
             "strategy must be one of jaxrob.strategies, such as ASAP(); got "
             f"{strategy!r}"
         )
+    scoring = (tolerance, penalization, level_distribution)
+    scored = any(some is not None for some in scoring)
+    if scored and rule is not None:
+        raise ValueError(
+            "rule does not go with tolerance, penalization or level_distribution, "
+            f"whose integral is by the trapezoidal rule; got {rule!r}"
+        )
     rule = strategy.rule if rule is None else rule
     key = None if key is None else checked_key(key)
     check_types(classifier, dataset, alterations[0])
     image, _ = first_look(dataset)
     for one in alterations:
         check_together(classifier, dataset, one, image, key)
+        if scored:
+            bounds = one.lower, one.upper
+            check_scoring(
+                threshold, tolerance, penalization, level_distribution, bounds
+            )
     _check_settings(threshold, measure, rule, alpha, reduced, classifier)
     source = provenance(classifier, dataset, key, mesh)
 
@@ -248,11 +317,32 @@ def assess(
             reduced=reduced,
             bar=bar,
         )
-        found = _explore_all(alterations, strategy, threshold, measure_of, evaluate_all)
+        found = _explore_all(
+            alterations,
+            strategy,
+            threshold,
+            measure_of,
+            evaluate_all,
+            nominal=tolerance in ("linear", metrics.linear_tolerance),
+        )
     results = []
     for one, exploration in zip(alterations, found):
-        if rule in ("right", "linear"):
-            _check_ends(one, exploration.curve.levels, rule)
+        curve = _with_unknown(exploration.curve, alpha)
+        bound, scores = exploration.error_bound, None
+        if scored:
+            scores = _scores(
+                one,
+                curve,
+                measure,
+                threshold,
+                tolerance,
+                penalization,
+                level_distribution,
+                exploration.nominal,
+            )
+            bound = None
+        elif rule in ("right", "linear"):
+            _check_ends(one, curve.levels, rule)
         result = Assessment(
             alteration=one.name,
             unit=one.unit,
@@ -261,11 +351,12 @@ def assess(
             identity=one.identity,
             threshold=float(threshold),
             measure=measure,
-            rule=rule,
+            rule="trapezoid" if scored else rule,
             strategy=repr(strategy),
-            error_bound=exploration.error_bound,
+            error_bound=bound,
             diagnostics=exploration.diagnostics,
-            curve=_with_unknown(exploration.curve, alpha),
+            scores=scores,
+            curve=curve,
             provenance=source,
             seconds=exploration.seconds,
         )
@@ -279,13 +370,14 @@ class _Exploration(NamedTuple):
     curve: Curve | ReducedCurve
     error_bound: float | None
     diagnostics: Diagnostics
+    nominal: float | None
     seconds: float
 
 
-def _explore_all(alterations, strategy, threshold, measure_of, evaluate_all):
+def _explore_all(alterations, strategy, threshold, measure_of, evaluate_all, nominal):
     """An exploration of each alteration; all frontiers of a round go in one queue."""
     explorations = [
-        _explore(one, strategy, threshold, measure_of) for one in alterations
+        _explore(one, strategy, threshold, measure_of, nominal) for one in alterations
     ]
     frontiers = {i: next(steps) for i, steps in enumerate(explorations)}
     results = {}
@@ -307,16 +399,18 @@ def _explore_all(alterations, strategy, threshold, measure_of, evaluate_all):
     return [results[i] for i in range(len(alterations))]
 
 
-def _explore(alteration, strategy, threshold, measure_of):
+def _explore(alteration, strategy, threshold, measure_of, nominal):
     """Yields the levels to evaluate, is sent their curve and its seconds.
 
-    No level is evaluated twice, nor two of the same effect. Returns an `_Exploration`.
+    With `nominal`, the identity is evaluated beside what the strategy asks for. No
+    level is evaluated twice, nor two of the same effect. Returns an `_Exploration`.
     """
     levels = values = np.array([])
     rows = np.array([], int)
     known = None  # the curve of all canonical levels, in the order evaluated
     row_of = {}  # from a canonical level to its row in it
     num_inputs = None
+    identity = float(alteration.canonical(np.array([alteration.identity]))[0])
     rounds, seconds = 0, 0.0
     while True:
         question = Question(alteration.lower, alteration.upper, threshold, num_inputs)
@@ -326,14 +420,19 @@ def _explore(alteration, strategy, threshold, measure_of):
             raise ValueError("the strategy proposed no level to begin with")
         if not len(asked):
             bound = getattr(strategy, "error_bound", lambda *_: None)
+            at_identity = None
+            if nominal:
+                at_identity = float(measure_of(known)[row_of[identity]])
             return _Exploration(
                 select(known, rows, levels),
                 bound(question, levels, values),
                 diagnose(question, levels, values, len(row_of), rounds),
+                at_identity,
                 seconds,
             )
         canonical = alteration.canonical(asked)
-        new = np.array([c for c in np.unique(canonical) if c not in row_of])
+        wanted = np.append(canonical, identity) if nominal else canonical
+        new = np.array([c for c in np.unique(wanted) if c not in row_of])
         if len(new):
             row_of |= {c: len(row_of) + i for i, c in enumerate(new)}
             curve, taken = yield new
@@ -351,6 +450,46 @@ def _explore(alteration, strategy, threshold, measure_of):
                 f"{levels[np.isnan(values)][0]:g}, where no input that it counts is "
                 "decided (or none is of its class)"
             )
+
+
+def _scores(
+    alteration,
+    curve,
+    measure,
+    threshold,
+    tolerance,
+    penalization,
+    level_distribution,
+    nominal,
+):
+    values = metrics.measures[measure](curve.confusion)
+    bands = metrics.bands(curve.confusion, measure)
+    middle, *ends = (
+        metrics.level_scores(some, threshold, tolerance, penalization, nominal=nominal)
+        for some in (values, *bands)
+    )
+    weights = metrics.level_weights(
+        curve.levels, level_distribution, (alteration.lower, alteration.upper)
+    )
+    settings = {
+        "tolerance": tolerance,
+        "penalization": penalization,
+        "nominal": nominal,
+        "level_distribution": level_distribution,
+    }
+    text = ", ".join(f"{name}={_named(value)}" for name, value in settings.items())
+    # A function of the user's need not be monotone.
+    return Scores(
+        text,
+        middle,
+        np.minimum(middle, np.min(ends, 0)),
+        np.maximum(middle, np.max(ends, 0)),
+        weights,
+    )
+
+
+def _named(value):
+    return getattr(value, "__name__", None) or repr(value)
 
 
 def _check_ends(alteration, levels, rule):

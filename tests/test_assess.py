@@ -6,7 +6,9 @@ import pathlib
 import jax
 import jax.numpy as jnp
 import numpy as np
+import numpyro
 import pytest
+import scipy.stats
 
 import jaxrob
 from jaxrob import alterations, data, networks, strategies
@@ -261,6 +263,70 @@ def test_asap_evaluates_no_jpeg_quality_twice(strategy):
     assert 0 < result.robustness < 1
     assert result.diagnostics.points == len(qualities) < len(result.levels)
     assert sum(seen) == 200 * len(qualities)
+
+
+def test_linear_tolerance_is_the_mean_of_the_scaled_accuracy():
+    # The accuracy is 1 - level: with a threshold of 0.5 and x_max 1 the tolerance is
+    # 1 - 2 level up to 0.5; its mean is a quarter, and nothing is penalized.
+    result = assess(
+        tolerance="linear",
+        penalization=lambda value, threshold: 0.0,
+        threshold=0.5,
+        strategy=strategies.Uniform(201),
+    )
+    assert result.robustness == pytest.approx(0.5 + 0.25 / 2, abs=4e-3)
+    assert result.rule == "trapezoid" and result.error_bound is None
+    low, high = result.confidence_interval
+    assert low < result.robustness < high < low + 0.2
+    linear = assess(
+        tolerance="linear",
+        penalization="linear",
+        threshold=0.5,
+        strategy=strategies.Uniform(201),
+    )
+    assert linear.robustness == pytest.approx(0.5, abs=3e-3)
+
+
+def test_steps_give_the_share_of_the_range():
+    plain = assess(rule="linear", threshold=0.5, strategy=strategies.Uniform(401))
+    steps = assess(tolerance="step", threshold=0.5, strategy=strategies.Uniform(401))
+    assert steps.robustness == pytest.approx(plain.robustness, abs=2 / 400)
+
+
+def test_levels_count_by_their_probability():
+    distribution = numpyro.distributions.Beta(2.0, 5.0)
+    result = assess(
+        level_distribution=distribution,
+        threshold=0.7,
+        strategy=strategies.Uniform(1001),
+    )
+    expected = scipy.stats.beta(2, 5).cdf(0.305)
+    assert result.robustness == pytest.approx(expected, abs=0.005)
+    again = jaxrob.Assessment.from_json(result.to_json())
+    assert again.robustness == result.robustness
+    assert again.confidence_interval == result.confidence_interval
+    with pytest.raises(ValueError, match="give values_per_class"):
+        result.robustness_per_class  # noqa: B018
+
+
+def test_the_nominal_value_is_that_of_the_identity_though_no_strategy_looks_there():
+    alteration = jaxrob.Alteration("dim", ByLevel.alteration.fn, -0.5, 1.0, 0.0)
+    # Below 0 all are right but the value must be that at 0.
+    settings = {"strategy": strategies.Uniform(2), "threshold": 0.0}
+    result = jaxrob.assess(
+        CLASSIFIER, ByLevel.dataset, alteration, tolerance="linear", **settings
+    )
+    assert result.diagnostics.points == 3 and len(result.levels) == 2
+    assert "nominal=1.0" in result.scores.settings
+
+
+def test_scoring_errors():
+    with pytest.raises(ValueError, match="rule does not go with tolerance"):
+        assess(tolerance="linear", rule="right")
+    with pytest.raises(ValueError, match="tolerance must be one of"):
+        assess(tolerance="quadratic")
+    with pytest.raises(ValueError, match="no|none"):
+        assess(level_distribution=numpyro.distributions.Uniform(5.0, 6.0))
 
 
 class Halving:

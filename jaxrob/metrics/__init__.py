@@ -9,6 +9,7 @@ from jaxrob.metrics._interval import (
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
     accuracy,
+    decided_ratio,
     effectiveness,
     f1,
     indecision,
@@ -31,11 +32,12 @@ from jaxrob.metrics._selective import (
 )
 from jaxrob.metrics._tolerance import (
     beta,
-    decided_ratio,
+    level_scores,
     level_weights,
     linear_penalization,
     linear_tolerance,
     penalizations,
+    scored_robustness,
     step_penalization,
     step_tolerance,
     tolerance_robustness,
@@ -59,6 +61,7 @@ __all__ = (
     "f1",
     "heaviside_robustness",
     "indecision",
+    "level_scores",
     "level_weights",
     "linear_penalization",
     "linear_tolerance",
@@ -70,6 +73,7 @@ __all__ = (
     "recall",
     "risk_coverage",
     "robustness_interval",
+    "scored_robustness",
     "step_penalization",
     "step_tolerance",
     "tolerance_robustness",

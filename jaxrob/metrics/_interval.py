@@ -63,10 +63,11 @@ def bands(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pointwise confidence bands of a quality measure, for a finite test set.
 
-    Wilson's interval for proportions: accuracy, and the recall of two classes (see
-    `jaxrob.metrics.recall`). The percentile bootstrap over inputs (Efron, 1979) for
-    the rest, widened if need be to hold the measured value. The bootstrap cannot see
-    what never happened: where all answers are right, its band has no width.
+    Wilson's interval for proportions: accuracy, the decided ratio, and the recall of
+    two classes (see `jaxrob.metrics.recall`). The percentile bootstrap over inputs
+    (Efron, 1979) for the rest, widened if need be to hold the measured value. The
+    bootstrap cannot see what never happened: where all answers are right, its band has
+    no width.
 
     Args:
       confusion: integers `[L, K, K + 1]`, counts by label and answer, see
@@ -89,6 +90,8 @@ def bands(
     decided = confusion[..., :-1].sum(-1)
     if measure == "accuracy":
         return wilson(correct.sum(-1), decided.sum(-1), confidence)
+    if measure == "decided_ratio":
+        return wilson(decided.sum(-1), confusion.sum((-2, -1)), confidence)
     if measure == "recall" and confusion.shape[1] == 2:
         return wilson(correct[:, 1], decided[:, 1], confidence)
     ends = []
@@ -273,9 +276,11 @@ def resampled_values(
     Returns:
       float64 `[L, B]`; NaN where the measure is undefined.
     """
-    if measure in ("accuracy", "effectiveness"):
+    if measure in ("accuracy", "effectiveness", "decided_ratio"):
         hits = (answers == labels).astype(np.float64) @ weights
         decided = (answers < num_classes).astype(np.float64) @ weights
+        if measure == "decided_ratio":
+            return decided / weights.sum(0)
         if measure == "accuracy":
             return _ratio(hits, decided, 1.0)
         # All, and the unknown ones once more.

@@ -89,6 +89,18 @@ def indecision(confusion: np.ndarray) -> np.ndarray:
     return confusion[..., -1].sum(-1) / confusion.sum((-2, -1))
 
 
+def decided_ratio(confusion: np.ndarray) -> np.ndarray:
+    """Decided answers over all, 1 - indecision (2024 paper, Definition 9).
+
+    Args:
+      confusion: `[L, K, K + 1]`.
+
+    Returns:
+      float64 `[L]` in [0, 1], one ratio of integers rounded once.
+    """
+    return confusion[..., :-1].sum((-2, -1)) / confusion.sum((-2, -1))
+
+
 def effectiveness(confusion: np.ndarray) -> np.ndarray:
     """Correct answers over the sum of all answers and the unknown ones.
 
@@ -127,6 +139,10 @@ def _effectiveness_counts(confusion):
     return _correct(confusion), confusion.sum(-1) + confusion[..., -1]
 
 
+def _decided_counts(confusion):
+    return confusion[..., :-1].sum(-1), confusion.sum(-1)
+
+
 def _per_class(counts):
     return lambda confusion: _ratio(*counts(confusion), np.nan)
 
@@ -138,6 +154,7 @@ measures: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "recall": recall,
     "f1": f1,
     "effectiveness": effectiveness,
+    "decided_ratio": decided_ratio,
 }
 
 # The same for each class, `[L, K]`; NaN where a class has nothing to divide by. The
@@ -148,6 +165,7 @@ per_class: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "recall": _per_class(_recall_counts),
     "f1": _per_class(_f1_counts),
     "effectiveness": _per_class(_effectiveness_counts),
+    "decided_ratio": _per_class(_decided_counts),
 }
 
 

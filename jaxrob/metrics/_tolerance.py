@@ -86,6 +86,37 @@ def tolerance_robustness(
         missing, or as `level_weights`.
     """
     _check_unit("threshold", threshold)
+    fewest = 1 if bounds is not None else 2
+    levels, values = checked_curve(levels, values, threshold, fewest)
+    scores = level_scores(values, threshold, tolerance, penalization, nominal=nominal)
+    return scored_robustness(scores, level_weights(levels, level_distribution, bounds))
+
+
+def level_scores(
+    values: np.ndarray,
+    threshold: float,
+    tolerance: str | Scoring | None = None,
+    penalization: str | Scoring | None = None,
+    *,
+    nominal: float | None = None,
+) -> np.ndarray:
+    """The reward less the penalty at each level, `tol(x, th) - dep(x, th)`.
+
+    Args:
+      values: `[n]`, the measure at each level, in [0, 1].
+      threshold: see `tolerance_robustness`.
+      tolerance: likewise.
+      penalization: likewise.
+      nominal: likewise.
+
+    Returns:
+      float64 `[n]` in [-1, 1].
+
+    Raises:
+      TypeError: as `tolerance_robustness`.
+      ValueError: as `tolerance_robustness`.
+    """
+    _check_unit("threshold", threshold)
     reward = _function("tolerance", tolerance, tolerances)
     if reward is linear_tolerance:
         if nominal is None:
@@ -96,16 +127,26 @@ def tolerance_robustness(
         _check_unit("nominal", nominal)
         reward = functools.partial(linear_tolerance, x_max=nominal)
     penalty = _function("penalization", penalization, penalizations)
-    fewest = 1 if bounds is not None else 2
-    levels, values = checked_curve(levels, values, threshold, fewest)
+    values = np.asarray(values, np.float64)
     if not ((values >= 0) & (values <= 1)).all():
-        bad = values[(values < 0) | (values > 1)][0]
+        bad = values[~((values >= 0) & (values <= 1))][0]
         raise ValueError(f"values must lie in [0, 1]; got {bad}")
-    weights = level_weights(levels, level_distribution, bounds)
-    score = _rewards(reward, values, threshold) - _penalties(penalty, values, threshold)
+    return _rewards(reward, values, threshold) - _penalties(penalty, values, threshold)
+
+
+def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
+    """The robustness of scored levels, `1/2 + 1/2 sum(scores weights) / sum(weights)`.
+
+    Args:
+      scores: `[n]` in [-1, 1], see `level_scores`.
+      weights: `[n]`, at least 0 and not all 0, see `level_weights`.
+
+    Returns:
+      In [0, 1].
+    """
     # Divided by the same sum, so that equal scores have exactly their value.
-    integral = math.fsum(weights * score) / math.fsum(weights)
-    return float(np.clip((1 + integral) / 2, 0, 1))
+    mean = math.fsum(weights * scores) / math.fsum(weights)
+    return float(np.clip((1 + mean) / 2, 0, 1))
 
 
 def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.ndarray:
@@ -272,19 +313,6 @@ def check_scoring(
     penalty = _function("penalization", penalization, penalizations)
     _penalties(penalty, some, threshold)
     _masses(np.array(bounds, np.float64), level_distribution)
-
-
-def decided_ratio(confusion: np.ndarray) -> np.ndarray:
-    """Decided answers over all, 1 - indecision (2024 paper, Definition 9).
-
-    Args:
-      confusion: integers `[L, K, K + 1]`, counts by label and answer, see
-        `jaxrob.Curve`.
-
-    Returns:
-      float64 `[L]` in [0, 1], one ratio of integers rounded once.
-    """
-    return confusion[..., :-1].sum((-2, -1)) / confusion.sum((-2, -1))
 
 
 def beta(theta: float, gamma: float) -> float:

@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._assess import Assessment
+from jaxrob._assess import Assessment, Scores
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._diagnostics import Diagnostics
 
 _FORMAT = "jaxrob assessment 1"
+# Fields that are no plain JSON values.
+_NESTED = ("curve", "diagnostics", "scores")
 # Arrays of single answers, by name, with the types they may have.
 _ANSWERS = {
     "predicted": ("int16", "int32"),
@@ -44,16 +46,19 @@ def to_json(assessment: Assessment, answers: bool = True) -> str:
         "format": _FORMAT,
         "robustness": _number(assessment.robustness),
         "confidence_interval": list(assessment.confidence_interval),
-        "robustness_per_class": _numbers(assessment.robustness_per_class),
+        "robustness_per_class": None
+        if assessment.scores is not None
+        else _numbers(assessment.robustness_per_class),
     }
     document |= {
         field.name: getattr(assessment, field.name)
         for field in dataclasses.fields(assessment)
-        if field.name not in ("curve", "diagnostics")
+        if field.name not in _NESTED
     }
     diagnostics = assessment.diagnostics._asdict()
     document |= {
         "diagnostics": {name: _number(some) for name, some in diagnostics.items()},
+        "scores": _scores_document(assessment.scores),
         "levels": _numbers(assessment.levels),
         "values": _numbers(assessment.values),
         "confusion": curve.confusion.tolist(),
@@ -88,10 +93,13 @@ def from_json(text: str) -> Assessment:
         settings = {
             field.name: _checked(document[field.name], field)
             for field in dataclasses.fields(Assessment)
-            if field.name not in ("curve", "diagnostics")
+            if field.name not in _NESTED
         }
         assessment = Assessment(
-            curve=_curve(document), diagnostics=_diagnostics(document), **settings
+            curve=_curve(document),
+            diagnostics=_diagnostics(document),
+            scores=_scores(document),
+            **settings,
         )
         stated, robustness = document["robustness"], _number(assessment.robustness)
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
@@ -137,6 +145,36 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
     if (curve.confusion != confusion).any():
         raise ValueError("the counts are not those of the single answers")
     return curve
+
+
+def _scores_document(scores: Scores | None) -> dict[str, Any] | None:
+    if scores is None:
+        return None
+    settings, *arrays = scores
+    named = zip(Scores._fields[1:], map(_numbers, arrays))
+    return {"settings": settings} | dict(named)
+
+
+def _scores(document: dict[str, Any]) -> Scores | None:
+    found = document["scores"]
+    if found is None:
+        return None
+    if not isinstance(found, dict) or set(found) != set(Scores._fields):
+        raise ValueError(f"scores must have the parts {Scores._fields}, or be null")
+    arrays = {
+        name: np.array(found[name], np.float64)
+        for name in Scores._fields
+        if name != "settings"
+    }
+    for name, array in arrays.items():
+        least, shape = (0 if name == "weights" else -1), (len(document["levels"]),)
+        if array.shape != shape or not ((array >= least) & (array <= 1)).all():
+            raise ValueError(
+                f"scores: {name} must be of the shape {shape} and lie in [{least}, 1]"
+            )
+    if not arrays["weights"].sum() > 0:
+        raise ValueError("scores: weights must not all be 0")
+    return Scores(str(found["settings"]), **arrays)
 
 
 def _diagnostics(document: dict[str, Any]) -> Diagnostics:
