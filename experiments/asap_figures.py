@@ -305,7 +305,11 @@ def _most_telling(curves):
 def _name(strategy):
     if isinstance(strategy, Uniform):
         return "uniform"
-    return f"ASAP a={strategy.concavity:g}" if strategy.n == 64 else "ASAP auto"
+    return (
+        f"ASAP a={strategy.concavity:g}"
+        if strategy.concavity != "auto"
+        else "ASAP auto"
+    )
 
 
 if __name__ == "__main__":

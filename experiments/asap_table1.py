@@ -37,6 +37,8 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"unknown arguments: {argv[1:]}")
     logging.set_verbosity(logging.WARNING)
+    if _N.value & (_N.value - 1):
+        raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     benchmark = benchmarks.load()
     print(
         f"{benchmarks.title()}: {len(benchmark.test_set)} images, on "

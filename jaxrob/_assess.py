@@ -24,7 +24,7 @@ from jaxrob._evaluate import (
     progress_bar,
 )
 from jaxrob._keys import checked_key
-from jaxrob._provenance import provenance
+from jaxrob._provenance import describe, provenance
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES, Interval
 from jaxrob.metrics._tolerance import check_scoring
@@ -74,7 +74,8 @@ class Assessment:
       scores: the levels' scores, if tolerance, penalization or a distribution of the
         levels was asked for, or None.
       curve: the answers (or counts) behind it, levels ascending.
-      provenance: versions, devices, key, and fingerprints of classifier and data.
+      provenance: versions, devices, key, the alteration with its parameters, and
+        fingerprints of classifier and data.
       diagnostics: how it was sampled, and signs that the numbers deceive.
       seconds: the time the answers took, compilation included; of several alterations
         in one queue, the share of each round's time that its share of levels is.
@@ -151,7 +152,9 @@ class Assessment:
     def robustness_per_class(self) -> np.ndarray:
         """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
 
-        The accuracy on the inputs of one class is its recall.
+        The accuracy on the inputs of one class is its recall. An adaptive strategy's
+        levels were chosen for the measure over all classes, and its error bound is of
+        that: for exact values of each class take `strategies.Uniform`.
 
         Raises:
           ValueError: if the robustness is of scores.
@@ -270,13 +273,15 @@ def assess(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if an argument is outside its range, the measure is undefined at a
-        level (a recall where nothing is decided, for instance), or as `evaluate`.
+      ValueError: if an argument is outside its range, the rule does not suit the
+        strategy's levels, the measure is undefined at a level (a recall where nothing
+        is decided, for instance), or as `evaluate`.
     """
     several = not isinstance(alteration, Alteration)
     alterations = _checked_sequence(alteration) if several else (alteration,)
-    # All that can fail fails first: nothing that was computed is lost.
-    if isinstance(strategy, type) or not hasattr(strategy, "propose"):
+    # All that can fail before anything is computed does.
+    parts = ("propose", "rule")
+    if isinstance(strategy, type) or not all(hasattr(strategy, x) for x in parts):
         raise TypeError(
             "strategy must be one of jaxrob.strategies, such as ASAP(); got "
             f"{strategy!r}"
@@ -300,12 +305,22 @@ def assess(
                 threshold, tolerance, penalization, level_distribution, bounds
             )
     _check_settings(threshold, measure, rule, alpha, reduced, classifier)
+    allowed = getattr(strategy, "rules", RULES)
+    if rule not in allowed:
+        raise ValueError(
+            f"rule must be one of {allowed} with {strategy!r}, whose levels suit no "
+            f"other; got {rule!r}"
+        )
     source = provenance(classifier, dataset, key, mesh)
 
     def measure_of(curve):
-        return metrics.measures[measure](_with_unknown(curve, alpha).confusion)
+        confusion = _with_unknown(curve, alpha).confusion
+        num_inputs = metrics.effective_inputs(confusion, measure)
+        return metrics.measures[measure](confusion), num_inputs
 
-    name = alterations[0].name if not several else f"{len(alterations)} alterations"
+    name = alterations[0].name
+    if len(alterations) > 1:
+        name = f"{len(alterations)} alterations"
     with progress_bar(name, progress) as bar:
         evaluate_all = functools.partial(
             evaluate_queue,
@@ -357,7 +372,7 @@ def assess(
             diagnostics=exploration.diagnostics,
             scores=scores,
             curve=curve,
-            provenance=source,
+            provenance=source | {"alteration": describe(one)},
             seconds=exploration.seconds,
         )
         results.append(result)
@@ -422,11 +437,11 @@ def _explore(alteration, strategy, threshold, measure_of, nominal):
             bound = getattr(strategy, "error_bound", lambda *_: None)
             at_identity = None
             if nominal:
-                at_identity = float(measure_of(known)[row_of[identity]])
+                at_identity = float(measure_of(known)[0][row_of[identity]])
             return _Exploration(
                 select(known, rows, levels),
                 bound(question, levels, values),
-                diagnose(question, levels, values, len(row_of), rounds),
+                diagnose(question, levels, values, rows, len(row_of), rounds),
                 at_identity,
                 seconds,
             )
@@ -438,12 +453,12 @@ def _explore(alteration, strategy, threshold, measure_of, nominal):
             curve, taken = yield new
             rounds, seconds = rounds + 1, seconds + taken
             known = curve if known is None else join(known, curve)
-            num_inputs = int(known.confusion[0].sum())
         levels = np.append(levels, asked)
         rows = np.append(rows, [row_of[c] for c in canonical])
         order = np.argsort(levels)
         levels, rows = levels[order], rows[order]
-        values = measure_of(known)[rows]
+        values, num_inputs = measure_of(known)
+        values = values[rows]
         if np.isnan(values).any():
             raise ValueError(
                 f"{alteration.name}: the measure is undefined at level "
@@ -494,7 +509,8 @@ def _named(value):
 
 def _check_ends(alteration, levels, rule):
     """Refuses an integral over less than the range."""
-    if (levels[0], levels[-1]) != (alteration.lower, alteration.upper):
+    ends = alteration.snap(np.array([alteration.lower, alteration.upper]))
+    if (levels[0], levels[-1]) != tuple(ends):
         raise ValueError(
             f'rule="{rule}" needs both ends of the range [{alteration.lower:g}, '
             f"{alteration.upper:g}]; the strategy asked for levels from {levels[0]:g} "
@@ -524,6 +540,8 @@ def _checked_sequence(alterations):
 
 
 def _check_settings(threshold, measure, rule, alpha, reduced, classifier):
+    if not isinstance(threshold, int | float | np.number):
+        raise TypeError(f"threshold must be a number; got {threshold!r}")
     if not 0 <= threshold <= 1:
         raise ValueError(f"threshold must lie in [0, 1]; got {threshold}")
     if measure not in metrics.measures:

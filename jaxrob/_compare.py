@@ -146,6 +146,11 @@ def _check_pair(first, second):
                 f"{name} must keep the answer on each image; its curve keeps only "
                 "counts (reduced)"
             )
+        if one.scores is not None:
+            raise ValueError(
+                f"{name} must be without tolerance, penalization or a distribution of "
+                "the levels; compare is of the plain robustness"
+            )
     for name in ("alteration", "lower", "upper", "threshold", "measure"):
         ours, theirs = getattr(first, name), getattr(second, name)
         if ours != theirs:
@@ -164,3 +169,12 @@ def _check_pair(first, second):
             "first and second must have the same labels, in the same order: a paired "
             "comparison is of the same images"
         )
+    for name, of in (
+        ("alteration's parameters", lambda one: one.provenance["alteration"]),
+        ("images", lambda one: one.provenance["dataset"]["fingerprint"]),
+    ):
+        ours, theirs = of(first), of(second)
+        if ours != theirs:
+            raise ValueError(
+                f"first and second must have the same {name}; got {ours} and {theirs}"
+            )

@@ -18,8 +18,8 @@ class Bend(NamedTuple):
     """The shape of a curve in each of m intervals, on the range mapped to [0, 1].
 
     Attributes:
-      concavity: float64 `[m]`, the concavity that the levels around show, beyond what
-        the number of inputs explains.
+      concavity: float64 `[m]`, twice the concavity that the levels around show beyond
+        what the number of inputs explains.
       bounding: float64 `[m]`, the concavity taken to bound the curve there.
       slope_change: float64 `[m]`, the second divided difference to expect, signed.
       doubt: float64 `[m]`, how far off that may be.

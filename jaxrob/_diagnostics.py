@@ -67,6 +67,7 @@ def diagnose(
     question: Question,
     levels: np.ndarray,
     values: np.ndarray,
+    rows: np.ndarray,
     points: int,
     rounds: int,
 ) -> Diagnostics:
@@ -76,9 +77,12 @@ def diagnose(
       question: the question it was sampled for.
       levels: float64 `[n]`, ascending.
       values: float64 `[n]`, the measure there.
+      rows: integers `[n]`, the same for levels of the same effect.
       points: the levels evaluated.
       rounds: the frontiers they were evaluated in.
     """
+    _, distinct = np.unique(rows, return_index=True)
+    distinct.sort()
     span = question.upper - question.lower
     positions = (levels - question.lower) / span
     ends = np.concatenate([[0.0], positions, [1.0]])
@@ -87,7 +91,8 @@ def diagnose(
         points,
         rounds,
         float(np.diff(ends).max()),
-        _jitter(positions, values, question.num_inputs),
+        # A step between levels of the same effect is no jitter.
+        _jitter(positions[distinct], values[distinct], question.num_inputs),
         # Beside a crossing the curve is close to the threshold too, but not for long.
         math.fsum(plateau),
     )

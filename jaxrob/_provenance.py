@@ -15,6 +15,7 @@ from jax.sharding import Mesh
 from jaxrob._bound import Bound
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
 
@@ -39,6 +40,11 @@ def provenance(
         "classifier": classifier_fingerprint(classifier),
         "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
     }
+
+
+def describe(alteration: Alteration) -> str:
+    """An alteration with its parameters as text, the same in every process."""
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(alteration))
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:

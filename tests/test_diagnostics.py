@@ -31,7 +31,9 @@ def independent(levels):
 
 def diagnosed(function, levels, threshold=0.8, lower=0.0, upper=1.0):
     question = Question(lower, upper, threshold, 1000)
-    return diagnose(question, levels, function(levels), len(levels), 1)
+    return diagnose(
+        question, levels, function(levels), np.arange(len(levels)), len(levels), 1
+    )
 
 
 def test_noise_shared_by_all_levels_is_no_jitter():
@@ -45,6 +47,17 @@ def test_noise_of_each_level_s_own_is_jitter():
     assert found.jitter > 12
     (warning,) = found.warnings
     assert "do not share their random numbers" in warning
+
+
+def test_steps_between_levels_of_the_same_effect_are_no_jitter():
+    levels = np.linspace(0, 1, 257)
+    steps = np.floor(levels * 50) / 50
+    rows = np.unique(steps, return_inverse=True)[1]
+    question = Question(0.0, 1.0, 0.8, 1000)
+    found = diagnose(question, levels, common(steps), rows, 51, 1)
+    assert not found.jitter > 12
+    taken_apart = diagnose(question, levels, common(steps), np.arange(257), 257, 1)
+    assert taken_apart.jitter > found.jitter or math.isnan(found.jitter)
 
 
 def test_levels_far_apart_tell_no_jitter():

@@ -115,7 +115,7 @@ def test_asap_table1(tmp_path):
         assert any(answer.startswith(question) for answer in document["answers"])
         assert question in out
     # The second run finds the network and the oracles.
-    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*-32.json")}
+    kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*-32-0.8.json")}
     assert len(kept) == 7
     code, again, err = run("asap_table1.py", *arguments)
     assert code == 0, err

@@ -10,6 +10,7 @@ from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
     accuracy,
     decided_ratio,
+    effective_inputs,
     effectiveness,
     f1,
     indecision,
@@ -56,6 +57,7 @@ __all__ = (
     "beta",
     "confidence_interval",
     "decided_ratio",
+    "effective_inputs",
     "effectiveness",
     "expected_calibration_error",
     "f1",

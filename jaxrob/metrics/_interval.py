@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse, special
 
 from jaxrob._curvature import bend
-from jaxrob.metrics._quality import _ratio, measures
+from jaxrob.metrics._quality import _ratio, effective_inputs, measures
 from jaxrob.metrics._robustness import Interval, accepted_share, checked_curve
 
 # A 95 % interval's end then has a Monte-Carlo error (one standard deviation) of about
@@ -148,6 +148,13 @@ def robustness_interval(
             f"low must not exceed high; got {low[bad]} and {high[bad]} at index {bad}"
         )
     lower, upper = _checked_bounds(levels, bounds)
+    if concavity is not None:
+        concavity = np.asarray(concavity, np.float64)
+        if concavity.shape != (len(levels) - 1,) or not (concavity >= 0).all():
+            raise ValueError(
+                "concavity must hold a number from 0 for each of the "
+                f"{len(levels) - 1} intervals; got {concavity}"
+            )
     shortest, longest = accepted_widths(levels, low, high, threshold, concavity)
     unseen = (upper - lower) - (levels[-1] - levels[0])
     start = math.fsum(shortest) / (upper - lower)
@@ -166,9 +173,9 @@ def confidence_interval(
 ) -> Interval:
     """A confidence interval of the robustness, for a finite test set.
 
-    The `robustness_interval` of the measure's `bands`, which bend between the levels as
-    much as the levels around show. It says how far the robustness may lie from that on
-    all inputs of the kind tested.
+    The `robustness_interval` of the measure's `bands`, which bend between the levels
+    twice as much as the levels around show. It says how far the robustness may lie from
+    that on all inputs of the kind tested.
 
     Args:
       levels: `[L]` distinct levels, in any order.
@@ -190,7 +197,8 @@ def confidence_interval(
     widest = np.zeros(len(confusion)), np.ones(len(confusion))
     robustness_interval(levels, *widest, threshold, bounds)
     low, high = bands(confusion, measure, confidence)
-    values, num_inputs = measures[measure](confusion), int(confusion[0].sum())
+    values = measures[measure](confusion)
+    num_inputs = effective_inputs(confusion, measure)
     order = np.argsort(levels)
     concavity = shown_concavity(np.asarray(levels)[order], values[order], num_inputs)
     return robustness_interval(levels, low, high, threshold, bounds, concavity)
@@ -220,7 +228,9 @@ def accepted_widths(
     sag = 0 if concavity is None else concavity * width**2 * share * (1 - share)
     widths = []
     for band, sign in ((low, -1), (high, 1)):
-        values = band[:-1] * (1 - share) + band[1:] * share + sign * sag
+        chord = band[:-1] * (1 - share) + band[1:] * share
+        # Bands are of shares: a parabola that leaves [0, 1] means its edge.
+        values = np.where(sag == 0, chord, np.clip(chord + sign * sag, 0, 1))
         accepted = accepted_share(values[:-1], values[1:], threshold)
         widths.append(width * accepted.mean(axis=0))
     return widths[0], widths[1]
@@ -229,7 +239,7 @@ def accepted_widths(
 def shown_concavity(
     levels: np.ndarray, values: np.ndarray, num_inputs: int
 ) -> np.ndarray:
-    """`[L - 1]`: by how much a curve bends in each interval, per squared level."""
+    """`[L - 1]`: twice what a curve bends in each interval, per squared level."""
     if len(levels) < 2:
         return np.zeros(0)
     span = levels[-1] - levels[0]

@@ -117,6 +117,37 @@ def effectiveness(confusion: np.ndarray) -> np.ndarray:
     return _correct(confusion).sum(-1) / (confusion.sum((-2, -1)) + unknown)
 
 
+def effective_inputs(confusion: np.ndarray, measure: str) -> int:
+    """How many inputs a measure's values are shares of, for judging their scatter.
+
+    The denominator of its ratio; of a mean over K classes with n_k inputs, the number
+    whose share would scatter as much, `K**2 / sum(1 / n_k)`. The median over levels,
+    for unknown answers make it differ.
+
+    Args:
+      confusion: `[L, K, K + 1]`.
+      measure: a name in `measures`.
+
+    Returns:
+      At least 1.
+    """
+    if measure == "accuracy":
+        inputs = _decided(confusion)
+    elif measure in ("effectiveness", "decided_ratio"):
+        inputs = confusion.sum((-2, -1))
+    else:
+        _, below = _COUNTS[measure](confusion)
+        # F1 divides by labelled and given inputs: each counts twice.
+        below = below / (2 if measure == "f1" else 1)
+        if below.shape[-1] == 2:
+            inputs = below[..., 1]
+        else:
+            some = below > 0
+            reciprocals = np.where(some, 1 / np.where(some, below, 1), 0).sum(-1)
+            inputs = some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
+    return max(int(np.median(inputs)), 1)
+
+
 # For each class the numerators and the denominators, `[L, K]`; 0 below is undefined.
 
 
@@ -141,6 +172,13 @@ def _effectiveness_counts(confusion):
 
 def _decided_counts(confusion):
     return confusion[..., :-1].sum(-1), confusion.sum(-1)
+
+
+_COUNTS = {
+    "precision": _precision_counts,
+    "recall": _recall_counts,
+    "f1": _f1_counts,
+}
 
 
 def _per_class(counts):

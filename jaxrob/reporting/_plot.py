@@ -53,7 +53,10 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     unit = f" [{assessment.unit}]" if assessment.unit else ""
     axes.set_xlabel(f"level{unit}")
     axes.set_ylabel(assessment.measure)
-    title = f"{assessment.alteration}: robustness {assessment.robustness:.1%}"
+    robustness = f"robustness {assessment.robustness:.1%}"
+    if math.isnan(assessment.robustness):
+        robustness = "timeout"
+    title = f"{assessment.alteration}: {robustness}"
     axes.set_title(textwrap.fill(title, 44), fontsize=10)
     return axes
 

@@ -22,8 +22,11 @@ def table(assessments: Sequence[Assessment]) -> str:
       The table as text, without a newline at its end.
 
     Raises:
+      TypeError: if it is a single assessment.
       ValueError: if there is no assessment.
     """
+    if isinstance(assessments, Assessment):
+        raise TypeError("assessments must be a sequence; give table([assessment])")
     if not assessments:
         raise ValueError("assessments is empty; at least one is needed")
     accepted = [_condition(assessment) for assessment in assessments]
@@ -65,6 +68,8 @@ def _row(assessment: Assessment) -> tuple[str, ...]:
 
 def _condition(assessment: Assessment) -> str:
     alpha = assessment.curve.alpha
+    if assessment.scores is not None:
+        return f"{assessment.measure} scored by {assessment.scores.settings}"
     unknown = "" if alpha is None else f", unknown by alpha = {alpha:g}"
     return f"{assessment.measure} >= {assessment.threshold:g}{unknown}"
 

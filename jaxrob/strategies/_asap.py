@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -56,7 +56,8 @@ class ASAP:
     n: int = 1024
     concavity: float | Literal["auto"] = "auto"
     statistical_stopping: bool | None = None
-    rule: str = dataclasses.field(default="right", init=False)
+    rule: ClassVar[str] = "right"
+    rules: ClassVar[tuple[str, ...]] = ("right", "linear")
 
     def __post_init__(self):
         if not isinstance(self.n, int | np.integer):
@@ -78,7 +79,7 @@ class ASAP:
         """The first levels, then one for each interval to split; see `Strategy`."""
         # Published bounds are multiples of a part in n: an interval of just that
         # width is final, where Algorithm 1 to the letter would halve it once more.
-        parts = 1 << (self.n - 1).bit_length()
+        parts = 1 << (int(self.n) - 1).bit_length()
         auto = self.concavity == "auto"
         if not len(levels):
             step = max(parts // _FIRST_INTERVALS, 1) if auto else parts

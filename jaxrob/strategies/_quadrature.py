@@ -1,6 +1,7 @@
 """Adaptive numerical integration."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -33,7 +34,8 @@ class Quadrature:
     """
 
     limit: int = 24
-    rule: str = dataclasses.field(default="quadrature", init=False)
+    rule: ClassVar[str] = "quadrature"
+    rules: ClassVar[tuple[str, ...]] = ("quadrature",)
 
     def __post_init__(self):
         if not isinstance(self.limit, int | np.integer):

@@ -1,6 +1,7 @@
 """Levels at random."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -26,7 +27,8 @@ class Random:
 
     n: int = 41
     seed: int = 0
-    rule: str = dataclasses.field(default="count", init=False)
+    rule: ClassVar[str] = "count"
+    rules: ClassVar[tuple[str, ...]] = ("count",)
 
     def __post_init__(self):
         for name, smallest in (("n", 1), ("seed", 0)):

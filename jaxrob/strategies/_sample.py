@@ -40,8 +40,9 @@ def sample(
       All levels asked for.
 
     Raises:
-      ValueError: if the range is empty or not finite, the threshold outside [0, 1], or
-        the function gives a value that is not finite.
+      ValueError: if the range is empty or not finite, the threshold outside [0, 1],
+        num_inputs below 1, or the function gives another number of values or one that
+        is not finite.
     """
     lower, upper = question.lower, question.upper
     if not -math.inf < lower < upper < math.inf:
@@ -49,11 +50,20 @@ def sample(
             "the question's range must be finite with lower < upper; got "
             f"lower={lower}, upper={upper}"
         )
+    if question.num_inputs is not None and question.num_inputs < 1:
+        raise ValueError(
+            f"num_inputs must be at least 1, or None; got {question.num_inputs}"
+        )
     if not 0 <= question.threshold <= 1:
         raise ValueError(f"threshold must lie in [0, 1]; got {question.threshold}")
     levels, values, rounds = np.array([]), np.array([]), 0
     while len(new := np.setdiff1d(strategy.propose(question, levels, values), levels)):
         found = np.asarray(function(new), np.float64)
+        if found.shape != new.shape:
+            raise ValueError(
+                f"the function must give a value for each of {len(new)} levels; got "
+                f"the shape {found.shape}"
+            )
         if not np.isfinite(found).all():
             bad = np.flatnonzero(~np.isfinite(found))[0]
             raise ValueError(

@@ -31,6 +31,9 @@ class Strategy(Protocol):
     One that bounds the error of the robustness also has a method `error_bound` of the
     same arguments.
 
+    One whose levels do not suit every rule has an attribute `rules`, those that they
+    suit.
+
     Attributes:
       rule: the rule of `metrics.heaviside_robustness` that the strategy's paper uses.
     """

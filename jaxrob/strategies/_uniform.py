@@ -1,6 +1,7 @@
 """Evenly spaced levels."""
 
 import dataclasses
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,7 +24,8 @@ class Uniform:
     """
 
     n: int = 41
-    rule: str = dataclasses.field(default="count", init=False)
+    rule: ClassVar[str] = "count"
+    rules: ClassVar[tuple[str, ...]] = ("count", "right", "linear")
 
     def __post_init__(self):
         if not isinstance(self.n, int | np.integer):

@@ -215,3 +215,25 @@ def test_positive_must_be_a_class(positive):
     for measure in (metrics.precision, metrics.recall, metrics.f1):
         with pytest.raises(ValueError, match="positive must be a class from 0 to 1"):
             measure(counts([0, 1], [0, 1], 2), positive)
+
+
+def test_effective_inputs_are_the_denominators():
+    confusion = np.array([[[40, 10, 50], [5, 15, 0]], [[40, 10, 50], [5, 15, 0]]])
+    expected = {"accuracy": 70, "recall": 20, "precision": 25, "effectiveness": 120}
+    for measure, number in expected.items():
+        assert metrics.effective_inputs(confusion, measure) == number
+    # Labelled and given inputs, 20 and 25, are both in F1's denominator.
+    assert metrics.effective_inputs(confusion, "f1") == 22
+
+
+def test_effective_inputs_of_a_mean_have_its_scatter():
+    # The mean of three recalls at a half, of 10, 20 and 400 inputs.
+    numbers = np.array([10, 20, 400])
+    confusion = np.zeros((1, 3, 4), int)
+    for k, number in enumerate(numbers):
+        confusion[0, k, k] = number // 2
+        confusion[0, k, (k + 1) % 3] = number - number // 2
+    rng = np.random.default_rng(0)
+    means = (rng.binomial(numbers, 0.5, (100_000, 3)) / numbers).mean(axis=1)
+    found = metrics.effective_inputs(confusion, "recall")
+    assert found == pytest.approx(0.25 / means.var(), rel=0.05)

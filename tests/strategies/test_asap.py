@@ -209,7 +209,6 @@ def test_falling_curves_of_inputs_with_a_limit_each(
     question, levels, values, rounds = sample(AUTO, function, threshold=threshold)
     robustness = heaviside_robustness(levels, values, threshold)
     assert robustness == aligned(function, threshold)
-    assert AUTO.error_bound(question, levels, values) >= 0
     assert len(levels) <= 24 and rounds <= 14
 
 
@@ -279,6 +278,60 @@ def test_sampling_stops_where_the_inputs_decide(a, b, seed):
     assert abs(heaviside_robustness(levels, values, 0.8) - truth) <= bound
     # The interval is that of all levels, but for a part of its width.
     np.testing.assert_allclose(interval(levels), exact, atol=0.4 * width + 2 / 1024)
+
+
+def test_stopping_saves_levels_and_knows_the_interval_s_ends():
+    falling = [
+        by_limits(0.2 + np.random.default_rng(i).beta(2, 4, 1000)) for i in range(20)
+    ]
+    points = {
+        strategy: [len(sample(strategy, function)[1]) for function in falling]
+        for strategy in (ASAP(), AUTO)
+    }
+    assert np.mean(points[ASAP()]) < np.mean(points[AUTO]) - 1
+
+    # Where many inputs fail at once, the crossing is found from few levels, and the
+    # points where the bands cross need levels of their own.
+    added = []
+    for seed in range(60):
+        rng = np.random.default_rng(seed)
+        centre, crowd = rng.uniform(0.2, 0.8), int(rng.uniform(50, 250))
+        limits = (
+            rng.normal(centre, 0.005, crowd),
+            rng.normal(centre + 0.05, 0.2, 1000 - crowd),
+        )
+        function = by_limits(np.concatenate(limits))
+        levels, resolved = (set(sample(s, function)[1]) for s in (ASAP(), AUTO))
+        added.append(len(levels - resolved))
+    assert sum(added) > 0
+
+
+def test_numpy_integers_are_integers():
+    one, other = (sample(ASAP(n=n), lambda x: 1 - x / 3)[1] for n in (np.int64(64), 64))
+    np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("threshold", [0.0, 1.0])
+def test_extreme_thresholds(threshold):
+    function = by_limits(1.5 * np.random.default_rng(0).beta(2, 2, 1000))
+    question, levels, values, _ = sample(ASAP(), function, threshold=threshold)
+    error = abs(
+        heaviside_robustness(levels, values, threshold) - aligned(function, threshold)
+    )
+    assert error <= ASAP().error_bound(question, levels, values)
+
+
+@pytest.mark.parametrize("positives", [10, 30, 100])
+def test_few_inputs_behind_a_value(positives):
+    # The recall of a class with few inputs of many.
+    held = 0
+    for seed in range(40):
+        function = by_limits(1.2 * np.random.default_rng(seed).beta(2, 3, positives))
+        question, levels, values, _ = sample(AUTO, function, num_inputs=positives)
+        error = abs(heaviside_robustness(levels, values, 0.8) - aligned(function, 0.8))
+        held += error <= AUTO.error_bound(question, levels, values) + 1e-12
+        assert len(levels) <= 40
+    assert held >= 39
 
 
 def test_exact_values_are_sampled_to_the_end():
