@@ -119,6 +119,4 @@ def _apply_nnx(state, images, key, *, graph):
 
 
 def _dropout_layers(module):
-    return [
-        node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Dropout)
-    ]
+    return [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Dropout)]

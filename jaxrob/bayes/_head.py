@@ -111,7 +111,7 @@ def normals(bits: jax.Array, num_draws: int) -> jax.Array:
     """
     net = _net((num_draws + 1) // 2, bits.shape[1])
     shifted = bits.T ^ net[..., None]
-    # 23 bits, at the middle of their interval: float32 holds that exactly, never 0 or 1.
+    # 23 bits and a half: exact in float32, and never 0 or 1.
     uniform = (shifted >> 9).astype(jnp.float32) + 0.5
     half = math.sqrt(2) * jax.lax.erf_inv(uniform * 2.0**-22 - 1)
     return jnp.concatenate([half, -half])[:num_draws]

@@ -57,7 +57,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     if isinstance(value, Posterior):
         kind, head = "posterior", value.likelihood.head
         tree = {name: getattr(value, name) for name in _FIELDS}
-        settings = {"head": head.name, "noise_draws": head.noise_draws}
+        settings = {"head": head}
     else:
         kind, settings = _settings(value)
         tree = {"variables": value.variables}
@@ -103,18 +103,73 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
     with open(path, "rb") as file:
         contents = io.BytesIO(file.read())
     try:
-        with np.load(contents, allow_pickle=False) as archive:
-            header = json.loads(str(archive[_HEADER]))
-            if header["format"] != _FORMAT:
-                raise ValueError(f"its format is {header['format']!r}, not {_FORMAT!r}")
-            tree: dict[str, Any] = {}
-            for location, dtype in header["arrays"]:
-                *parents, last = location
-                node = tree
-                for parent in parents:
-                    node = node.setdefault(parent, {})
-                array = archive["/".join(map(str, location))]
-                node[last] = _from_numpy(array, dtype)
-        return _rebuilt(header, tree, module)
+        header, tree = _read(contents)
     except _DAMAGE as error:
-        raise ValueError(f"{path}: not a readable jaxrob.bayes file: {error}") from None
+        raise ValueError(
+            f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
+        ) from None
+    if header["kind"] == "posterior":
+        head = checked_head(*header["head"])
+        fields = {name: tree.get(name) for name in _FIELDS}
+        fields["fixed"] = fields["fixed"] or {}
+        return Posterior(Likelihood(parametric(module), head), **fields)
+    variables = tree["variables"]
+    if header["kind"] == "draws":
+        head = checked_head(*header["head"])
+        return from_draws({"fixed": {}} | variables, parametric(module), head)
+    if header["kind"] == "members":
+        return from_members(variables, applied(module), header["outputs"])
+    return from_passes(
+        variables, dropping(module), header["num_samples"], header["outputs"]
+    )
+
+
+def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
+    """The kind of a classifier, and what apart from the module defines it."""
+    apply_fn = getattr(classifier, "apply_fn", None)
+    kind = _KINDS.get(apply_fn.function) if isinstance(apply_fn, Bound) else None
+    if kind is None:
+        raise TypeError(
+            "value must be a jaxrob.bayes.Posterior or a classifier made by "
+            f"jaxrob.bayes; got {type(classifier).__name__}"
+        )
+    settings = dict(apply_fn.keywords)
+    del settings["apply_fn"]
+    if kind == "draws":
+        return kind, settings
+    return kind, settings | {"outputs": classifier.outputs}
+
+
+def _read(contents: io.BytesIO) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The header, and the arrays in nested dictionaries."""
+    tree: dict[str, Any] = {}
+    with np.load(contents, allow_pickle=False) as archive:
+        header = json.loads(str(archive[_HEADER]))
+        if header["format"] != _FORMAT:
+            raise ValueError(f"its format is {header['format']!r}, not {_FORMAT!r}")
+        for location, dtype in header["arrays"]:
+            *parents, last = location
+            node = tree
+            for parent in parents:
+                node = node.setdefault(parent, {})
+            node[last] = _from_numpy(archive["/".join(map(str, location))], dtype)
+    return header, tree
+
+
+def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
+    """An array that npz files can hold, and the name of its real type."""
+    if jax.dtypes.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
+        return np.asarray(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
+    array = np.asarray(leaf)
+    return array, array.dtype.name
+
+
+def _from_numpy(array: np.ndarray, dtype: str) -> Any:
+    if dtype in _KEYS:
+        return jax.random.wrap_key_data(array, impl=dtype)
+    # npz files do not know bfloat16 and its like, but keep their bytes.
+    return jnp.asarray(array.view(dtype) if array.dtype.kind == "V" else array)
+
+
+_KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}
+_KEYS = ("threefry2x32", "rbg", "unsafe_rbg")

@@ -15,6 +15,9 @@ from jaxrob.metrics._robustness import Interval, accepted_share, checked_curve
 RESAMPLES = 1000
 # Straight pieces that stand for a parabola.
 _PIECES = 32
+# An interval over which the curve rises or falls by more than this many times the width
+# of its bands is no smooth piece of it.
+_STEEP = 8.0
 _SEED = 0
 
 
@@ -117,10 +120,11 @@ def robustness_interval(
 
     Each band is joined by straight lines (`rule="linear"` of
     `jaxrob.metrics.heaviside_robustness`), or by parabolas that bend away from the
-    other one. With pointwise bands of some confidence the interval covers the
-    robustness about as often, or a little more: at a crossing the curve is within its
-    band as often as that. With several crossings it is wider, for both bands err
-    everywhere at once.
+    other one; then a steep interval, over which the bands rise by more than eight times
+    their width, may be accepted or not wherever its ends differ. With pointwise bands
+    of some confidence the interval covers the robustness about as often, or a little
+    more: at a crossing the curve is within its band as often as that. With several
+    crossings it is wider, for both bands err everywhere at once.
 
     Args:
       levels: `[L]` distinct levels, in any order.
@@ -224,6 +228,9 @@ def accepted_widths(
       Two arrays float64 `[L - 1]`, in units of the levels.
     """
     width = np.diff(levels)
+    if concavity is not None:
+        rise = np.abs(np.diff(low + high)) / 2
+        steep = rise > _STEEP * ((high - low)[:-1] + (high - low)[1:]) / 2
     share = np.linspace(0, 1, 2 if concavity is None else _PIECES + 1)[:, None]
     sag = 0 if concavity is None else concavity * width**2 * share * (1 - share)
     widths = []
@@ -231,6 +238,10 @@ def accepted_widths(
         chord = band[:-1] * (1 - share) + band[1:] * share
         # Bands are of shares: a parabola that leaves [0, 1] means its edge.
         values = np.where(sag == 0, chord, np.clip(chord + sign * sag, 0, 1))
+        if concavity is not None:
+            # A jump may be anywhere in its interval.
+            farthest = np.minimum if sign < 0 else np.maximum
+            values = np.where(steep, farthest(band[:-1], band[1:]), values)
         accepted = accepted_share(values[:-1], values[1:], threshold)
         widths.append(width * accepted.mean(axis=0))
     return widths[0], widths[1]
