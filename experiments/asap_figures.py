@@ -281,7 +281,9 @@ def _robustness(curve, strategy):
 def _replay(curve, strategy):
     """What a strategy would have asked for."""
     num_inputs = int(curve.curve.confusion[0].sum())
-    question = Question(curve.lower, curve.upper, curve.threshold, num_inputs)
+    question = Question(
+        curve.lower, curve.upper, curve.threshold, num_inputs, curve.identity
+    )
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
 
     def value(levels):

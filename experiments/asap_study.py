@@ -250,7 +250,9 @@ def _coverage(correct):
 
 def _replay(alteration, values, num_inputs, threshold, strategy):
     """What a strategy asks for, its values those of the nearest level of the grid."""
-    question = Question(alteration.lower, alteration.upper, threshold, num_inputs)
+    question = Question(
+        alteration.lower, alteration.upper, threshold, num_inputs, alteration.identity
+    )
     step = (alteration.upper - alteration.lower) / (len(values) - 1)
 
     def value(levels):

@@ -428,7 +428,13 @@ def _explore(alteration, strategy, threshold, measure_of, nominal):
     identity = float(alteration.canonical(np.array([alteration.identity]))[0])
     rounds, seconds = 0, 0.0
     while True:
-        question = Question(alteration.lower, alteration.upper, threshold, num_inputs)
+        question = Question(
+            alteration.lower,
+            alteration.upper,
+            threshold,
+            num_inputs,
+            alteration.identity,
+        )
         asked = np.asarray(strategy.propose(question, levels, values), np.float64)
         asked = np.setdiff1d(alteration.snap(asked), levels)
         if not len(asked) and known is None:

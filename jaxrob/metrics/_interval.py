@@ -17,7 +17,7 @@ RESAMPLES = 1000
 _PIECES = 32
 # An interval over which the curve rises or falls by more than this many times the width
 # of its bands is no smooth piece of it.
-_STEEP = 8.0
+_STEEP = 6.0
 _SEED = 0
 
 
@@ -120,7 +120,7 @@ def robustness_interval(
 
     Each band is joined by straight lines (`rule="linear"` of
     `jaxrob.metrics.heaviside_robustness`), or by parabolas that bend away from the
-    other one; then a steep interval, over which the bands rise by more than eight times
+    other one; then a steep interval, over which the bands rise by more than six times
     their width, may be accepted or not wherever its ends differ. With pointwise bands
     of some confidence the interval covers the robustness about as often, or a little
     more: at a crossing the curve is within its band as often as that. With several

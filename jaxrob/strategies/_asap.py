@@ -31,9 +31,10 @@ class ASAP:
     that may cross.
 
     A number for the concavity gives the paper's algorithm: the ends first, then
-    midpoints. "auto" begins with nine levels, estimates the concavity of each interval
-    from the levels around it, and where the ends lie on opposite sides of the threshold
-    steps just past the crossing expected, so that the next interval is short.
+    midpoints. "auto" begins with nine levels and the identity, and estimates the
+    concavity of each interval from the levels around it. Where the ends lie on opposite
+    sides of the threshold it steps just past the crossing expected, so that the next
+    interval is short.
 
     Attributes:
       n: the number of parts that limits refinement, at least 2; rounded up to a power
@@ -83,7 +84,12 @@ class ASAP:
         auto = self.concavity == "auto"
         if not len(levels):
             step = max(parts // _FIRST_INTERVALS, 1) if auto else parts
-            return _levels(question, np.arange(0, parts + 1, step) / parts)
+            first = np.arange(0, parts + 1, step)
+            if auto and question.identity is not None:
+                # There the curve may have a peak narrower than the first intervals.
+                identity = _positions(question, question.identity) * parts
+                first = np.union1d(first, np.rint(identity))
+            return _levels(question, first / parts)
         positions = _positions(question, levels)
         grid = np.rint(positions * parts).astype(int)
         splittable = np.diff(grid) > 1

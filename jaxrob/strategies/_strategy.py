@@ -14,12 +14,14 @@ class Question(NamedTuple):
       threshold: the lowest value accepted.
       num_inputs: the number of inputs behind each value; None before the first value,
         or of values that are exact.
+      identity: the level at which nothing is altered, None if it is not known.
     """
 
     lower: float
     upper: float
     threshold: float
     num_inputs: int | None
+    identity: float | None = None
 
 
 class Strategy(Protocol):

@@ -334,6 +334,21 @@ def test_few_inputs_behind_a_value(positives):
     assert held >= 39
 
 
+def test_a_narrow_peak_at_the_identity_is_seen():
+    def function(x):
+        return 0.4 + 0.5 * np.exp(-(((x - 0.2) / 0.02) ** 2))
+
+    # Without the identity no level comes near it.
+    missed = sample(AUTO, function)[2]
+    assert missed.max() < 0.5
+    question = Question(0.0, 1.0, 0.8, 1000, 0.2)
+    found = jaxrob.strategies.sample(AUTO, question, function)
+    error = abs(
+        heaviside_robustness(found.levels, found.values, 0.8) - aligned(function, 0.8)
+    )
+    assert error == 0 and len(found.levels) < 30
+
+
 def test_exact_values_are_sampled_to_the_end():
     function = wave(0.3, 5.0, 0.3, 0.75)
     one = sample(ASAP(), function, num_inputs=None)
