@@ -164,3 +164,24 @@ def test_asap_study(tmp_path):
         assert 0 < row["robustness"] < 1 and 0.5 <= row["held"] <= 1
         assert row["range"] in ranges
     assert "all curves, ASAP auto" in out
+
+
+def test_bnn_tables(tmp_path):
+    code, out, err = run(
+        "bnn_tables.py", "--seeds=2", "--epochs=3", "--bnn_epochs=3",
+        "--num_images=60", "--levels=3", "--samples=3", "--noprogress",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "tables.json").read_text())
+    assert len(document["robustness"]) == 2
+    for row in document["robustness"]:
+        for name in ("MLP", "BNN", "BNN, unknown", "augmented"):
+            # No penalization at a threshold of 0: from 1/2 to 1.
+            assert len(row[name]) == 7
+            assert all(0.5 <= value <= 1 for value in row[name])
+        gain = [a - b for a, b in zip(row["BNN, unknown"], row["BNN"])]
+        assert gain == row["gain over BNN"]
+    assert "RQ1" in out and "odds GN" in out and "JC of the MLP with" in out
+    for name in ("measures", "uncertain"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

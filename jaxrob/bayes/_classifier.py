@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 
 from jaxrob._bound import bind
 from jaxrob._classifier import Classifier
@@ -59,7 +60,7 @@ def apply_draws(variables, images, keys=None, *, apply_fn, head):
         return jax.lax.map(outputs, params)
     num_outputs = jax.eval_shape(outputs, jax.tree.map(lambda leaf: leaf[0], params))
     shape = (num_outputs.shape[-1] // 2,)
-    bits = jax.vmap(lambda key: jax.random.bits(key, shape))(keys)
+    bits = jax.vmap(lambda key: jax.random.bits(key, shape, jnp.uint32))(keys)
     noise = normals(bits, head.noise_draws)
     return jax.lax.map(
         lambda params: log_probabilities(head, outputs(params), noise), params

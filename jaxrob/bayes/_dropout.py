@@ -50,7 +50,7 @@ def from_passes(
     variables: Any, apply_fn: Any, num_samples: int, outputs: str
 ) -> Classifier:
     """The classifier of a function of variables, images and one key."""
-    apply = bind(apply_passes, apply_fn=apply_fn, num_samples=num_samples)
+    apply = bind(apply_passes, apply_fn=apply_fn, num_samples=int(num_samples))
     return Classifier(apply, variables, outputs, stochastic=True)
 
 

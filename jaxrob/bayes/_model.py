@@ -113,7 +113,7 @@ def model(
 
 def noise_bits(head: Head, key: jax.Array, shape: tuple[int, int]) -> jax.Array | None:
     """Random bits `[B, K]` for the head's noise, if it has any."""
-    return jax.random.bits(key, shape) if head.stochastic else None
+    return jax.random.bits(key, shape, jnp.uint32) if head.stochastic else None
 
 
 def check_positive(**numbers: int) -> None:

@@ -112,6 +112,8 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
         head = checked_head(*header["head"])
         fields = {name: tree.get(name) for name in _FIELDS}
         fields["fixed"] = fields["fixed"] or {}
+        if fields["elbo"] is not None:
+            fields["elbo"] = np.asarray(fields["elbo"])
         return Posterior(Likelihood(parametric(module), head), **fields)
     variables = tree["variables"]
     if header["kind"] == "draws":

@@ -1,0 +1,141 @@
+"""A posterior's classifier in the engine: levels and batches do not matter."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special
+
+import jaxrob
+from jaxrob import alterations, bayes
+from jaxrob.networks import MLP
+
+KEY = jax.random.key(0)
+SAME = jaxrob.Alteration(
+    name="nothing", fn=lambda image, level: image, lower=0, upper=1, identity=0
+)
+HEADS = ["plain", "heteroscedastic"]
+
+
+@pytest.fixture(scope="module")
+def classifiers(posteriors):
+    return {
+        head: bayes.classifier(posterior, 4, key=KEY)
+        for head, posterior in posteriors.items()
+    }
+
+
+def draw(classifier, number):
+    return jax.tree.map(lambda leaf: leaf[number], classifier.variables["params"])
+
+
+def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
+    classifier = classifiers["plain"]
+    log_p = classifier.log_probabilities(images)
+    assert log_p.shape == (4, 64, 3) and not classifier.stochastic
+    for number in range(4):
+        logits = modules["plain"].apply({"params": draw(classifier, number)}, images)
+        expected = special.log_softmax(logits, axis=1)
+        np.testing.assert_allclose(log_p[number], expected, atol=1e-4)
+
+
+def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
+    classifiers, modules, images
+):
+    classifier, few = classifiers["heteroscedastic"], images[:6]
+    keys = jax.random.split(jax.random.key(1), (500, 6))
+    p = jnp.exp(jax.jit(jax.vmap(classifier.log_probabilities, (None, 0)))(few, keys))
+    assert p.shape == (500, 4, 6, 3)
+    noise = np.random.default_rng(0).normal(size=(20_000, 1, 3))
+    for number in range(4):
+        params = draw(classifier, number)
+        outputs = modules["heteroscedastic"].apply({"params": params}, few)
+        mean, raw = np.split(np.asarray(outputs), 2, axis=1)
+        slow = special.softmax(mean + np.log1p(np.exp(raw)) * noise, axis=-1)
+        np.testing.assert_allclose(p[:, number].mean(0), slow.mean(0), atol=0.015)
+
+
+def test_the_key_decides(posteriors):
+    one, two, other = (
+        bayes.classifier(posteriors["plain"], 4, key=jax.random.key(seed))
+        for seed in (0, 0, 1)
+    )
+    kernels = [c.variables["params"]["Dense_0"]["kernel"] for c in (one, two, other)]
+    assert (kernels[0] == kernels[1]).all() and (kernels[0] != kernels[2]).any()
+    assert one.apply_fn == two.apply_fn and hash(one.apply_fn) == hash(two.apply_fn)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_answers_do_not_depend_on_batches_or_the_order_of_levels(
+    classifiers, data, head
+):
+    noise = alterations.gaussian_noise(0.0, 0.2)
+    levels, order = np.linspace(0, 0.2, 5), [3, 0, 4, 2, 1]
+    curve = jaxrob.evaluate(classifiers[head], data, noise, levels, key=KEY)
+    other = jaxrob.evaluate(
+        classifiers[head], data, noise, levels[order], key=KEY, batch_size=5
+    )
+    np.testing.assert_array_equal(other.predicted, curve.predicted[order])
+    np.testing.assert_allclose(other.confidence, curve.confidence[order], atol=1e-4)
+    np.testing.assert_allclose(other.uncertainty, curve.uncertainty[order], atol=1e-4)
+
+
+def test_the_noise_of_the_head_is_the_same_at_every_level(classifiers, data):
+    classifier = classifiers["heteroscedastic"]
+    curve = jaxrob.evaluate(classifier, data, SAME, np.linspace(0, 1, 7), key=KEY)
+    for answers in (curve.predicted, curve.confidence, curve.uncertainty):
+        np.testing.assert_array_equal(answers, np.broadcast_to(answers[0], (7, 64)))
+    other = jaxrob.evaluate(
+        classifier, data, SAME, np.linspace(0, 1, 7), key=jax.random.key(5)
+    )
+    assert (other.uncertainty != curve.uncertainty).any()
+
+
+def test_a_stochastic_classifier_needs_a_key(classifiers, data):
+    with pytest.raises(ValueError, match="is stochastic and needs a key"):
+        jaxrob.evaluate(classifiers["heteroscedastic"], data, SAME, [0.0])
+
+
+def test_draws_of_samples_are_each_of_them_once(sampled_posterior):
+    classifier = bayes.classifier(sampled_posterior, 20, key=KEY)
+    draws, samples = (
+        np.sort(tree["Dense_0"]["kernel"], axis=0)
+        for tree in (classifier.variables["params"], sampled_posterior.samples)
+    )
+    np.testing.assert_array_equal(draws, samples)
+    assert sampled_posterior.num_parameters == 9 * 8 + 8 + 8 * 3 + 3
+    with pytest.raises(ValueError, match="num_samples must be at most 20.*; got 21"):
+        bayes.classifier(sampled_posterior, 21, key=KEY)
+
+
+@pytest.mark.parametrize("head", HEADS)
+def test_fit_composes_inference_and_draws(data, modules, settings, head):
+    one, two, other = (
+        bayes.fit(modules[head], data, num_samples=4, head=head, **settings | changes)
+        for changes in ({}, {}, {"key": jax.random.key(1)})
+    )
+    keys = jax.random.split(KEY, 64)
+    images = np.float32(data.images) / 255
+    p, again, another = (
+        np.exp(classifier.log_probabilities(images, keys))
+        for classifier in (one, two, other)
+    )
+    assert p.shape == (4, 64, 3)
+    np.testing.assert_array_equal(p, again)
+    assert (p != another).all(axis=(1, 2)).all()
+
+
+@pytest.mark.parametrize("num_samples", [0, -1])
+def test_bad_num_samples(posteriors, data, num_samples):
+    message = f"num_samples must be at least 1; got {num_samples}"
+    with pytest.raises(ValueError, match=message):
+        bayes.classifier(posteriors["plain"], num_samples, key=KEY)
+    with pytest.raises(ValueError, match=message):
+        bayes.fit(MLP(), data, key=KEY, num_samples=num_samples)
+
+
+def test_fit_refuses_what_inference_does_not_know(data):
+    with pytest.raises(ValueError, match="inference must be one of .*; got 'laplace'"):
+        bayes.fit(MLP(), data, key=KEY, inference="laplace")
+    with pytest.raises(TypeError, match="epochs"):
+        bayes.fit(MLP(), data, key=KEY, inference="nuts", epochs=3)

@@ -1,0 +1,98 @@
+"""Heads: from outputs to log-probabilities, against slow Monte Carlo in NumPy."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from jaxrob.bayes._head import checked_head, log_probabilities, normals
+
+RANDOM = np.random.default_rng(0)
+OUTPUTS = np.float32(RANDOM.normal(size=(6, 2 * 5)) * 2)
+MEAN, RAW_SCALE = OUTPUTS[:, :5], OUTPUTS[:, 5:]
+
+
+def reference(num_draws=200_000):
+    """`[B, K]`: the mean over draws of softmax(Normal(mean, softplus(scale)))."""
+    noise = RANDOM.normal(size=(num_draws, 5))
+    scale = np.log1p(np.exp(RAW_SCALE))
+    return np.stack(
+        [special.softmax(m + s * noise, axis=1).mean(0) for m, s in zip(MEAN, scale)]
+    )
+
+
+def probabilities(noise_draws, key):
+    head = checked_head("heteroscedastic", noise_draws)
+    bits = jax.random.bits(key, (len(OUTPUTS), 5))
+    return np.exp(log_probabilities(head, OUTPUTS, normals(bits, noise_draws)))
+
+
+def test_plain_outputs_are_logits():
+    log_p = log_probabilities(checked_head("plain", 8), OUTPUTS, None)
+    np.testing.assert_allclose(log_p, special.log_softmax(OUTPUTS, axis=1), atol=1e-6)
+
+
+def test_many_draws_agree_with_monte_carlo():
+    p = probabilities(4096, jax.random.key(0))
+    np.testing.assert_allclose(p, reference(), atol=0.005)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-5)
+
+
+@pytest.mark.parametrize("noise_draws", [1, 2, 8])
+def test_few_draws_have_no_bias(noise_draws):
+    keys = jax.random.split(jax.random.key(1), 20_000)
+    p = jax.jit(jax.vmap(lambda key: probabilities_jax(noise_draws, key)))(keys)
+    error = 5 * np.std(p, axis=0) / np.sqrt(len(keys)) + 0.002
+    assert (np.abs(p.mean(axis=0) - reference()) < error).all()
+
+
+def probabilities_jax(noise_draws, key):
+    head = checked_head("heteroscedastic", noise_draws)
+    bits = jax.random.bits(key, (len(OUTPUTS), 5))
+    return jnp.exp(log_probabilities(head, OUTPUTS, normals(bits, noise_draws)))
+
+
+def test_eight_draws_are_worth_thirty_independent_ones():
+    keys = jax.random.split(jax.random.key(2), 4000)
+    p = jax.jit(jax.vmap(lambda key: probabilities_jax(8, key)))(keys)
+    noise = RANDOM.normal(size=(4000, 30, 1, 5))
+    scale = np.log1p(np.exp(RAW_SCALE))
+    independent = special.softmax(MEAN + scale * noise, axis=-1).mean(axis=1)
+    assert np.var(p, axis=0).mean() < np.var(independent, axis=0).mean()
+
+
+def test_each_draw_is_standard_normal():
+    bits = jax.random.bits(jax.random.key(3), (20_000, 3))
+    noise = np.asarray(normals(bits, 5))
+    assert noise.shape == (5, 3, 20_000)
+    for draw in noise:
+        for coordinate in draw:
+            assert stats.kstest(coordinate, "norm").pvalue > 1e-4
+        np.testing.assert_allclose(np.corrcoef(draw), np.eye(3), atol=0.04)
+    np.testing.assert_array_equal(noise[0], -noise[3])
+
+
+def test_the_extreme_bits_are_finite():
+    noise = np.asarray(normals(np.uint32([[0, 2**32 - 1]]), 8))
+    assert np.isfinite(noise).all() and np.abs(noise).max() < 6
+
+
+def test_tiny_probabilities_keep_their_logarithm():
+    outputs = np.float32([[0.0, -300.0, -20.0, -20.0]])
+    head = checked_head("heteroscedastic", 8)
+    noise = normals(jax.random.bits(jax.random.key(0), (1, 2)), 8)
+    log_p = log_probabilities(head, outputs, noise)
+    np.testing.assert_allclose(log_p, [[0, -300]], atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "name, noise_draws, message",
+    [
+        ("gaussian", 8, "head must be one of .*'plain'.*; got 'gaussian'"),
+        ("plain", 0, "noise_draws must be at least 1; got 0"),
+    ],
+)
+def test_bad_input(name, noise_draws, message):
+    with pytest.raises(ValueError, match=message):
+        checked_head(name, noise_draws)
