@@ -35,6 +35,7 @@ def svi(
     guide: str = "mean_field",
     epochs: int = 20,
     batch_size: int = 128,
+    num_particles: int = 1,
     optimizer: optax.GradientTransformation | None = None,
     progress: bool = False,
 ) -> Posterior:
@@ -60,6 +61,7 @@ def svi(
         covariances, for up to 4,096 parameters.
       epochs: passes over the data.
       batch_size: images in a step; what is left over of an epoch is dropped.
+      num_particles: draws from the guide in a step; more make it less noisy.
       optimizer: by default Adam, its rate decaying from 1e-2 along a cosine.
       progress: whether a progress bar is shown.
 
@@ -78,7 +80,7 @@ def svi(
     """
     if guide not in _GUIDES:
         raise ValueError(f"guide must be one of {tuple(_GUIDES)}; got {guide!r}")
-    check_positive(epochs=epochs)
+    check_positive(epochs=epochs, num_particles=num_particles)
     init_key, step_key = jax.random.split(checked_key(key))
     likelihood, evidence, num_classes = pose(
         module, dataset, init_key, head, noise_draws, prior_scale
@@ -94,22 +96,19 @@ def svi(
             f'guide "full_rank" is for at most {_MAX_FULL_RANK:,} parameters; the '
             f"module has {len(initial):,}"
         )
-    if optimizer is None:
-        optimizer = _default_optimizer(epochs * (len(dataset) // batch_size))
     steps = len(dataset) // batch_size
-    # XLA runs the gradients of convolutions eight times slower in a loop on a CPU.
-    stride = 1 if jax.default_backend() == "cpu" else steps
+    if optimizer is None:
+        optimizer = _default_optimizer(epochs * steps)
+    stride = _stride(steps)
     variational = _GUIDES[guide].init(initial)
     state = variational, optimizer.init(variational)
     elbo = np.zeros(epochs, np.float32)
     with tqdm(total=epochs, unit="epoch", disable=not progress) as bar:
         for epoch in range(epochs):
             batches, keys = _order(
-                jax.random.fold_in(step_key, epoch),
-                num_images=len(dataset),
-                batch_size=batch_size,
+                step_key, epoch, num_images=len(dataset), batch_size=batch_size
             )
-            total = jnp.float32(0)
+            total = np.float32(0)
             for first in range(0, steps, stride):
                 state, total = _steps(
                     state,
@@ -123,8 +122,9 @@ def svi(
                     guide=guide,
                     optimizer=optimizer,
                     num_classes=num_classes,
+                    num_particles=num_particles,
                 )
-            elbo[epoch] = mean = total / steps
+            elbo[epoch] = mean = float(total) / steps
             if not np.isfinite(mean):
                 raise FloatingPointError(
                     f"the ELBO is {mean} after epoch {epoch + 1}: lower the rate"
@@ -142,18 +142,31 @@ def svi(
     )
 
 
+def _stride(steps: int) -> int:
+    """Steps in one compiled call, of the steps of an epoch."""
+    # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
+    return 1 if jax.default_backend() == "cpu" else steps
+
+
 @functools.partial(jax.jit, static_argnames=("num_images", "batch_size"))
-def _order(key, *, num_images, batch_size):
+def _order(key, epoch, *, num_images, batch_size):
     """The images of each step of an epoch, and its keys."""
     steps = num_images // batch_size
-    order_key, key = jax.random.split(key)
+    order_key, key = jax.random.split(jax.random.fold_in(key, epoch))
     order = jax.random.permutation(order_key, num_images)[: steps * batch_size]
     return order.reshape(steps, batch_size), jax.random.split(key, steps)
 
 
 @functools.partial(
     jax.jit,
-    static_argnames=("stride", "likelihood", "guide", "optimizer", "num_classes"),
+    static_argnames=(
+        "stride",
+        "likelihood",
+        "guide",
+        "optimizer",
+        "num_classes",
+        "num_particles",
+    ),
 )
 def _steps(
     state,
@@ -168,6 +181,7 @@ def _steps(
     guide,
     optimizer,
     num_classes,
+    num_particles,
 ):
     """The state after the steps first ... first + stride - 1, and the ELBOs added."""
     num_images, batch_size = len(evidence.labels), batches.shape[1]
@@ -178,7 +192,7 @@ def _steps(
         # The plate would draw its images anew, with some twice before others once.
         batch = numpyro.handlers.substitute(model, data={"images": index})
         arguments = likelihood, evidence, bits, batch_size
-        loss = TraceMeanField_ELBO().loss(
+        loss = TraceMeanField_ELBO(num_particles).loss(
             guide_key, variational, batch, _GUIDES[guide].sample, *arguments
         )
         # For each image, so that the optimiser sees gradients of the usual size.

@@ -74,16 +74,21 @@ def test_moments_of_a_linear_layer(make):
     np.testing.assert_allclose(np.corrcoef(residuals.T), np.eye(5), atol=0.04)
 
 
-@pytest.mark.parametrize("make", [linen_classifier, nnx_classifier])
-def test_masks_are_the_image_s_at_every_level_and_in_any_batch(make):
-    classifier, data = make(7), jaxrob.Dataset(IMAGES, np.zeros(5, int))
+def test_masks_are_the_image_s_at_every_level_and_in_any_batch():
+    classifier, data = linen_classifier(7), jaxrob.Dataset(IMAGES, np.zeros(5, int))
     key = jax.random.key(1)
     curve = jaxrob.evaluate(classifier, data, SAME, [0.0, 0.5, 1.0], key=key)
     np.testing.assert_array_equal(curve.uncertainty[1:], curve.uncertainty[:2])
     single = jaxrob.evaluate(classifier, data, SAME, [0.5], key=key, batch_size=1)
     np.testing.assert_allclose(single.uncertainty[0], curve.uncertainty[0], atol=1e-5)
-    assert (outputs(classifier) != outputs(classifier, 1)).any()
-    np.testing.assert_array_equal(outputs(classifier), outputs(make(7)))
+
+
+@pytest.mark.parametrize("make", [linen_classifier, nnx_classifier])
+def test_the_key_decides(make):
+    np.testing.assert_array_equal(outputs(make(7)), outputs(make(7)))
+    # A sample does not depend on how many there are.
+    np.testing.assert_array_equal(outputs(make(7))[:3], outputs(make(3)))
+    assert (outputs(make(7)) != outputs(make(7), 1)).any()
 
 
 def test_all_else_is_in_evaluation_mode():

@@ -7,6 +7,7 @@ from jax import monitoring
 
 import jaxrob
 from jaxrob import alterations, bayes
+from jaxrob.bayes import _svi
 from jaxrob.networks import MLP
 
 
@@ -58,6 +59,17 @@ def test_the_key_decides(train, head):
     assert same(one.location, two.location) and same(one.scale, two.scale)
     assert (one.elbo == two.elbo).all()
     assert not same(one.location, other.location)
+
+
+def test_an_epoch_in_one_call_is_the_same(train, monkeypatch):
+    step_by_step = train(head="heteroscedastic")
+    monkeypatch.setattr(_svi, "_stride", lambda steps: steps)
+    at_once = train(head="heteroscedastic")
+    np.testing.assert_allclose(at_once.elbo, step_by_step.elbo, rtol=1e-5)
+    for a, b in zip(
+        jax.tree.leaves(at_once.location), jax.tree.leaves(step_by_step.location)
+    ):
+        np.testing.assert_allclose(a, b, atol=1e-4)
 
 
 def test_parameters_without_evidence_keep_their_prior(train, data):
@@ -144,6 +156,7 @@ class Flat(linen.Module):
         ({"prior_scale": -1.0}, "prior_scale must be positive and finite; got -1.0"),
         ({"prior_scale": np.inf}, "prior_scale must be positive and finite; got inf"),
         ({"epochs": 0}, "epochs must be at least 1; got 0"),
+        ({"num_particles": 0}, "num_particles must be at least 1; got 0"),
         ({"batch_size": 0}, r"batch_size must lie in 1 \.\.\. 64, .*; got 0"),
         ({"batch_size": 65}, r"batch_size must lie in 1 \.\.\. 64, .*; got 65"),
         ({"guide": "flow"}, "guide must be one of .*mean_field.*; got 'flow'"),
