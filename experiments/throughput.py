@@ -7,8 +7,10 @@ For every alteration, `jaxrob.evaluate` runs in turn with the same number of for
 passes of the same network on unaltered images that are already on the device, at the
 batch size that suits the forward pass best. A ratio of 1 means that altering,
 classifying and gathering the answers cost no more than classifying alone; ratios are
-medians over the repeats, each of two runs side by side. Prints a table and writes JSON
-into the folder `--output`. Weights are random: they do not matter for speed.
+medians over the repeats, each of two runs side by side. So does RoMA with
+`--num_samples` draws an input, beside what the forward pass and the random numbers,
+each timed alone, would allow together. Prints a table and writes JSON into the folder
+`--output`. Weights are random: they do not matter for speed.
 """
 
 import json
@@ -24,7 +26,8 @@ import timing
 from absl import app, flags, logging
 
 import jaxrob
-from jaxrob import alterations, data, networks
+from jaxrob import alterations, data, networks, roma
+from jaxrob.roma._algorithm1 import Confidences, examine_normality
 
 # Name: module, image shape, outputs.
 _NETWORKS = {
@@ -45,6 +48,8 @@ _DATA_DIR = flags.DEFINE_string(
 )
 _NUM_IMAGES = flags.DEFINE_integer("num_images", 1000, "Images.", 1)
 _NUM_LEVELS = flags.DEFINE_integer("num_levels", 16, "Levels of each alteration.", 1)
+_NUM_INPUTS = flags.DEFINE_integer("num_inputs", 64, "Inputs of RoMA, at most.", 1)
+_NUM_SAMPLES = flags.DEFINE_integer("num_samples", 1000, "RoMA's draws an input.", 8)
 _BATCH_SIZES = flags.DEFINE_list(
     "batch_sizes",
     ["100", "250", "500", "1000", "4000", "16000"],
@@ -119,14 +124,73 @@ def _measure(name):
             f"{alteration.name:24}{rows / whole:10,.0f}{rows / bare:11,.0f}"
             f"{result['ratio']:7.3f}{result['compile_seconds']:7.1f}s"
         )
+    inputs = images[: _NUM_INPUTS.value]
     return {
         "network": name,
+        "roma": _measure_roma(classifier, inputs, forward, rows),
         "dataset": source,
         "num_images": len(images),
         "num_levels": _NUM_LEVELS.value,
         "forward_batch_size": batch_size,
         "alterations": measured,
     }
+
+
+def _measure_roma(classifier, images, forward, forward_rows):
+    """Draws per second of Algorithm 1, beside its parts timed alone."""
+    key = jax.random.key(_SEED.value)
+    num_samples = _NUM_SAMPLES.value
+    draws = len(images) * num_samples
+
+    def assess():
+        roma.assess(classifier, images, num_samples=num_samples, key=key)
+
+    ball = roma.ball("linf", 0.04)
+    image = jnp.asarray(images[0], jnp.float32) / 255
+    some = min(draws, 250)
+
+    @jax.jit
+    def perturbed(key):
+        keys = jax.random.split(key, some)
+        return jax.vmap(lambda k: ball.perturbed(image, ball.draw(k, image)))(keys)
+
+    def random_numbers():
+        for _ in range(-(-draws // some)):
+            perturbed(key).block_until_ready()
+
+    log_hic = jax.random.normal(key, (len(images), num_samples)) - 10
+    observed = Confidences(log_hic, -log_hic, log_hic > 0)
+    compiled = jax.jit(examine_normality)
+
+    def statistics_alone():
+        jax.block_until_ready(compiled(observed))
+
+    parts = (forward, random_numbers, statistics_alone, assess)
+    for part in parts:
+        part()
+    times = [[timing.seconds(part) for part in parts] for _ in range(_REPEATS.value)]
+    # Seconds a draw, of the three parts and of the whole.
+    per_draw = np.array(times) / [forward_rows, draws, draws, draws]
+    bare, random, stats, whole = per_draw.T
+    result = {
+        "num_inputs": len(images),
+        "num_samples": num_samples,
+        "draws_per_second": 1 / np.median(whole),
+        "forward_per_second": 1 / np.median(bare),
+        "random_per_second": 1 / np.median(random),
+        "ratio_to_forward": np.median(bare / whole),
+        "ratio_to_parts": np.median((bare + random) / whole),
+        "statistics_share": np.median(stats / whole),
+    }
+    print(
+        f"RoMA, {len(images)} inputs x {num_samples} draws: "
+        f"{result['draws_per_second']:,.0f} draws/s, "
+        f"{result['ratio_to_forward']:.3f} of the forward pass, "
+        f"{result['ratio_to_parts']:.3f} of what forward pass and random numbers "
+        f"({result['random_per_second']:,.0f}/s) allow together; statistics "
+        f"{result['statistics_share']:.1%} of the time"
+    )
+    return result
 
 
 def _images(name, shape):

@@ -1,6 +1,6 @@
 """jaxrob measures how robust a classifier is, and makes it more robust."""
 
-from jaxrob import alterations, metrics, strategies, uncertainty
+from jaxrob import alterations, metrics, roma, strategies, uncertainty
 from jaxrob._assess import Assessment, assess
 from jaxrob._classifier import Classifier
 from jaxrob._compare import Comparison, compare
@@ -26,6 +26,7 @@ __all__ = (
     "compare",
     "evaluate",
     "metrics",
+    "roma",
     "strategies",
     "uncertainty",
 )

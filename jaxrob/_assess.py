@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -23,6 +24,7 @@ from jaxrob._evaluate import (
     first_look,
     progress_bar,
 )
+from jaxrob._kept_answers import kept_in
 from jaxrob._keys import checked_key
 from jaxrob._provenance import describe, provenance
 from jaxrob.alterations import Alteration
@@ -235,6 +237,7 @@ def assess(
     batch_size: int | None = None,
     mesh: Mesh | None = None,
     reduced: bool = False,
+    journal: str | os.PathLike | None = None,
     progress: bool = False,
 ) -> Assessment | tuple[Assessment, ...]:
     """The robustness of a classifier: where, in the range, it stays good enough.
@@ -266,6 +269,11 @@ def assess(
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
       reduced: see `evaluate`; not with alpha.
+      journal: a file that the answers on every block of images at every level are
+        written to, and synced, as soon as they are known. A rerun takes from there
+        what there is, whatever the strategy, measure or threshold; a journal of
+        another classifier, data set, key or version is refused. The code of a
+        classifier without variables cannot be told: give each its own.
       progress: whether a progress bar is shown.
 
     Returns:
@@ -275,7 +283,9 @@ def assess(
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
         strategy's levels, the measure is undefined at a level (a recall where nothing
-        is decided, for instance), or as `evaluate`.
+        is decided, for instance), the journal is of something else or damaged, or as
+        `evaluate`.
+      OSError: if the journal cannot be read or written, as on a full disk.
     """
     several = not isinstance(alteration, Alteration)
     alterations = _checked_sequence(alteration) if several else (alteration,)
@@ -321,7 +331,10 @@ def assess(
     name = alterations[0].name
     if len(alterations) > 1:
         name = f"{len(alterations)} alterations"
-    with progress_bar(name, progress) as bar:
+    with (
+        progress_bar(name, progress) as bar,
+        kept_in(journal, classifier, lambda: source) as kept,
+    ):
         evaluate_all = functools.partial(
             evaluate_queue,
             classifier,
@@ -331,6 +344,7 @@ def assess(
             mesh=mesh,
             reduced=reduced,
             bar=bar,
+            kept=kept,
         )
         found = _explore_all(
             alterations,

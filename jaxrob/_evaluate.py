@@ -4,6 +4,7 @@ import collections
 import functools
 import math
 import operator
+import os
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -15,26 +16,19 @@ from jax.sharding import PartitionSpec as P
 from tqdm.auto import tqdm
 
 from jaxrob._answers import INVALID, Answers, answer
+from jaxrob._blocks import bucket, local_mesh, platform, rows_that_fit
 from jaxrob._classifier import Classifier, Examination, examine
 from jaxrob._curve import Curve, ReducedCurve, count, select
 from jaxrob._dataset import BatchedDataset, Dataset, check_values
+from jaxrob._kept_answers import KeptAnswers, kept_in
 from jaxrob._keys import alteration_keys, checked_key, classifier_keys
 from jaxrob._pixels import unit_range
+from jaxrob._provenance import provenance
 from jaxrob.alterations import Alteration
 
-# Rows (altered images) in one call of the compiled step, memory permitting: more gain
-# nothing. A CPU is busy with few, and buffers that leave its caches are slow.
-_MAX_ROWS = 16384
-_MAX_ROWS_CPU = 1024
-_MAX_BYTES_CPU = 8 * 2**20
 # On a CPU several levels share a step only where the images alone are fewer than this,
 # for a frontier whose size is no multiple of them would be padded.
 _MIN_ROWS_CPU = 128
-# The share of the free memory (bytes on a CPU) that one step may take.
-_MEMORY_SHARE = 0.25
-_MEMORY_CPU = 2**32
-# Arrays of the classifier's largest size that are alive at once.
-_LIVE_ARRAYS = 3
 # Steps dispatched ahead of the one whose answers are awaited. A CPU would run them at
 # the same time, each in the other's way.
 _AHEAD = 8
@@ -51,6 +45,7 @@ def evaluate(
     batch_size: int | None = None,
     mesh: Mesh | None = None,
     reduced: bool = False,
+    journal: str | os.PathLike | None = None,
     progress: bool = False,
 ) -> Curve | ReducedCurve:
     """What the classifier answers on every image at every level.
@@ -79,6 +74,9 @@ def evaluate(
         all devices of this process.
       reduced: whether only counts by class are kept, for data sets so large that about
         ten bytes for each image and level are too many.
+      journal: a file that every block of answers is written to as soon as it is known,
+        and found in by a rerun on the same classifier, data and key (see
+        `jaxrob.assess`).
       progress: whether a progress bar is shown.
 
     Returns:
@@ -89,7 +87,8 @@ def evaluate(
       ValueError: if a level is NaN or outside the range, no level is given, a key is
         missing, the alteration or the classifier refuses the images' shape, a label is
         no class of the classifier, or the classifier returned NaN (or rows that are no
-        probabilities) for some image.
+        probabilities) for some image, or the journal is of something else.
+      OSError: if the journal cannot be read or written.
     """
     check_types(classifier, dataset, alteration)
     levels = np.asarray(levels, np.float64)
@@ -101,7 +100,11 @@ def evaluate(
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     image, _ = first_look(dataset)
     check_together(classifier, dataset, alteration, image, key)
-    with progress_bar(alteration.name, progress) as bar:
+    source = functools.partial(provenance, classifier, dataset, key, mesh)
+    with (
+        progress_bar(alteration.name, progress) as bar,
+        kept_in(journal, classifier, source) as kept,
+    ):
         (curve,) = evaluate_queue(
             classifier,
             dataset,
@@ -111,6 +114,7 @@ def evaluate(
             mesh=mesh,
             reduced=reduced,
             bar=bar,
+            kept=kept,
         )
     return select(curve, inverse, levels)
 
@@ -137,6 +141,7 @@ def evaluate_queue(
     mesh: Mesh | None,
     reduced: bool,
     bar: tqdm,
+    kept: KeptAnswers | None = None,
 ) -> list[Curve | ReducedCurve]:
     """The answers on every image at every level of several alterations.
 
@@ -153,6 +158,7 @@ def evaluate_queue(
       mesh: see `evaluate`.
       reduced: see `evaluate`.
       bar: where progress is shown.
+      kept: where known answers are found and new ones put.
 
     Returns:
       A curve for each frontier.
@@ -160,47 +166,51 @@ def evaluate_queue(
     if batch_size is not None and operator.index(batch_size) < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     if mesh is None:
-        mesh = Mesh(np.array(jax.local_devices()), ("images",))
+        mesh = local_mesh()
     image, length = first_look(dataset)
     found = examine(classifier, image.shape)
     num_classes = found.num_classes
     key = jax.random.key(0) if key is None else checked_key(key)
-    rows = _rows_that_fit(found.largest_array, image.shape, mesh)
+    rows = rows_that_fit(found.largest_array, image.shape, mesh)
     size = _images_in_block(rows, length, batch_size, mesh)
 
     classifier, key = jax.device_put((classifier, key), NamedSharding(mesh, P()))
-    level_blocks = [
-        _level_blocks(levels, _levels_in_block(rows, size, len(levels), mesh))
-        for _, levels in frontiers
+    step_sizes = [
+        _levels_in_block(rows, size, len(levels), mesh) for _, levels in frontiers
     ]
-    # Of each frontier either the counts or, for each block of levels, the answers.
+    # Of each frontier either the counts or, for each block of images, the answers.
     counts = [
         np.zeros((len(levels), num_classes, num_classes + 1), np.int64)
         if reduced
         else None
         for _, levels in frontiers
     ]
-    answers = [[[] for _ in blocks] for blocks in level_blocks]
+    answers = [[] for _ in frontiers]
     labels = []
-    ahead = _AHEAD_CPU if _platform(mesh) == "cpu" else _AHEAD
+    ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD
     # Steps in flight: what they are of, and their answers.
     pending = collections.deque()
 
-    def fetch():
-        block, which, number, parts = pending.popleft()
-        alteration, levels = frontiers[which]
-        step_size = len(level_blocks[which][number])
-        first = number * step_size
-        last = min(first + step_size, len(levels))
-        valid = (slice(last - first), slice(len(block.labels)))
-        parts = Answers(*(part[valid] for part in jax.device_get(parts)))
-        _check_valid(parts.predicted, levels[first:last], classifier, alteration)
+    def put(task, places, parts):
+        """Answers `[l, n]` of a block of images at the levels of these places."""
         if reduced:
-            counted = count(parts.predicted, block.labels, num_classes)
-            counts[which][first:last] += counted
+            counted = count(parts.predicted, task.block.labels, num_classes)
+            counts[task.which][places] += counted
         else:
-            answers[which][number].append(parts)
+            for whole, part in zip(task.answers, parts):
+                whole[places] = part
         bar.update(parts.predicted.size)
+
+    def fetch():
+        task, places, parts = pending.popleft()
+        block = task.block
+        alteration, levels = frontiers[task.which]
+        valid = (slice(len(places)), slice(len(block.labels)))
+        parts = Answers(*(part[valid] for part in jax.device_get(parts)))
+        _check_valid(parts.predicted, levels[places], classifier, alteration)
+        if kept is not None:
+            kept.add(alteration, levels[places], block.start, parts)
+        put(task, places, parts)
 
     num_levels = sum(len(levels) for _, levels in frontiers)
     if length is not None:
@@ -215,12 +225,29 @@ def evaluate_queue(
             images, index = jax.device_put(
                 (block.images, index), NamedSharding(mesh, P(mesh.axis_names))
             )
-            for which, (alteration, _) in enumerate(frontiers):
+            for which, (alteration, levels) in enumerate(frontiers):
+                shape = (len(levels), len(block.labels))
+                task = _Task(block, which, None if reduced else _no_answers(shape))
+                answers[which].append(task.answers)
+                missing = []
+                for place, level in enumerate(levels):
+                    known = kept and kept.find(alteration, level, *block.range)
+                    if known:
+                        put(task, [place], Answers(*(part[None] for part in known)))
+                    else:
+                        missing.append(place)
+                if not missing:
+                    continue
                 static = {"alteration": alteration, "mesh": mesh}
                 prepared = _prepare(images, index, key, **static)
-                for number, levels in enumerate(level_blocks[which]):
-                    step = _step(classifier, prepared, index, key, levels, **static)
-                    pending.append((block, which, number, step))
+                size_here = step_sizes[which]
+                for first in range(0, len(missing), size_here):
+                    places = missing[first : first + size_here]
+                    # Filled up with the last level.
+                    filled = places + places[-1:] * (size_here - len(places))
+                    at = levels[filled].astype(np.float32)
+                    step = _step(classifier, prepared, index, key, at, **static)
+                    pending.append((task, places, step))
                     if len(pending) > ahead:
                         fetch()
         while pending:
@@ -239,10 +266,9 @@ def evaluate_queue(
 
 
 def _curve(levels, answers, labels, num_classes, outputs):
-    """The curve of answers that come by block of levels, then by block of images."""
+    """The curve of answers that come by block of images."""
     predicted, confidence, uncertainty = (
-        np.concatenate([np.concatenate(part, axis=1) for part in field])
-        for field in zip(*(zip(*parts) for parts in answers))
+        np.concatenate(parts, axis=1) for parts in zip(*answers)
     )
     small = np.int16 if num_classes <= np.iinfo(np.int16).max else np.int32
     has_probabilities = outputs != "scores"
@@ -260,6 +286,26 @@ class _Block(NamedTuple):
     images: np.ndarray  # [b, ...], padded to the block's size
     labels: np.ndarray  # [n], of the images that count, n <= b
     start: int  # the index of the first image in the data set
+
+    @property
+    def range(self) -> tuple[int, int]:
+        return self.start, self.start + len(self.labels)
+
+
+class _Task(NamedTuple):
+    """A block of images at all levels of a frontier."""
+
+    block: _Block
+    which: int
+    answers: Answers | None  # [l, n], to be filled in; None if only counts are kept
+
+
+def _no_answers(shape):
+    return Answers(
+        np.empty(shape, np.int32),
+        np.empty(shape, np.float32),
+        np.empty(shape, np.float32),
+    )
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -318,12 +364,6 @@ def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
     )(classifier, prepared, index, key, levels)
 
 
-def _level_blocks(levels: np.ndarray, size: int) -> list[np.ndarray]:
-    """float32 blocks of `size` levels, the last one filled up with its last level."""
-    filled = np.append(levels, np.repeat(levels[-1], -len(levels) % size))
-    return list(filled.astype(np.float32).reshape(-1, size))
-
-
 def _blocks(
     dataset: Dataset | BatchedDataset, size: int, num_devices: int
 ) -> Iterator[_Block]:
@@ -347,7 +387,7 @@ def _blocks(
     if labels:
         if isinstance(dataset, BatchedDataset):
             # Blocks of an unknown number of images may be far larger than what is left.
-            left = _bucket(sum(map(len, labels)), 2)
+            left = bucket(sum(map(len, labels)), 2)
             size = min(size, -(-left // num_devices) * num_devices)
         yield _block(images, labels, start, size)
 
@@ -358,14 +398,6 @@ def _block(images, labels, start, size):
         padding = [(0, size - len(images))] + [(0, 0)] * (images.ndim - 1)
         images = np.pad(images, padding)
     return _Block(images, np.concatenate(labels), start)
-
-
-def _bucket(number: int, base: int) -> int:
-    """The smallest power of `base` that is at least `number`."""
-    size = 1
-    while size < number:
-        size *= base
-    return size
 
 
 def _images_in_block(
@@ -384,28 +416,9 @@ def _images_in_block(
 
 def _levels_in_block(rows: int, images: int, num_levels: int, mesh: Mesh) -> int:
     """The levels of a block of so many images, for about `rows` rows."""
-    fill = min(rows, _MIN_ROWS_CPU) if _platform(mesh) == "cpu" else rows
+    fill = min(rows, _MIN_ROWS_CPU) if platform(mesh) == "cpu" else rows
     # Of few sizes, for each is compiled, but none far larger than there are levels.
-    return max(1, min(fill // images, _bucket(num_levels, 4)))
-
-
-def _rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
-    """Rows in a step for all devices: the most that help and that memory allows."""
-    device = mesh.devices.flat[0]
-    most = _MAX_ROWS
-    if device.platform == "cpu":
-        in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
-        most = min(_MAX_ROWS_CPU, max(in_cache, 1))
-    free = _MEMORY_CPU
-    statistics = device.memory_stats() if device.platform != "cpu" else None
-    if statistics and "bytes_limit" in statistics:
-        free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
-    fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
-    return max(1, min(most, fitting)) * mesh.size
-
-
-def _platform(mesh: Mesh) -> str:
-    return mesh.devices.flat[0].platform
+    return max(1, min(fill // images, bucket(num_levels, 4)))
 
 
 def check_types(classifier, dataset, alteration):

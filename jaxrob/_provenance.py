@@ -57,9 +57,14 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
     if not leaves:
         return None
     return _digest(
-        [_name(classifier.apply_fn), classifier.outputs]
+        [classifier_name(classifier), classifier.outputs]
         + [part for path, leaf in leaves for part in (str(path), _as_array(leaf))]
     )
+
+
+def classifier_name(classifier: Classifier) -> str:
+    """The classifier's function, by name, the same in every process."""
+    return _name(classifier.apply_fn)
 
 
 def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:

@@ -276,7 +276,7 @@ def level_weights(
     ascending, _ = checked_curve(levels, np.zeros(levels.shape), 0.0, fewest)
     lower, upper = _checked_bounds(ascending, bounds)
     ends = np.concatenate([[lower], ascending, [upper]])
-    halves = _masses(ends, level_distribution) / 2
+    halves = masses(ends, level_distribution) / 2
     weights = halves[:-1] + halves[1:]
     weights[0] += halves[0]
     weights[-1] += halves[-1]
@@ -312,7 +312,7 @@ def check_scoring(
         _rewards(reward, some, threshold)
     penalty = _function("penalization", penalization, penalizations)
     _penalties(penalty, some, threshold)
-    _masses(np.array(bounds, np.float64), level_distribution)
+    masses(np.array(bounds, np.float64), level_distribution)
 
 
 def beta(theta: float, gamma: float) -> float:
@@ -382,8 +382,13 @@ def _applied(name, function, values, threshold, zero):
     return np.clip(scores, 0, largest)
 
 
-def _masses(ends, distribution):
-    """The mass between neighbours of `ends`, ascending, the first below the last."""
+def masses(
+    ends: np.ndarray, distribution: "Distribution | None"
+) -> np.ndarray:
+    """The mass between neighbours of `ends`, ascending, the first below the last.
+
+    Not normalised; uniform for no distribution. Raises as `level_weights`.
+    """
     if distribution is None:
         return np.diff(ends)
     below = _cdf(distribution, ends)

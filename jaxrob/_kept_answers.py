@@ -1,0 +1,93 @@
+"""Answers in a journal: found again by alteration, level and images."""
+
+import contextlib
+import os
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from jaxrob._answers import Answers
+from jaxrob._classifier import Classifier
+from jaxrob._journal import Journal, decoded
+from jaxrob._provenance import classifier_name, describe
+from jaxrob.alterations import Alteration
+
+
+class KeptAnswers:
+    """The answers that a journal holds, and a way to add to them.
+
+    Levels of all alterations and strategies share one journal: an answer depends on
+    the classifier, the data and the key, which the header tells, and on the alteration,
+    the level and the image.
+    """
+
+    def __init__(self, journal: Journal):
+        self._journal = journal
+        self._pieces: dict[tuple[str, float], list[tuple[int, Answers]]] = {}
+        for record in journal.records:
+            answers = Answers(*(decoded(record[name]) for name in Answers._fields))
+            levels = decoded(record["levels"])
+            self._add(record["alteration"], levels, record["start"], answers)
+
+    def find(
+        self, alteration: Alteration, level: float, start: int, stop: int
+    ) -> Answers | None:
+        """The answers `[stop - start]` at a level, None unless all are there."""
+        parts, position = [], start
+        pieces = self._pieces.get((describe(alteration), float(level)), ())
+        for first, answers in pieces:
+            last = first + len(answers.predicted)
+            if first <= position < last:
+                wanted = slice(position - first, min(last, stop) - first)
+                parts.append(Answers(*(part[wanted] for part in answers)))
+                position = min(last, stop)
+            if position == stop:
+                return Answers(*map(np.concatenate, zip(*parts)))
+        return None
+
+    def add(
+        self, alteration: Alteration, levels: np.ndarray, start: int, answers: Answers
+    ) -> None:
+        """Writes answers `[l, n]` on the images from `start` on."""
+        name = describe(alteration)
+        parts = dict(zip(Answers._fields, answers))
+        levels = np.asarray(levels, np.float64)
+        self._journal.append(
+            {"alteration": name, "levels": levels, "start": start, **parts}
+        )
+        self._add(name, levels, start, answers)
+
+    def _add(self, name, levels, start, answers):
+        for position, level in enumerate(levels.tolist()):
+            row = Answers(*(part[position] for part in answers))
+            pieces = self._pieces.setdefault((name, level), [])
+            pieces.append((start, row))
+            pieces.sort(key=lambda piece: piece[0])
+
+
+@contextlib.contextmanager
+def kept_in(
+    path: str | os.PathLike | None,
+    classifier: Classifier,
+    source: Callable[[], dict[str, Any]],
+) -> Iterator[KeptAnswers | None]:
+    """The answers of a classifier on a data set that a journal keeps; None without one.
+
+    Args:
+      path: the journal's path, or None.
+      classifier: the classifier.
+      source: returns `provenance` of the classifier, the data and the key.
+
+    Raises:
+      ValueError: as `Journal`.
+      OSError: likewise.
+    """
+    if path is None:
+        yield None
+        return
+    header = {"kind": "answers", "function": classifier_name(classifier), **source()}
+    # Any number of devices gives the same answers.
+    header["devices"] = {**header["devices"], "count": None}
+    with Journal(path, header) as journal:
+        yield KeptAnswers(journal)

@@ -1,0 +1,32 @@
+"""RoMA: the probability of a distinct misclassification near each input."""
+
+from jaxrob.roma._assess import ESTIMATORS, assess
+from jaxrob.roma._ball import ball
+from jaxrob.roma._categorial import Categorial, compare_categories
+from jaxrob.roma._normality import anderson_darling
+from jaxrob.roma._perturbation import Perturbation
+from jaxrob.roma._result import RomaResult
+from jaxrob.roma._samplers import from_alteration, from_sampler
+from jaxrob.roma._transform import (
+    boxcox,
+    boxcox_lambda,
+    yeojohnson,
+    yeojohnson_lambda,
+)
+
+__all__ = (
+    "ESTIMATORS",
+    "Categorial",
+    "Perturbation",
+    "RomaResult",
+    "anderson_darling",
+    "assess",
+    "ball",
+    "boxcox",
+    "boxcox_lambda",
+    "compare_categories",
+    "from_alteration",
+    "from_sampler",
+    "yeojohnson",
+    "yeojohnson_lambda",
+)

@@ -1,0 +1,43 @@
+"""Counted distinct misclassifications, with exact intervals."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import stats
+
+from jaxrob.roma._scores import log_hic
+
+
+def observe_hits(
+    log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m]` whether each draw is distinctly misclassified (Definition 3)."""
+    hic = log_hic(log_p, excluded)
+    own = jnp.take(log_p, excluded, axis=-1)
+    return (hic >= jax.nn.log_sigmoid(logit_delta)) & (hic > own)
+
+
+def count_hits(hits: jax.Array) -> jax.Array:
+    """`[b]` the number of hits, from `[b, n]`."""
+    return hits.sum(axis=1, dtype=jnp.int32)
+
+
+def clopper_pearson(
+    hits: np.ndarray, num_samples: int | np.ndarray, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """The exact confidence interval of a probability (Clopper and Pearson 1934).
+
+    Args:
+      hits: `[...]` hits, integers.
+      num_samples: draws, n.
+      confidence: its confidence, in (0, 1).
+
+    Returns:
+      The lower and the upper ends, `[...]`.
+    """
+    hits, num_samples = np.broadcast_arrays(hits, num_samples)
+    tail = (1 - confidence) / 2
+    with np.errstate(invalid="ignore"):
+        low = stats.beta.ppf(tail, hits, num_samples - hits + 1)
+        high = stats.beta.isf(tail, hits + 1, num_samples - hits)
+    return np.where(hits == 0, 0.0, low), np.where(hits == num_samples, 1.0, high)

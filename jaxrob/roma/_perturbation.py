@@ -1,0 +1,51 @@
+"""A distribution of perturbed images around an image."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class Perturbation:
+    """How images near one image are drawn.
+
+    A perturbed image is `apply(image, latent, size)` of a latent draw
+    `draw(key, image)`. The latent's distribution does not depend on `size`, so that
+    the same draws serve every epsilon. A pytree whose one leaf is `size`: another
+    epsilon goes through the same compiled program.
+
+    Attributes:
+      name: what reports call it.
+      draw: `draw(key, image)`, a pytree of arrays.
+      apply: `apply(image, latent, size)`, the perturbed image.
+      move: `move(key, latent, share)`, a latent of the same distribution that differs
+        from the old one in about `share` (in (0, 1]) of what it consists of, reversible
+        with respect to that distribution; None if there is none. Multilevel splitting
+        needs it.
+      norm: "linf", "l2" or "l1" for the uniform distribution in a ball, whose tilted
+        versions importance sampling knows; None otherwise.
+      size: epsilon.
+      clip: whether perturbed images are clipped to [0, 1].
+    """
+
+    name: str = dataclasses.field(metadata={"static": True})
+    draw: Callable[..., Any] = dataclasses.field(metadata={"static": True})
+    apply: Callable[..., jax.Array] = dataclasses.field(metadata={"static": True})
+    move: Callable[..., Any] | None = dataclasses.field(
+        default=None, metadata={"static": True}
+    )
+    norm: str | None = dataclasses.field(default=None, metadata={"static": True})
+    size: Any = 0.0
+    clip: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    def perturbed(self, image: jax.Array, latent: Any) -> jax.Array:
+        """The perturbed image, clipped if so asked."""
+        return self.clipped(self.apply(image, latent, self.size))
+
+    def clipped(self, image: jax.Array) -> jax.Array:
+        """The image, clipped to [0, 1] if so asked."""
+        return jnp.clip(image, 0, 1) if self.clip else image

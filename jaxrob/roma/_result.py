@@ -1,0 +1,114 @@
+"""What an assessment of probabilistic local robustness finds."""
+
+import dataclasses
+import json
+import pathlib
+
+import numpy as np
+
+from jaxrob.roma._categorial import Categorial, compare_categories
+
+
+@dataclasses.dataclass(frozen=True)
+class RomaResult:
+    """The probability of a distinct misclassification near each of N inputs.
+
+    Attributes:
+      estimator: how it was estimated.
+      perturbation: what the perturbed images are drawn from.
+      epsilon: its radius; None where it has none.
+      delta: the least confidence of a distinct answer.
+      num_samples: plain draws for each input.
+      excluded: `[N]` int32, the class predicted at the unperturbed input; any other
+        counts as misclassified.
+      labels: `[N]` int32, or None.
+      status: `[N]` strings: which stage gave the answer, or why there is none. Of
+        "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
+        others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
+        probability is so small that only an upper bound is given), "untrusted" (the
+        weights of importance sampling are too uneven), "incomplete" (splitting got
+        stuck: the probability is at most what is given).
+      log_adversarial_probability: float64 `[N]`, log of the probability that a
+        perturbed input is distinctly misclassified; NaN where there is no answer, the
+        upper bound where "bounded" or "incomplete".
+      log_low: float64 `[N]`, the lower end of its 95 % interval; NaN where the
+        estimator knows none.
+      log_high: float64 `[N]`, the upper end.
+      hits: int32 `[N]`, distinct misclassifications among the plain draws; None where
+        none were made.
+      evaluations: int64 `[N]`, forward passes spent, a gradient counted as three.
+      statistic: of "roma", Anderson and Darling's; None of others.
+      boxcox_lambda: of "roma", the transform's parameter, NaN where not transformed.
+      mean: of "roma", the mean of the normal distribution fitted.
+      std: of "roma", its standard deviation.
+    """
+
+    estimator: str
+    perturbation: str
+    epsilon: float | None
+    delta: float
+    num_samples: int
+    excluded: np.ndarray
+    labels: np.ndarray | None
+    status: np.ndarray
+    log_adversarial_probability: np.ndarray
+    log_low: np.ndarray
+    log_high: np.ndarray
+    hits: np.ndarray | None
+    evaluations: np.ndarray
+    statistic: np.ndarray | None = None
+    boxcox_lambda: np.ndarray | None = None
+    mean: np.ndarray | None = None
+    std: np.ndarray | None = None
+
+    @property
+    def plr(self) -> np.ndarray:
+        """`[N]` probabilistic local robustness (Definition 3); NaN where unanswered."""
+        return -np.expm1(self.log_adversarial_probability)
+
+    @property
+    def answered(self) -> np.ndarray:
+        """`[N]` whether there is an answer."""
+        return ~np.isnan(self.log_adversarial_probability)
+
+    @property
+    def confidence_interval(self) -> np.ndarray:
+        """`[N, 2]` the 95 % interval of plr; NaN where the estimator knows none."""
+        return -np.expm1(np.stack([self.log_high, self.log_low], axis=1))
+
+    def categorial(self, class_names: tuple[str, ...] | None = None) -> Categorial:
+        """Robustness by category and the comparison of categories (experiment 3).
+
+        The category is the label, or, without labels, the class predicted at the
+        unperturbed input.
+
+        Args:
+          class_names: names of the categories.
+        """
+        categories = self.excluded if self.labels is None else self.labels
+        return compare_categories(
+            self.plr, self.hits, self.num_samples, categories, class_names
+        )
+
+    def to_json(self, path: str | pathlib.Path | None = None) -> str:
+        """The result as JSON, written to `path` if one is given; NaN becomes null."""
+        document = {
+            field.name: _jsonable(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+        }
+        text = json.dumps(document, allow_nan=False)
+        if path is not None:
+            pathlib.Path(path).write_text(text)
+        return text
+
+
+def _jsonable(value):
+    if not isinstance(value, np.ndarray):
+        return value
+    if value.dtype.kind != "f":
+        return value.tolist()
+    # JSON knows neither NaN nor infinity.
+    return [
+        number if np.isfinite(number) else None if np.isnan(number) else str(number)
+        for number in value.tolist()
+    ]

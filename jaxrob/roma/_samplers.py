@@ -1,0 +1,79 @@
+"""Perturbations other than balls: a sampler of the user's, or an alteration."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._bound import bind
+from jaxrob.alterations import Alteration
+from jaxrob.metrics._tolerance import masses
+from jaxrob.roma._perturbation import Perturbation
+
+# Cells of the range in each of which a level's density is taken as constant.
+_CELLS = 1024
+
+
+def from_sampler(fn: Callable[..., jax.Array], clip: bool = False) -> Perturbation:
+    """Perturbed images as `fn(key, image)` draws them; splitting has no move for it.
+
+    Args:
+      fn: a pure function that returns an image of the same shape.
+      clip: whether perturbed images are clipped to [0, 1].
+    """
+    name = getattr(fn, "__name__", "sampler")
+    return Perturbation(name, _take_key, bind(_apply_sampler, fn=fn), clip=clip)
+
+
+def from_alteration(
+    alteration: Alteration, level_distribution: Any = None, clip: bool = False
+) -> Perturbation:
+    """An alteration at a random level.
+
+    Args:
+      alteration: the alteration.
+      level_distribution: NumPyro's distribution of the level, which has a CDF,
+        renormalised to the alteration's range; uniform by default.
+      clip: whether perturbed images are clipped to [0, 1].
+
+    Raises:
+      TypeError: as `metrics.level_weights`.
+      ValueError: likewise.
+    """
+    ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)
+    below = np.append(0.0, np.cumsum(masses(ends, level_distribution)))
+    cumulative = tuple((below / below[-1]).tolist())
+    draw = bind(_draw_level, cumulative=cumulative, ends=tuple(ends.tolist()))
+    apply = bind(_apply_alteration, alteration=alteration)
+    return Perturbation(alteration.name, draw, apply, clip=clip)
+
+
+def _take_key(key, image):
+    del image
+    return key
+
+
+def _apply_sampler(image, key, size, *, fn):
+    del size
+    return fn(key, image)
+
+
+def _draw_level(key, image, *, cumulative, ends):
+    del image
+    which, rest = jax.random.split(key)
+    position = jax.random.uniform(which)
+    return jnp.interp(position, _constant(cumulative), _constant(ends)), rest
+
+
+@functools.cache
+def _constant(values):
+    return np.asarray(values, np.float32)
+
+
+def _apply_alteration(image, latent, size, *, alteration):
+    del size
+    level, key = latent
+    return alteration(image, level, key)

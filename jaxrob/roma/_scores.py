@@ -1,0 +1,85 @@
+"""Scores of a distinct misclassification, from log-probabilities.
+
+An input is distinctly misclassified as class c when c is the answer, c is not the class
+predicted at the unperturbed input, and its probability is at least delta (Levy and Katz
+2022, Definition 3). These events exclude each other, whatever delta is, so their
+probabilities add up.
+"""
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._classifier import Classifier
+
+
+def log_probabilities(
+    classifier: Classifier, images: jax.Array, keys: jax.Array | None = None
+) -> jax.Array:
+    """`[B, K]` log-probabilities, the mean over the classifier's samples taken."""
+    each = classifier.log_probabilities(images, keys)
+    if len(each) == 1:
+        return each[0]
+    return jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
+
+
+def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
+    """The logarithm of the highest incorrect confidence (section 3.2).
+
+    Args:
+      log_p: `[..., K]` log-probabilities.
+      excluded: the class predicted at the unperturbed input, an integer.
+
+    Returns:
+      `[...]`, the largest log-probability of the other classes.
+    """
+    is_excluded = jnp.arange(log_p.shape[-1]) == excluded
+    return jnp.where(is_excluded, -jnp.inf, log_p).max(axis=-1)
+
+
+def class_scores(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
+    """How far each class is from being a distinct answer: at least 0 if it is.
+
+    The smaller of logit p_c - logit delta and log p_c - max over j != c of log p_j.
+    For delta >= 0.5 it is always the first, which is nearly linear in the perturbation
+    and never underflows.
+
+    Args:
+      log_p: `[..., K]` log-probabilities.
+      logit_delta: log(delta / (1 - delta)).
+
+    Returns:
+      `[..., K]`.
+    """
+    classes = jnp.arange(log_p.shape[-1])
+    best = log_p.argmax(axis=-1, keepdims=True)
+    others = jnp.where(classes == best, -jnp.inf, log_p)
+    # 1 - p of the best class from the others: its own p may round to 1.
+    log_rest_of_best = jax.nn.logsumexp(others, axis=-1, keepdims=True)
+    not_best = jnp.where(classes == best, -1.0, log_p)
+    log_rest = jnp.where(
+        classes == best, log_rest_of_best, jnp.log1p(-jnp.exp(not_best))
+    )
+    rival = jnp.where(
+        classes == best,
+        others.max(axis=-1, keepdims=True),
+        log_p.max(axis=-1, keepdims=True),
+    )
+    return jnp.minimum(log_p - log_rest - logit_delta, log_p - rival)
+
+
+def class_score(log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array) -> jax.Array:
+    """`class_scores` of one class, differentiable everywhere but on ties.
+
+    Args:
+      log_p: `[..., K]` log-probabilities.
+      cls: the class, an integer.
+      logit_delta: log(delta / (1 - delta)).
+
+    Returns:
+      `[...]`.
+    """
+    is_class = jnp.arange(log_p.shape[-1]) == cls
+    own = jnp.where(is_class, log_p, 0).sum(axis=-1)
+    others = jnp.where(is_class, -jnp.inf, log_p)
+    logit = own - jax.nn.logsumexp(others, axis=-1)
+    return jnp.minimum(logit - logit_delta, own - others.max(axis=-1))

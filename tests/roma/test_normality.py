@@ -1,0 +1,154 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import special, stats
+
+from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
+
+quick = settings(deadline=None, max_examples=40)
+ad = jax.jit(anderson_darling)
+
+
+def some_samples(num_samples, seed=0):
+    """Confidences of many shapes, normal ones, far-off ones and outliers."""
+    rng = np.random.default_rng(seed)
+    normal = rng.standard_normal((24, num_samples))
+    location = np.linspace(-12, 4, 24)[:, None]
+    scale = np.tile([0.05, 0.5, 1.0, 2.0], 6)[:, None]
+    confidences = special.expit(location + scale * normal)
+    shapes = [0.3, 1.0, 20.0]
+    betas = [rng.beta(a, b, num_samples) for a in shapes for b in shapes]
+    return np.concatenate(
+        [
+            confidences,
+            np.log(confidences),
+            betas,
+            rng.standard_normal((8, num_samples)),
+            100 + rng.standard_normal((2, num_samples)),
+            1e-25 * rng.standard_normal((2, num_samples)),
+            rng.standard_t(1, (2, num_samples)),
+        ]
+    ).astype(np.float32)
+
+
+def scipy_statistic(samples):
+    n = samples.shape[-1]
+    with pytest.warns(FutureWarning):  # which result it returns is about to change
+        raw = [stats.anderson(row).statistic for row in samples.astype(float)]
+    return np.array(raw) * (1 + 0.75 / n + 2.25 / n**2)
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning")
+def test_normal_below_is_scipys_critical_value():
+    n = 1000
+    result = stats.anderson(np.arange(n))
+    assert result.significance_level[0] == 15
+    critical = NORMAL_BELOW / (1 + 0.75 / n + 2.25 / n**2)
+    assert result.critical_values[0] == pytest.approx(critical, abs=6e-4)
+
+
+@pytest.mark.parametrize("num_samples", [8, 100, 1000, 10_000])
+def test_agrees_with_scipy(num_samples):
+    samples = some_samples(num_samples)
+    expected = scipy_statistic(samples)
+    got = ad(samples)
+    np.testing.assert_allclose(got.statistic, expected, atol=3e-4, rtol=1e-5)
+    clear = np.abs(expected - NORMAL_BELOW) > 1e-3
+    assert np.all((got.statistic < NORMAL_BELOW)[clear] == (expected < 0.561)[clear])
+    assert 0 < np.sum(expected < NORMAL_BELOW) < len(expected)
+    exact = samples.astype(float)
+    sd = exact.std(axis=-1, ddof=1)
+    np.testing.assert_allclose(got.standard_deviation, sd, rtol=1e-5)
+    error = np.abs(got.mean - exact.mean(axis=-1))
+    assert np.all(error < 1e-6 * np.abs(exact).max(axis=-1))
+
+
+def test_rejects_15_percent_of_normal_samples():
+    normal = jax.random.normal(jax.random.key(0), (4000, 100))
+    rejected = np.mean(ad(normal).statistic >= NORMAL_BELOW)
+    assert rejected == pytest.approx(0.15, abs=4 * np.sqrt(0.15 * 0.85 / 4000))
+
+
+@quick
+@given(
+    seed=st.integers(0, 2**32 - 1),
+    location=st.floats(-10, 10),
+    # Beyond some 1e18 and 1e-18 squares leave the range of float32.
+    log_scale=st.floats(-25, 25),
+    reflect=st.booleans(),
+)
+def test_location_scale_reflection_and_order(seed, location, log_scale, reflect):
+    rng = np.random.default_rng(seed)
+    samples = rng.standard_normal(100) + 0.5 * rng.standard_normal(100) ** 2
+    moved = (samples + location) * 10.0**log_scale * (-1 if reflect else 1)
+    moved = rng.permutation(moved)
+    both = ad(np.stack([samples, moved]).astype(np.float32))
+    first, second = np.asarray(both.statistic)
+    assert second == pytest.approx(first, rel=1e-3, abs=1e-4)
+    assert np.all(both.resolved)
+    assert both.mean[1] == pytest.approx(moved.mean(), abs=1e-5 * abs(moved).max())
+    assert both.standard_deviation[1] == pytest.approx(moved.std(ddof=1), rel=1e-4)
+
+
+@quick
+@given(
+    value=st.floats(-(2.0**100), 2.0**100, width=32),
+    num_nan=st.integers(0, 2),
+    bad=st.sampled_from([np.nan, np.inf, -np.inf]),
+)
+def test_equal_and_undefined_samples(value, num_nan, bad):
+    samples = np.full((2, 100), value, np.float32)
+    samples[1] = np.random.default_rng(0).standard_normal(100)
+    samples[1, :num_nan] = bad
+    got = ad(samples)
+    assert got.statistic[0] == np.inf and got.standard_deviation[0] == 0
+    assert got.mean[0] == pytest.approx(value, rel=1e-6, abs=1e-37)
+    assert not got.resolved[0]
+    assert np.isnan(got.statistic[1]) == (num_nan > 0)
+    assert got.resolved[1] == (num_nan == 0)
+
+
+def test_batches_and_sorted_samples():
+    samples = some_samples(100)[:12].reshape(3, 4, 100)
+    got = ad(samples)
+    assert all(field.shape == (3, 4) for field in got)
+    vmapped = jax.jit(jax.vmap(anderson_darling))(samples)
+    np.testing.assert_allclose(vmapped.statistic, got.statistic, rtol=1e-5)
+    ascending = np.sort(samples, axis=-1)
+    again = jax.jit(lambda x: anderson_darling(x, ascending=True))(ascending)
+    np.testing.assert_allclose(again.statistic, got.statistic, rtol=1e-5)
+
+
+@quick
+@given(st.lists(st.floats(width=32, allow_nan=False), min_size=16, max_size=16))
+def test_sort(values):
+    # Zeros of either sign are equal to the comparison.
+    samples = np.array(values, np.float32)
+    np.testing.assert_array_equal(jax.jit(sort)(samples), np.sort(samples))
+
+
+def test_resolved_against_numpys_spacing():
+    magnitude = np.array([1.0, -1.0, 1.9999, 2.0, 20.0, 0.0, 1e-6], np.float32)
+    for ratio in (0.99e-3, 1.01e-3):
+        sd = np.spacing(np.abs(magnitude)) / np.float32(ratio)
+        normal = sd > 1e-30  # subnormal numbers may be flushed to 0
+        assert np.all(np.asarray(resolved(magnitude, sd))[normal] == (ratio < 1e-3))
+    assert not resolved(jnp.float32(1), jnp.float32(jnp.nan))
+    assert not resolved(jnp.float32(jnp.inf), jnp.float32(1))
+    assert not resolved(jnp.float32(0), jnp.float32(0))
+    assert resolved(jnp.float32(0), jnp.float32(1e-20))
+
+
+def test_rounded_samples_are_told():
+    normal = np.random.default_rng(0).standard_normal(1000)
+    samples = np.stack([1 + 1e-5 * normal, 1 + 1e-3 * normal]).astype(np.float32)
+    assert ad(samples).resolved.tolist() == [False, True]
+
+
+@pytest.mark.parametrize("shape", [(), (7,), (3, 7), (9, 0)])
+def test_too_few_samples(shape):
+    with pytest.raises(ValueError, match="samples must have the shape"):
+        anderson_darling(np.ones(shape, np.float32))
