@@ -13,6 +13,8 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from jaxrob.networks._pool import max_pool
+
 _CHANNEL_ORDERS = ("rgb", "bgr")
 # What damage makes zipfile and NumPy raise; a RuntimeError is encryption or an unknown
 # method of compression.
@@ -80,11 +82,11 @@ class IdcCNN(nn.Module):
         if self.channel_order == "bgr":
             x = x[..., ::-1]
         x = norm()(nn.relu(conv(32, strides=(2, 2))(x)))
-        x = nn.max_pool(x, (3, 3), strides=(3, 3))
+        x = max_pool(x, 3)
         x = drop(0.3)(x)
         x = norm()(nn.relu(conv(64)(x)))
         x = norm()(nn.relu(conv(64)(x)))
-        x = nn.max_pool(x, (2, 2), strides=(2, 2))
+        x = max_pool(x, 2)
         x = x.reshape(x.shape[0], -1)
         x = norm()(nn.relu(x))
         x = drop(0.5)(x)

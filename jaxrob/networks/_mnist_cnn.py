@@ -3,6 +3,8 @@
 import jax
 from flax import linen as nn
 
+from jaxrob.networks._pool import max_pool
+
 
 class MnistCNN(nn.Module):
     """Two convolutions, each with ReLU and max-pooling, and two dense layers.
@@ -24,7 +26,7 @@ class MnistCNN(nn.Module):
         del train
         for width in (32, 64):
             x = nn.relu(nn.Conv(width, (3, 3), padding="SAME")(x))
-            x = nn.max_pool(x, (2, 2), strides=(2, 2))
+            x = max_pool(x, 2)
         x = x.reshape(x.shape[0], -1)
         x = nn.relu(nn.Dense(128)(x))
         return nn.Dense(self.num_classes)(x)

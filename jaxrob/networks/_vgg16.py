@@ -5,6 +5,8 @@ import functools
 import jax
 from flax import linen as nn
 
+from jaxrob.networks._pool import max_pool
+
 _STAGES = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
 
 
@@ -52,7 +54,7 @@ class VGG16(nn.Module):
                 if index > 0:
                     x = drop(0.3 if stage == 0 else 0.4)(x)
                 x = norm()(nn.relu(nn.Conv(width, (3, 3), padding="SAME")(x)))
-            x = nn.max_pool(x, (2, 2), strides=(2, 2))
+            x = max_pool(x, 2)
         x = drop(0.5)(x)
         x = x.reshape(x.shape[0], -1)
         x = norm()(nn.relu(nn.Dense(512)(x)))

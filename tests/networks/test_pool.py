@@ -1,0 +1,29 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import linen as nn
+
+from jaxrob.networks._pool import max_pool
+
+
+@pytest.mark.parametrize("size", [2, 3])
+def test_value_and_gradient_are_those_of_flax(size):
+    # Distinct values: without ties there is one gradient.
+    count = 2 * 7 * 8 * 3
+    x = jax.random.permutation(jax.random.key(0), jnp.arange(float(count)))
+    x = x.reshape(2, 7, 8, 3)
+
+    def plain(x):
+        return nn.max_pool(x, (size, size), strides=(size, size))
+
+    weights = jax.random.normal(jax.random.key(1), plain(x).shape)
+    np.testing.assert_array_equal(max_pool(x, size), plain(x))
+    ours = jax.grad(lambda x: (weights * max_pool(x, size)).sum())(x)
+    theirs = jax.grad(lambda x: (weights * plain(x)).sum())(x)
+    np.testing.assert_array_equal(ours, theirs)
+
+
+def test_ties_share_the_gradient():
+    gradient = jax.grad(lambda x: max_pool(x, 2).sum())(jnp.ones((1, 2, 2, 1)))
+    np.testing.assert_allclose(gradient, 0.25)
