@@ -6,13 +6,18 @@ the disk before the run goes on, so that only the last one can be torn.
 """
 
 import base64
+import contextlib
 import json
 import os
 import pathlib
 import zlib
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+
+from jaxrob._classifier import Classifier
+from jaxrob._provenance import classifier_name
 
 _FORMAT = "jaxrob journal 1"
 
@@ -92,6 +97,37 @@ class Journal:
         self._length += len(line)
 
 
+@contextlib.contextmanager
+def opened(
+    path: str | os.PathLike | None,
+    kind: str,
+    classifier: Classifier,
+    source: Callable[[], dict[str, Any]],
+    settings: dict[str, Any] | None = None,
+) -> Iterator[Journal | None]:
+    """The journal of what is computed of a classifier; None without a path.
+
+    Args:
+      path: the file, or None.
+      kind: what it keeps.
+      classifier: the classifier.
+      source: returns `provenance` of the classifier, the data and the key.
+      settings: further arguments that the results depend on.
+
+    Raises:
+      ValueError: as `Journal`.
+      OSError: likewise.
+    """
+    if path is None:
+        yield None
+        return
+    header = {"kind": kind, "function": classifier_name(classifier), **source()}
+    # Any number of devices gives the same results.
+    header["devices"] = {**header["devices"], "count": None}
+    with Journal(path, header | {"settings": settings}) as journal:
+        yield journal
+
+
 def decoded(value: dict[str, Any]) -> np.ndarray:
     """An array as a record holds it."""
     content = np.frombuffer(base64.b64decode(value["data"]), value["dtype"])
@@ -148,8 +184,9 @@ def _parsed(line):
 def _may_be_torn_header(content):
     """Whether a file without a whole line is the beginning of a journal."""
     beginning = b'{"format": "jaxrob journal'
-    _, _, text = content.partition(b" ")
-    return text[: len(beginning)] == beginning[: len(text)]
+    checksum, text = content[:8], content[9:]
+    is_hexadecimal = all(byte in b"0123456789abcdef" for byte in checksum)
+    return is_hexadecimal and text[: len(beginning)] == beginning[: len(text)]
 
 
 def _check_header(path, known, header):

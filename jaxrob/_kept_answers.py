@@ -9,8 +9,8 @@ import numpy as np
 
 from jaxrob._answers import Answers
 from jaxrob._classifier import Classifier
-from jaxrob._journal import Journal, decoded
-from jaxrob._provenance import classifier_name, describe
+from jaxrob._journal import Journal, decoded, opened
+from jaxrob._provenance import describe
 from jaxrob.alterations import Alteration
 
 
@@ -83,11 +83,5 @@ def kept_in(
       ValueError: as `Journal`.
       OSError: likewise.
     """
-    if path is None:
-        yield None
-        return
-    header = {"kind": "answers", "function": classifier_name(classifier), **source()}
-    # Any number of devices gives the same answers.
-    header["devices"] = {**header["devices"], "count": None}
-    with Journal(path, header) as journal:
-        yield KeptAnswers(journal)
+    with opened(path, "answers", classifier, source) as journal:
+        yield None if journal is None else KeptAnswers(journal)

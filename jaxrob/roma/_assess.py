@@ -1,7 +1,10 @@
 """Probabilistic local robustness of every input (Levy and Katz 2022)."""
 
+import functools
 import math
 import operator
+import os
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +17,9 @@ from jaxrob._blocks import local_mesh
 from jaxrob._classifier import Classifier, examine
 from jaxrob._dataset import Dataset
 from jaxrob._evaluate import evaluate
+from jaxrob._journal import decoded, opened
 from jaxrob._keys import checked_key
+from jaxrob._provenance import provenance
 from jaxrob.alterations import Alteration
 from jaxrob.roma import _rare
 from jaxrob.roma._algorithm1 import examine_normality, fit_normal, observe_hic
@@ -33,6 +38,8 @@ ESTIMATORS = ("roma", "count", "logit", "importance", "splitting", "auto")
 
 # The test of normality wants at least so many.
 _FEWEST_SAMPLES = 8
+# Inputs whose estimates a journal takes at once.
+_JOURNAL_BLOCK = 256
 
 
 def assess(
@@ -50,6 +57,7 @@ def assess(
     level_distribution: "Distribution | None" = None,
     key: jax.Array,
     mesh: Mesh | None = None,
+    journal: str | os.PathLike | None = None,
     progress: bool = False,
 ) -> RomaResult:
     """The probability that a perturbed input is distinctly misclassified, for each.
@@ -97,6 +105,9 @@ def assess(
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
         all devices of this process.
+      journal: a file that the estimates of every few hundred inputs are written to, and
+        synced, as soon as they are known; a rerun with the same arguments takes from
+        there what there is, any other is refused (see `jaxrob.assess`).
       progress: whether a progress bar is shown.
 
     Returns:
@@ -145,14 +156,33 @@ def assess(
     excluded = unperturbed.predicted[0].astype(np.int32)
     inputs = Inputs(images, np.arange(len(images), dtype=np.uint32), excluded)
     description = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
-    with tqdm(
-        desc=description,
-        unit="draw",
-        unit_scale=True,
-        disable=not progress,
-        total=num_samples * len(images),
-    ) as bar:
-        fields = _ESTIMATES[estimator](work, inputs, num_samples, delta, bar)
+    name = drawn.name if perturbation is None else _described(perturbation)
+    settings = {
+        "estimator": estimator,
+        "perturbation": f"{name}, level {level_distribution!r}",
+        "epsilon": float(epsilon),
+        "delta": float(delta),
+        "num_samples": num_samples,
+        "clip": clip,
+    }
+    source = functools.partial(provenance, classifier, dataset, key, mesh)
+    with (
+        tqdm(
+            desc=description,
+            unit="draw",
+            unit_scale=True,
+            disable=not progress,
+            total=num_samples * len(images),
+        ) as bar,
+        opened(journal, "roma", classifier, source, settings) as kept,
+    ):
+        estimate = functools.partial(
+            _ESTIMATES[estimator], num_samples=num_samples, delta=delta, bar=bar
+        )
+        if kept is None:
+            fields = estimate(work, inputs)
+        else:
+            fields = _in_journal(kept, estimate, work, inputs)
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
@@ -163,6 +193,36 @@ def assess(
         labels=None if labels is None else dataset.labels,
         **fields,
     )
+
+
+def _in_journal(journal, estimate, work, inputs):
+    """The estimates, block by block; those that the journal has are taken from it."""
+    known = {record["first"]: record["fields"] for record in journal.records}
+    parts = []
+    for first in range(0, len(inputs.images), _JOURNAL_BLOCK):
+        if first not in known:
+            block = Inputs(*(part[first : first + _JOURNAL_BLOCK] for part in inputs))
+            found = estimate(work, block)
+            journal.append({"first": first, "fields": found})
+            parts.append(found)
+        else:
+            fields = known[first]
+            parts.append(
+                {
+                    name: None if value is None else decoded(value)
+                    for name, value in fields.items()
+                }
+            )
+    return {
+        name: None
+        if parts[0][name] is None
+        else np.concatenate([part[name] for part in parts])
+        for name in parts[0]
+    }
+
+
+def _described(perturbation):
+    return re.sub(r" at 0x[0-9a-f]+", "", repr(perturbation))
 
 
 def _as_it_is(image, level):
