@@ -1,6 +1,6 @@
 """jaxrob measures how robust a classifier is, and makes it more robust."""
 
-from jaxrob import alterations, metrics, roma, strategies, uncertainty
+from jaxrob import adversarial, alterations, metrics, roma, strategies, uncertainty
 from jaxrob._assess import Assessment, assess
 from jaxrob._classifier import Classifier
 from jaxrob._compare import Comparison, compare
@@ -21,6 +21,7 @@ __all__ = (
     "Dataset",
     "Diagnostics",
     "ReducedCurve",
+    "adversarial",
     "alterations",
     "assess",
     "compare",

@@ -1,0 +1,19 @@
+"""Adversarial attacks, and how vulnerable a classifier is to them."""
+
+from jaxrob.adversarial._adversariability import Adversariability, adversariability
+from jaxrob.adversarial._attack import Attack, most_adversarial
+from jaxrob.adversarial._gradient import fgsm, pgd
+from jaxrob.adversarial._lbfgs import lbfgs
+from jaxrob.adversarial._similarity import structural_similarity, windowed_similarity
+
+__all__ = (
+    "Adversariability",
+    "Attack",
+    "adversariability",
+    "fgsm",
+    "lbfgs",
+    "most_adversarial",
+    "pgd",
+    "structural_similarity",
+    "windowed_similarity",
+)

@@ -1,0 +1,110 @@
+"""The vulnerability to adversarial examples, weighted by how similar they are."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._classifier import Classifier
+from jaxrob.adversarial._attack import Attack, as_floats, most_adversarial
+from jaxrob.adversarial._lbfgs import lbfgs
+from jaxrob.adversarial._similarity import structural_similarity
+
+
+class Adversariability(NamedTuple):
+    """How vulnerable a classifier is, and from what that was computed.
+
+    Attributes:
+      value: the adversariability, in [0, 1); NaN if no image is classified correctly.
+      per_class: float64 `[K]`, that of the images of each class alone; NaN for a class
+        without any that is classified correctly.
+      num_inputs: the images classified correctly, |CE|: those that count.
+      num_inputs_per_class: int64 `[K]`, those of each class.
+      success_rate: the share of them with an adversarial example, in [0, 1]; NaN
+        likewise. Similarities of 1 would make the value as large.
+      attack: the most adversarial example of each of all N images.
+    """
+
+    value: float
+    per_class: np.ndarray
+    num_inputs: int
+    num_inputs_per_class: np.ndarray
+    success_rate: float
+    attack: Attack
+
+
+def adversariability(
+    classifier: Classifier,
+    images: Any,
+    labels: Any,
+    *,
+    attack: Callable[..., Attack] | Sequence[Callable[..., Attack]] = lbfgs,
+    similarity: Callable[..., np.ndarray] = structural_similarity,
+) -> Adversariability:
+    """The share of images with an adversarial example, weighted by its similarity.
+
+    adv(C, P) = sum over p in CE of S(p, p_ae) / |CE|, with CE the images p of P that
+    are classified correctly, p_ae the most similar adversarial example of p (Definition
+    7), and S replaced by 0 where there is none.
+
+    The definitions are of binary classifiers; here any wrong class counts. Where all
+    adversarial examples of an image have a negative similarity, which the definitions
+    rule out, it counts as 0. Of all that an attack evaluates for an image, only what it
+    returns is considered.
+
+    Args:
+      classifier: the classifier.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
+      labels: `[N]` integers, the right classes.
+      attack: how adversarial examples are found: a function of (classifier, images,
+        labels) that returns an `Attack`, or several, of which the most similar example
+        of each image counts. Give its further arguments by `functools.partial`, such as
+        `partial(pgd, epsilon=0.1)` or `partial(lbfgs, key=key)`.
+      similarity: a function of two arrays `[N, H, W, C]` in [0, 1] that returns `[N]`:
+        `structural_similarity` (Definition 6) or `windowed_similarity`.
+
+    Returns:
+      An `Adversariability`.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if no attack is given, or as the attacks.
+
+    Source: Definition 8 of the 2020 paper.
+    """
+    attacks = [attack] if callable(attack) else list(attack)
+    if not attacks:
+        raise ValueError("attack is empty; at least one is needed")
+    for one in (*attacks, similarity):
+        if not callable(one):
+            raise TypeError(
+                f"attack and similarity must be functions; got {type(one).__name__}"
+            )
+    found = [one(classifier, images, labels) for one in attacks]
+    unaltered = as_floats(images)
+    found = [
+        one._replace(
+            similarity=np.where(one.success, similarity(unaltered, one.images), 0.0)
+        )
+        for one in found
+    ]
+    best = most_adversarial(found)
+    weights = np.maximum(best.similarity, 0)
+    correct = best.correct
+    # A class for each column of a table of images.
+    num_classes = classifier.num_classes(unaltered.shape[1:])
+    of_class = best.labels[:, None] == np.arange(num_classes)
+    counts = (of_class & correct[:, None]).sum(axis=0)
+    sums = (of_class * weights[:, None]).sum(axis=0)
+    return Adversariability(
+        value=_mean(weights.sum(), correct.sum()),
+        per_class=np.array([_mean(*pair) for pair in zip(sums, counts)]),
+        num_inputs=int(correct.sum()),
+        num_inputs_per_class=counts,
+        success_rate=_mean(best.success.sum(), correct.sum()),
+        attack=best,
+    )
+
+
+def _mean(total, count):
+    return float(total / count) if count else float("nan")

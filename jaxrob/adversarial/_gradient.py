@@ -1,0 +1,190 @@
+"""The strongest perturbation within a ball, by the gradient's direction."""
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from optax import projections
+
+from jaxrob._classifier import Classifier
+from jaxrob.adversarial._attack import (
+    LEAD,
+    UNTARGETED,
+    Attack,
+    check,
+    class_scores,
+    lead,
+    padded_blocks,
+    result,
+)
+
+NORMS = ("linf", "l2")
+_LIVE_IMAGES = 8
+_TINY = float(jnp.finfo(jnp.float32).tiny)
+
+
+def pgd(
+    classifier: Classifier,
+    images: Any,
+    labels: Any,
+    *,
+    epsilon: float,
+    norm: str = "linf",
+    steps: int = 40,
+    step_size: float | None = None,
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+) -> Attack:
+    """Projected gradient ascent on the loss of the right class, within a ball.
+
+        x <- clip(project(x + step_size * d), 0, 1),
+
+    where d is the sign of the gradient (linf) or the gradient over its norm (l2), and
+    the projection is onto the ball of radius epsilon around the image. From the image
+    itself, so that the result is deterministic. Of all points visited the closest that
+    is classified wrongly is returned (Definition 7 asks for the most similar).
+
+    Args:
+      classifier: a differentiable classifier, see `lbfgs`.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
+      labels: `[N]` integers, the right classes.
+      epsilon: the radius, in pixel values of [0, 1]; positive.
+      norm: of the ball, "linf" (the largest change of a value) or "l2" (Euclidean).
+      steps: number of steps, at least 1.
+      step_size: positive; by default 2.5 epsilon / steps, as the authors choose.
+      key: a random key, needed if the classifier is stochastic.
+      batch_size: images attacked at a time, see `lbfgs`.
+
+    Returns:
+      An `Attack` of targets -1. Images that are classified wrongly as they are were
+      not attacked.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if epsilon, the number of steps or their size is not positive, the
+        norm is none of the above, or as for `lbfgs`.
+
+    Source: Madry et al., "Towards deep learning models resistant to adversarial
+    attacks" (2018), section 2.1.
+    """
+    _check_positive("epsilon", epsilon)
+    if operator.index(steps) < 1:
+        raise ValueError(f"steps must be at least 1; got {steps}")
+    if step_size is None:
+        step_size = 2.5 * epsilon / steps
+    _check_positive("step_size", step_size)
+    if norm not in NORMS:
+        raise ValueError(f"norm must be one of {NORMS}; got {norm!r}")
+    problem = check(classifier, images, labels, key, batch_size, _LIVE_IMAGES)
+    candidates = problem.images.copy()
+    for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
+        some, right = problem.images[index], problem.labels[index]
+        keys = None if problem.keys is None else problem.keys[index]
+        ball = some, right, keys, epsilon
+        state = _State(some, some, np.full(len(some), np.inf, np.float32))
+        # The loop is outside of XLA, whose own make convolutions slow on a CPU.
+        for _ in range(steps):
+            state = _ascend(classifier, state, *ball, step_size, norm=norm)
+        candidates[index] = _look(classifier, state, *ball[:3]).best
+    return result(problem, candidates, np.full(len(candidates), UNTARGETED))
+
+
+def fgsm(
+    classifier: Classifier,
+    images: Any,
+    labels: Any,
+    *,
+    epsilon: float,
+    norm: str = "linf",
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+) -> Attack:
+    """The fast gradient sign method: one step of `pgd`, to the ball's surface.
+
+    Args:
+      classifier: a differentiable classifier, see `lbfgs`.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
+      labels: `[N]` integers, the right classes.
+      epsilon: the length of the step in pixel values of [0, 1]; positive.
+      norm: "linf", by the sign of the gradient, or "l2", along the gradient.
+      key: a random key, needed if the classifier is stochastic.
+      batch_size: images attacked at a time, see `lbfgs`.
+
+    Returns:
+      An `Attack` of targets -1, as `pgd` does.
+
+    Raises:
+      TypeError: as `pgd`.
+      ValueError: as `pgd`.
+
+    Source: Goodfellow et al., "Explaining and harnessing adversarial examples" (2015),
+    section 4.
+    """
+    return pgd(
+        classifier,
+        images,
+        labels,
+        epsilon=epsilon,
+        norm=norm,
+        steps=1,
+        step_size=epsilon,
+        key=key,
+        batch_size=batch_size,
+    )
+
+
+class _State(NamedTuple):
+    points: jax.Array
+    best: jax.Array  # the closest point so far that is classified wrongly
+    distance: jax.Array  # its distance from the image
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _ascend(classifier, state, images, labels, keys, epsilon, step_size, *, norm):
+    def total_odds(points):
+        scores = jax.nn.log_softmax(class_scores(classifier, points, keys))
+        # The log odds against the right class: of the cross-entropy's direction, but
+        # without its loss of all digits where the classifier is sure.
+        right = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
+        wrong = jax.nn.logsumexp(jnp.where(right, -jnp.inf, scores), axis=-1)
+        return (wrong - jnp.where(right, scores, 0).sum(axis=-1)).sum(), scores
+
+    gradient, scores = jax.grad(total_odds, has_aux=True)(state.points)
+    state = _closest(state, scores, images, labels)
+    step = jax.vmap(functools.partial(_unit, norm=norm))(gradient)
+    change = state.points + step_size * step - images
+    project = getattr(projections, f"projection_{norm}_ball")
+    change = jax.vmap(project, (0, None))(change, epsilon)
+    # The image is in the box, so clipping leads no further away from it.
+    return state._replace(points=jnp.clip(images + change, 0, 1))
+
+
+@jax.jit
+def _look(classifier, state, images, labels, keys):
+    return _closest(state, class_scores(classifier, state.points, keys), images, labels)
+
+
+def _closest(state, scores, images, labels):
+    distance = jnp.linalg.norm((state.points - images).reshape(len(images), -1), axis=1)
+    better = (lead(scores, labels) < -LEAD) & (distance < state.distance)
+    return state._replace(
+        best=jnp.where(better[:, None, None, None], state.points, state.best),
+        distance=jnp.where(better, distance, state.distance),
+    )
+
+
+def _unit(gradient, norm):
+    """The direction of steepest ascent, of length 1 in the norm; 0 where none is."""
+    if norm == "linf":
+        return jnp.sign(gradient)
+    # By the largest first, for squares of small numbers underflow.
+    gradient = gradient / jnp.maximum(jnp.abs(gradient).max(), _TINY)
+    return gradient / jnp.maximum(jnp.linalg.norm(gradient), _TINY)
+
+
+def _check_positive(name, value):
+    if not (np.isfinite(value) and value > 0):
+        raise ValueError(f"{name} must be positive and finite; got {value}")

@@ -1,0 +1,101 @@
+"""Gradient attacks on linear classifiers, where one step is all."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import adversarial
+
+SHAPE = (5, 5, 1)
+
+
+def linear(w, images):
+    odds = images.reshape(len(images), -1) @ w - w.sum() / 2
+    return jnp.stack([-odds, odds], axis=-1)
+
+
+W = np.random.default_rng(0).normal(size=25).astype(np.float32)
+CLASSIFIER = jaxrob.Classifier(linear, W)
+IMAGES = np.random.default_rng(1).uniform(0.4, 0.6, (24, *SHAPE)).astype(np.float32)
+ODDS = IMAGES.reshape(24, -1) @ W - W.sum() / 2
+LABELS = (ODDS > 0).astype(int)
+DUAL = {"linf": np.abs(W).sum(), "l2": np.linalg.norm(W)}
+
+
+@pytest.mark.parametrize("norm", ["linf", "l2"])
+def test_succeeds_where_the_ball_holds_an_example(norm):
+    # Hoelder: the odds change by at most epsilon times the dual norm of w.
+    needed = np.abs(ODDS) / DUAL[norm]
+    epsilon = float(np.median(needed)) + 1e-4
+    for attack in (
+        adversarial.fgsm,
+        functools.partial(adversarial.pgd, steps=10),
+    ):
+        found = attack(CLASSIFIER, IMAGES, LABELS, epsilon=epsilon, norm=norm)
+        np.testing.assert_array_equal(found.success, needed < epsilon)
+        assert found.success.any() and not found.success.all()
+        assert found.correct.all() and (found.target == -1).all()
+        change = (found.images - IMAGES).reshape(24, -1)[found.success]
+        size = np.linalg.norm(change, np.inf if norm == "linf" else 2, axis=1)
+        assert (size <= epsilon * (1 + 1e-5)).all()
+        np.testing.assert_array_equal(
+            np.asarray(linear(W, found.images)).argmax(1),
+            np.where(found.success, 1 - LABELS, LABELS),
+        )
+        np.testing.assert_array_equal(found.similarity > 0, found.success)
+
+
+def test_fgsm_is_the_sign_of_the_gradient():
+    found = adversarial.fgsm(CLASSIFIER, IMAGES, LABELS, epsilon=0.7)
+    away = np.where(LABELS, -1, 1)[:, None] * np.sign(W)
+    expected = np.clip(IMAGES + 0.7 * away.reshape(24, *SHAPE), 0, 1)
+    assert found.success.all()
+    np.testing.assert_allclose(found.images, expected, atol=1e-6)
+
+
+def test_pgd_keeps_the_closest_point():
+    found = adversarial.pgd(
+        CLASSIFIER, IMAGES, LABELS, epsilon=2.0, norm="l2", steps=200, step_size=0.02
+    )
+    # Straight to the surface, which lies at most a step before the point returned.
+    needed = np.abs(ODDS) / DUAL["l2"]
+    assert found.success.all()
+    assert (found.distance >= needed).all()
+    assert (found.distance <= needed + 0.02 + 1e-3).all()
+
+
+def test_sure_classifiers_hide_no_gradient():
+    sure = jaxrob.Classifier(linear, 1e3 * W)  # wrong with a probability of exp(-1e3)
+    for norm in ("linf", "l2"):
+        epsilon = float(np.abs(ODDS).max() / DUAL[norm]) + 1e-3
+        for attack in (adversarial.fgsm, adversarial.pgd):
+            found = attack(sure, IMAGES, LABELS, epsilon=epsilon, norm=norm)
+            assert found.success.all()
+
+
+def test_bytes_are_pixels():
+    images = np.round(IMAGES * 255).astype(np.uint8)
+    found = adversarial.fgsm(CLASSIFIER, images, LABELS, epsilon=0.1)
+    same = adversarial.fgsm(
+        CLASSIFIER, (images / np.float64(255)).astype(np.float32), LABELS, epsilon=0.1
+    )
+    jax.tree.map(np.testing.assert_array_equal, found, same)
+
+
+def test_refusals():
+    pgd = functools.partial(adversarial.pgd, CLASSIFIER, IMAGES, LABELS)
+    fgsm = functools.partial(adversarial.fgsm, CLASSIFIER, IMAGES, LABELS)
+    for epsilon in (0, -0.1, float("nan"), float("inf")):
+        for attack in (pgd, fgsm):
+            with pytest.raises(ValueError, match="epsilon must be positive"):
+                attack(epsilon=epsilon)
+    with pytest.raises(ValueError, match="step_size must be positive"):
+        pgd(epsilon=0.1, step_size=0)
+    with pytest.raises(ValueError, match="steps must be at least 1"):
+        pgd(epsilon=0.1, steps=0)
+    with pytest.raises(ValueError, match="norm must be one of"):
+        fgsm(epsilon=0.1, norm="l1")

@@ -1,0 +1,341 @@
+"""The L-BFGS attack on classifiers whose smallest perturbations are known."""
+
+import functools
+import itertools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import optimize, special
+
+import jaxrob
+from jaxrob import adversarial
+from jaxrob._answers import answer
+from jaxrob.adversarial import _lbfgs
+
+SHAPE = (6, 6, 1)
+SIZE = 36
+
+
+def linear(variables, images):
+    return images.reshape(len(images), -1) @ variables["w"] + variables["b"]
+
+
+def one_hidden_layer(variables, images):
+    first, second = variables
+    return jnp.tanh(images.reshape(len(images), -1) @ first) @ second
+
+
+def network(seed=0, num_classes=4):
+    rng = np.random.default_rng(seed)
+    first = rng.normal(0, 0.5, (SIZE, 16)).astype(np.float32)
+    second = rng.normal(0, 1.5, (16, num_classes)).astype(np.float32)
+    return jaxrob.Classifier(one_hidden_layer, (first, second))
+
+
+def two_classes(scale=1.0, seed=0):
+    """A linear classifier, and the vector and offset of class 1's log odds."""
+    rng = np.random.default_rng(seed)
+    w = (scale * rng.normal(size=(SIZE, 2))).astype(np.float32)
+    b = (-0.5 * w.sum(axis=0)).astype(np.float32)  # grey is undecided
+    return jaxrob.Classifier(linear, {"w": w, "b": b}), w[:, 1] - w[:, 0], b[1] - b[0]
+
+
+def random_images(number, low=0.0, high=1.0, seed=0):
+    rng = np.random.default_rng(seed)
+    return rng.uniform(low, high, (number, *SHAPE)).astype(np.float32)
+
+
+def predict(classifier, images, keys=None):
+    return np.asarray(jax.jit(answer)(classifier, images, keys).predicted)
+
+
+def check_attack(attack, classifier, images, labels, keys=None):
+    """What every attack's result must be, whatever was found."""
+    np.testing.assert_array_equal(attack.labels, labels)
+    np.testing.assert_array_equal(
+        attack.correct, predict(classifier, images, keys) == labels
+    )
+    assert attack.images.dtype == np.float32 and attack.images.shape == images.shape
+    assert attack.images.min() >= 0 and attack.images.max() <= 1
+    found = attack.success
+    assert (attack.correct | ~found).all()
+    # The classifier's ordinary prediction, of all at once.
+    predicted = predict(classifier, attack.images, keys)
+    np.testing.assert_array_equal(predicted, attack.predicted)
+    assert (predicted[found] != labels[found]).all()
+    np.testing.assert_array_equal(attack.images[~found], images[~found])
+    change = (attack.images.astype(float) - images).reshape(len(images), -1)
+    np.testing.assert_allclose(
+        attack.distance, np.where(found, np.linalg.norm(change, axis=1), np.nan)
+    )
+    assert (attack.similarity[found] < 1).all()
+    assert (attack.similarity[~found] == 0).all()
+
+
+@pytest.mark.parametrize(
+    "scale, confidence", list(itertools.product([0.02, 0.2, 2], [0.3, 0.51, 0.9]))
+)
+def test_linear_classifier_inside_the_box(scale, confidence):
+    classifier, w, b = two_classes(scale)
+    images = random_images(12, 0.4, 0.6)
+    odds = images.reshape(12, -1) @ w + b
+    labels = (odds > 0).astype(int)
+    attack = adversarial.lbfgs(classifier, images, labels, target_confidence=confidence)
+    check_attack(attack, classifier, images, labels)
+    # The target must be the class predicted, too.
+    needed = special.logit(max(confidence, 0.5))
+    expected = (np.abs(odds) + needed) / np.linalg.norm(w)
+    direction = np.outer(np.sign(-odds) * expected, w / np.linalg.norm(w))
+    perturbed = images.reshape(12, -1) + direction
+    inside = (perturbed.min(axis=1) > 0) & (perturbed.max(axis=1) < 1)
+    assert inside.any() or (scale < 1 and confidence == 0.9)
+    assert attack.success[inside].all()
+    ratio = attack.distance[inside] / expected[inside]
+    assert ((ratio > 0.999) & (ratio < 1.02)).all()
+    assert (attack.confidence[attack.success] >= confidence - 1e-5).all()
+    np.testing.assert_array_equal(attack.target, 1 - labels)
+
+
+def smallest_in_box(image, w, gap):
+    """The norm of the smallest r with w r >= gap and x + r in [0, 1]; exact."""
+
+    def change(multiplier):
+        return np.clip(image + multiplier * w, 0, 1) - image
+
+    if w @ change(1e6) < gap:
+        return np.inf
+    root = optimize.brentq(lambda m: w @ change(m) - gap, 0, 1e6, xtol=1e-12)
+    return np.linalg.norm(change(root))
+
+
+def test_linear_classifier_at_the_box():
+    classifier, w, b = two_classes(0.3)
+    # Most pixels are black or white, as those of digits are.
+    images = np.clip(random_images(12, -1, 2), 0, 1)
+    odds = images.reshape(12, -1) @ w + b
+    labels = (odds > 0).astype(int)
+    attack = adversarial.lbfgs(classifier, images, labels)
+    check_attack(attack, classifier, images, labels)
+    expected = [
+        smallest_in_box(image, -np.sign(z) * w, abs(z) + special.logit(0.51))
+        for image, z in zip(images.reshape(12, -1).astype(float), odds)
+    ]
+    assert attack.success.all() and np.isfinite(expected).all()
+    ratio = attack.distance / expected
+    assert ratio.min() > 0.999 and ratio.max() < 1.02
+
+
+def test_network_targets_and_blocks():
+    classifier = network()
+    images = random_images(24)
+    labels = predict(classifier, images).copy()
+    labels[:3] = (labels[:3] + 1) % 4  # wrong unaltered
+    attack = adversarial.lbfgs(classifier, images, labels, batch_size=8)
+    check_attack(attack, classifier, images, labels)
+    assert attack.success[3:].all() and not attack.success[:3].any()
+    # The probability barely exceeds what is asked for.
+    assert (attack.confidence[3:] > 0.51 - 1e-5).all()
+    assert np.median(attack.confidence[3:]) < 0.55
+    logits = np.asarray(one_hidden_layer(classifier.variables, images))
+    others = np.where(np.eye(4, dtype=bool)[labels], -np.inf, logits)
+    np.testing.assert_array_equal(attack.target, others.argmax(axis=1))
+    np.testing.assert_array_equal(attack.predicted[3:], attack.target[3:])
+
+    # Bytes and blocks make no difference but rounding; the same call none at all.
+    again = adversarial.lbfgs(classifier, images, labels, batch_size=8)
+    jax.tree.map(np.testing.assert_array_equal, attack, again)
+    single = adversarial.lbfgs(classifier, images, labels, batch_size=6)
+    np.testing.assert_array_equal(attack.success, single.success)
+    np.testing.assert_allclose(attack.distance, single.distance, rtol=0.03)
+
+    # Over all targets, at least as similar as any of them.
+    every = adversarial.lbfgs(classifier, images, labels, targets="all", batch_size=8)
+    check_attack(every, classifier, images, labels)
+    given = adversarial.lbfgs(
+        classifier, images, labels, targets=(labels + 2) % 4, batch_size=8
+    )
+    check_attack(given, classifier, images, labels)
+    found = given.success
+    np.testing.assert_array_equal(given.predicted[found], given.target[found])
+    assert (every.similarity >= attack.similarity).all()
+    assert (every.similarity >= given.similarity).all()
+    assert (every.similarity > attack.similarity).any()
+
+
+def test_distance_of_a_network_against_scipy():
+    classifier = network(1, num_classes=2)
+    images = random_images(4, seed=3)
+    labels = predict(classifier, images)
+    attack = adversarial.lbfgs(classifier, images, labels)
+    assert attack.success.all()
+
+    @jax.jit
+    @jax.value_and_grad
+    def odds(image, label):
+        scores = classifier.log_probabilities(image.reshape(1, *SHAPE))[0, 0]
+        return scores[1 - label] - scores[label]
+
+    def smallest(image, label):
+        solved = optimize.minimize(
+            lambda x: (((x - image) ** 2).sum(), 2 * (x - image)),
+            image,
+            jac=True,
+            method="SLSQP",
+            bounds=[(0, 1)] * SIZE,
+            constraints={
+                "type": "ineq",
+                "fun": lambda x: float(odds(x, label)[0]) - special.logit(0.51),
+                "jac": lambda x: np.asarray(odds(x, label)[1], float),
+            },
+        )
+        assert solved.success
+        return np.sqrt(solved.fun)
+
+    theirs = list(map(smallest, images.reshape(4, -1), labels))
+    assert (attack.distance <= 1.02 * np.array(theirs)).all()
+
+
+def test_new_parameters_need_no_compilation():
+    images = random_images(8)
+    compiled = []
+    for seed in range(3):
+        classifier = network(seed)
+        labels = np.arange(8) % 4  # more or fewer of them right
+        adversarial.lbfgs(classifier, images, labels, target_confidence=0.5 + seed / 10)
+        compiled.append(_lbfgs._advance._cache_size())
+    assert compiled[0] == compiled[2]
+
+
+def parallel(variables, images):
+    """Two networks joined by their maximum, as the 2020 paper does."""
+    first, second = (one_hidden_layer(v, images) for v in variables)
+    return jnp.maximum(jax.nn.sigmoid(first), jax.nn.sigmoid(second))
+
+
+def noisy_draws(variables, images, keys):
+    noise = jax.vmap(lambda key: jax.random.normal(key, SHAPE))(keys)
+    return jnp.stack([one_hidden_layer(v, images + 0.3 * noise) for v in variables])
+
+
+def binary(variables, images):
+    return jax.nn.sigmoid(one_hidden_layer(variables, images)[:, :1])
+
+
+members = network(0).variables, network(5).variables
+CLASSIFIERS = {
+    "parallel, sigmoid": jaxrob.Classifier(parallel, members, outputs="sigmoid"),
+    "parallel, scores": jaxrob.Classifier(parallel, members, outputs="scores"),
+    "samples": jaxrob.Classifier(noisy_draws, members, stochastic=True),
+    "one column": jaxrob.Classifier(binary, members[0], outputs="sigmoid"),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_any_differentiable_classifier(name):
+    classifier = CLASSIFIERS[name]
+    images = random_images(8)
+    key = jax.random.key(3)
+    # The noise of an image is that of its index, as everywhere in the library.
+    index = jnp.arange(8, dtype=jnp.uint32)
+    keys = jaxrob._keys.classifier_keys(key, index)
+    labels = predict(classifier, images, keys)
+    key = key if classifier.stochastic else None
+    attack = adversarial.lbfgs(classifier, images, labels, key=key, batch_size=8)
+    check_attack(attack, classifier, images, labels, keys)
+    assert attack.success.mean() > 0.8 and np.nanmax(attack.distance) < 3
+    assert np.isnan(attack.confidence).all() == (classifier.outputs == "scores")
+
+
+def test_gradient_attack_of_a_stochastic_classifier_with_samples():
+    classifier, images, key = (
+        CLASSIFIERS["samples"],
+        random_images(8),
+        jax.random.key(3),
+    )
+    keys = jaxrob._keys.classifier_keys(key, jnp.arange(8, dtype=jnp.uint32))
+    labels = predict(classifier, images, keys)
+    attack = adversarial.pgd(
+        classifier, images, labels, epsilon=0.3, steps=3, key=key, batch_size=8
+    )
+    check_attack(attack, classifier, images, labels, keys)
+    assert attack.success.mean() > 0.7
+
+
+def test_no_gradient_and_no_way():
+    images = random_images(12)
+    flat = {"w": np.zeros((SIZE, 2), np.float32), "b": np.array([1, 0], np.float32)}
+    too_far = dict(flat, w=flat["w"] + np.float32([0, 1e-3]), b=np.float32([9, 0]))
+    for variables in (flat, too_far):
+        classifier = jaxrob.Classifier(linear, variables)
+        attack = adversarial.lbfgs(classifier, images, np.zeros(12, int))
+        check_attack(attack, classifier, images, np.zeros(12, int))
+        assert attack.correct.all() and not attack.success.any()
+
+
+def test_all_wrong_unaltered():
+    classifier = network()
+    images = random_images(3)
+    labels = (predict(classifier, images) + 1) % 4
+    attack = adversarial.lbfgs(classifier, images, labels)
+    check_attack(attack, classifier, images, labels)
+    assert not attack.correct.any()
+
+
+def argmax_on_host(images):
+    return np.eye(4, dtype=np.float32)[np.zeros(len(images), int)]
+
+
+def test_refusals():
+    classifier = network()
+    images, labels = random_images(4), np.zeros(4, int)
+    lbfgs = functools.partial(adversarial.lbfgs, classifier, images, labels)
+    for confidence in (0, 1, -0.5, float("nan")):
+        with pytest.raises(ValueError, match=r"target_confidence must lie in \(0, 1\)"):
+            lbfgs(target_confidence=confidence)
+    with pytest.raises(ValueError, match="targets must differ from the labels"):
+        lbfgs(targets=labels)
+    with pytest.raises(ValueError, match="targets must have the shape"):
+        lbfgs(targets=labels[:2] + 1)
+    with pytest.raises(ValueError, match=r"targets must lie in 0 \.\.\. 3"):
+        lbfgs(targets=labels + 4)
+    with pytest.raises(TypeError, match="targets must be integers"):
+        lbfgs(targets=labels + 1.0)
+    with pytest.raises(ValueError, match='targets must be "runner-up"'):
+        lbfgs(targets="worst")
+    with pytest.raises(ValueError, match="batch_size must be at least 1"):
+        lbfgs(batch_size=0)
+    host = jaxrob.Classifier.from_host(argmax_on_host, 4)
+    broken = jaxrob.Classifier(
+        one_hidden_layer, jax.tree.map(lambda v: v * np.nan, classifier.variables)
+    )
+    stochastic = CLASSIFIERS["samples"]
+    not_finite = np.where(np.arange(SIZE).reshape(SHAPE) == 3, np.nan, images)
+    for attack in (
+        adversarial.lbfgs,
+        functools.partial(adversarial.pgd, epsilon=0.1),
+        functools.partial(adversarial.fgsm, epsilon=0.1),
+    ):
+        with pytest.raises(ValueError, match="must be differentiable.*from_host"):
+            attack(host, images, labels)
+        with pytest.raises(ValueError, match="NaN"):
+            attack(classifier, not_finite, labels)
+        with pytest.raises(ValueError, match=r"\[0, 1\]"):
+            attack(classifier, images * 2, labels)
+        with pytest.raises(ValueError, match=r"\[N, H, W, C\]"):
+            attack(classifier, images[..., 0], labels)
+        with pytest.raises(ValueError, match="the classifier failed on images"):
+            attack(classifier, images[:, 1:], labels)
+        with pytest.raises(ValueError, match="labels must have the shape"):
+            attack(classifier, images, labels[1:])
+        with pytest.raises(ValueError, match="number of classes, 4"):
+            attack(classifier, images, labels + 4)
+        with pytest.raises(ValueError, match="class indices from 0"):
+            attack(classifier, images, labels - 1)
+        with pytest.raises(ValueError, match="stochastic and needs a key"):
+            attack(stochastic, images, labels)
+        with pytest.raises(ValueError, match="returned NaN.*4 of 4"):
+            attack(broken, images, labels)
+        with pytest.raises(TypeError, match="jaxrob.Classifier"):
+            attack(one_hidden_layer, images, labels)
