@@ -121,3 +121,49 @@ def test_a_label_without_an_output():
 def test_a_loss_that_is_no_longer_finite():
     with pytest.raises(FloatingPointError, match="after epoch 1"):
         train(optimizer=optax.sgd(1e38), epochs=3)
+
+
+def test_a_number_of_images_in_place_of_epochs():
+    seen = []
+
+    def on_epoch(epoch, classifier):
+        seen.append((epoch, classifier))
+
+    half = train(epochs=None, images_seen=96, on_epoch=on_epoch)
+    # The second epoch ends early.
+    assert [epoch for epoch, _ in seen] == [1, 2]
+    assert same(seen[1][1], half) and not same(seen[0][1], half)
+    with pytest.raises(ValueError, match="epochs and images_seen exclude each other"):
+        train(epochs=1, images_seen=64)
+    with pytest.raises(ValueError, match="at least batch_size, 16; got 15"):
+        train(epochs=None, images_seen=15)
+
+
+def test_a_checkpoint_is_of_one_training(tmp_path):
+    whole = train(Normalised(), epochs=2, checkpoint=tmp_path / "a")
+    assert same(whole, train(Normalised(), epochs=2))
+    assert same(whole, train(Normalised(), epochs=2, checkpoint=tmp_path / "a"))
+    assert [path.name for path in (tmp_path / "a").glob("*")] == ["8"]
+    for changes, name in (
+        ({"key": jax.random.key(1)}, "key"),
+        ({"dataset": dark_and_light(65)}, "dataset"),
+    ):
+        with pytest.raises(ValueError, match=f"with another {name}"):
+            train(Normalised(), **{"epochs": 2, "checkpoint": tmp_path / "a"} | changes)
+    with pytest.raises(ValueError, match="does not fit the module and the optimiser"):
+        train(
+            Normalised(), epochs=2, checkpoint=tmp_path / "a", optimizer=optax.sgd(0.1)
+        )
+    with pytest.raises(ValueError, match="checkpoint_every must be at least 1; got 0"):
+        train(checkpoint=tmp_path / "b", checkpoint_every=0)
+
+
+def test_nothing_is_kept_of_a_loss_that_is_no_longer_finite(tmp_path):
+    with pytest.raises(FloatingPointError, match="after step 2"):
+        train(
+            optimizer=optax.sgd(1e38),
+            epochs=3,
+            checkpoint=tmp_path,
+            checkpoint_every=2,
+        )
+    assert not [path for path in tmp_path.glob("*") if path.name.isdigit()]

@@ -1,0 +1,36 @@
+"""Retraining: making a classifier more robust to the alterations it is weak at.
+
+Every method trains a Flax Linen module by `jaxrob.training.fit`, whose settings
+(`epochs` or `images_seen`, `checkpoint`, ...) it takes, and returns a
+`jaxrob.Classifier`. Altered images are made inside the compiled training step, from the
+originals' bytes; none is stored.
+
+Two schedules compare methods. The 2020 paper's is a number of epochs, each over the
+method's own input (`input_sizes`): the authors' scripts train for `epochs=30` with
+`batch_size=100`. With `images_seen` all methods train on equally many images.
+"""
+
+from jaxrob.retraining._data_augmentation import (
+    data_augmentation,
+    limited_data_augmentation,
+)
+from jaxrob.retraining._parallelization import (
+    limited_network_parallelization,
+    network_parallelization,
+    parallel,
+)
+from jaxrob.retraining._sizes import copies, input_sizes
+from jaxrob.retraining._weak import weak_alterations
+from jaxrob.retraining._worst_level import worst_level
+
+__all__ = (
+    "copies",
+    "data_augmentation",
+    "input_sizes",
+    "limited_data_augmentation",
+    "limited_network_parallelization",
+    "network_parallelization",
+    "parallel",
+    "weak_alterations",
+    "worst_level",
+)

@@ -1,0 +1,117 @@
+"""Training on original and altered images together."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset
+from jaxrob.alterations import Alteration
+from jaxrob.retraining._mixture import check, mixture, on_all, on_half, originals
+from jaxrob.retraining._weak import find_weak
+from jaxrob.training import fit
+
+
+def data_augmentation(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """DA: trains on the originals and on altered copies of half of them.
+
+    For each alteration half of the images, drawn at random, are copied, four times if
+    levels lie on both sides of the identity, else (and for rotation) twice: see
+    `copies` and `input_sizes`. The network starts anew, for training on copies alone
+    forgets the originals.
+
+    Args:
+      module: a Flax Linen module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      levels: "random", uniformly in the range, anew in each epoch; "grid", as the
+        authors' scripts, the ends of the range and half of the way there.
+      **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
+        originals and copies.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: if `alterations` is no sequence of alterations.
+      ValueError: if there are none, `levels` is neither of the above, or as
+        `jaxrob.training.fit`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.A. It does
+    not say how levels are drawn.
+    """
+    check(dataset, alterations, levels)
+    parts = originals(dataset) + on_half(dataset, alterations, key)
+    return fit(module, dataset, key=key, feed=mixture(parts, levels), **training)
+
+
+def limited_data_augmentation(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    classifier: Classifier | None = None,
+    validation: Dataset | None = None,
+    robustness: Sequence[float] | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """LDA: trains on the originals and on copies altered where the original is weak.
+
+    Only alterations to which the original's robustness is below 100 % count; with them
+    every image is copied, as often as by `data_augmentation`.
+
+    Args:
+      module: a Flax Linen module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      threshold: the lowest accepted accuracy, of which the original's robustness is.
+      classifier: the original; by default one is trained first, by the same settings.
+      validation: images on which its robustness is measured, at 41 levels of each
+        alteration; needed with `classifier`. By default a random tenth of the data
+        set, on which no network is then trained. (The paper takes its test set.)
+      robustness: the original's robustness to each alteration, if known; then
+        `threshold`, `classifier` and `validation` are not used.
+      levels: see `data_augmentation`.
+      **training: see `data_augmentation`.
+
+    Returns:
+      The retrained classifier.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`; if the robustness is 100 % for all
+        alterations, does not fit them, or cannot be measured for want of `validation`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini et al., 2020, section VI.B.
+    """
+    check(dataset, alterations, levels)
+    weak, _, dataset = find_weak(
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
+    )
+    parts = originals(dataset) + on_all(dataset, weak)
+    return fit(module, dataset, key=key, feed=mixture(parts, levels), **training)

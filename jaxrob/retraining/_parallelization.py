@@ -1,0 +1,167 @@
+"""A second network beside the original, trained on altered images alone."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset
+from jaxrob.alterations import Alteration
+from jaxrob.retraining._mixture import check, mixture, on_all, on_half
+from jaxrob.retraining._weak import find_weak, original
+from jaxrob.training import fit
+
+
+def network_parallelization(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    classifier: Classifier | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """NP: the original and a network trained on DA's copies alone, joined by a max.
+
+    Args:
+      module: a Flax Linen module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      classifier: the original; by default one is trained first, by the same settings.
+      levels: see `data_augmentation`.
+      **training: see `data_augmentation`, of the second network; its epochs hold no
+        originals.
+
+    Returns:
+      Both networks in parallel, see `parallel`.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `data_augmentation`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.C.
+    """
+    check(dataset, alterations, levels)
+    if classifier is None:
+        classifier = original(module, dataset, key, training)
+    parts = on_half(dataset, alterations, key)
+    return parallel(classifier, _second(module, dataset, parts, key, levels, training))
+
+
+def limited_network_parallelization(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    classifier: Classifier | None = None,
+    validation: Dataset | None = None,
+    robustness: Sequence[float] | None = None,
+    levels: str = "random",
+    **training: Any,
+) -> Classifier:
+    """LNP: the original and a network trained on LDA's copies alone, joined by a max.
+
+    Args:
+      module: a Flax Linen module, see `jaxrob.training.fit`.
+      dataset: the training set.
+      alterations: the alterations.
+      key: a random key.
+      threshold: see `limited_data_augmentation`.
+      classifier: the original; by default one is trained first, by the same settings.
+      validation: see `limited_data_augmentation`.
+      robustness: the original's robustness to each alteration, if known; then
+        `threshold` and `validation` are not used.
+      levels: see `data_augmentation`.
+      **training: see `network_parallelization`.
+
+    Returns:
+      Both networks in parallel, see `parallel`.
+
+    Raises:
+      TypeError: as `data_augmentation`.
+      ValueError: as `limited_data_augmentation`.
+      FloatingPointError: if the loss is no longer finite.
+
+    Source: Arcaini et al., 2020, section VI.D.
+    """
+    check(dataset, alterations, levels)
+    weak, classifier, dataset = find_weak(
+        module,
+        dataset,
+        alterations,
+        key=key,
+        threshold=threshold,
+        classifier=classifier,
+        validation=validation,
+        robustness=robustness,
+        training=training,
+    )
+    if classifier is None:
+        classifier = original(module, dataset, key, training)
+    parts = on_all(dataset, weak)
+    return parallel(classifier, _second(module, dataset, parts, key, levels, training))
+
+
+def parallel(first: Classifier, second: Classifier) -> Classifier:
+    """Two classifiers joined by a max: each class gets the higher of its two outputs.
+
+    The class answered is the one that either classifier is surest of. Two rows of
+    probabilities joined by a max add up to more than 1, so the joined ones are scaled
+    down to a distribution: the answer is the paper's, and confidences and gradients
+    exist, so that attacks and uncertainty work. Where both outputs are "sigmoid", the
+    max is of the activations as they are (the paper's max layer), else of
+    probabilities.
+
+    Args:
+      first: a classifier.
+      second: another one of the same classes. If both have several samples, as many.
+
+    Returns:
+      The classifier C_o || C_par; both classifiers' variables are its leaves.
+
+    Raises:
+      ValueError: if the outputs of one are "scores", which do not compare.
+
+    Source: Arcaini et al., 2020, section VI.C.
+    """
+    for classifier in (first, second):
+        if not isinstance(classifier, Classifier):
+            raise TypeError(
+                "first and second must be jaxrob.Classifier; got "
+                f"{type(classifier).__name__}"
+            )
+        if classifier.outputs == "scores":
+            raise ValueError(
+                'first and second must not have outputs="scores", of which a max has '
+                "no meaning"
+            )
+    sigmoid = first.outputs == second.outputs == "sigmoid"
+    return Classifier(
+        _max_of_activations if sigmoid else _max_of_log_probabilities,
+        (first, second),
+        "sigmoid" if sigmoid else "logits",
+        first.stochastic or second.stochastic,
+    )
+
+
+def _max_of_activations(both, images, keys=None):
+    return jnp.maximum(*(each.raw_outputs(images, keys) for each in both))
+
+
+def _max_of_log_probabilities(both, images, keys=None):
+    # As logits, they are scaled to a sum of 1 by the softmax that follows.
+    return jnp.maximum(*(each.log_probabilities(images, keys) for each in both))
+
+
+def _second(module, dataset, parts, key, levels, training):
+    # Other first parameters than the original's, if that was trained with this key.
+    key = jax.random.fold_in(key, 1)
+    return fit(module, dataset, key=key, feed=mixture(parts, levels), **training)

@@ -1,0 +1,133 @@
+"""The alterations that a classifier is weak at."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+
+from jaxrob._assess import assess
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset
+from jaxrob.alterations import Alteration
+from jaxrob.strategies import Uniform
+from jaxrob.training import fit
+
+# What of the training data is held out where no validation data are given.
+_HELD_OUT = 0.1
+
+
+def weak_alterations(
+    classifier: Classifier,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float = 0.8,
+    levels: int = 41,
+) -> tuple[Alteration, ...]:
+    """The alterations to which the classifier's robustness is below 100 %.
+
+    The paper measures it on its test set, and the limited methods then learn from what
+    they are tested on. Give images that are neither tested on nor trained on.
+
+    Args:
+      classifier: the original classifier.
+      dataset: images on which to measure.
+      alterations: the alterations.
+      key: a random key for noise.
+      threshold: the lowest accepted accuracy.
+      levels: evenly spaced levels of each.
+
+    Returns:
+      Those of the alterations, in their order; maybe none.
+
+    Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
+    convolutional neural networks for image classification, 2020, section VI.B.
+    """
+    assessments = assess(
+        classifier,
+        dataset,
+        tuple(alterations),
+        threshold,
+        strategy=Uniform(levels),
+        key=key,
+    )
+    robustness = [assessment.robustness for assessment in assessments]
+    return below_one(alterations, robustness)
+
+
+def below_one(
+    alterations: Sequence[Alteration], robustness: Sequence[float]
+) -> tuple[Alteration, ...]:
+    """The alterations whose robustness, in the same order, is below 1."""
+    robustness = np.asarray(robustness, np.float64)
+    if robustness.shape != (len(alterations),):
+        raise ValueError(
+            f"robustness must have one number for each of the {len(alterations)} "
+            f"alterations; got the shape {robustness.shape}"
+        )
+    if not ((robustness >= 0) & (robustness <= 1)).all():
+        raise ValueError(f"robustness must lie in [0, 1]; got {robustness.tolist()}")
+    return tuple(a for a, value in zip(alterations, robustness) if value < 1)
+
+
+def find_weak(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    *,
+    key: jax.Array,
+    threshold: float,
+    classifier: Classifier | None,
+    validation: Dataset | None,
+    robustness: Sequence[float] | None,
+    training: dict[str, Any],
+) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
+    """The weak alterations, the original as far as known, and what to train on.
+
+    Raises:
+      ValueError: if a classifier comes without validation data or robustness, the
+        robustness does not fit the alterations, or no alteration is weak.
+    """
+    if not 0 <= threshold <= 1:
+        raise ValueError(f"threshold must be in [0, 1], got {threshold}")
+    if robustness is None:
+        if validation is None:
+            if classifier is not None:
+                raise ValueError(
+                    "validation must be given with a classifier, images that it was "
+                    "not trained on (or else its robustness); got None"
+                )
+            dataset, validation = _split(dataset, key)
+        if classifier is None:
+            classifier = original(module, dataset, key, training)
+        weak = weak_alterations(
+            classifier, validation, alterations, key=key, threshold=threshold
+        )
+    else:
+        weak = below_one(alterations, robustness)
+    if not weak:
+        raise ValueError(
+            "alterations must hold one to which the original's robustness is below "
+            "100 %; it is 100 % for all, so there is nothing to mend"
+        )
+    return weak, classifier, dataset
+
+
+def original(
+    module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
+) -> Classifier:
+    """The original, trained as the retrained network will be, but on images alone."""
+    training = {k: value for k, value in training.items() if k != "on_epoch"}
+    if training.get("checkpoint") is not None:
+        training["checkpoint"] = f"{training['checkpoint']}-original"
+    return fit(module, dataset, key=key, **training)
+
+
+def _split(dataset, key):
+    """The data set without a random tenth, and that tenth."""
+    rng = np.random.default_rng(np.asarray(jax.random.bits(key, 4)))
+    order = rng.permutation(len(dataset))
+    held_out = max(1, int(_HELD_OUT * len(dataset)))
+    return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

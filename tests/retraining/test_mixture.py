@@ -1,0 +1,161 @@
+"""What a training step sees, against what the method says."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from jaxrob import Alteration, Dataset, alterations
+from jaxrob.retraining._mixture import Part, mixture, on_all, on_half, originals
+
+KEY = jax.random.key(0)
+# What was done to an image can be read off it.
+ADD = Alteration("add", lambda image, level: image + 1e4 * level, -1.0, 1.0, 0.0)
+LOWER = Alteration("lower", lambda image, level: image + 1e3 * level, -1.0, 0.0, 0.0)
+SHIFT = Alteration("shift", lambda image, level: image + 1e5 * level, 0.0, 1.0)
+
+
+def numbered(n):
+    """Images `[n, 1]` whose value is their row."""
+    return Dataset(np.arange(n, dtype=np.float32)[:, None], np.arange(n) % 7)
+
+
+def epoch(feed, seed=0):
+    return feed.epoch(np.random.default_rng(seed))
+
+
+def shown(feed, dataset, seed=0, losses=None):
+    """The values and labels of all batches of an epoch, `[T, B]`."""
+    parts = epoch(feed, seed)
+    found = []
+    step = jax.jit(lambda *a: feed.batch(*a, losses))
+    for count in range(len(parts["index"])):
+        part = {name: array[count] for name, array in parts.items()}
+        index = part.pop("index")
+        key = jax.random.fold_in(KEY, count)
+        images, labels = step(
+            jnp.asarray(dataset.images[index]), dataset.labels[index], part, key
+        )
+        found.append((images[:, 0], labels))
+    images, labels = zip(*found)
+    return np.stack(images), np.stack(labels)
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    st.integers(5, 60),
+    st.integers(1, 30),
+    st.lists(st.integers(1, 4), min_size=1, max_size=4),
+)
+def test_an_epoch_holds_every_copy_once(n, batch_size, copies):
+    parts = [Part(None, np.arange(n), 1)] + [Part(ADD, np.arange(n), c) for c in copies]
+    feed = mixture(parts)(batch_size)
+    assert feed.size == n * (1 + sum(copies))
+    found = epoch(feed)
+    steps = feed.size // batch_size
+    if not steps:
+        return
+    assert found["chosen"].shape == (steps, batch_size)
+    rows = np.take_along_axis(found["index"], found["chosen"], axis=1)
+    times = np.bincount(rows.ravel(), minlength=n)
+    # Whatever is left over of the epoch is dropped.
+    assert times.max() <= 1 + sum(copies)
+    assert times.sum() == steps * batch_size > feed.size - batch_size
+    # As few more as there are parts.
+    assert found["index"].shape[1] <= batch_size + 2 * len(parts)
+
+
+def test_batches_have_their_parts_in_proportion():
+    dataset = numbered(60)
+    parts = originals(dataset) + on_all(dataset, [ADD, SHIFT])
+    values, labels = shown(mixture(parts)(42), dataset)
+    assert values.shape == (10, 42)
+    # The originals all, with their own labels.
+    unaltered = values == np.round(values)
+    assert abs(unaltered.sum(1) - 6).max() <= 1
+    assert abs((values < 0).sum(1) - 12).max() <= 12
+    assert sorted(values[unaltered]) == list(range(60))
+    assert (labels[unaltered] == values[unaltered].astype(int) % 7).all()
+
+
+def test_every_epoch_and_step_draws_anew():
+    dataset = numbered(100)
+    feed = mixture(on_all(dataset, [SHIFT]))(100)
+    one, _ = shown(feed, dataset)
+    assert len(np.unique(one)) == one.size
+    assert (np.sort(one[0]) != np.sort(one[1])).any()
+    level = one / 1e5
+    assert 0 <= level.min() < 0.1 and 0.9 < level.max() <= 1.002
+    again, _ = shown(feed, dataset)
+    other, _ = shown(feed, dataset, seed=1)
+    assert (one == again).all() and (one != other).any()
+
+
+def test_half_of_the_images_for_each_alteration():
+    dataset = numbered(101)
+    one, other = on_half(dataset, [ADD, SHIFT], KEY)
+    assert len(one.images) == len(set(one.images)) == len(other.images) == 50
+    assert (one.copies, other.copies) == (4, 2)
+    assert set(one.images) != set(other.images)
+
+
+def test_the_grid_of_the_authors_scripts():
+    dataset = numbered(8)
+    for alteration, scale, expected in (
+        (ADD, 1e4, [-1, -0.5, 0.5, 1]),
+        (SHIFT, 1e5, [0.5, 1]),
+        (LOWER, 1e3, [-1, -0.5]),
+        (alterations.rotation(-180.0, 180.0), None, None),
+    ):
+        feed = mixture(on_all(dataset, [alteration]), "grid")(8)
+        if scale is None:
+            assert feed.size == 16
+            continue
+        values, labels = shown(feed, dataset)
+        levels = np.round(2 * values / scale) / 2
+        found, times = np.unique(levels, return_counts=True)
+        assert list(found) == expected and set(times) == {8}
+        row = np.round(values - scale * levels).astype(int)
+        assert (row % 7 == labels).all()
+
+
+def test_the_worst_of_several_levels():
+    dataset = numbered(400)
+    parts = on_half(dataset, [SHIFT], KEY)
+    feed = mixture(parts, candidates=4)(100)
+
+    def losses(images, labels):
+        assert images.shape == (400, 1) and labels.shape == (400,)
+        return images[:, 0]
+
+    levels = shown(feed, dataset, losses=losses)[0] / 1e5
+    # The largest of four uniform levels: mean 4/5, variance 4/150.
+    assert abs(levels.mean() - 0.8) < 4 * (4 / 150 / 400) ** 0.5 + 400 / 1e5
+    lowest = shown(feed, dataset, losses=lambda i, labels: -i[:, 0])[0] / 1e5
+    assert abs(lowest.mean() - 0.2) < 4 * (4 / 150 / 400) ** 0.5 + 400 / 1e5
+
+
+@pytest.mark.parametrize("make", [alterations.gaussian_noise, alterations.zoom])
+def test_images_are_altered_as_the_alteration_does(make):
+    alteration = make()
+    rng = np.random.default_rng(0)
+    dataset = Dataset(rng.random((4, 6, 6, 1)).astype(np.float32), np.zeros(4, int))
+    feed = mixture(on_all(dataset, [alteration]), "grid")(4)
+    parts = epoch(feed)
+    part = {name: array[0] for name, array in parts.items()}
+    index, copy = part["index"], part["copy"]
+    images = jnp.asarray(dataset.images[index])
+    batch, _ = feed.batch(images, jnp.zeros(len(index), int), part, KEY, None)
+    levels = alteration.identity + (copy + 1) / 2 * (
+        alteration.upper - alteration.identity
+    )
+    if alteration.stochastic:
+        # Other noise for each image, of the level's variance.
+        difference = np.asarray(batch - images[part["chosen"]])
+        assert len(np.unique(difference)) > 0.9 * difference.size
+        assert 0.02 < difference.std() < 0.06
+        return
+    for image, level, got in zip(images, levels, batch):
+        np.testing.assert_allclose(got, alteration(image, level), atol=1e-6)
