@@ -1,6 +1,14 @@
 """jaxrob measures how robust a classifier is, and makes it more robust."""
 
-from jaxrob import adversarial, alterations, metrics, roma, strategies, uncertainty
+from jaxrob import (
+    adversarial,
+    alterations,
+    metrics,
+    retraining,
+    roma,
+    strategies,
+    uncertainty,
+)
 from jaxrob._assess import Assessment, assess
 from jaxrob._classifier import Classifier
 from jaxrob._compare import Comparison, compare
@@ -27,6 +35,7 @@ __all__ = (
     "compare",
     "evaluate",
     "metrics",
+    "retraining",
     "roma",
     "strategies",
     "uncertainty",

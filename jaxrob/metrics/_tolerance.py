@@ -382,9 +382,7 @@ def _applied(name, function, values, threshold, zero):
     return np.clip(scores, 0, largest)
 
 
-def masses(
-    ends: np.ndarray, distribution: "Distribution | None"
-) -> np.ndarray:
+def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
     """The mass between neighbours of `ends`, ascending, the first below the last.
 
     Not normalised; uniform for no distribution. Raises as `level_weights`.

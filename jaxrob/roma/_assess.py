@@ -83,6 +83,13 @@ def assess(
       the weights are too uneven: an answer with an interval for every input. Where
       neither is possible, it counts 16 times as many draws.
 
+    "importance" and "auto" follow one direction a class, and leave out classes that a
+    normal fit to the plain draws puts far behind. A part of the ball that the plain
+    draws did not see and that direction does not lead to is missed without notice: half
+    of the probability of a score with two opposite modes, for instance. "roma" looks
+    at the highest incorrect confidence alone, so that for delta < 0.5 inputs answered
+    correctly may count.
+
     Draws depend on the key and the input's index alone, so answers do not depend on
     blocks or devices (but for rounding).
 
@@ -99,7 +106,8 @@ def assess(
       clip: whether perturbed images are clipped to [0, 1]; the paper does not.
       estimator: one of `ESTIMATORS`.
       perturbation: instead of a ball, `fn(key, image)` that draws a perturbed image, an
-        `Alteration` at a random level, or a `Perturbation`.
+        `Alteration` at a random level, or a `Perturbation`; epsilon and norm say
+        nothing then.
       level_distribution: NumPyro's distribution of the alteration's level; uniform by
         default.
       key: a random key.
@@ -186,7 +194,7 @@ def assess(
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
-        epsilon=float(epsilon) if perturbation is None else None,
+        epsilon=None if drawn.norm is None else float(drawn.size),
         delta=float(delta),
         num_samples=num_samples,
         excluded=excluded,
@@ -306,6 +314,11 @@ def _perturbation(perturbation, norm, epsilon, clip, level_distribution):
     if perturbation is None:
         return ball(norm, epsilon, clip)
     if isinstance(perturbation, Perturbation):
+        if clip:
+            raise ValueError(
+                "clip belongs to the Perturbation: pass one made with clip=True; got "
+                "clip=True beside a Perturbation"
+            )
         return perturbation
     if isinstance(perturbation, Alteration):
         return from_alteration(perturbation, level_distribution, clip)

@@ -57,8 +57,12 @@ def count(work: Work, inputs: Inputs, num_samples: int, bar: tqdm) -> Rare:
 
 
 def importance(work: Work, inputs: Inputs, num_samples: int, bar: tqdm) -> Rare:
-    """Tilted importance sampling alone, wherever its weights allow."""
-    return _cascade(work, inputs, num_samples, bar, enough_hits=None, last="importance")
+    """Tilted importance sampling alone, wherever its weights allow.
+
+    Where every other plain draw is a hit there is nothing to tilt towards: counted.
+    """
+    enough = num_samples // 2
+    return _cascade(work, inputs, num_samples, bar, enough, last="importance")
 
 
 def splitting(work: Work, inputs: Inputs, num_samples: int, bar: tqdm) -> Rare:

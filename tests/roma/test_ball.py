@@ -1,0 +1,144 @@
+"""The balls' distributions, against their radii and marginals in closed form."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import stats
+
+from jaxrob.roma import ball
+
+NORMS = ("linf", "l2", "l1")
+ORDERS = {"linf": np.inf, "l2": 2, "l1": 1}
+EPSILON = 0.3
+DRAWS = 4000
+# A test of a true hypothesis fails with this probability; keys are fixed.
+ALPHA = 1e-3
+
+
+@functools.partial(jax.jit, static_argnames=("shape", "moves"))
+def drawn(keys, perturbation, share, *, shape, moves):
+    image = jnp.full(shape, 0.5)
+
+    def one(key):
+        first, *others = jax.random.split(key, 1 + moves)
+        latent = perturbation.draw(first, image)
+        for other in others:
+            latent = perturbation.move(other, latent, share)
+        return perturbation.perturbed(image, latent) - image
+
+    return jax.vmap(one)(keys)
+
+
+def changes(perturbation, shape, share=0.0, moves=0):
+    """`[DRAWS, d]` changes of an image, in units of epsilon, after some moves."""
+    keys = jax.random.split(jax.random.key(0), DRAWS)
+    share = jnp.float32(share)
+    found = drawn(keys, perturbation, share, shape=shape, moves=moves)
+    return np.asarray(found, np.float64).reshape(DRAWS, -1) / EPSILON
+
+
+def marginal(norm, dim):
+    """The distribution function of one coordinate of a uniform point."""
+    if norm == "linf":
+        return stats.uniform(-1, 2).cdf
+    if norm == "l2":
+        half = (dim + 1) / 2
+        return stats.beta(half, half, -1, 2).cdf
+    # |u| of a coordinate in the L1 ball is Beta(1, d).
+    size = stats.beta(1, dim)
+    return lambda u: 0.5 + np.sign(u) * size.cdf(np.abs(u)) / 2
+
+
+def check_uniform(u, norm):
+    dim = u.shape[1]
+    radius = np.linalg.norm(u, ORDERS[norm], axis=1)
+    assert radius.max() <= 1 + 1e-6
+    assert stats.kstest(radius**dim, "uniform").pvalue > ALPHA
+    columns = np.unique(np.linspace(0, dim - 1, 12).astype(int))
+    for column in columns:
+        pvalue = stats.kstest(u[:, column], marginal(norm, dim)).pvalue
+        assert pvalue > ALPHA / len(columns)
+    standard = u.mean(axis=0) / u.std(axis=0) * np.sqrt(len(u))
+    assert np.abs(standard).max() < stats.norm.isf(ALPHA / dim / 2)
+
+
+# Below and above the size from which 16 random bits make a pixel, odd ones too.
+@pytest.mark.parametrize("shape", [(1, 3, 1), (5, 13, 1)])
+@pytest.mark.parametrize("norm", NORMS)
+def test_draws_are_uniform_in_the_ball(norm, shape):
+    check_uniform(changes(ball(norm, EPSILON), shape), norm)
+
+
+@pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
+@pytest.mark.parametrize("norm", NORMS)
+def test_moves_keep_the_distribution(norm, share):
+    u = changes(ball(norm, EPSILON), (2, 3, 1), share=share, moves=3)
+    check_uniform(u, norm)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_moves_are_reversible_and_change_what_they_should(norm):
+    perturbation = ball(norm, 1.0)
+    image = jnp.zeros((2, 4, 1))
+
+    def pair(key):
+        first, second = jax.random.split(key)
+        old = perturbation.draw(first, image)
+        new = perturbation.move(second, old, jnp.float32(0.3))
+        return perturbation.apply(image, old, 1.0), perturbation.apply(image, new, 1.0)
+
+    keys = jax.random.split(jax.random.key(2), DRAWS)
+    old, new = (np.asarray(a).reshape(DRAWS, -1) for a in jax.jit(jax.vmap(pair))(keys))
+    # Detailed balance: (old, new) is distributed as (new, old).
+    for f, g in ((lambda u: u[:, 0], lambda u: u[:, 0] ** 3), (np.amax, np.ptp)):
+        if f is np.amax:
+            a = f(old, axis=1) * g(new, axis=1) - f(new, axis=1) * g(old, axis=1)
+        else:
+            a = f(old) * g(new) - f(new) * g(old)
+        assert abs(a.mean()) < 3.5 * a.std() / np.sqrt(DRAWS)
+    if norm == "linf":
+        assert (old != new).mean() == pytest.approx(0.3, abs=0.01)
+    kept = np.corrcoef(old[:, 0], new[:, 0])[0, 1]
+    assert 0.6 < kept < 0.95
+
+
+def test_pixels_from_one_word_are_independent():
+    u = changes(ball("linf", EPSILON), (5, 13, 1))
+    half = 33  # pixel i and pixel i + half share a word
+    for i in (0, 7, 31):
+        assert abs(stats.spearmanr(u[:, i], u[:, i + half]).statistic) < 0.06
+    assert len(np.unique(u)) > 30_000
+    # Within float32's rounding of 0.5 + 0.3 u, symmetric.
+    assert np.abs(u).max() < 1
+
+
+def test_clip():
+    def both(clip):
+        perturbation = ball("linf", 0.4, clip)
+        image = jnp.tile(jnp.float32([0, 1]), 6).reshape(4, 3, 1)
+        draw = perturbation.draw(jax.random.key(0), image)
+        return np.asarray(perturbation.perturbed(image, draw))
+
+    free, clipped = both(False), both(True)
+    assert free.min() < 0 and free.max() > 1
+    np.testing.assert_array_equal(clipped, np.clip(free, 0, 1))
+
+
+def test_another_epsilon_is_the_same_structure():
+    structures = {jax.tree.structure(ball("l2", e)) for e in (0.1, 0.2)}
+    assert len(structures) == 1
+    latent = ball("l2", 0.1).draw(jax.random.key(0), jnp.zeros((2, 2, 1)))
+    image = jnp.zeros((2, 2, 1))
+    near, far = (ball("l2", e).perturbed(image, latent) for e in (0.1, 0.2))
+    np.testing.assert_allclose(2 * near, far, rtol=1e-6)
+
+
+def test_errors():
+    with pytest.raises(ValueError, match="norm must be one of .*; got 'l3'"):
+        ball("l3", 0.1)
+    for epsilon in (0.0, -0.1, np.nan, np.inf):
+        with pytest.raises(ValueError, match="epsilon must be positive and finite"):
+            ball("linf", epsilon)

@@ -1,0 +1,107 @@
+"""Categories side by side, against SciPy and Holm's procedure by hand."""
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from jaxrob.roma import compare_categories
+
+RNG = np.random.default_rng(0)
+CATEGORIES = np.repeat([0, 1, 3], [40, 30, 20])
+PLR = np.concatenate(
+    [
+        1 - 0.02 * RNG.random(40),
+        1 - 0.03 * RNG.random(30),
+        1 - 0.2 * RNG.random(20),
+    ]
+)
+HITS = RNG.binomial(1000, (1 - PLR) ** 2)
+FAILED = np.zeros(90, bool)
+FAILED[[0, 5, 41, 75, 76]] = True
+SOME = np.where(FAILED, np.nan, PLR)
+
+
+def holm(p_values):
+    """Step down from the smallest: times m, m - 1, ..., never below one before."""
+    corrected, largest = {}, 0.0
+    for rank, number in enumerate(np.argsort(p_values)):
+        largest = max(largest, (len(p_values) - rank) * p_values[number])
+        corrected[number] = min(largest, 1.0)
+    return [corrected[number] for number in range(len(p_values))]
+
+
+def test_means_and_spreads():
+    found = compare_categories(SOME, HITS, 1000, CATEGORIES, ("a", "b", "c", "d"))
+    assert found.names == ("a", "b", "d")
+    np.testing.assert_array_equal(found.inputs, [40, 30, 20])
+    np.testing.assert_array_equal(found.answered, [38, 29, 18])
+    for number, category in enumerate((0, 1, 3)):
+        mine = SOME[(CATEGORIES == category) & ~FAILED]
+        assert found.plr[number] == pytest.approx(mine.mean())
+        assert found.adversarial[number] == pytest.approx(1 - mine.mean())
+        assert found.std[number] == pytest.approx(mine.std(ddof=1))
+        interval = stats.ttest_1samp(mine, 0).confidence_interval(0.95)
+        assert found.interval[number] == pytest.approx(interval)
+        everyone = np.where(FAILED, 1 - HITS / 1000, PLR)[CATEGORIES == category]
+        assert found.plr_all[number] == pytest.approx(everyone.mean())
+
+
+def test_p_values():
+    found = compare_categories(SOME, HITS, 1000, CATEGORIES)
+    assert found.names == ("0", "1", "3")
+    groups = [SOME[(CATEGORIES == c) & ~FAILED] for c in (0, 1, 3)]
+    hits = [HITS[CATEGORIES == c] > 0 for c in (0, 1, 3)]
+    pairs = [(0, 1), (0, 2), (1, 2)]
+    welch, binomial = [], []
+    for i, j in pairs:
+        test = stats.ttest_ind(groups[i], groups[j], equal_var=False)
+        welch.append(test.pvalue)
+        # Of all inputs with a hit, those of the first; by its share of the inputs.
+        share = len(hits[i]) / (len(hits[i]) + len(hits[j]))
+        total = int(hits[i].sum() + hits[j].sum())
+        binomial.append(stats.binomtest(int(hits[i].sum()), total, share).pvalue)
+    for got, expected in ((found.welch, welch), (found.binomial, binomial)):
+        np.testing.assert_array_equal(np.diag(got), 1)
+        np.testing.assert_array_equal(got, got.T)
+        assert [got[pair] for pair in pairs] == pytest.approx(holm(expected))
+    assert found.welch[0, 2] < 0.001 < found.welch[0, 1]
+
+
+def test_interval_stays_within_what_is_possible():
+    found = compare_categories(np.array([1.0, 0.9, 1.0]), None, 10, np.zeros(3, int))
+    assert found.interval[0, 1] == 1
+
+
+def test_categories_with_few_answers_or_none():
+    plr = np.array([np.nan, np.nan, 0.9, 0.99, 0.98, 0.97])
+    categories = np.array([0, 0, 1, 2, 2, 2])
+    found = compare_categories(plr, None, 100, categories)
+    np.testing.assert_array_equal(found.answered, [0, 1, 3])
+    np.testing.assert_array_equal(np.isnan(found.plr), [True, False, False])
+    np.testing.assert_array_equal(np.isnan(found.std), [True, True, False])
+    np.testing.assert_array_equal(np.isnan(found.interval[:, 0]), [True, True, False])
+    np.testing.assert_array_equal(np.isnan(found.plr_all), [True, False, False])
+    off = ~np.eye(3, dtype=bool)
+    assert np.isnan(found.welch[off]).all() and np.isnan(found.binomial[off]).all()
+    hits = np.array([50, 0, 0, 0, 0, 0])
+    found = compare_categories(plr, hits, 100, categories)
+    assert found.plr_all[0] == pytest.approx(0.75)
+
+
+def test_equal_answers_and_no_hits():
+    plr, categories = np.ones(8), np.repeat([0, 1], 4)
+    found = compare_categories(plr, np.zeros(8, int), 100, categories)
+    np.testing.assert_array_equal(found.welch, 1)
+    np.testing.assert_array_equal(found.binomial, 1)
+    plr[:4] = 0.5
+    assert compare_categories(plr, None, 100, categories).welch[0, 1] == 0
+
+
+def test_one_category():
+    found = compare_categories(PLR[:4], HITS[:4], 1000, np.zeros(4, int))
+    assert found.welch.shape == (1, 1) and found.welch[0, 0] == 1
+
+
+def test_a_category_without_a_name():
+    with pytest.raises(ValueError, match="up to 3; got 2 names"):
+        compare_categories(PLR, HITS, 1000, CATEGORIES, ("a", "b"))

@@ -1,0 +1,157 @@
+"""Tilted distributions of a ball, against numerical integration and closed forms."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import integrate, stats
+
+from jaxrob.roma._tilt import TILTS, _Cap
+
+NORMS = ("linf", "l2")
+DRAWS = 8000
+
+
+def slope_of(shape, seed=0):
+    return np.float32(np.random.default_rng(seed).standard_normal(shape))
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _draws(keys, parameters, norm):
+    u = jax.vmap(TILTS[norm].draw, (0, None))(keys, parameters)
+    return u, jax.vmap(TILTS[norm].log_ratio, (0, None))(u, parameters)
+
+
+def draws(norm, parameters, number=DRAWS, seed=0):
+    tilt = TILTS[norm]
+    keys = jax.random.split(jax.random.key(seed), number)
+    u, log_ratio = _draws(keys, parameters, norm)
+    batched = jax.tree.map(lambda a: np.asarray(a)[None], parameters)
+    log_weight = np.asarray(log_ratio, np.float64) + tilt.log_constant(batched)[0]
+    return np.asarray(u, np.float64).reshape(number, -1), log_weight
+
+
+def deviation(norm, slope):
+    dim = slope.size
+    return np.linalg.norm(slope) / np.sqrt(3 if norm == "linf" else dim + 2)
+
+
+@pytest.mark.parametrize("shape", [(1, 3, 1), (8, 8, 1)])
+@pytest.mark.parametrize("norm", NORMS)
+def test_weights_have_a_mean_of_one(norm, shape):
+    slope = slope_of(shape)
+    # A boundary one standard deviation away: weights of moderate variance.
+    parameters = TILTS[norm].towards(slope, -jnp.float32(deviation(norm, slope)))
+    u, log_weight = draws(norm, parameters)
+    weight = np.exp(log_weight)
+    error = weight.std() / np.sqrt(DRAWS)
+    assert weight.mean() == pytest.approx(1, abs=4 * error)
+    # They are weights of the uniform distribution: its moments come out.
+    margin = u @ slope.reshape(-1).astype(float) / deviation(norm, slope)
+    for power, expected in ((1, 0), (2, 1)):
+        terms = weight * margin**power
+        assert terms.mean() == pytest.approx(expected, abs=4 * terms.std() / 89)
+
+
+@pytest.mark.parametrize("steps", [0.5, 3.0, 6.0])
+@pytest.mark.parametrize("norm", NORMS)
+def test_the_tilted_margin_is_at_the_boundary(norm, steps):
+    slope = slope_of((8, 8, 1))
+    sd = deviation(norm, slope)
+    parameters = TILTS[norm].towards(slope, jnp.float32(-steps * sd))
+    u, _ = draws(norm, parameters)
+    margin = u @ slope.reshape(-1).astype(float) / sd
+    # The L2 ball's tilt has its mode there, and its mean nearer to 0 by 2 / d at most.
+    slack = 0.03 * steps if norm == "l2" else 0
+    assert margin.mean() == pytest.approx(steps, abs=slack + 4 * margin.std() / 89)
+    # Along the slope, and nowhere else.
+    rest = u - np.outer(margin * sd, slope) / np.sum(slope.astype(float) ** 2)
+    if norm == "l2":
+        assert np.abs(rest.mean(axis=0)).max() < 5 * rest.std() / 89
+    assert np.corrcoef(u.mean(axis=0), slope.reshape(-1))[0, 1] > 0.5 * min(steps, 1.6)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_no_tilt_is_uniform(norm):
+    parameters = TILTS[norm].none(jnp.zeros((1, 3, 1)))
+    u, log_weight = draws(norm, parameters)
+    np.testing.assert_allclose(log_weight, 0, atol=1e-6)
+    order = np.inf if norm == "linf" else 2
+    radius = np.linalg.norm(u, order, axis=1)
+    assert stats.kstest(radius**3, "uniform").pvalue > 1e-3
+    # Nor is one where nothing leads anywhere, or the boundary is behind.
+    for slope, intercept in ((0.0, -1.0), (1.0, 0.5)):
+        slope = jnp.full((1, 3, 1), slope)
+        parameters = TILTS[norm].towards(slope, jnp.float32(intercept))
+        np.testing.assert_allclose(
+            draws(norm, parameters)[1], 0, atol=1e-6, err_msg=f"{slope}"
+        )
+
+
+@pytest.mark.parametrize("b", [[0.7], [1e-5], [3.0, -2.0], [40.0, 0.0, 1e-4]])
+def test_the_boxs_constant_is_the_density_integral(b):
+    b = np.array(b)
+    # The log of the mean of exp(b . u) over the box.
+    each = [integrate.quad(lambda u, c=c: np.exp(c * u) / 2, -1, 1)[0] for c in b]
+    got = TILTS["linf"].log_constant(b[None, :, None, None])
+    assert got == pytest.approx(np.log(each).sum(), rel=1e-9, abs=1e-12)
+
+
+@pytest.mark.parametrize("dim", [1, 2, 3, 7])
+@pytest.mark.parametrize("mode", [0.0, 0.4, 0.95, 0.9998])
+def test_the_caps_constant_is_the_density_integral(dim, mode):
+    direction = np.zeros((1, dim, 1), np.float32)
+    direction[0, 0] = 1
+    mode = np.float32(mode)
+    cap = _Cap(direction, mode)
+    tilt = TILTS["l2"]
+    usual = integrate.quad(lambda s: (1 - s * s) ** ((dim - 1) / 2), -1, 1)[0]
+
+    @jax.jit
+    @jax.vmap
+    def ratio(s):
+        """Of the uniform to the tilted density, without the constant."""
+        return tilt.log_ratio(s * direction, cap)
+
+    constant = tilt.log_constant(jax.tree.map(lambda a: np.asarray(a)[None], cap))[0]
+
+    # The tilted density, uniform times 1 / ratio, must integrate to 1.
+    def density(s):
+        uniform = (1 - s * s) ** ((dim - 1) / 2) / usual
+        return uniform * np.exp(-np.asarray(ratio(np.float32(s)), float) - constant)
+
+    ends = np.unique(np.clip(1 - (1 - mode) * np.geomspace(1e-2, 40, 9), -0.99999, 1))
+    ends = [-0.99999, *ends[ends > -0.99999], 0.999999]
+    mass = sum(
+        integrate.fixed_quad(density, a, b, n=12)[0] for a, b in zip(ends, ends[1:])
+    )
+    assert mass == pytest.approx(1, abs=0.02)
+
+
+def test_tilts_are_weakened_a_little_and_keep_their_direction():
+    slope = slope_of((1, 20, 1))
+    for norm, steps in (("linf", 3.0), ("l2", 3.0), ("l2", 4.5)):
+        tilt = TILTS[norm]
+        sd = deviation(norm, slope)
+        strong = tilt.towards(slope, jnp.float32(-steps * sd))
+        weak = tilt.weaken(strong)
+        margin = slope.reshape(-1).astype(float) / sd
+        ends = [draws(norm, p)[0] @ margin for p in (weak, strong)]
+        assert 0.85 * steps < ends[0].mean() < ends[1].mean()
+        # So near that the boundary is often passed, however rare that is untilted.
+        assert (ends[0] > steps).mean() > 0.1
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_draws_stay_in_the_ball_and_weights_finite_at_the_strongest_tilt(norm):
+    for shape in ((1, 1, 1), (1, 3, 1)):
+        slope = np.abs(slope_of(shape)) + 0.1
+        # Beyond any point of the ball.
+        parameters = TILTS[norm].towards(slope, jnp.float32(-1e3 * slope.sum()))
+        for chosen in (parameters, TILTS[norm].weaken(parameters)):
+            u, log_weight = draws(norm, chosen)
+            order = np.inf if norm == "linf" else 2
+            assert np.linalg.norm(u, order, axis=1).max() <= 1 + 1e-6
+            assert np.isfinite(log_weight).all()
