@@ -170,6 +170,7 @@ def test_bnn_tables(tmp_path):
     code, out, err = run(
         "bnn_tables.py", "--seeds=2", "--epochs=3", "--bnn_epochs=3",
         "--num_images=60", "--levels=3", "--samples=3", "--noprogress",
+        "--prior_scales=0.3",
         f"--output={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
@@ -182,6 +183,72 @@ def test_bnn_tables(tmp_path):
             assert all(0.5 <= value <= 1 for value in row[name])
         gain = [a - b for a, b in zip(row["BNN, unknown"], row["BNN"])]
         assert gain == row["gain over BNN"]
-    assert "RQ1" in out and "odds GN" in out and "JC of the MLP with" in out
+    assert "RQ1" in out and "odds GN" in out and "prior scale 0.3" in out
+    for found in document["explained"]:
+        columns = [column for column, _, _ in found]
+        assert columns.count("GN") == 4 and columns.count("JC") == 3
+        assert all(0.5 <= v <= 1 for *_, row in found for v in row.values())
+    assert list(document["priors"]) == ["0.3"]
     for name in ("measures", "uncertain"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_roma_cifar10(tmp_path):
+    arguments = (
+        "--model=mlp", "--num_images=20", "--epochs=4", "--num_samples=200",
+        "--epsilon=1.2", "--noprogress", f"--output={tmp_path}",
+    )  # fmt: skip
+    code, out, err = run(
+        "roma_cifar10.py", *arguments, "--checkpoints=2", "--epsilons=0.6,1.2",
+        "--estimators=roma",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "trained in" in out and "(paper: 90.48 %)" in out
+    document = json.loads((tmp_path / "digits-mlp.json").read_text())
+    assert [row["epoch"] for row in document["over epochs"]] == [2, 4]
+    first, last = document["over epochs"]
+    assert first["accuracy"] < last["accuracy"] > 0.9
+    near, far = document["over epsilon"]
+    assert first["plr"] != last["plr"] == far["plr"] < near["plr"]
+
+    # The second run finds the network.
+    code, out, err = run(
+        "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2"
+    )
+    assert code == 0, err
+    assert "trained in" not in out
+    document = json.loads((tmp_path / "digits-mlp.json").read_text())
+    roma, auto = document["over epsilon"]
+    assert roma["plr"] == last["plr"] and auto["answered"] == 1
+    # Rare mistakes are what the paper's estimator exaggerates.
+    assert 0 < roma["adversarial_of_auto"] < roma["adversarial"] < 0.1
+    for row in (roma, auto):
+        assert sum(row["statuses"].values()) == document["num_images"] == 20
+    for categories in document["by category"].values():
+        assert sum(categories["inputs"]) == 20
+        assert len(categories["plr"]) == len(categories["names"])
+    for name in ("epsilon", "epochs", "hic", "estimators"):
+        path = tmp_path / f"digits-mlp-{name}.png"
+        assert path.read_bytes().startswith(b"\x89PNG")
+
+
+def test_retraining_tables(tmp_path):
+    arguments = (
+        "--network=mlp", "--seeds=1", "--images_seen=1280", "--num_images=50",
+        "--levels=3", "--attacked=2", "--alterations=GN", "--noprogress",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    code, out, err = run("retraining_tables.py", *arguments)
+    assert code == 0, err
+    (found,) = json.loads((tmp_path / "tables.json").read_text())["seeds"]
+    assert list(found) == ["original", "DA", "LDA", "NP", "LNP", "WL"]
+    for row in found.values():
+        assert all(0 <= value <= 1 for value in row["robustness"])
+        assert 0.3 < row["accuracy"] <= 1 and 0 <= row["adversariability"] < 1
+    originals = found["original"]["input_size"]
+    # Two copies of half of the images, or of all.
+    assert found["DA"]["input_size"] == originals + originals // 2 * 2
+    assert found["LNP"]["input_size"] == originals * 2
+    assert "Table II" in out and "Table III" in out and "one seed" in out
+    for name in ("figure3-DA", "figure4-LDA", "figure5-NP", "figure6-LNP", "WL"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")

@@ -1,5 +1,6 @@
 """Categorial robustness: categories side by side (Levy and Katz 2022, experiment 3)."""
 
+import warnings
 from typing import NamedTuple
 
 import numpy as np
@@ -106,7 +107,10 @@ def _welch(first, second):
         return np.nan
     if np.ptp(first) == 0 and np.ptp(second) == 0:
         return 1.0 if first[0] == second[0] else 0.0
-    return stats.ttest_ind(first, second, equal_var=False).pvalue
+    with warnings.catch_warnings():
+        # Of values that are equal but for rounding, SciPy warns.
+        warnings.simplefilter("ignore", RuntimeWarning)
+        return stats.ttest_ind(first, second, equal_var=False).pvalue
 
 
 def _binomial(first, second):
