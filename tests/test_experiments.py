@@ -252,3 +252,18 @@ def test_retraining_tables(tmp_path):
     assert "Table II" in out and "Table III" in out and "one seed" in out
     for name in ("figure3-DA", "figure4-LDA", "figure5-NP", "figure6-LNP", "WL"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_retraining_bnn(tmp_path):
+    code, out, err = run(
+        "retraining_bnn.py", "--num_train=128", "--num_images=40", "--epochs=4",
+        "--levels=3", "--samples=2", "--noprogress", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "retraining_bnn.json").read_text())
+    (seed,) = document["seeds"]
+    for when in ("before", "after"):
+        found = seed[when]["robustness"]
+        assert len(found) == 7 and all(0 <= v <= 1 for row in found for v in row)
+    # Half of the images, four copies of each or two: three and four alterations.
+    assert f"{128} images before, {128 + 64 * (3 * 4 + 4 * 2)} after" in out
