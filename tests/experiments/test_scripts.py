@@ -8,7 +8,7 @@ import sys
 
 import jaxrob
 
-EXPERIMENTS = pathlib.Path(__file__).parents[1] / "experiments"
+EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
 
 
 def run(script, *arguments, **environment):
