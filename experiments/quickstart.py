@@ -16,23 +16,13 @@ import jax
 import models
 import numpy as np
 from absl import app, flags, logging
+from wide_ranges import WIDE
 
 import jaxrob
 from jaxrob import alterations, data, reporting
 
-# Ranges wide enough that a network trained on unaltered digits fails in some.
-_DIGITS = (
-    alterations.horizontal_translation(-6.0, 6.0, fill="constant"),
-    alterations.vertical_translation(-6.0, 6.0, fill="constant"),
-    alterations.rotation(-60.0, 60.0, fill="constant"),
-    alterations.brightness(-0.9, 0.9),
-    alterations.zoom(1.0, 2.0),
-    alterations.gaussian_noise(0.0, 0.4),
-    alterations.gaussian_blur(0.0, 4.0),
-    alterations.jpeg_compression(0.0, 100.0),
-)
 _ALTERATIONS = {
-    "digits": lambda: _DIGITS,
+    "digits": lambda: WIDE,
     "cnn_2020": alterations.presets.cnn_2020,
     "asap_2022": alterations.presets.asap_2022,
     "bnn_2024": alterations.presets.bnn_2024,

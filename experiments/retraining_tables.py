@@ -25,6 +25,7 @@ import numpy as np
 from absl import app, flags, logging
 from matplotlib import pyplot as plt
 from scipy import stats
+from wide_ranges import WIDE
 
 import jaxrob
 from jaxrob import (
@@ -77,20 +78,9 @@ _ATTACKED = flags.DEFINE_integer(
 _OUTPUT = flags.DEFINE_string("output", "results/retraining", "Folder written to.")
 _PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
 
-# Ranges wide enough that a network trained on unaltered digits fails in some.
-_WIDE = (
-    alterations.horizontal_translation(-6.0, 6.0, fill="constant"),
-    alterations.vertical_translation(-6.0, 6.0, fill="constant"),
-    alterations.rotation(-60.0, 60.0, fill="constant"),
-    alterations.brightness(-0.9, 0.9),
-    alterations.zoom(1.0, 2.0),
-    alterations.gaussian_noise(0.0, 0.4),
-    alterations.gaussian_blur(0.0, 4.0),
-    alterations.jpeg_compression(0.0, 100.0),
-)
 _RANGES = {
-    "digits": _WIDE,
-    "mnist": _WIDE,
+    "digits": WIDE,
+    "mnist": WIDE,
     "cifar10": alterations.presets.cnn_2020(),
 }
 # Images seen, batch size and threshold.
