@@ -6,6 +6,8 @@ import pathlib
 import subprocess
 import sys
 
+import pytest
+
 import jaxrob
 
 EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
@@ -267,3 +269,35 @@ def test_retraining_bnn(tmp_path):
         assert len(found) == 7 and all(0 <= v <= 1 for row in found for v in row)
     # Half of the images, four copies of each or two: three and four alterations.
     assert f"{128} images before, {128 + 64 * (3 * 4 + 4 * 2)} after" in out
+
+
+def test_roma_truth(tmp_path):
+    code, out, err = run(
+        "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=4", "--num_images=12",
+        "--epsilons=0.6,0.9", "--runs=4", "--draws=2000", "--estimators=logit,auto",
+        "--noprogress", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads(
+        (tmp_path / "roma_truth-digits-mlp-linf-0.6.json").read_text()
+    )
+    assert len(document["input"]) == 4 and "logit" in out
+    auto = document["summary"]["auto"]
+    assert auto["answered"] == 1 and auto["largest_factor"] < 3
+
+
+@pytest.mark.skipif(
+    not pathlib.Path(os.environ.get("JAXROB_DATA_DIR", "none"), "idc").is_dir(),
+    reason="JAXROB_DATA_DIR holds no idc/, the published network and its patches",
+)
+def test_idc_pretrained(tmp_path):
+    code, out, err = run(
+        "idc_pretrained.py", "--levels=3", "--attacked=6", "--noprogress",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "idc.json").read_text())
+    assert "85.51% right unaltered" in out and len(document["robustness"]) == 8
+    assert 0 <= document["adversariability"] < 1 and document["num_attacked"] <= 6
+    for name in ("idc", "adversarial"):
+        assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
