@@ -44,6 +44,8 @@ _RUNS = flags.DEFINE_integer("runs", 32, "Runs whose mean is the truth.", 2)
 _DRAWS = flags.DEFINE_integer("draws", 1000000, "Direct draws at most.", 1000)
 
 _RANGE = (-10.0, np.log10(0.5))
+# A truth with a larger error of ln p than this judges no estimator.
+_LARGEST_ERROR = 0.2
 # Above this, the truth is counted.
 _COUNTED = 1e-3
 
@@ -65,6 +67,12 @@ def main(argv):
     images = images[which]
     print(f"{len(which)} pairs, epsilon {epsilon.min():g} to {epsilon.max():g}")
     truth = _truth(benchmark.classifier, images, epsilon, keys)
+    known = np.isfinite(truth.log_p) & (truth.error < _LARGEST_ERROR)
+    print(f"the truth is known within {_LARGEST_ERROR:g} for {known.sum()} of them")
+    if not known.any():
+        raise app.UsageError("no truth is known: try more --runs or --draws")
+    which, epsilon, images = which[known], epsilon[known], images[known]
+    truth = _Truth(truth.log_p[known], truth.error[known])
     rows = {}
     for estimator in _ESTIMATORS.value:
         start = time.perf_counter()
