@@ -19,7 +19,11 @@ from jaxrob import alterations, data, networks, training
 from jaxrob._provenance import describe, provenance
 
 _NAMES = ("digits", "mnist", "idc")
-_NETWORKS = {"mnist_cnn": networks.MnistCNN, "mlp": networks.MLP}
+_NETWORKS = {
+    "mnist_cnn": networks.MnistCNN,
+    "strided_cnn": networks.StridedCNN,
+    "mlp": networks.MLP,
+}
 _EPOCHS = {"digits": 10, "mnist": 4}
 # The paper tests on the first 1,000 images of MNIST.
 _NUM_IMAGES = 1000

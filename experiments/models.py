@@ -9,6 +9,7 @@ from jaxrob import networks, training
 _MODELS = {
     "mlp": (networks.MLP, 10),
     "mnist_cnn": (networks.MnistCNN, 10),
+    "strided_cnn": (networks.StridedCNN, 10),
     "idc_cnn": (networks.IdcCNN, 30),
     "vgg16": (networks.VGG16, 30),
 }

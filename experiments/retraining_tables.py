@@ -46,7 +46,12 @@ _DATASET = flags.DEFINE_enum(
 _DATA_DIR = flags.DEFINE_string(
     "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
 )
-_NETWORK = flags.DEFINE_enum("network", "cnn", ("cnn", "mlp"), "Network.")
+_NETWORKS = {
+    "mnist_cnn": networks.MnistCNN,
+    "strided_cnn": networks.StridedCNN,
+    "mlp": networks.MLP,
+}
+_NETWORK = flags.DEFINE_enum("network", "mnist_cnn", tuple(_NETWORKS), "Network.")
 _SEEDS = flags.DEFINE_integer("seeds", 2, "Networks of each kind.", 1)
 _IMAGES_SEEN = flags.DEFINE_integer(
     "images_seen",
@@ -89,7 +94,6 @@ _USUAL = {
     "mnist": (600_000, 128, 0.8),
     "cifar10": (600_000, 128, 0.5),
 }
-_NETWORKS = {"cnn": networks.MnistCNN, "mlp": networks.MLP}
 
 # Each method and the one that it is compared with, as in table II.
 _METHODS = {"DA": None, "LDA": "DA", "NP": "DA", "LNP": "NP", "WL": "DA"}

@@ -2,8 +2,9 @@
 
 For one input and one class, the class's score is nearly linear in the perturbation u.
 The distribution is tilted along the mean gradient, found under the tilt itself in a
-few rounds, until the mean score is just below 0: then about every second draw is a
-hit, and its weight makes up for the tilt (Siegmund 1976, for the exponential tilt).
+few rounds, until the mean score is below 0 by what the part that is not linear adds
+among the draws that count: then every second to tenth draw is a hit, and its weight
+makes up for the tilt (Siegmund 1976, for the exponential tilt).
 """
 
 import functools
@@ -32,9 +33,10 @@ _FIRST_KEPT = 3
 _GRADIENT_COST = 3
 _MOST_LANES = 16
 
-# An estimate is trusted if its relative standard error is below this, no single weight
-# makes up more than this share of it, and hits are neither rare nor nearly certain.
-_LARGEST_ERROR = 0.15
+#: The largest relative standard error of an estimate that is trusted.
+LARGEST_ERROR = 0.15
+# Nor may a single weight make up more than this share of it, and hits be rare or nearly
+# certain.
 _LARGEST_SHARE = 0.1
 _HITS = (0.02, 0.98)
 # Below this log-probability, an upper bound is answer enough.
@@ -132,14 +134,14 @@ def weigh(scores: np.ndarray, log_weights: np.ndarray) -> Estimate:
     """
     log_p, error, share = _weighted(scores >= 0, log_weights)
     hits = (scores >= 0).mean(axis=1)
-    trusted = (error < _LARGEST_ERROR) & (share < _LARGEST_SHARE)
+    trusted = (error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
     trusted &= (hits >= _HITS[0]) & (hits <= _HITS[1])
     # Where no tilt within its limit reaches the boundary, the probability of a lower
     # score is an upper bound. The median is reached by half of the draws.
     reached = np.median(scores, axis=1)
     higher, higher_error, share = _weighted(scores >= reached[:, None], log_weights)
     bounded = ~trusted & (reached < 0) & (higher < _NEGLIGIBLE)
-    bounded &= (higher_error < _LARGEST_ERROR) & (share < _LARGEST_SHARE)
+    bounded &= (higher_error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
     return Estimate(
         np.where(bounded, higher, log_p),
         np.where(bounded, higher_error, error),
@@ -213,7 +215,7 @@ def _find(classifier, perturbation, key, logit_delta, lanes, *, mesh):
             return scores.sum(), scores
 
         def one_round(number, state):
-            parameters, slopes, intercepts, valid = state
+            parameters, slopes, intercepts, variances, valid = state
             each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
             each = jax.vmap(lambda k: jax.random.split(k, _GRADIENTS))(each)
             u = jax.vmap(lambda k, p: jax.vmap(lambda kk: tilt.draw(kk, p))(k))(
@@ -230,18 +232,21 @@ def _find(classifier, perturbation, key, logit_delta, lanes, *, mesh):
             kept = jnp.maximum(number - _FIRST_KEPT, 0)
             slopes = (kept * slopes + slope) / (kept + 1)
             intercepts = (kept * intercepts + intercept) / (kept + 1)
-            parameters = jax.vmap(tilt.towards)(slopes, intercepts)
-            return parameters, slopes, intercepts, valid
+            variance = (scores - projected(u, slopes)).var(axis=1)
+            variances = (kept * variances + variance) / (kept + 1)
+            parameters = jax.vmap(tilt.towards)(slopes, intercepts, variances)
+            return parameters, slopes, intercepts, variances, valid
 
         number = len(images)
         start = (
             jax.vmap(tilt.none)(images),
             jnp.zeros_like(images),
             jnp.zeros(number),
+            jnp.zeros(number),
             jnp.ones(number, bool),
         )
-        parameters, _, _, valid = jax.lax.fori_loop(0, _ROUNDS, one_round, start)
-        return jax.vmap(tilt.weaken)(parameters), valid
+        parameters, *_, valid = jax.lax.fori_loop(0, _ROUNDS, one_round, start)
+        return parameters, valid
 
     over_lanes = P(mesh.axis_names)
     return jax.shard_map(

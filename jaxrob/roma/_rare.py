@@ -12,7 +12,7 @@ from jaxrob._blocks import rows_that_fit
 from jaxrob._classifier import Classifier, examine
 from jaxrob.roma._count import clopper_pearson, count_hits, observe_hits
 from jaxrob.roma._draws import Inputs, Work, summarise_draws
-from jaxrob.roma._importance import TILT_COST, estimate, find_tilts
+from jaxrob.roma._importance import LARGEST_ERROR, TILT_COST, estimate, find_tilts
 from jaxrob.roma._lanes import Lanes
 from jaxrob.roma._logit import observe_classes
 from jaxrob.roma._scores import class_score, log_probabilities
@@ -24,8 +24,9 @@ _ENOUGH_HITS = 50
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.
 _LARGEST_GAP = np.log(300.0)
-# Draws for each class, at first and where those were too uneven.
-_DRAWS = (1024, 8192)
+# Draws for each class, at first and where those were too uneven. Beyond the second
+# number splitting is cheaper, unless this many draws will most likely be enough.
+_DRAWS = (1024, 8192, 24576)
 # A class whose upper estimate is below this share of the sum needs no better one.
 _NEGLIGIBLE_SHARE = 0.01
 # Intervals of importance sampling are wider than its standard error says by this, for
@@ -162,6 +163,9 @@ def _sample_importance(work, lanes, which, state, hits, num_samples, bar):
     state.evaluations[:] += TILT_COST
     for stage, draws in enumerate(_DRAWS):
         left = _worth_more(which, state)
+        if stage == 2:
+            expected = state.error[left] / _WIDENING * np.sqrt(_DRAWS[1] / draws)
+            left = left[expected < LARGEST_ERROR]
         if not len(left):
             return
         found = estimate(

@@ -20,9 +20,6 @@ from scipy import special
 # Tilts are not stronger than this divergence from the uniform distribution, in nats: a
 # probability of about e^-80 is the smallest that can be estimated.
 _LARGEST_DIVERGENCE = 80.0
-# The mean margin aimed at is a little below the boundary: too strong a tilt is worse
-# than one too weak, for it makes the weights of hits unequal.
-_SHARE = 0.9
 _BISECTIONS = 40
 
 
@@ -31,9 +28,12 @@ class Tilt(NamedTuple):
 
     Attributes:
       none: `none(image)`, the parameters of no tilt.
-      towards: `towards(slope, intercept)`, the parameters under which
-        `slope . u + intercept` has a mean of 0, or as near as tilts go.
-      weaken: `weaken(parameters)`, a slightly weaker tilt.
+      towards: `towards(slope, intercept, variance)`, the parameters for a score of
+        `slope . u + intercept` and a rest of that variance. A density tilted by
+        exp(theta score) would move the mean of both parts, that of the rest by theta
+        times its variance, and one that only knows the slope shall not make up for
+        what the rest would contribute: with theta such that the mean of the whole is
+        0 (or as near as tilts go), the part along the slope.
       draw: `draw(key, parameters)`, u.
       log_ratio: `log_ratio(u, parameters)`, the log-density of no tilt less that of
         the tilt, up to a constant.
@@ -43,7 +43,6 @@ class Tilt(NamedTuple):
 
     none: Callable
     towards: Callable
-    weaken: Callable
     draw: Callable
     log_ratio: Callable
     log_constant: Callable
@@ -53,29 +52,20 @@ def _box_none(image):
     return jnp.zeros(image.shape)
 
 
-def _box_towards(slope, intercept):
+def _box_towards(slope, intercept, variance):
     steepest = jnp.abs(slope).max()
-    unit = slope / jnp.where(steepest > 0, steepest, 1)
+    steepest = jnp.where(steepest > 0, steepest, 1)
+    unit = slope / steepest
 
-    def too_strong(theta):
-        b = theta * unit
+    def too_strong(largest):
+        b = largest * unit
         mean = _box_mean(b)
         divergence = jnp.sum(b * mean - _log_sinhc(b))
-        beyond = intercept + jnp.sum(slope * mean) > 0
+        theta = largest / steepest
+        beyond = intercept + jnp.sum(slope * mean) + theta * variance > 0
         return beyond | (divergence > _LARGEST_DIVERGENCE)
 
-    def halve(_, ends):
-        low, high = ends
-        middle = (low + high) / 2
-        strong = too_strong(middle)
-        return jnp.where(strong, low, middle), jnp.where(strong, middle, high)
-
-    theta, _ = jax.lax.fori_loop(0, _BISECTIONS, halve, (0.0, 1e4))
-    return theta * unit
-
-
-def _box_weaken(b):
-    return _SHARE * b
+    return _bisect(too_strong, 1e4) * unit
 
 
 def _box_draw(key, b):
@@ -128,20 +118,32 @@ def _cap_none(image):
     return _Cap(jnp.zeros(image.shape).at[(0,) * image.ndim].set(1.0), jnp.zeros(()))
 
 
-def _cap_towards(slope, intercept):
+def _cap_towards(slope, intercept, variance):
     norm = jnp.sqrt(jnp.sum(slope**2))
     safe = jnp.where(norm > 0, norm, 1)
     direction = jnp.where(norm > 0, slope / safe, _cap_none(slope).direction)
     # The uniform measure beyond s is about (1 - s^2)^((d + 1) / 2).
     farthest = np.sqrt(-np.expm1(-2 * _LARGEST_DIVERGENCE / (slope.size + 1)))
-    mode = jnp.clip(-intercept / safe, 0, min(farthest, 1 - 1e-4))
+
+    def too_strong(mode):
+        # The density of the component is like exp(b s) with its mode at this b.
+        b = (slope.size - 1) * mode / ((1 - mode) * (1 + mode))
+        return intercept + mode * norm + b / safe * variance > 0
+
+    mode = _bisect(too_strong, min(farthest, 1 - 1e-4))
     return _Cap(direction, jnp.where(norm > 0, mode, 0.0))
 
 
-def _cap_weaken(cap):
-    # As exp(b . u) with 0.9 b, where b = (d - 1) s / (1 - s^2).
-    b = _SHARE * cap.mode / ((1 - cap.mode) * (1 + cap.mode))
-    return cap._replace(mode=2 * b / (1 + jnp.sqrt(1 + 4 * b**2)))
+def _bisect(too_large, high):
+    """The largest of [0, high] that is not too large."""
+
+    def halve(_, ends):
+        low, high = ends
+        middle = (low + high) / 2
+        large = too_large(middle)
+        return jnp.where(large, low, middle), jnp.where(large, middle, high)
+
+    return jax.lax.fori_loop(0, _BISECTIONS, halve, (0.0, high))[0]
 
 
 def _cap_shape(mode, size, xp):
@@ -200,7 +202,6 @@ TILTS = {
     "linf": Tilt(
         _box_none,
         _box_towards,
-        _box_weaken,
         _box_draw,
         _box_log_ratio,
         _box_log_constant,
@@ -208,7 +209,6 @@ TILTS = {
     "l2": Tilt(
         _cap_none,
         _cap_towards,
-        _cap_weaken,
         _cap_draw,
         _cap_log_ratio,
         _cap_log_constant,

@@ -4,7 +4,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN
+from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, StridedCNN
 
 
 def random_variables(module, images):
@@ -35,6 +35,7 @@ def count(tree):
         (MLP(features=(20, 30), num_classes=3), (4, 5, 2), 3, 820 + 630 + 93, 0),
         (MLP(features=()), (28, 28, 1), 10, 7_850, 0),
         (MnistCNN(), (28, 28, 1), 10, 320 + 18_496 + 401_536 + 1_290, 0),
+        (StridedCNN(), (28, 28, 1), 10, 416 + 4_640 + 100_416 + 650, 0),
         (IdcCNN(), (50, 50, 3), 2, 60_738, 2_368),
         # What Keras counts for this variant of VGG16.
         (VGG16(), (32, 32, 3), 10, 14_991_946, 9_472),
