@@ -10,6 +10,7 @@ from tqdm.auto import tqdm
 
 from jaxrob._blocks import rows_that_fit
 from jaxrob._classifier import Classifier, examine
+from jaxrob.roma._ball import ball
 from jaxrob.roma._count import clopper_pearson, count_hits, observe_hits
 from jaxrob.roma._draws import Inputs, Work, summarise_draws
 from jaxrob.roma._importance import LARGEST_ERROR, TILT_COST, estimate, find_tilts
@@ -84,9 +85,10 @@ def auto(work: Work, inputs: Inputs, num_samples: int, bar: tqdm) -> Rare:
 
 def can_tilt(work: Work, image_shape: tuple[int, ...]) -> bool:
     """Whether importance sampling is possible: a known ball, and gradients."""
-    return work.perturbation.norm in TILTS and is_differentiable(
-        work.classifier, image_shape
-    )
+    norm = work.perturbation.norm
+    # A user's own perturbation may have a norm as well.
+    known = norm in TILTS and work.perturbation.apply is ball(norm, 1.0).apply
+    return known and is_differentiable(work.classifier, image_shape)
 
 
 def is_differentiable(classifier: Classifier, image_shape: tuple[int, ...]) -> bool:

@@ -1,5 +1,7 @@
 """Importance sampling and the cascade, against exact probabilities."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -8,6 +10,7 @@ from scipy import special, stats
 
 import jaxrob
 from jaxrob.roma import assess
+from jaxrob.roma._ball import ball
 from jaxrob.roma._importance import weigh
 
 from .truth import (
@@ -222,3 +225,18 @@ def test_two_modes_of_one_class(slopes, distances):
     result = run(jaxrob.Classifier(both_sides, variables), "linf", 64)
     log_p = np.logaddexp(*(log_probability("linf", t) for t in distances))
     check_covers(result, log_p)
+
+
+def test_a_users_own_perturbation_is_not_taken_for_a_ball():
+    whole = ball("linf", EPSILON)
+
+    def half(image, latent, size):
+        return whole.apply(image, latent / 2, size)
+
+    mine = dataclasses.replace(whole, apply=half)
+    images = np.full((2, *SHAPE), 0.5, np.float32)
+    kwargs = {"perturbation": mine, "delta": DELTA, "key": KEY}
+    with pytest.raises(ValueError, match="needs a classifier that JAX can differ"):
+        assess(linear("linf", 0.05), images, estimator="importance", **kwargs)
+    result = assess(linear("linf", 0.05), images, estimator="auto", **kwargs)
+    assert (result.status == "splitting").all()
