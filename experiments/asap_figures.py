@@ -16,7 +16,8 @@ import math
 
 import benchmarks
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from matplotlib import pyplot as plt
 
 from jaxrob.metrics import heaviside_robustness
@@ -29,9 +30,7 @@ _COLOURS = plt.get_cmap("tab10").colors
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     if _N.value & (_N.value - 1):
         raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     output = benchmarks.output()

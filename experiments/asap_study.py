@@ -20,7 +20,8 @@ import json
 
 import benchmarks
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 
 from jaxrob import alterations, metrics
 from jaxrob.strategies import (
@@ -67,9 +68,7 @@ _THRESHOLDS = tuple(np.round(np.arange(0.7, 0.951, 0.025), 3).tolist())
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     if _N.value & (_N.value - 1):
         raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     benchmark = benchmarks.load(_FIRST.value, _POPULATION.value)

@@ -19,8 +19,9 @@ import time
 import benchmarks
 import jax
 import jax.numpy as jnp
+import startup
 import timing
-from absl import app, flags, logging
+from absl import app, flags
 
 import jaxrob
 from jaxrob.strategies import ASAP, Quadrature, Uniform
@@ -34,9 +35,7 @@ INTEGRATION, UNIFORM = "integration", "uniform"
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     if _N.value & (_N.value - 1):
         raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     benchmark = benchmarks.load()

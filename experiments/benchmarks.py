@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import journals
 import numpy as np
 from absl import flags
 from flax import serialization
@@ -129,6 +130,7 @@ def dense(
         strategy=jaxrob.strategies.Uniform(num_levels),
         rule=rule,
         key=key(),
+        journal=_journal(benchmark, "dense"),
         progress=PROGRESS.value,
     )
     _write(path, found.to_json(answers=False).encode())
@@ -157,6 +159,7 @@ def correct(
         alteration,
         alteration.lower * share[::-1] + alteration.upper * share,
         key=key(),
+        journal=_journal(benchmark, name),
         progress=PROGRESS.value,
     )
     right = curve.predicted == curve.labels
@@ -168,6 +171,11 @@ def correct(
 
 def _path(kind, name):
     return output() / kind / f"{title()}-seed{SEED.value}" / name
+
+
+def _journal(benchmark, name):
+    size = len(benchmark.test_set)
+    return journals.path(f"{title()}-seed{SEED.value}-{size}images-{name}")
 
 
 def _name(alteration):

@@ -20,9 +20,11 @@ import time
 
 import jax
 import jax.numpy as jnp
+import journals
 import numpy as np
 import optax
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from flax import linen as nn
 from jax.flatten_util import ravel_pytree
 from matplotlib import pyplot as plt
@@ -71,9 +73,7 @@ _ROWS = {
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
@@ -131,18 +131,22 @@ def _one_seed(seed, train_set, test_set):
     middle = time.perf_counter()
     bnn = _bayesian(train_set, bnn_key, _PRIOR_SCALE.value)
     end = time.perf_counter()
-    rows, accuracy, curves = _assess(mlp, bnn, _alterations(), test_set, key)
+    rows, accuracy, curves = _assess(
+        mlp, bnn, _alterations(), test_set, key, f"seed{seed}"
+    )
     print(
         f"seed {seed}: MLP {accuracy['MLP']:.2%} in {middle - start:.0f} s, BNN "
         f"{accuracy['BNN']:.2%} ({accuracy['unknown']:.2%} of the "
         f"{accuracy['decided']:.1%} decided) in {end - middle:.0f} s"
     )
     readings = [reading for _, reading in _READINGS]
-    read, _, _ = _assess(mlp, bnn, readings, test_set, key)
+    read, _, _ = _assess(mlp, bnn, readings, test_set, key, f"seed{seed}")
     theirs = (_their_mlp(train_set, mlp_key), _their_bnn(train_set, bnn_key))
     # Each column as the last of its readings has it.
     closest = dict(zip(_SHORT, _alterations())) | dict(_READINGS)
-    trained, their_accuracy, _ = _assess(*theirs, list(closest.values()), test_set, key)
+    trained, their_accuracy, _ = _assess(
+        *theirs, list(closest.values()), test_set, key, f"seed{seed}-theirs"
+    )
     print(
         f"        trained as theirs: MLP {their_accuracy['MLP']:.2%}, BNN "
         f"{their_accuracy['BNN']:.2%} ({their_accuracy['unknown']:.2%} of the "
@@ -187,17 +191,17 @@ def _bayesian(train_set, key, prior_scale):
     )
 
 
-def _assess(mlp, bnn, some, test_set, key):
+def _assess(mlp, bnn, some, test_set, key, name):
     """Rows of the paper's tables, nominal values, curves with unknown answers."""
-    plain = _curves(mlp, some, test_set, key)
-    rows, nominal, unknown = _assess_bayesian(bnn, some, test_set, key)
+    plain = _curves(mlp, some, test_set, key, f"{name}-mlp")
+    rows, nominal, unknown = _assess_bayesian(bnn, some, test_set, key, f"{name}-bnn")
     rows = {"MLP": _robustness(plain, some, "accuracy")} | rows
     nominal["MLP"] = float(_at_identity(plain[0], plain[0].accuracy, some[0]))
     return rows, nominal, unknown
 
 
-def _assess_bayesian(bnn, some, test_set, key):
-    curves = _curves(bnn, some, test_set, key)
+def _assess_bayesian(bnn, some, test_set, key, name):
+    curves = _curves(bnn, some, test_set, key, name)
     unknown = [curve.with_unknown(_ALPHA.value) for curve in curves]
     rows = {
         "BNN": _robustness(curves, some, "accuracy"),
@@ -214,7 +218,7 @@ def _assess_bayesian(bnn, some, test_set, key):
     return rows, nominal, unknown
 
 
-def _curves(classifier, some, test_set, key):
+def _curves(classifier, some, test_set, key, name):
     return [
         jaxrob.evaluate(
             classifier,
@@ -222,6 +226,7 @@ def _curves(classifier, some, test_set, key):
             alteration,
             _levels(alteration),
             key=key,
+            journal=journals.path(f"{_DATASET.value}-{name}"),
             progress=_PROGRESS.value,
         )
         for alteration in some
@@ -256,7 +261,9 @@ def _priors(train_set, test_set):
     key, _, bnn_key = _keys(0)
     for scale in _PRIOR_SCALES.value:
         bnn = _bayesian(train_set, bnn_key, scale)
-        rows, nominal, _ = _assess_bayesian(bnn, _alterations(), test_set, key)
+        rows, nominal, _ = _assess_bayesian(
+            bnn, _alterations(), test_set, key, f"prior{scale:g}"
+        )
         print(
             f"\nprior scale {scale:g}: {nominal['BNN']:.2%} right, "
             f"{nominal['unknown']:.2%} of the {nominal['decided']:.1%} decided"

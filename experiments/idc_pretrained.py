@@ -13,8 +13,10 @@ import os
 import pathlib
 
 import jax
+import journals
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from matplotlib import pyplot as plt
 
 import jaxrob
@@ -34,9 +36,7 @@ _SHOWN = 5
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     test_set = data.load("idc", "test", _DATA_DIR.value)
@@ -52,6 +52,7 @@ def main(argv):
         _THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=key,
+        journal=journals.path("idc"),
         progress=_PROGRESS.value,
     )
     unaltered = results[0].values[results[0].levels == results[0].identity]

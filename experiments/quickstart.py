@@ -13,9 +13,11 @@ import re
 import time
 
 import jax
+import journals
 import models
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from wide_ranges import WIDE
 
 import jaxrob
@@ -50,9 +52,7 @@ _PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
@@ -84,6 +84,7 @@ def main(argv):
         _THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=assess_key,
+        journal=journals.path(f"{_DATASET.value}-{_MODEL.value}"),
         progress=_PROGRESS.value,
     )
     print(reporting.table(assessments))

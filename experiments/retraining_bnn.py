@@ -16,8 +16,10 @@ import pathlib
 
 import jax
 import jax.numpy as jnp
+import journals
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from scipy import stats
 
 import jaxrob
@@ -42,9 +44,7 @@ _MEASURES = ("accuracy", "decided_ratio", "effectiveness")
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     train_set = train_set[: _NUM_TRAIN.value]
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)[: _NUM_IMAGES.value]
@@ -53,10 +53,13 @@ def main(argv):
     for seed in range(_SEEDS.value):
         key, copy_key, fit_key = jax.random.split(jax.random.key(seed), 3)
         augmented = _with_copies(train_set, chosen, copy_key)
+        sets = {"before": train_set, "after": augmented}
         rows.append(
             {
-                "before": _measure(train_set, len(train_set), test_set, fit_key, key),
-                "after": _measure(augmented, len(train_set), test_set, fit_key, key),
+                when: _measure(
+                    images, len(train_set), test_set, fit_key, key, f"seed{seed}-{when}"
+                )
+                for when, images in sets.items()
             }
         )
     print(f"{len(train_set)} images before, {len(augmented)} after retraining")
@@ -117,7 +120,7 @@ def _with_copies(dataset, chosen, key):
     return jaxrob.Dataset(np.concatenate(images), np.concatenate(labels))
 
 
-def _measure(train_set, num_originals, test_set, fit_key, key):
+def _measure(train_set, num_originals, test_set, fit_key, key, name):
     """Robustness `[alterations, measures]` of a network fitted to a data set."""
     num_classes = len(test_set.class_names)
     classifier = bayes.fit(
@@ -135,7 +138,13 @@ def _measure(train_set, num_originals, test_set, fit_key, key):
         share = np.arange(_LEVELS.value) / (_LEVELS.value - 1)
         levels = one.snap(one.lower * share[::-1] + one.upper * share)
         curve = jaxrob.evaluate(
-            classifier, test_set, one, levels, key=key, progress=_PROGRESS.value
+            classifier,
+            test_set,
+            one,
+            levels,
+            key=key,
+            journal=journals.path(f"{_DATASET.value}-{name}"),
+            progress=_PROGRESS.value,
         ).with_unknown(_ALPHA.value)
         nominal = np.abs(curve.levels - one.identity).argmin()
         values = [metrics.measures[name](curve.confusion) for name in _MEASURES]

@@ -21,8 +21,10 @@ import pathlib
 import time
 
 import jax
+import journals
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from matplotlib import pyplot as plt
 from scipy import stats
 from wide_ranges import WIDE
@@ -102,9 +104,7 @@ _VALIDATION = 1000
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
@@ -157,7 +157,9 @@ def _one_seed(seed, train_set, validation, test_set):
         lambda: {
             "robustness": [
                 assessment.robustness
-                for assessment in _assess(original, validation, validation_key)
+                for assessment in _assess(
+                    original, validation, validation_key, f"seed{seed}-weak"
+                )
             ]
         },
         num_images=len(validation),
@@ -199,7 +201,9 @@ def _one_seed(seed, train_set, validation, test_set):
             classifier, seconds = _timed(folder / name, train)
         answers = _measured(
             folder / f"{name}.json",
-            lambda classifier=classifier: _answers_of(classifier, test_set, key),
+            lambda classifier=classifier, name=name: _answers_of(
+                classifier, test_set, key, f"seed{seed}-{name}"
+            ),
             num_images=len(test_set),
         )
         found[name] = {
@@ -255,7 +259,7 @@ def _measured(path, measure, **settings):
     return found
 
 
-def _assess(classifier, dataset, key):
+def _assess(classifier, dataset, key, name):
     return jaxrob.assess(
         classifier,
         dataset,
@@ -263,12 +267,13 @@ def _assess(classifier, dataset, key):
         _threshold(),
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=key,
+        journal=journals.path(f"{_settings()}-{name}"),
         progress=_PROGRESS.value,
     )
 
 
-def _answers_of(classifier, test_set, key):
-    assessments = _assess(classifier, test_set, key)
+def _answers_of(classifier, test_set, key, name):
+    assessments = _assess(classifier, test_set, key, name)
     at_identity = jaxrob.evaluate(
         classifier, test_set, alterations.brightness(), [0.0], key=key
     )

@@ -31,9 +31,11 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import journals
 import numpy as np
+import startup
 import timing
-from absl import app, flags, logging
+from absl import app, flags
 from flax import serialization
 from matplotlib import pyplot as plt
 from scipy import special, stats
@@ -115,11 +117,9 @@ _TRIED = 5
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    startup.start(argv)
     if _MODEL.value == "vgg16" and _DATASET.value != "cifar10":
         raise app.UsageError(f"vgg16 needs images of 32x32; not {_DATASET.value}")
-    logging.set_verbosity(logging.WARNING)
     setting = _SETTINGS[_DATASET.value]
     epochs = _EPOCHS.value or setting.epochs
     epsilon = _EPSILON.value or setting.epsilon
@@ -272,6 +272,7 @@ def _assess(networks_at, test_set, epoch, epsilon, estimator):
         num_samples=_SAMPLES.value,
         estimator=estimator,
         key=_keys()[1],
+        journal=journals.path(f"{_title()}-{epoch}-{epsilon:g}-{estimator}"),
         progress=_PROGRESS.value,
     )
     return result, time.perf_counter() - start

@@ -19,8 +19,10 @@ from typing import NamedTuple
 
 import benchmarks
 import jax
+import journals
 import numpy as np
-from absl import app, flags, logging
+import startup
+from absl import app, flags
 from matplotlib import pyplot as plt
 from scipy import special
 
@@ -56,9 +58,7 @@ class _Truth(NamedTuple):
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     benchmark = benchmarks.load()
     keys = jax.random.split(benchmarks.key(), 4)
     images = benchmark.test_set.images
@@ -77,7 +77,13 @@ def main(argv):
     for estimator in _ESTIMATORS.value:
         start = time.perf_counter()
         found = _by_epsilon(
-            benchmark.classifier, images, epsilon, keys[3], estimator, _SAMPLES.value
+            benchmark.classifier,
+            images,
+            epsilon,
+            keys[3],
+            estimator,
+            _SAMPLES.value,
+            "compared",
         )
         found["seconds"] = (time.perf_counter() - start) / len(which)
         rows[estimator] = found
@@ -109,7 +115,7 @@ def _choose(classifier, images, epsilons, key):
     """Pairs whose probabilities, as the cheap "logit" has them, spread evenly."""
     log_p = [
         _assess(
-            classifier, images, epsilon, key, "logit", _SAMPLES.value
+            classifier, images, epsilon, key, "logit", _SAMPLES.value, "choice"
         ).log_adversarial_probability
         for epsilon in epsilons
     ]
@@ -145,6 +151,7 @@ def _truth(classifier, images, epsilon, keys):
         keys[1],
         "importance",
         _SAMPLES.value,
+        "truth",
     )["log_p"].reshape(-1, runs)
     log_p = special.logsumexp(many, axis=1) - np.log(runs)
     error = np.std(np.exp(many - log_p[:, None]), axis=1, ddof=1) / np.sqrt(runs)
@@ -152,19 +159,21 @@ def _truth(classifier, images, epsilon, keys):
     if often.any():
         draws = _DRAWS.value
         counted = _by_epsilon(
-            classifier, images[often], epsilon[often], keys[2], "count", draws
+            classifier, images[often], epsilon[often], keys[2], "count", draws, "truth"
         )["log_p"]
         log_p[often] = counted
         error[often] = np.sqrt((np.exp(-counted) - 1) / draws)
     return _Truth(log_p, error)
 
 
-def _by_epsilon(classifier, images, epsilon, key, estimator, num_samples):
+def _by_epsilon(classifier, images, epsilon, key, estimator, num_samples, stage):
     """The estimates of pairs, `[P]` each, one call for each epsilon."""
     found = {}
     for radius in np.unique(epsilon):
         mine = np.flatnonzero(epsilon == radius)
-        result = _assess(classifier, images[mine], radius, key, estimator, num_samples)
+        result = _assess(
+            classifier, images[mine], radius, key, estimator, num_samples, stage
+        )
         for name, values in (
             ("log_p", result.log_adversarial_probability),
             ("low", result.log_low),
@@ -176,7 +185,8 @@ def _by_epsilon(classifier, images, epsilon, key, estimator, num_samples):
     return found
 
 
-def _assess(classifier, images, epsilon, key, estimator, num_samples):
+def _assess(classifier, images, epsilon, key, estimator, num_samples, stage):
+    name = f"{benchmarks.title()}-{_NORM.value}"
     return jaxrob.roma.assess(
         classifier,
         images,
@@ -186,6 +196,7 @@ def _assess(classifier, images, epsilon, key, estimator, num_samples):
         num_samples=num_samples,
         estimator=estimator,
         key=key,
+        journal=journals.path(f"{name}-{stage}-{estimator}-{epsilon:g}"),
         progress=benchmarks.PROGRESS.value,
     )
 

@@ -22,8 +22,9 @@ import statistics
 import jax
 import jax.numpy as jnp
 import numpy as np
+import startup
 import timing
-from absl import app, flags, logging
+from absl import app, flags
 
 import jaxrob
 from jaxrob import alterations, data, networks, roma
@@ -61,9 +62,7 @@ _OUTPUT = flags.DEFINE_string("output", "results/throughput", "Folder written to
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
-    logging.set_verbosity(logging.WARNING)
+    startup.start(argv)
     unknown = set(_CHOICE.value) - set(_NETWORKS)
     if unknown:
         raise app.UsageError(f"networks must be among {list(_NETWORKS)}: {unknown}")

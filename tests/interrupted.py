@@ -1,10 +1,20 @@
-"""A small assessment with a journal, for tests to interrupt: `interrupted.py path`.
+"""A small assessment with a journal, to be killed and resumed.
 
-With a second argument files may not grow beyond so many bytes, as on a full disk.
+    python tests/interrupted.py --kills=20
+
+Kills so many runs of the assessment, each at a random moment, resumes them, and says
+whether each ends as one that nothing disturbed. The tests do the same with fewer.
 """
 
+import argparse
+import json
+import pathlib
 import resource
+import signal
+import subprocess
 import sys
+import tempfile
+import time
 
 import jax
 import jax.numpy as jnp
@@ -12,6 +22,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import alterations, strategies
+from jaxrob._journal import Journal, decoded
 
 random = np.random.default_rng(0)
 images = random.random((400, 8, 8, 1), np.float32)
@@ -52,9 +63,91 @@ def roma(journal, epsilon=0.3, classifier=classifier):
     )
 
 
+def result(journal):
+    """Everything that an assessment finds but the time it took, as text."""
+    documents = [
+        json.loads(one.to_json()) for one in assess(strategies.Uniform(41), journal)
+    ]
+    for document in documents:
+        del document["seconds"]
+    return json.dumps(documents)
+
+
+def steps(path):
+    """What each line of a journal is of: alteration, level, first image."""
+    header = json.loads(path.read_bytes().partition(b"\n")[0].partition(b" ")[2])
+    with Journal(path, header) as journal:
+        return [
+            (record["alteration"], level, record["start"])
+            for record in journal.records
+            for level in decoded(record["levels"]).tolist()
+        ]
+
+
+def kill(path, moment):
+    """Starts a run and kills it after `moment` seconds of computing.
+
+    Returns whether that was before its end.
+    """
+    process = subprocess.Popen(
+        [sys.executable, __file__, f"--journal={path}"], stdout=subprocess.PIPE
+    )
+    # What comes before, importing and compiling, takes ten times as long.
+    process.stdout.readline()
+    time.sleep(moment)
+    process.send_signal(signal.SIGKILL)
+    rest, _ = process.communicate()
+    return not rest
+
+
+def check_kills(folder, kills, seed):
+    """Kills runs at random moments; each resumed one must end as if undisturbed."""
+    whole = folder / "whole"
+    expected = result(whole)
+    start = time.perf_counter()
+    result(folder / "again")
+    duration = time.perf_counter() - start
+    found = steps(whole)
+    assert len(found) == len(set(found)) == 2 * 41 * 20
+    print(f"undisturbed: {whole.stat().st_size} bytes in {duration:.2f} s")
+    for number, share in enumerate(np.random.default_rng(seed).random(kills)):
+        path = folder / str(number)
+        moment = share * duration
+        while not kill(path, moment):
+            path.unlink()
+            moment /= 2
+        left = path.read_bytes() if path.exists() else b""
+        lines = left[: left.rfind(b"\n") + 1]
+        assert result(path) == expected
+        # Longer by what was missing alone: no step is there twice.
+        assert path.read_bytes() == whole.read_bytes()
+        assert whole.read_bytes().startswith(lines)
+        print(
+            f"killed after {moment:.3f} s with {len(left)} bytes: resumed, "
+            "the same result and journal"
+        )
+
+
+def _run(journal):
+    # Compiled before the moment counts.
+    assess(strategies.Uniform(41), None)
+    print("computing", flush=True)
+    result(journal)
+    print("done")
+
+
 if __name__ == "__main__":
-    if len(sys.argv) > 2:
-        limit = int(sys.argv[2])
-        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, limit))
-    for part in assess(strategies.Uniform(41), sys.argv[1]):
-        print(part.to_json(answers=False).partition('"seconds"')[0])
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--journal", type=pathlib.Path)
+    parser.add_argument("--largest_file", type=int, help="in bytes, as a full disk")
+    parser.add_argument("--kills", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    flags = parser.parse_args()
+    if flags.largest_file is not None:
+        limits = flags.largest_file, flags.largest_file
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    if flags.kills is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            check_kills(pathlib.Path(folder), flags.kills, flags.seed)
+    else:
+        _run(flags.journal)

@@ -1,37 +1,19 @@
 """Journals: what is there is taken, what is not is computed, nothing twice."""
 
-import json
 import os
-import signal
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pytest
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob._journal import Journal, decoded
 
 from . import interrupted
-from .interrupted import assess, roma
+from .interrupted import assess, roma, steps
 
 PROGRAM = interrupted.__file__
-
-
-def steps(path):
-    """What each line of a journal is of."""
-    with Journal(path, _header(path)) as journal:
-        return [
-            (record["alteration"], level, record["start"])
-            for record in journal.records
-            for level in decoded(record["levels"]).tolist()
-        ]
-
-
-def _header(path):
-    return json.loads(open(path).readline().partition(" ")[2])
 
 
 def same(first, second):
@@ -66,22 +48,7 @@ def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(tmp_path):
 
 
 def test_killed_it_goes_on(tmp_path):
-    undisturbed = subprocess.run(
-        [sys.executable, PROGRAM, tmp_path / "whole"], capture_output=True, check=True
-    )
-    killed = tmp_path / "killed"
-    process = subprocess.Popen([sys.executable, PROGRAM, killed])
-    while not killed.exists() or killed.stat().st_size < 50_000:
-        time.sleep(0.01)
-        assert process.poll() is None
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert killed.stat().st_size < (tmp_path / "whole").stat().st_size
-    resumed = subprocess.run(
-        [sys.executable, PROGRAM, killed], capture_output=True, check=True
-    )
-    assert resumed.stdout == undisturbed.stdout
-    assert killed.read_bytes() == (tmp_path / "whole").read_bytes()
+    interrupted.check_kills(tmp_path, kills=3, seed=0)
 
 
 def test_strategies_and_counts_share_levels(tmp_path):
@@ -135,7 +102,9 @@ def test_full_disk_leaves_what_was_written(tmp_path):
     path = tmp_path / "journal"
 
     full = subprocess.run(
-        [sys.executable, PROGRAM, path, "30000"], capture_output=True, text=True
+        [sys.executable, PROGRAM, f"--journal={path}", "--largest_file=30000"],
+        capture_output=True,
+        text=True,
     )
     assert full.returncode != 0
     assert "the journal cannot be written" in full.stderr and str(path) in full.stderr

@@ -1,0 +1,23 @@
+"""How the scripts start, and the flag that all of them have."""
+
+from collections.abc import Sequence
+
+import jax
+from absl import app, flags, logging
+
+_COMPILATION_CACHE = flags.DEFINE_string(
+    "compilation_cache",
+    None,
+    "Folder where compiled programs are kept, for later runs to start faster.",
+)
+
+
+def start(argv: Sequence[str]) -> None:
+    """Refuses arguments that are no flags, and does what the shared flags ask for."""
+    if len(argv) > 1:
+        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    logging.set_verbosity(logging.WARNING)
+    if _COMPILATION_CACHE.value is not None:
+        jax.config.update("jax_compilation_cache_dir", _COMPILATION_CACHE.value)
+        # Hundreds of small programs take most of the time, none of them a second.
+        jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
