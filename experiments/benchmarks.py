@@ -5,9 +5,9 @@ import io
 import json
 import os
 import pathlib
-import re
 from typing import NamedTuple
 
+import assessment_files
 import jax
 import jax.numpy as jnp
 import journals
@@ -114,7 +114,8 @@ def dense(
     Only counts are kept. It is done anew if the file is of another classifier, data
     set, key, version or device.
     """
-    path = _path("dense", f"{_name(alteration)}-{num_levels}-{THRESHOLD.value:g}.json")
+    name = assessment_files.file_name(alteration.name)
+    path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")
     source = provenance(benchmark.classifier, benchmark.test_set, key(), None)
     source |= {"alteration": describe(alteration)}
     if path.exists():
@@ -176,10 +177,6 @@ def _path(kind, name):
 def _journal(benchmark, name):
     size = len(benchmark.test_set)
     return journals.path(f"{title()}-seed{SEED.value}-{size}images-{name}")
-
-
-def _name(alteration):
-    return re.sub(r"\W+", "_", alteration.name)
 
 
 def _trained():

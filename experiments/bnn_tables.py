@@ -18,6 +18,7 @@ import json
 import pathlib
 import time
 
+import gate
 import jax
 import jax.numpy as jnp
 import journals
@@ -70,6 +71,7 @@ _ROWS = {
     "against indecision": "indecision",
     "augmented": "augmented",
 }
+_requirements = gate.define_require(*_ROWS.values())
 
 
 def main(argv):
@@ -115,6 +117,13 @@ def main(argv):
         output / "uncertain.png", dpi=110, bbox_inches="tight"
     )
     print(f"wrote {output / 'tables.json'}, measures.png and uncertain.png")
+    gate.require(
+        _requirements(),
+        {
+            column: {short: means[name][i] for name, short in _ROWS.items()}
+            for i, column in enumerate(_SHORT)
+        },
+    )
 
 
 def _one_seed(seed, train_set, test_set):

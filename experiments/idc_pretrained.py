@@ -12,6 +12,8 @@ import json
 import os
 import pathlib
 
+import assessment_files
+import gate
 import jax
 import journals
 import numpy as np
@@ -31,6 +33,8 @@ _ATTACKED = flags.DEFINE_integer("attacked", 214, "Patches attacked, at most.", 
 _SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
 _OUTPUT = flags.DEFINE_string("output", "results/idc", "Folder written to.")
 _PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+_requirements = gate.define_require("robustness", "robustness.low")
+_NO_WORSE_THAN = gate.define_no_worse_than()
 
 _SHOWN = 5
 
@@ -39,6 +43,8 @@ def main(argv):
     startup.start(argv)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
+    chosen = alterations.presets.cnn_2020()
+    earlier = gate.earlier(_NO_WORSE_THAN, chosen)
     test_set = data.load("idc", "test", _DATA_DIR.value)
     folder = pathlib.Path(_DATA_DIR.value or os.environ["JAXROB_DATA_DIR"], "idc")
     variables = networks.load_idc_weights(folder / "idc_cnn_weights.npz")
@@ -48,7 +54,7 @@ def main(argv):
     results = jaxrob.assess(
         classifier,
         test_set,
-        alterations.presets.cnn_2020(),
+        chosen,
         _THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=key,
@@ -59,12 +65,12 @@ def main(argv):
     print(f"{len(test_set)} patches, {float(unaltered[0]):.2%} right unaltered")
     print(reporting.table(results))
     # Spread over the set, which comes ordered by class.
-    chosen = np.unique(
+    which = np.unique(
         np.linspace(0, len(test_set) - 1, min(_ATTACKED.value, len(test_set))).astype(
             int
         )
     )
-    attacked = test_set[chosen]
+    attacked = test_set[which]
     found = adversarial.adversariability(classifier, attacked.images, attacked.labels)
     print(
         f"adversariability {found.value:.4f} over {found.num_inputs} patches that are "
@@ -82,12 +88,11 @@ def main(argv):
         "num_attacked": found.num_inputs,
     }
     (output / "idc.json").write_text(json.dumps(document, indent=1))
-    for result in results:
-        path = output / f"{result.alteration.replace(' ', '_')}.json"
-        path.write_text(result.to_json())
+    assessment_files.write(output, results)
     _curves(results, test_set, key).savefig(output / "idc.png", dpi=110)
     _adversarial(found.attack, attacked).savefig(output / "adversarial.png", dpi=110)
     print(f"wrote {output / 'idc.json'}, idc.png and adversarial.png")
+    gate.require_of_assessments(_requirements(), results, earlier)
 
 
 def _curves(results, test_set, key):

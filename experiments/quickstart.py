@@ -6,12 +6,17 @@
 
 Prints one table and writes, into the folder `--output`, a figure with a panel for each
 alteration and one JSON file for each assessment.
+With `--require` and `--no_worse_than` it serves as a gate of a continuous integration:
+
+    python experiments/quickstart.py --require="robustness.low>=0.2" \
+        --no_worse_than=results/last_week
 """
 
 import pathlib
-import re
 import time
 
+import assessment_files
+import gate
 import jax
 import journals
 import models
@@ -49,12 +54,16 @@ _THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0
 _SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
 _OUTPUT = flags.DEFINE_string("output", "results/quickstart", "Folder written to.")
 _PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+_requirements = gate.define_require("robustness", "robustness.low")
+_NO_WORSE_THAN = gate.define_no_worse_than()
 
 
 def main(argv):
     startup.start(argv)
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
+    chosen = _ALTERATIONS[_CHOICE.value]()
+    earlier = gate.earlier(_NO_WORSE_THAN, chosen)
     train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
 
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
@@ -76,7 +85,6 @@ def main(argv):
     )
     print(f"trained in {time.perf_counter() - start:.1f} s")
 
-    chosen = _ALTERATIONS[_CHOICE.value]()
     assessments = jaxrob.assess(
         classifier,
         test_set,
@@ -89,9 +97,7 @@ def main(argv):
     )
     print(reporting.table(assessments))
 
-    for assessment in assessments:
-        name = re.sub(r"\W+", "_", assessment.alteration)
-        (output / f"{name}.json").write_text(assessment.to_json())
+    assessment_files.write(output, assessments)
     figure = reporting.figure(
         assessments,
         chosen,
@@ -100,6 +106,7 @@ def main(argv):
     )
     figure.savefig(output / "robustness.png", dpi=110)
     print(f"wrote {output / 'robustness.png'} and {len(assessments)} JSON files")
+    gate.require_of_assessments(_requirements(), assessments, earlier)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ import json
 import pathlib
 import time
 
+import gate
 import jax
 import journals
 import numpy as np
@@ -102,6 +103,8 @@ _METHODS = {"DA": None, "LDA": "DA", "NP": "DA", "LNP": "NP", "WL": "DA"}
 _FIGURES = {"DA": 3, "LDA": 4, "NP": 5, "LNP": 6, "WL": None}
 _VALIDATION = 1000
 
+_requirements = gate.define_require("original", *_METHODS)
+
 
 def main(argv):
     startup.start(argv)
@@ -139,6 +142,16 @@ def main(argv):
         figure.savefig(output / f"{name}.png", dpi=110)
         plt.close(figure)
     print(f"wrote {output / 'tables.json'} and {len(_FIGURES)} figures")
+    gate.require(
+        _requirements(),
+        {
+            column: {
+                name: _mean(seeds, name, "robustness")[i]
+                for name in ("original", *_METHODS)
+            }
+            for i, column in enumerate(_names())
+        },
+    )
 
 
 def _one_seed(seed, train_set, validation, test_set):

@@ -17,7 +17,8 @@ does not train again.
 
 On a CPU "auto" takes seconds an input with a convolutional network, most of them where
 the probability is below 1e-15: keep `--num_images` small, or ask for
-`--estimators=roma --estimators=count`.
+`--estimators=roma --estimators=count`. `--require` is of each estimator's plr at the
+last epoch and `--epsilon`.
 """
 
 import dataclasses
@@ -29,6 +30,7 @@ import statistics
 import time
 from typing import NamedTuple
 
+import gate
 import jax
 import jax.numpy as jnp
 import journals
@@ -41,7 +43,7 @@ from matplotlib import pyplot as plt
 from scipy import special, stats
 
 import jaxrob
-from jaxrob import data, networks, roma, training
+from jaxrob import data, networks, reporting, roma, training
 from jaxrob._pixels import unit_range
 
 
@@ -91,6 +93,7 @@ _ESTIMATORS = flags.DEFINE_multi_enum(
 _SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
 _OUTPUT = flags.DEFINE_string("output", "results/roma", "Folder written to.")
 _PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+_requirements = gate.define_require("plr", "plr.low")
 
 # Of the paper, all on CIFAR-10 with VGG16 [%]: plr and its standard deviation by
 # category.
@@ -191,6 +194,10 @@ def main(argv):
     path.write_text(json.dumps(_jsonable(document), indent=1, allow_nan=False))
     print(
         f"wrote {path}, and beside it " + ", ".join(f"{name}.png" for name in figures)
+    )
+    gate.require(
+        _requirements(),
+        {name: reporting.quantities(result) for name, (result, _) in found.items()},
     )
 
 

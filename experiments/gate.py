@@ -1,0 +1,119 @@
+"""Flags by which a script fails if its results are not good enough.
+
+A script that defines them ends with status 1 and one line that says what failed, after
+it has written everything.
+"""
+
+import os
+import sys
+from collections.abc import Callable, Mapping, Sequence
+
+import assessment_files
+from absl import app, flags
+
+import jaxrob
+from jaxrob import reporting
+
+
+def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]]:
+    """The flag `--require`, for a script that finds these quantities.
+
+    Returns:
+      A function that reads the flag.
+    """
+    flag = flags.DEFINE_multi_string(
+        "require",
+        [],
+        f'Fail unless it holds everywhere: "{quantities[0]}>=0.9", for instance; of '
+        f"{', '.join(quantities)}.",
+    )
+
+    def read(texts):
+        return [reporting.requirement(text, quantities) for text in texts]
+
+    def check(texts):
+        try:
+            read(texts)
+        except ValueError as error:
+            raise flags.ValidationError(str(error)) from error
+        return True
+
+    flags.register_validator(flag, check)
+    return lambda: read(flag.value)
+
+
+def define_no_worse_than() -> flags.FlagHolder:
+    """The flag `--no_worse_than`, for a script that writes assessments."""
+    return flags.DEFINE_multi_string(
+        "no_worse_than",
+        [],
+        "Fail if the network is less robust than an earlier one, beyond what chance "
+        "explains: the JSON of an earlier assessment, or a folder of one for each "
+        "alteration.",
+    )
+
+
+def earlier(
+    flag: flags.FlagHolder, alterations: Sequence[jaxrob.Alteration]
+) -> list[jaxrob.Assessment]:
+    """The assessments that `--no_worse_than` names; call it before the work begins.
+
+    Args:
+      flag: what `define_no_worse_than` returned.
+      alterations: those to be assessed.
+    """
+    names = [one.name for one in alterations]
+    found = []
+    for path in flag.value:
+        paths = [path]
+        if os.path.isdir(path):
+            paths = [
+                os.path.join(path, f"{assessment_files.file_name(name)}.json")
+                for name in names
+            ]
+        for one in paths:
+            try:
+                old = assessment_files.read(one)
+            except ValueError as error:
+                raise app.UsageError(f"--no_worse_than: {error}") from error
+            if old.alteration not in names:
+                raise app.UsageError(
+                    f"--no_worse_than: {one} is of {old.alteration}, which is not "
+                    f"assessed here; {', '.join(names)} are"
+                )
+            found.append(old)
+    return found
+
+
+def require(
+    requirements: Sequence[reporting.Requirement],
+    found: Mapping[str, Mapping[str, float]],
+    worse: Sequence[str] = (),
+) -> None:
+    """Ends the script with status 1 if something is not good enough.
+
+    Args:
+      requirements: what `--require` asks for.
+      found: the values of the quantities, by what they are of.
+      worse: further things that are not good enough, in words.
+    """
+    failed = [*reporting.unmet(requirements, found), *worse]
+    if failed:
+        sys.exit("not good enough: " + "; ".join(failed))
+
+
+def require_of_assessments(
+    requirements: Sequence[reporting.Requirement],
+    assessments: Sequence[jaxrob.Assessment],
+    earlier: Sequence[jaxrob.Assessment] = (),
+) -> None:
+    """`require` of assessments, and that none is worse than an earlier one."""
+    by_name = {one.alteration: one for one in assessments}
+    worse = []
+    for old in earlier:
+        try:
+            worse += reporting.worse(by_name[old.alteration], old)
+        except ValueError as error:
+            worse.append(f"{old.alteration}: no comparison is possible, {error}")
+    found = {name: reporting.quantities(one) for name, one in by_name.items()}
+    require(requirements, found, worse)

@@ -1,0 +1,138 @@
+"""Whether results are good enough, for a continuous integration to decide on."""
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob._assess import Assessment
+from jaxrob._compare import compare
+from jaxrob.roma import RomaResult
+
+
+class Requirement(NamedTuple):
+    """A quantity and the least value, in [0, 1], that is good enough."""
+
+    quantity: str
+    least: float
+
+
+def requirement(text: str, quantities: Sequence[str]) -> Requirement:
+    """Reads a requirement such as "robustness>=0.9".
+
+    Args:
+      text: a quantity, ">=" and a number in [0, 1]; spaces do not matter.
+      quantities: the quantities there are.
+
+    Raises:
+      ValueError: if the text is nothing like that, or the quantity none of these.
+    """
+    found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
+    if not found:
+        raise ValueError(
+            f'a requirement is written "{quantities[0]}>=0.9"; got {text!r}'
+        )
+    quantity, number = found.groups()
+    if quantity not in quantities:
+        raise ValueError(
+            f"the quantity must be one of {tuple(quantities)}; got {quantity!r} in "
+            f"{text!r}"
+        )
+    if not re.fullmatch(r"[0-9.eE+-]+", number) or not _is_number(number):
+        raise ValueError(f"{number!r} in {text!r} is no number")
+    if not 0 <= float(number) <= 1:
+        raise ValueError(f"the number must lie in [0, 1]; got {number} in {text!r}")
+    return Requirement(quantity, float(number))
+
+
+def quantities(result: Assessment | RomaResult) -> dict[str, float]:
+    """What may be required of a result.
+
+    Of an assessment, "robustness" and "robustness.low", the lower end of its 95 %
+    confidence interval. Of RoMA, "plr", the mean over the inputs, and "plr.low", the
+    mean of the lower ends of their 95 % intervals; an input without an answer counts
+    with the share of its plain draws that are not distinctly misclassified, and has no
+    interval.
+
+    Returns:
+      The values, in [0, 1]; NaN where one is not known.
+
+    Raises:
+      TypeError: if it is neither.
+    """
+    if isinstance(result, Assessment):
+        return {
+            "robustness": float(result.robustness),
+            "robustness.low": float(result.confidence_interval.start),
+        }
+    if isinstance(result, RomaResult):
+        counted = np.nan
+        if result.hits is not None:
+            counted = 1 - result.hits / result.num_samples
+        plr = np.where(result.answered, result.plr, counted)
+        low = result.confidence_interval[:, 0]
+        return {"plr": float(plr.mean()), "plr.low": float(low.mean())}
+    raise TypeError(
+        "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
+        f"{type(result).__name__}"
+    )
+
+
+def unmet(
+    requirements: Sequence[Requirement], found: Mapping[str, Mapping[str, float]]
+) -> list[str]:
+    """What falls short, in words: nothing if all is good enough.
+
+    Args:
+      requirements: the requirements; every one is of everything found.
+      found: the values of the quantities, by what they are of, an alteration for
+        instance. One that is NaN is not good enough.
+    """
+    return [
+        f"{name}: {quantity} is not known, at least {least:g} is required"
+        if math.isnan(values[quantity])
+        else f"{name}: {quantity} is {values[quantity]:.6g}, at least {least:g} is "
+        "required"
+        for name, values in found.items()
+        for quantity, least in requirements
+        if not values[quantity] >= least
+    ]
+
+
+def worse(new: Assessment, old: Assessment) -> list[str]:
+    """Whether a classifier is less robust than an earlier one, in words.
+
+    It is if the 95 % interval of the difference, by `jaxrob.compare`, lies below 0; a
+    difference that the finite test set may have made is none.
+
+    Args:
+      new: an assessment.
+      old: an earlier one, on the same images.
+
+    Returns:
+      Nothing, or what is worse.
+
+    Raises:
+      TypeError: as `jaxrob.compare`.
+      ValueError: likewise, if the two cannot be compared.
+    """
+    found = compare(new, old)
+    low, high = found.confidence_interval
+    # A robustness that is NaN is not known to be as good.
+    if high >= 0 and not math.isnan(found.difference):
+        return []
+    return [
+        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
+        f"{old.robustness:.6g} (95 % interval of the difference: {low:.4f} to "
+        f"{high:.4f})"
+    ]
+
+
+def _is_number(text):
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True

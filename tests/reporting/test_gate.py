@@ -1,0 +1,138 @@
+import dataclasses
+import math
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import reporting, strategies
+from jaxrob.reporting import Requirement, quantities, requirement, unmet, worse
+from jaxrob.roma import RomaResult
+
+ALLOWED = ("robustness", "robustness.low")
+
+
+@pytest.mark.parametrize("text", ["robustness>=0.9", " robustness >= 9e-1 "])
+def test_requirements_are_read(text):
+    assert requirement(text, ALLOWED) == Requirement("robustness", 0.9)
+    of_phrase = requirement("BNN, unknown>=1", ("BNN, unknown",))
+    assert of_phrase == Requirement("BNN, unknown", 1.0)
+
+
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "written \"robustness>=0.9\"; got ''"),
+        ("robustness", "is written"),
+        ("robustness=0.9", "is written"),
+        ("robustness<=0.9", "is written"),
+        ("robustness>0.9", "is written"),
+        ("robustness>=", "is written"),
+        (">=0.9", "is written"),
+        ("robustness>=0.9>=0.8", "is written|no number"),
+        ("robustness>=0.9 0.8", "is written"),
+        ("robust>=0.9", r"one of \('robustness', 'robustness.low'\); got 'robust'"),
+        ("plr>=0.9", "got 'plr'"),
+        ("robustness>=high", "'high' in 'robustness>=high' is no number"),
+        ("robustness>=0,9", "'0,9'"),
+        ("robustness>=0_9", "no number"),
+        ("robustness>=nan", "no number"),
+        ("robustness>=90%", "no number"),
+        ("robustness>=90", r"must lie in \[0, 1\]; got 90"),
+        ("robustness>=-0.1", r"must lie in \[0, 1\]"),
+    ],
+)
+def test_others_are_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        requirement(text, ALLOWED)
+
+
+def test_what_is_unmet_is_said():
+    found = {
+        "zoom": {"robustness": 0.8, "robustness.low": 0.7},
+        "blur": {"robustness": math.nan, "robustness.low": 0.7},
+    }
+    assert unmet([], found) == []
+    # What is on the threshold is good enough.
+    assert unmet([requirement("robustness.low>=0.7", ALLOWED)], found) == []
+    assert unmet([Requirement("robustness", 0.8)], found) == [
+        "blur: robustness is not known, at least 0.8 is required"
+    ]
+    just = np.nextafter(0.7, 1)
+    lines = unmet([Requirement("robustness.low", just)], {"zoom": found["zoom"]})
+    assert len(lines) == 1 and lines[0].startswith("zoom: robustness.low is 0.7")
+
+
+def roma(**changes):
+    number = 4
+    fields = {
+        "estimator": "count",
+        "perturbation": "ball",
+        "epsilon": 0.1,
+        "delta": 0.6,
+        "num_samples": 10,
+        "excluded": np.zeros(number, np.int32),
+        "labels": None,
+        "status": np.full(number, "counted"),
+        "log_adversarial_probability": np.log([0.1, 0.2, 0.3, 0.4]),
+        "log_low": np.log([0.05, 0.1, 0.2, 0.3]),
+        "log_high": np.log([0.2, 0.4, 0.4, 0.6]),
+        "hits": np.array([1, 2, 3, 10]),
+        "evaluations": np.full(number, 10),
+    }
+    return RomaResult(**(fields | changes))
+
+
+def test_quantities_of_roma():
+    assert quantities(roma()) == pytest.approx({"plr": 0.75, "plr.low": 0.6})
+    # Without an answer the draws count.
+    found = quantities(
+        roma(
+            log_adversarial_probability=np.log([0.1, 0.2, 0.3, np.nan]),
+            log_high=np.full(4, np.nan),
+        )
+    )
+    assert found["plr"] == pytest.approx((0.9 + 0.8 + 0.7 + 0) / 4)
+    assert math.isnan(found["plr.low"])
+    with pytest.raises(TypeError, match="RomaResult; got dict"):
+        quantities({})
+
+
+# A classifier is right on image i of n at levels up to (i + 1) / n times a factor.
+NUM_IMAGES = 400
+LIMITS = (np.arange(NUM_IMAGES, dtype=np.float32) + 1) / NUM_IMAGES
+DATASET = jaxrob.Dataset(
+    np.stack([LIMITS, 0 * LIMITS], axis=-1)[:, None, None], np.zeros(NUM_IMAGES, int)
+)
+DIM = jaxrob.Alteration("dim", lambda image, x: image.at[..., 1].set(x), 0.0, 1.0)
+
+
+def logits(factor, images):
+    limit, level = jnp.moveaxis(images[:, 0, 0], -1, 0)
+    return jnp.stack([factor * limit - level, jnp.zeros_like(level)], axis=-1)
+
+
+def assess(factor, **settings):
+    classifier = jaxrob.Classifier(logits, jnp.float32(factor))
+    settings = {"strategy": strategies.Uniform(41)} | settings
+    return jaxrob.assess(classifier, DATASET, DIM, 0.5, **settings)
+
+
+def test_worse_means_surely_worse():
+    old, same, slightly, much = (assess(f) for f in (1.0, 1.0, 0.99, 0.8))
+    assert worse(same, old) == worse(old, much) == worse(old, old) == []
+    # Half of the images are right up to half of the factor.
+    found = quantities(old)
+    assert found["robustness"] == pytest.approx(0.5, abs=0.03)
+    assert found["robustness.low"] < 0.47
+    (line,) = worse(much, old)
+    assert line.startswith("dim: robustness is 0.4") and "it was 0.5" in line
+    # A paired comparison tells apart what the intervals do not.
+    assert quantities(slightly)["robustness"] > found["robustness.low"]
+    assert bool(worse(slightly, old)) == (
+        jaxrob.compare(slightly, old).confidence_interval.end < 0
+    )
+    with pytest.raises(ValueError, match="threshold"):
+        worse(dataclasses.replace(old, threshold=0.6), old)
+    assert reporting.worse is worse
