@@ -1,12 +1,12 @@
-"""Trains a small network and assesses its robustness to eight alterations.
+r"""Trains a small network and assesses its robustness to eight alterations.
 
     python experiments/quickstart.py
     python experiments/quickstart.py --dataset=mnist --data_dir=... --model=mlp \
         --alterations=asap_2022 --levels=101 --threshold=0.9
 
 Prints one table and writes, into the folder `--output`, a figure with a panel for each
-alteration and one JSON file for each assessment.
-With `--require` and `--no_worse_than` it serves as a gate of a continuous integration:
+alteration and one JSON file for each assessment. `--require` and `--no_worse_than`
+make it a gate of a continuous integration:
 
     python experiments/quickstart.py --require="robustness.low>=0.2" \
         --no_worse_than=results/last_week

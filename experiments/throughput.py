@@ -1,24 +1,39 @@
-"""Images times levels per second, beside the network's bare forward pass.
+r"""Images times levels per second, beside the forward pass, OpenCV and dm-pix.
 
     python experiments/throughput.py
-    python experiments/throughput.py --networks=vgg16 --num_images=10000 --num_levels=64
+    python experiments/throughput.py --networks=mlp --devices=1,2,4,8
+    python experiments/throughput.py --networks=vgg16 --num_images=10000 \
+        --num_levels=64 --compare=results/throughput/throughput.json
 
-For every alteration, `jaxrob.evaluate` runs in turn with the same number of forward
-passes of the same network on unaltered images that are already on the device, at the
-batch size that suits the forward pass best. A ratio of 1 means that altering,
-classifying and gathering the answers cost no more than classifying alone; ratios are
-medians over the repeats, each of two runs side by side. So does RoMA with
+For every alteration, `jaxrob.evaluate` runs in turn with
+
+* the same number of forward passes of the same network on unaltered images that are
+  already on the device, at the batch size that suits the forward pass best: a ratio of
+  1 means that altering, classifying and gathering the answers cost no more than
+  classifying alone;
+* OpenCV, which alters the same images one by one, the network classifying them in
+  batches of that size;
+* dm-pix under `jax.vmap`, for those alterations that it has.
+
+Ratios are medians over the repeats, each of runs side by side. So does RoMA with
 `--num_samples` draws an input, beside what the forward pass and the random numbers,
-each timed alone, would allow together. Prints a table and writes JSON into the folder
-`--output`. Weights are random: they do not matter for speed.
+each timed alone, would allow together. Prints a table and writes JSON with what the
+machine is into the folder `--output`; `--compare` prints how much faster each is than
+in an earlier one. Weights are random: they do not matter for speed.
 """
 
+import importlib.metadata
 import json
 import os
 import pathlib
 import platform
+import resource
 import statistics
+import subprocess
+import sys
+import tempfile
 
+import baselines
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -57,6 +72,18 @@ _BATCH_SIZES = flags.DEFINE_list(
     "Batch sizes tried for the forward pass; those above num_images are left out.",
 )
 _REPEATS = flags.DEFINE_integer("repeats", 5, "Timed runs of each.", 1)
+_DEVICES = flags.DEFINE_list(
+    "devices",
+    [],
+    "Numbers of devices that evaluate is timed on as well: on a CPU that many are made "
+    "of it, in a process of their own.",
+)
+_COMPARE = flags.DEFINE_string(
+    "compare", None, "The JSON of an earlier run, to be compared with."
+)
+_ONLY_EVALUATE = flags.DEFINE_bool(
+    "only_evaluate", False, "Whether nothing else than evaluate is timed."
+)
 _SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
 _OUTPUT = flags.DEFINE_string("output", "results/throughput", "Folder written to.")
 
@@ -66,23 +93,35 @@ def main(argv):
     unknown = set(_CHOICE.value) - set(_NETWORKS)
     if unknown:
         raise app.UsageError(f"networks must be among {list(_NETWORKS)}: {unknown}")
+    counts = _device_counts()
+    earlier = _earlier()
     results = [_measure(name) for name in _CHOICE.value]
+    document = {
+        "machine": _machine(),
+        "results": results,
+        "devices": _on_devices(counts),
+        "memory": _memory(),
+    }
+    print(f"memory at most: {_in_words(document['memory'])}")
+    if earlier is not None:
+        print("\n".join(["", *_compared(document, earlier)]))
     output = pathlib.Path(_OUTPUT.value)
     output.mkdir(parents=True, exist_ok=True)
-    document = {"machine": _machine(), "results": results}
     (output / "throughput.json").write_text(json.dumps(document, indent=1))
     print(f"wrote {output / 'throughput.json'}")
 
 
 def _measure(name):
-    make, shape, outputs = _NETWORKS[name]
-    images, source = _images(name, shape)
-    module = make()
-    variables = module.init(jax.random.key(_SEED.value), jnp.zeros((1, *shape)))
-    classifier = jaxrob.Classifier.from_linen(module, variables, outputs)
-    labels = np.zeros(len(images), np.int32)
-    dataset = jaxrob.Dataset(images, labels, name=source)
-
+    classifier, dataset = _problem(name)
+    images = dataset.images
+    result = {
+        "network": name,
+        "dataset": dataset.name,
+        "num_images": len(images),
+        "num_levels": _NUM_LEVELS.value,
+    }
+    if _ONLY_EVALUATE.value:
+        return result | {"alterations": _alone(classifier, dataset, None)}
     forward, batch_size = timing.best_forward(
         classifier,
         jnp.asarray(images, jnp.float32) / 255,
@@ -91,48 +130,243 @@ def _measure(name):
     )
     rows = len(images) * _NUM_LEVELS.value
     print(
-        f"\n{name}, {len(images)} images of {source} x {_NUM_LEVELS.value} levels; "
-        f"bare forward pass at its best batch size, {batch_size}:"
+        f"\n{name}, {len(images)} images of {dataset.name} x {_NUM_LEVELS.value} "
+        f"levels; bare forward pass at its best batch size, {batch_size}:"
     )
-    print(f"{'alteration':24}{'images/s':>10}{'forward/s':>11}{'ratio':>7}{'first':>8}")
+    print(
+        f"{'alteration':24}{'images/s':>10}{'first':>8}{'forward/s':>11}{'ratio':>7}"
+        f"{'OpenCV/s':>11}{'ratio':>7}{'dm-pix/s':>11}{'ratio':>7}"
+    )
     measured = []
-    for alteration in alterations.presets.cnn_2020():
-        levels = np.linspace(alteration.lower, alteration.upper, _NUM_LEVELS.value)
-
-        def evaluate(alteration=alteration, levels=levels):
-            key = jax.random.key(_SEED.value)
-            jaxrob.evaluate(classifier, dataset, alteration, levels, key=key)
-
-        first = timing.seconds(evaluate)
-        pairs = [
-            (timing.seconds(forward), timing.seconds(evaluate))
-            for _ in range(_REPEATS.value)
-        ]
-        bare, whole = (statistics.median(times) for times in zip(*pairs))
-        result = {
-            "alteration": alteration.name,
-            "images_per_second": rows / whole,
-            "forward_images_per_second": rows / bare,
-            "ratio": statistics.median(a / b for a, b in pairs),
-            "seconds": [b for _, b in pairs],
-            "forward_seconds": [a for a, _ in pairs],
-            "compile_seconds": max(0.0, first - whole),
+    for alteration, levels in _alterations():
+        runs = {
+            "evaluate": _evaluate(classifier, dataset, alteration, levels, None),
+            "forward": forward,
         }
-        measured.append(result)
-        print(
-            f"{alteration.name:24}{rows / whole:10,.0f}{rows / bare:11,.0f}"
-            f"{result['ratio']:7.3f}{result['compile_seconds']:7.1f}s"
-        )
+        for other, make in (("opencv", baselines.opencv), ("dm_pix", baselines.pix)):
+            run = make(classifier, images, alteration, levels, batch_size)
+            if run is not None:
+                runs[other] = run
+        result_here = _side_by_side(runs, rows) | {"alteration": alteration.name}
+        measured.append(result_here)
+        print(_row(result_here))
     inputs = images[: _NUM_INPUTS.value]
-    return {
-        "network": name,
-        "roma": _measure_roma(classifier, inputs, forward, rows),
-        "dataset": source,
-        "num_images": len(images),
-        "num_levels": _NUM_LEVELS.value,
+    return result | {
         "forward_batch_size": batch_size,
         "alterations": measured,
+        "roma": _measure_roma(classifier, inputs, forward, rows),
     }
+
+
+def _device_counts():
+    most = len(jax.local_devices())
+    for count in _DEVICES.value:
+        if not count.isdecimal() or int(count) < 1:
+            raise app.UsageError(f"devices must be numbers from 1; got {count!r}")
+        if jax.default_backend() != "cpu" and int(count) > most:
+            raise app.UsageError(f"devices must be at most {most}; got {count}")
+    return [int(count) for count in _DEVICES.value]
+
+
+def _problem(name):
+    """The classifier, and the data set, of a network."""
+    make, shape, outputs = _NETWORKS[name]
+    images, source = _images(name, shape)
+    module = make()
+    variables = module.init(jax.random.key(_SEED.value), jnp.zeros((1, *shape)))
+    classifier = jaxrob.Classifier.from_linen(module, variables, outputs)
+    labels = np.zeros(len(images), np.int32)
+    return classifier, jaxrob.Dataset(images, labels, name=source)
+
+
+def _alterations():
+    for alteration in alterations.presets.cnn_2020():
+        yield (
+            alteration,
+            np.linspace(alteration.lower, alteration.upper, _NUM_LEVELS.value),
+        )
+
+
+def _evaluate(classifier, dataset, alteration, levels, mesh):
+    def run():
+        key = jax.random.key(_SEED.value)
+        jaxrob.evaluate(classifier, dataset, alteration, levels, key=key, mesh=mesh)
+
+    return run
+
+
+def _side_by_side(runs, rows):
+    """The speed of each run, and by how much the one called evaluate is faster."""
+    first = {name: timing.seconds(run) for name, run in runs.items()}
+    times = [
+        {name: timing.seconds(run) for name, run in runs.items()}
+        for _ in range(_REPEATS.value)
+    ]
+    found = {}
+    for name in runs:
+        steady = statistics.median(one[name] for one in times)
+        found[name] = {
+            "images_per_second": rows / steady,
+            "seconds": [one[name] for one in times],
+            "first_seconds": first[name],
+            "ratio": statistics.median(one[name] / one["evaluate"] for one in times),
+        }
+    return found
+
+
+def _row(result):
+    evaluate = result["evaluate"]
+    cells = [
+        f"{result['alteration']:24}{evaluate['images_per_second']:10,.0f}"
+        f"{evaluate['first_seconds']:7.1f}s"
+    ]
+    for name in ("forward", "opencv", "dm_pix"):
+        other = result.get(name)
+        cells.append(
+            f"{other['images_per_second']:11,.0f}{other['ratio']:7.2f}"
+            if other
+            else f"{'-':>11}{'-':>7}"
+        )
+    return "".join(cells)
+
+
+def _alone(classifier, dataset, mesh):
+    """Evaluate's speed on a mesh, for every alteration."""
+    rows = len(dataset) * _NUM_LEVELS.value
+    return [
+        _side_by_side(
+            {"evaluate": _evaluate(classifier, dataset, alteration, levels, mesh)}, rows
+        )
+        | {"alteration": alteration.name}
+        for alteration, levels in _alterations()
+    ]
+
+
+def _on_devices(counts):
+    """Evaluate's speed, and the memory, for each number of devices."""
+    found = {}
+    for count in counts:
+        if jax.default_backend() == "cpu":
+            document = _on_forced_devices(count)
+            results, memory = document["results"], document["memory"]
+        else:
+            results, memory = _on_mesh(count), None
+        found[str(count)] = {"results": results, "memory": memory}
+    for which, name in enumerate(_CHOICE.value if counts else ()):
+        print(f"\n{name}, images/s by number of devices, and the ratio to the first")
+        print(f"{'alteration':24}" + "".join(f"{count:>18}" for count in counts))
+        columns = [found[str(c)]["results"][which]["alterations"] for c in counts]
+        for row in zip(*columns):
+            speeds = [one["evaluate"]["images_per_second"] for one in row]
+            cells = (f"{speed:11,.0f}{speed / speeds[0]:7.2f}" for speed in speeds)
+            print(f"{row[0]['alteration']:24}" + "".join(cells))
+    for count, one in found.items():
+        if one["memory"]:
+            print(f"memory at most, {count} devices: {_in_words(one['memory'])}")
+    return found
+
+
+def _on_mesh(count):
+    mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:count]), ("images",))
+    return [
+        {"network": name, "alterations": _alone(*_problem(name), mesh)}
+        for name in _CHOICE.value
+    ]
+
+
+def _on_forced_devices(count):
+    """What this script measures on a CPU that passes for so many devices."""
+    forced = f"--xla_force_host_platform_device_count={count}"
+    given = [
+        f"--{flag.name}={flag.value}"
+        for flag in (_NUM_IMAGES, _NUM_LEVELS, _REPEATS, _SEED)
+    ]
+    if _DATA_DIR.value is not None:
+        given.append(f"--data_dir={_DATA_DIR.value}")
+    with tempfile.TemporaryDirectory() as folder:
+        subprocess.run(
+            [sys.executable, __file__, "--only_evaluate", f"--output={folder}", *given]
+            + [f"--networks={','.join(_CHOICE.value)}"],
+            env=os.environ
+            | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {forced}".strip()},
+            stdout=subprocess.DEVNULL,
+            check=True,
+        )
+        return json.loads(pathlib.Path(folder, "throughput.json").read_text())
+
+
+def _memory():
+    """The most memory taken so far, in bytes."""
+    try:
+        # getrusage would count what the process that started this one took.
+        lines = pathlib.Path("/proc/self/status").read_text().splitlines()
+        (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
+        peak = int(peak) * 1024
+    except OSError:
+        # Without /proc: macOS, which counts in bytes.
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    # A CPU keeps no statistics.
+    of_devices = [device.memory_stats() or {} for device in jax.local_devices()]
+    return {
+        "host_bytes": peak,
+        "device_bytes": [one.get("peak_bytes_in_use") for one in of_devices],
+    }
+
+
+def _in_words(memory):
+    host = f"{memory['host_bytes'] / 2**20:,.0f} MiB of the host's"
+    known = [some for some in memory["device_bytes"] if some is not None]
+    if not known:
+        return host
+    return f"{host}, {max(known) / 2**20:,.0f} MiB of a device's"
+
+
+def _earlier():
+    if _COMPARE.value is None:
+        return None
+    try:
+        document = json.loads(pathlib.Path(_COMPARE.value).read_text())
+        return {"machine": document["machine"], "speeds": _speeds(document)}
+    except OSError as error:
+        raise app.UsageError(f"--compare: {_COMPARE.value}: {error}") from error
+    except (KeyError, TypeError, ValueError) as error:
+        raise app.UsageError(
+            f"--compare: {_COMPARE.value} is not what this script writes: {error!r}"
+        ) from error
+
+
+def _speeds(document):
+    """Images per second, by network, size, alteration and by what."""
+    speeds = {}
+    for result in document["results"]:
+        size = f"{result['num_images']} x {result['num_levels']}"
+        for row in result["alterations"]:
+            for name in ("evaluate", "forward", "opencv", "dm_pix"):
+                if name in row:
+                    key = (result["network"], size, row["alteration"], name)
+                    speeds[key] = row[name]["images_per_second"]
+    return speeds
+
+
+def _compared(document, earlier):
+    """Lines that say how much faster each is than before."""
+    machine, before = document["machine"], earlier["machine"]
+    lines = [
+        f"{name} was {before.get(name)}, is {machine.get(name)}"
+        for name in {**before, **machine}
+        if before.get(name) != machine.get(name)
+    ]
+    lines.append(f"times as fast as in {_COMPARE.value}")
+    now, then = _speeds(document), earlier["speeds"]
+    of = {}
+    for key in now:
+        if key in then:
+            of.setdefault(key[:3], []).append(f"{key[3]} {now[key] / then[key]:.2f}")
+    for (network, size, alteration), cells in of.items():
+        lines.append(f"{network}, {size}, {alteration}: " + ", ".join(cells))
+    if not of:
+        lines.append("nothing: no network was measured with as many images and levels")
+    return lines
 
 
 def _measure_roma(classifier, images, forward, forward_rows):
@@ -206,16 +440,29 @@ def _images(name, shape):
 
 def _machine():
     device = jax.devices()[0]
+    versions = {
+        name: importlib.metadata.version(name)
+        for name in ("jax", "jaxlib", "numpy", "dm-pix", "opencv-python-headless")
+    }
     return {
         "platform": device.platform,
         "device": device.device_kind,
         "num_devices": jax.device_count(),
         "cores": os.cpu_count(),
+        "processor": _processor(),
         "system": platform.platform(),
         "python": platform.python_version(),
-        "jax": jax.__version__,
         "jaxrob": jaxrob.__version__,
-    }
+    } | versions
+
+
+def _processor():
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
+    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

@@ -1,10 +1,12 @@
-"""What the timings of the scripts are compared with: the bare forward pass."""
+"""What the scripts time: the bare forward pass, seconds, programs compiled."""
 
+import contextlib
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import jax
+from jax import monitoring
 
 import jaxrob
 
@@ -53,3 +55,19 @@ def seconds(run: Callable[[], None]) -> float:
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
+
+
+@contextlib.contextmanager
+def compilations() -> Iterator[list[float]]:
+    """A list that gets, while entered, the seconds of each program that is compiled."""
+    found = []
+
+    def listen(event, seconds, **_):
+        if event == "/jax/core/compile/backend_compile_duration":
+            found.append(seconds)
+
+    monitoring.register_event_duration_secs_listener(listen)
+    try:
+        yield found
+    finally:
+        monitoring.unregister_event_duration_listener(listen)

@@ -24,15 +24,12 @@ def run(script, *arguments, **environment):
 
 
 def test_quickstart(tmp_path):
-    code, out, err = run(
-        "quickstart.py",
-        "--model=mlp",
-        "--epochs=3",
-        "--num_images=100",
-        "--levels=5",
-        "--noprogress",
-        f"--output={tmp_path}",
-    )
+    arguments = (
+        "--model=mlp", "--epochs=3", "--num_images=100", "--levels=5", "--noprogress",
+        f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
+        f"--compilation_cache={tmp_path / 'cache'}",
+    )  # fmt: skip
+    code, out, err = run("quickstart.py", *arguments)
     assert code == 0, err
     names = {path.stem for path in tmp_path.glob("*.json")}
     assert names == {
@@ -54,6 +51,29 @@ def test_quickstart(tmp_path):
         assert unaltered > 0.7
     assert (tmp_path / "robustness.png").read_bytes().startswith(b"\x89PNG")
 
+    # A rerun finds its answers and programs, and is as robust, but not enough.
+    def files():
+        kept = {path: path.read_bytes() for path in (tmp_path / "journal").iterdir()}
+        for path in tmp_path.glob("*.json"):
+            document = json.loads(path.read_text())
+            del document["seconds"]
+            kept[path] = document
+        return kept
+
+    before = files()
+    programs = len(list((tmp_path / "cache").iterdir()))
+    assert len(before) == 9 and programs > 8
+    code, out, err = run(
+        "quickstart.py", *arguments, "--require=robustness>=0", "--require="
+        "robustness.low >= 0.999", f"--no_worse_than={tmp_path}",
+    )  # fmt: skip
+    assert code == 1
+    last = err.splitlines()[-1]
+    assert (
+        last.startswith("not good enough: ") and "rotation: robustness.low is" in last
+    )
+    assert files() == before
+
 
 def test_quickstart_says_what_it_lacks(tmp_path):
     code, _, err = run(
@@ -64,28 +84,67 @@ def test_quickstart_says_what_it_lacks(tmp_path):
     )
     assert code != 0
     assert "FileNotFoundError" in err and "digits" in err and str(tmp_path) in err
+    for flag, message in (
+        ("--require=plr>=0.9", "must be one of ('robustness', 'robustness.low')"),
+        (f"--no_worse_than={tmp_path}", "horizontal_translation.json: No such file"),
+        ("more", "unknown arguments"),
+    ):
+        code, out, err = run("quickstart.py", flag, f"--output={tmp_path}")
+        assert code == 1 and message in out + err
 
 
 def test_throughput(tmp_path):
-    code, out, err = run(
-        "throughput.py",
-        "--networks=mlp,idc_cnn",
-        "--num_images=20",
-        "--num_levels=2",
-        "--repeats=1",
-        "--batch_sizes=10,20",
-        f"--output={tmp_path}",
-        JAXROB_DATA_DIR=str(tmp_path),
-    )
+    arguments = (
+        "--networks=mlp", "--num_images=20", "--num_levels=2", "--repeats=1",
+        "--batch_sizes=10,20", f"--output={tmp_path}",
+        f"--compilation_cache={tmp_path / 'cache'}",
+    )  # fmt: skip
+    nowhere = {"JAXROB_DATA_DIR": str(tmp_path)}
+    code, out, err = run("throughput.py", *arguments, "--devices=2", **nowhere)
     assert code == 0, err
-    document = json.loads((tmp_path / "throughput.json").read_text())
-    assert [result["network"] for result in document["results"]] == ["mlp", "idc_cnn"]
-    for result in document["results"]:
-        assert result["dataset"] == "noise"
-        assert len(result["alterations"]) == 8
-        for row in result["alterations"]:
-            assert row["images_per_second"] > 0
-            assert row["alteration"] in out
+    path = tmp_path / "throughput.json"
+    document = json.loads(path.read_text())
+    (result,) = document["results"]
+    assert result["network"] == "mlp" and result["dataset"] == "noise"
+    assert len(result["alterations"]) == 8 and result["roma"]["draws_per_second"] > 0
+    for row in result["alterations"]:
+        assert row["alteration"] in out
+        for other in ("evaluate", "forward", "opencv"):
+            assert row[other]["images_per_second"] > 0 and row[other]["ratio"] > 0
+    assert sum("dm_pix" in row for row in result["alterations"]) == 4
+    (on_two,) = document["devices"]["2"]["results"]
+    assert len(on_two["alterations"]) == 8 and "images/s by number of devices" in out
+    assert document["memory"]["host_bytes"] > 50 * 2**20
+    assert document["machine"]["opencv-python-headless"]
+
+    # Another run is compared with it, as if it had been on another machine.
+    document["machine"]["cores"] = 1000
+    path.write_text(json.dumps(document))
+    arguments += ("--only_evaluate", f"--compare={path}")
+    code, out, err = run("throughput.py", *arguments, **nowhere)
+    assert code == 0, err
+    assert "cores was 1000, is " in out and "mlp, 20 x 2, zoom: evaluate " in out
+    path.write_text("[]")
+    code, out, err = run("throughput.py", *arguments, **nowhere)
+    assert code == 1 and "is not what this script writes" in out + err
+
+
+def test_training_loop(tmp_path):
+    code, out, err = run(
+        "training_loop.py", "--network=mlp", "--epochs=3", "--num_images=60",
+        "--levels=3", "--num_inputs=5", "--num_samples=50", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "digits-mlp.json").read_text())
+    first, *later = document["epochs"]
+    assert first["compilations"] > 3
+    assert [row["compilations"] for row in later] == [0, 0]
+    for row in document["epochs"]:
+        assert all(0 <= value <= 1 for value in row["robustness"].values())
+        assert len(row["robustness"]) == 3 and 0.5 < row["plr"] <= 1
+    assert first["plr"] != later[-1]["plr"]
+    assert (tmp_path / "digits-mlp.png").read_bytes().startswith(b"\x89PNG")
+    assert "after the first epoch 0 programs were compiled" in out
 
 
 ASAP_SMALL = ("--network=mlp", "--epochs=2", "--num_images=60", "--noprogress")
@@ -155,7 +214,7 @@ def test_asap_figures(tmp_path):
 def test_asap_study(tmp_path):
     code, out, err = run(
         "asap_study.py", *ASAP_SMALL, "--n=16", "--draws=20", "--population=90",
-        "--first=10", f"--output={tmp_path}",
+        "--first=10", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads((tmp_path / "study-digits-mlp-10.json").read_text())
@@ -172,7 +231,7 @@ def test_bnn_tables(tmp_path):
     code, out, err = run(
         "bnn_tables.py", "--seeds=2", "--epochs=3", "--bnn_epochs=3",
         "--num_images=60", "--levels=3", "--samples=3", "--noprogress",
-        "--prior_scales=0.3",
+        "--prior_scales=0.3", f"--journal={tmp_path / 'journal'}",
         f"--output={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
@@ -199,6 +258,7 @@ def test_roma_cifar10(tmp_path):
     arguments = (
         "--model=mlp", "--num_images=20", "--epochs=4", "--num_samples=200",
         "--epsilon=1.2", "--noprogress", f"--output={tmp_path}",
+        f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     code, out, err = run(
         "roma_cifar10.py", *arguments, "--checkpoints=2", "--epsilons=0.6,1.2",
@@ -215,9 +275,10 @@ def test_roma_cifar10(tmp_path):
 
     # The second run finds the network.
     code, out, err = run(
-        "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2"
-    )
-    assert code == 0, err
+        "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2",
+        "--require=plr>=0.9999",
+    )  # fmt: skip
+    assert code == 1 and "auto: plr is" in err.splitlines()[-1]
     assert "trained in" not in out
     document = json.loads((tmp_path / "digits-mlp.json").read_text())
     roma, auto = document["over epsilon"]
@@ -238,7 +299,7 @@ def test_retraining_tables(tmp_path):
     arguments = (
         "--network=mlp", "--seeds=1", "--images_seen=1280", "--num_images=50",
         "--levels=3", "--attacked=2", "--alterations=GN", "--noprogress",
-        f"--output={tmp_path}",
+        f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     code, out, err = run("retraining_tables.py", *arguments)
     assert code == 0, err
@@ -260,6 +321,7 @@ def test_retraining_bnn(tmp_path):
     code, out, err = run(
         "retraining_bnn.py", "--num_train=128", "--num_images=40", "--epochs=4",
         "--levels=3", "--samples=2", "--noprogress", f"--output={tmp_path}",
+        f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads((tmp_path / "retraining_bnn.json").read_text())
@@ -275,7 +337,7 @@ def test_roma_truth(tmp_path):
     code, out, err = run(
         "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=4", "--num_images=12",
         "--epsilons=0.6,0.9", "--runs=4", "--draws=2000", "--estimators=logit,auto",
-        "--noprogress", f"--output={tmp_path}",
+        "--noprogress", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads(
@@ -293,7 +355,7 @@ def test_roma_truth(tmp_path):
 def test_idc_pretrained(tmp_path):
     code, out, err = run(
         "idc_pretrained.py", "--levels=3", "--attacked=6", "--noprogress",
-        f"--output={tmp_path}",
+        f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads((tmp_path / "idc.json").read_text())

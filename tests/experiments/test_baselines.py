@@ -1,0 +1,44 @@
+"""The pipelines that jaxrob's speed is compared with do the same to images."""
+
+import pathlib
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+from jaxrob import alterations
+
+EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
+DETERMINISTIC = [a for a in alterations.presets.cnn_2020() if not a.stochastic]
+
+
+@pytest.fixture(scope="module")
+def baselines():
+    sys.path.insert(0, str(EXPERIMENTS))
+    try:
+        import baselines
+    finally:
+        sys.path.remove(str(EXPERIMENTS))
+    return baselines
+
+
+@pytest.mark.parametrize("alteration", DETERMINISTIC, ids=lambda a: a.name)
+def test_opencv_alters_as_jaxrob(baselines, alteration):
+    # Smooth, for the most a rounding may do is seen at edges.
+    y, x = np.mgrid[:20, :24][..., None] / 20
+    image = (127 + 60 * np.sin(4 * x + 3 * y) + 60 * y).astype(np.uint8)
+    for level in np.linspace(alteration.lower, alteration.upper, 4):
+        theirs = baselines.opencv_alter(alteration, image.shape, float(level))(image)
+        ours = jax.jit(alteration)(image.astype(np.float32) / 255, level)
+        off = np.abs(theirs.reshape(image.shape) - 255 * np.asarray(ours))
+        # OpenCV rounds to bytes, its places to a 32nd of a pixel.
+        assert off.max() < 2
+
+
+def test_opencv_noise_has_the_variance(baselines):
+    noise = next(a for a in alterations.presets.cnn_2020() if a.stochastic)
+    image = np.full((200, 200, 1), 128, np.uint8)
+    altered = baselines.opencv_alter(noise, image.shape, noise.upper)(image)
+    assert np.var(altered / 255) == pytest.approx(noise.upper, rel=0.05)
+    assert altered.mean() == pytest.approx(128, abs=0.5)
