@@ -151,7 +151,9 @@ ASAP_SMALL = ("--network=mlp", "--epochs=2", "--num_images=60", "--noprogress")
 
 
 def test_asap_table1(tmp_path):
-    arguments = (*ASAP_SMALL, "--n=32", f"--output={tmp_path}")
+    arguments = (
+        *ASAP_SMALL, "--n=32", "--require=robustness.low>=0", f"--output={tmp_path}"
+    )  # fmt: skip
     code, out, err = run("asap_table1.py", *arguments)
     assert code == 0, err
     document = json.loads((tmp_path / "table1-digits-mlp.json").read_text())
@@ -300,6 +302,7 @@ def test_retraining_tables(tmp_path):
         "--network=mlp", "--seeds=1", "--images_seen=1280", "--num_images=50",
         "--levels=3", "--attacked=2", "--alterations=GN", "--noprogress",
         f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
+        "--require=original>=0", "--require=LNP>=0",
     )  # fmt: skip
     code, out, err = run("retraining_tables.py", *arguments)
     assert code == 0, err
@@ -355,9 +358,12 @@ def test_roma_truth(tmp_path):
 def test_idc_pretrained(tmp_path):
     code, out, err = run(
         "idc_pretrained.py", "--levels=3", "--attacked=6", "--noprogress",
+        "--require=robustness>=0.9",
         f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
-    assert code == 0, err
+    assert code == 1
+    last = err.splitlines()[-1]
+    assert "brightness: robustness is 0." in last and "rotation" not in last
     document = json.loads((tmp_path / "idc.json").read_text())
     assert "85.51% right unaltered" in out and len(document["robustness"]) == 8
     assert 0 <= document["adversariability"] < 1 and document["num_attacked"] <= 6
