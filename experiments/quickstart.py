@@ -5,13 +5,13 @@
         --alterations=asap_2022 --levels=101 --threshold=0.9
 
 Prints one table and writes, into the folder `--output`, a figure with a panel for each
-alteration and one JSON file for each assessment.
+alteration and one JSON file for each assessment. On several hosts see `hosts.py`.
 """
 
-import pathlib
 import re
 import time
 
+import hosts
 import jax
 import models
 import numpy as np
@@ -53,8 +53,7 @@ def main(argv):
     if len(argv) > 1:
         raise app.UsageError(f"unknown arguments: {argv[1:]}")
     logging.set_verbosity(logging.WARNING)
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
 
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
@@ -84,6 +83,7 @@ def main(argv):
         _THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=assess_key,
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
     print(reporting.table(assessments))
@@ -102,4 +102,4 @@ def main(argv):
 
 
 if __name__ == "__main__":
-    app.run(main)
+    hosts.run(main)
