@@ -1,5 +1,6 @@
 """The networks that the scripts train, by name."""
 
+import hosts
 import jax
 
 import jaxrob
@@ -44,5 +45,6 @@ def train(
         epochs=usual_epochs if epochs is None else epochs,
         batch_size=min(64, len(dataset)),
         outputs="sigmoid" if name == "idc_cnn" else "logits",
+        mesh=hosts.mesh(),
         progress=progress,
     )

@@ -12,11 +12,11 @@ make it a gate of a continuous integration:
         --no_worse_than=results/last_week
 """
 
-import pathlib
 import time
 
 import assessment_files
 import gate
+import hosts
 import jax
 import journals
 import models
@@ -60,8 +60,7 @@ _NO_WORSE_THAN = gate.define_no_worse_than()
 
 def main(argv):
     startup.start(argv)
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     chosen = _ALTERATIONS[_CHOICE.value]()
     earlier = gate.earlier(_NO_WORSE_THAN, chosen)
     train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
@@ -93,6 +92,7 @@ def main(argv):
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=assess_key,
         journal=journals.path(f"{_DATASET.value}-{_MODEL.value}"),
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
     print(reporting.table(assessments))

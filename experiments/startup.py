@@ -1,7 +1,8 @@
-"""How the scripts start, and the flag that all of them have."""
+"""How the scripts start, and the flags that all of them have."""
 
 from collections.abc import Sequence
 
+import hosts
 import jax
 from absl import app, flags, logging
 
@@ -17,6 +18,7 @@ def start(argv: Sequence[str]) -> None:
     if len(argv) > 1:
         raise app.UsageError(f"unknown arguments: {argv[1:]}")
     logging.set_verbosity(logging.WARNING)
+    hosts.join()
     if _COMPILATION_CACHE.value is not None:
         jax.config.update("jax_compilation_cache_dir", _COMPILATION_CACHE.value)
         # Hundreds of small programs take most of the time, none of them a second.

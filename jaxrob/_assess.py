@@ -24,6 +24,7 @@ from jaxrob._evaluate import (
     first_look,
     progress_bar,
 )
+from jaxrob._hosts import checked_mesh
 from jaxrob._kept_answers import kept_in
 from jaxrob._keys import checked_key
 from jaxrob._provenance import describe, provenance
@@ -305,6 +306,7 @@ def assess(
         )
     rule = strategy.rule if rule is None else rule
     key = None if key is None else checked_key(key)
+    mesh = checked_mesh(mesh)
     check_types(classifier, dataset, alterations[0])
     image, _ = first_look(dataset)
     for one in alterations:
@@ -333,7 +335,7 @@ def assess(
         name = f"{len(alterations)} alterations"
     with (
         progress_bar(name, progress) as bar,
-        kept_in(journal, classifier, lambda: source) as kept,
+        kept_in(journal, classifier, lambda: source, mesh) as kept,
     ):
         evaluate_all = functools.partial(
             evaluate_queue,

@@ -2,9 +2,9 @@
 
 import math
 
-import jax
-import numpy as np
 from jax.sharding import Mesh
+
+from jaxrob._hosts import smallest
 
 # Rows (altered images) in one call of the compiled step, memory permitting: more gain
 # nothing. A CPU is busy with few, and buffers that leave its caches are slow.
@@ -18,14 +18,9 @@ _MEMORY_CPU = 2**32
 _LIVE_ARRAYS = 3
 
 
-def local_mesh() -> Mesh:
-    """All devices of this process."""
-    return Mesh(np.array(jax.local_devices()), ("images",))
-
-
 def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
     """Rows in a step for all devices: the most that help and that memory allows."""
-    device = mesh.devices.flat[0]
+    device = mesh.local_devices[0]
     most = _MAX_ROWS
     if device.platform == "cpu":
         in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
@@ -35,7 +30,8 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
     if statistics and "bytes_limit" in statistics:
         free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
     fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
-    return max(1, min(most, fitting)) * mesh.size
+    # Blocks must be the same in all processes.
+    return smallest(max(1, min(most, fitting)), mesh) * mesh.size
 
 
 def platform(mesh: Mesh) -> str:

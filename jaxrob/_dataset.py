@@ -84,6 +84,7 @@ class Dataset:
         Args:
           batches: a re-iterable of `(images, labels)`, each as `Dataset` takes
             them, the same and in the same order on every pass (no shuffling).
+            Evaluation reads it on a thread of its own, a little ahead.
             Batches may differ in length, not in type. An iterator that can be
             consumed only once is refused, for an adaptive strategy reads the data
             several times.

@@ -1,29 +1,42 @@
 """The engine: a classifier's answers on a data set at every level of an alteration."""
 
 import collections
+import contextlib
 import functools
+import itertools
 import math
 import operator
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from tqdm.auto import tqdm
 
 from jaxrob._answers import INVALID, Answers, answer
-from jaxrob._blocks import bucket, local_mesh, platform, rows_that_fit
+from jaxrob._blocks import bucket, platform, rows_that_fit
 from jaxrob._classifier import Classifier, Examination, examine
 from jaxrob._curve import Curve, ReducedCurve, count, select
 from jaxrob._dataset import BatchedDataset, Dataset, check_values
+from jaxrob._hosts import (
+    check_same,
+    checked_mesh,
+    gathered,
+    is_first,
+    put,
+    put_rows,
+    split_over,
+    whole_on,
+)
 from jaxrob._kept_answers import KeptAnswers, kept_in
 from jaxrob._keys import alteration_keys, checked_key, classifier_keys
 from jaxrob._pixels import unit_range
-from jaxrob._provenance import provenance
+from jaxrob._prefetch import prefetched
+from jaxrob._provenance import arguments_digest, provenance
 from jaxrob.alterations import Alteration
 
 # On a CPU several levels share a step only where the images alone are fewer than this,
@@ -71,7 +84,10 @@ def evaluate(
       batch_size: images in a block; by default what fits in memory and keeps the
         device busy. Rounded up to a multiple of the devices.
       mesh: devices over which the images are split, along all of its axes; by default
-        all devices of this process.
+        all devices of this process. If it spans all processes (`jax.distributed`),
+        each of them makes the call with the same arguments, feeds its own devices, of
+        arrays and memory maps with just the part that they take, and returns the
+        whole result; the first one reads and writes the journal and shows progress.
       reduced: whether only counts by class are kept, for data sets so large that about
         ten bytes for each image and level are too many.
       journal: a file that every block of answers is written to as soon as it is known,
@@ -98,12 +114,13 @@ def evaluate(
             f"{levels.shape}"
         )
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
+    mesh = checked_mesh(mesh)
     image, _ = first_look(dataset)
     check_together(classifier, dataset, alteration, image, key)
     source = functools.partial(provenance, classifier, dataset, key, mesh)
     with (
         progress_bar(alteration.name, progress) as bar,
-        kept_in(journal, classifier, source) as kept,
+        kept_in(journal, classifier, source, mesh) as kept,
     ):
         (curve,) = evaluate_queue(
             classifier,
@@ -128,7 +145,8 @@ class Frontier(NamedTuple):
 
 def progress_bar(name: str, progress: bool) -> tqdm:
     """A bar of altered images, whose total grows with every queue."""
-    return tqdm(desc=name, unit="image", unit_scale=True, disable=not progress, total=0)
+    shown = progress and is_first()
+    return tqdm(desc=name, unit="image", unit_scale=True, disable=not shown, total=0)
 
 
 def evaluate_queue(
@@ -138,7 +156,7 @@ def evaluate_queue(
     *,
     key: jax.Array | None,
     batch_size: int | None,
-    mesh: Mesh | None,
+    mesh: Mesh,
     reduced: bool,
     bar: tqdm,
     kept: KeptAnswers | None = None,
@@ -155,7 +173,7 @@ def evaluate_queue(
       frontiers: which levels of which alterations.
       key: see `evaluate`.
       batch_size: see `evaluate`.
-      mesh: see `evaluate`.
+      mesh: the devices, see `evaluate`.
       reduced: see `evaluate`.
       bar: where progress is shown.
       kept: where known answers are found and new ones put.
@@ -165,8 +183,6 @@ def evaluate_queue(
     """
     if batch_size is not None and operator.index(batch_size) < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    if mesh is None:
-        mesh = local_mesh()
     image, length = first_look(dataset)
     found = examine(classifier, image.shape)
     num_classes = found.num_classes
@@ -174,7 +190,12 @@ def evaluate_queue(
     rows = rows_that_fit(found.largest_array, image.shape, mesh)
     size = _images_in_block(rows, length, batch_size, mesh)
 
-    classifier, key = jax.device_put((classifier, key), NamedSharding(mesh, P()))
+    check_same(
+        "classifier, key, levels and number of images",
+        lambda: arguments_digest(classifier, key, frontiers, length),
+        mesh,
+    )
+    classifier, key = put((classifier, key), whole_on(mesh))
     step_sizes = [
         _levels_in_block(rows, size, len(levels), mesh) for _, levels in frontiers
     ]
@@ -185,13 +206,19 @@ def evaluate_queue(
         else None
         for _, levels in frontiers
     ]
-    answers = [[] for _ in frontiers]
+    # At once as large as they will be, where that is known.
+    answers = [
+        [_no_answers((len(levels), length), num_classes)]
+        if length is not None and not reduced
+        else []
+        for _, levels in frontiers
+    ]
     labels = []
     ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD
     # Steps in flight: what they are of, and their answers.
     pending = collections.deque()
 
-    def put(task, places, parts):
+    def fill(task, places, parts):
         """Answers `[l, n]` of a block of images at the levels of these places."""
         if reduced:
             counted = count(parts.predicted, task.block.labels, num_classes)
@@ -210,30 +237,34 @@ def evaluate_queue(
         _check_valid(parts.predicted, levels[places], classifier, alteration)
         if kept is not None:
             kept.add(alteration, levels[places], block.start, parts)
-        put(task, places, parts)
+        fill(task, places, parts)
 
     num_levels = sum(len(levels) for _, levels in frontiers)
     if length is not None:
         bar.total += length * num_levels
         bar.refresh()
     # Whatever mesh surrounds the call, the step runs on its own.
-    with jax.set_mesh(mesh):
-        for block in _blocks(dataset, size, mesh.size):
+    placed = contextlib.closing(_placed(dataset, size, mesh))
+    with jax.set_mesh(mesh), placed as blocks:
+        for block, images, index in blocks:
             _check_labels(block.labels, num_classes, dataset.name)
             labels.append(block.labels)
-            index = block.start + np.arange(len(block.images), dtype=np.uint32)
-            images, index = jax.device_put(
-                (block.images, index), NamedSharding(mesh, P(mesh.axis_names))
-            )
             for which, (alteration, levels) in enumerate(frontiers):
-                shape = (len(levels), len(block.labels))
-                task = _Task(block, which, None if reduced else _no_answers(shape))
-                answers[which].append(task.answers)
+                if reduced:
+                    task = _Task(block, which, None)
+                elif length is None:
+                    shape = (len(levels), len(block.labels))
+                    task = _Task(block, which, _no_answers(shape, num_classes))
+                    answers[which].append(task.answers)
+                else:
+                    part = slice(*block.range)
+                    whole = answers[which][0]
+                    task = _Task(block, which, Answers(*(x[:, part] for x in whole)))
                 missing = []
                 for place, level in enumerate(levels):
                     known = kept and kept.find(alteration, level, *block.range)
                     if known:
-                        put(task, [place], Answers(*(part[None] for part in known)))
+                        fill(task, [place], Answers(*(part[None] for part in known)))
                     else:
                         missing.append(place)
                 if not missing:
@@ -247,7 +278,7 @@ def evaluate_queue(
                     filled = places + places[-1:] * (size_here - len(places))
                     at = levels[filled].astype(np.float32)
                     step = _step(classifier, prepared, index, key, at, **static)
-                    pending.append((task, places, step))
+                    pending.append((task, places, gathered(step)))
                     if len(pending) > ahead:
                         fetch()
         while pending:
@@ -267,14 +298,13 @@ def evaluate_queue(
 
 def _curve(levels, answers, labels, num_classes, outputs):
     """The curve of answers that come by block of images."""
-    predicted, confidence, uncertainty = (
-        np.concatenate(parts, axis=1) for parts in zip(*answers)
-    )
-    small = np.int16 if num_classes <= np.iinfo(np.int16).max else np.int32
+    if len(answers) > 1:
+        answers = [map(functools.partial(np.concatenate, axis=1), zip(*answers))]
+    ((predicted, confidence, uncertainty),) = answers
     has_probabilities = outputs != "scores"
     return Curve(
         levels,
-        predicted.astype(small),
+        predicted,
         confidence if has_probabilities else None,
         uncertainty if has_probabilities else None,
         labels,
@@ -283,8 +313,7 @@ def _curve(levels, answers, labels, num_classes, outputs):
 
 
 class _Block(NamedTuple):
-    images: np.ndarray  # [b, ...], padded to the block's size
-    labels: np.ndarray  # [n], of the images that count, n <= b
+    labels: np.ndarray  # [n], of the images that count
     start: int  # the index of the first image in the data set
 
     @property
@@ -300,9 +329,10 @@ class _Task(NamedTuple):
     answers: Answers | None  # [l, n], to be filled in; None if only counts are kept
 
 
-def _no_answers(shape):
+def _no_answers(shape, num_classes):
+    small = np.int16 if num_classes <= np.iinfo(np.int16).max else np.int32
     return Answers(
-        np.empty(shape, np.int32),
+        np.empty(shape, small),
         np.empty(shape, np.float32),
         np.empty(shape, np.float32),
     )
@@ -364,9 +394,39 @@ def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
     )(classifier, prepared, index, key, levels)
 
 
+def _placed(
+    dataset: Dataset | BatchedDataset, size: int, mesh: Mesh
+) -> Generator[tuple[_Block, jax.Array, jax.Array], None, None]:
+    """Blocks, their images and their indices, on the devices.
+
+    What must be read first is read ahead on a thread.
+    """
+    split = split_over(mesh)
+    is_mapped = isinstance(getattr(dataset, "images", None), np.memmap)
+
+    def place(block, images):
+        index = block.start + np.arange(len(images), dtype=np.uint32)
+        if is_mapped:
+            # Copied here and now, or it would be read while a step waits for it.
+            images = put_rows(functools.partial(_copied, images), len(index), split)
+        else:
+            images = put(images, split)
+        return block, images, put(index, split)
+
+    blocks = itertools.starmap(place, _blocks(dataset, size, mesh.size))
+    if is_mapped or isinstance(dataset, BatchedDataset):
+        yield from prefetched(blocks)
+    else:
+        yield from blocks
+
+
+def _copied(images, rows):
+    return np.array(images[rows])
+
+
 def _blocks(
     dataset: Dataset | BatchedDataset, size: int, num_devices: int
-) -> Iterator[_Block]:
+) -> Iterator[tuple[_Block, np.ndarray]]:
     """Blocks of `size` images, whatever the batches they come in; the last padded."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     images, labels, start = [], [], 0
@@ -397,7 +457,7 @@ def _block(images, labels, start, size):
     if len(images) < size:
         padding = [(0, size - len(images))] + [(0, 0)] * (images.ndim - 1)
         images = np.pad(images, padding)
-    return _Block(images, np.concatenate(labels), start)
+    return _Block(np.concatenate(labels), start), images
 
 
 def _images_in_block(

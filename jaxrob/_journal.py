@@ -15,8 +15,10 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
+from jaxrob._hosts import from_first, is_first
 from jaxrob._provenance import classifier_name
 
 _FORMAT = "jaxrob journal 1"
@@ -103,6 +105,7 @@ def opened(
     kind: str,
     classifier: Classifier,
     source: Callable[[], dict[str, Any]],
+    mesh: Mesh,
     settings: dict[str, Any] | None = None,
 ) -> Iterator[Journal | None]:
     """The journal of what is computed of a classifier; None without a path.
@@ -112,6 +115,7 @@ def opened(
       kind: what it keeps.
       classifier: the classifier.
       source: returns `provenance` of the classifier, the data and the key.
+      mesh: the devices; of all processes only the first one opens the file.
       settings: further arguments that the results depend on.
 
     Raises:
@@ -124,8 +128,41 @@ def opened(
     header = {"kind": kind, "function": classifier_name(classifier), **source()}
     # Any number of devices gives the same results.
     header["devices"] = {**header["devices"], "count": None}
-    with Journal(path, header | {"settings": settings}) as journal:
+    header |= {"settings": settings}
+    if not mesh.is_multi_process:
+        with Journal(path, header) as journal:
+            yield journal
+        return
+    # All must go on from the same records, or fail alike.
+    journal, failure, records = None, None, None
+    if is_first():
+        try:
+            journal = Journal(path, header)
+            records = journal.records
+        except (OSError, ValueError) as error:
+            failure = error
+    told = failure and [isinstance(failure, OSError), str(failure)]
+    told, records = from_first([told, records], mesh)
+    if told:
+        raise failure or (OSError if told[0] else ValueError)(told[1])
+    with journal or _Told(records) as journal:
         yield journal
+
+
+class _Told:
+    """What the first process's journal held; what is added is for that one to write."""
+
+    def __init__(self, records):
+        self.records = records
+
+    def append(self, record):
+        del record
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exception):
+        pass
 
 
 def decoded(value: dict[str, Any]) -> np.ndarray:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxrob._answers import Answers
 from jaxrob._classifier import Classifier
@@ -71,6 +72,7 @@ def kept_in(
     path: str | os.PathLike | None,
     classifier: Classifier,
     source: Callable[[], dict[str, Any]],
+    mesh: Mesh,
 ) -> Iterator[KeptAnswers | None]:
     """The answers of a classifier on a data set that a journal keeps; None without one.
 
@@ -78,10 +80,11 @@ def kept_in(
       path: the journal's path, or None.
       classifier: the classifier.
       source: returns `provenance` of the classifier, the data and the key.
+      mesh: the devices; of all processes only the first one opens the file.
 
     Raises:
       ValueError: as `Journal`.
       OSError: likewise.
     """
-    with opened(path, "answers", classifier, source) as journal:
+    with opened(path, "answers", classifier, source, mesh) as journal:
         yield None if journal is None else KeptAnswers(journal)

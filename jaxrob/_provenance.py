@@ -4,6 +4,7 @@ import functools
 import hashlib
 import platform
 import re
+import sys
 from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
@@ -40,6 +41,13 @@ def provenance(
         "classifier": classifier_fingerprint(classifier),
         "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
     }
+
+
+def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
+    """A digest of a classifier and of values with the same text in every process."""
+    with np.printoptions(threshold=sys.maxsize):
+        text = re.sub(r" at 0x[0-9a-f]+", "", repr(arguments))
+    return _digest([str(classifier_fingerprint(classifier)), text])
 
 
 def describe(alteration: Alteration) -> str:

@@ -1,5 +1,6 @@
 """The training loop, on optax, with checkpoints by orbax."""
 
+import functools
 import math
 import os
 import pathlib
@@ -11,10 +12,21 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._hosts import (
+    along_images,
+    checked_mesh,
+    is_first,
+    local,
+    put,
+    put_rows,
+    split_over,
+    whole_on,
+)
 from jaxrob._pixels import unit_range
 from jaxrob._provenance import dataset_fingerprint
 
@@ -58,6 +70,7 @@ def fit(
     checkpoint: str | os.PathLike[str] | None = None,
     checkpoint_every: int | None = None,
     on_epoch: Callable[[int, Classifier], None] | None = None,
+    mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Classifier:
     """Trains a Flax Linen module by the cross-entropy of its log-probabilities.
@@ -84,6 +97,11 @@ def fit(
         is one at the end in any case.
       on_epoch: called after each epoch with its number, from 1, and the classifier so
         far, in evaluation mode; not called again for epochs before a resumption.
+      mesh: devices over which the images of each step are split, along all of its
+        axes; by default all devices of this process. Each holds all parameters. Losses,
+        batch statistics and dropout are those of the whole batch, whether or not the
+        devices divide it: results are those of one device, but for rounding. For
+        several processes see `jaxrob.evaluate`.
       progress: whether a progress bar is shown.
 
     Returns:
@@ -109,6 +127,8 @@ def fit(
             f"batch_size must lie in 1 ... {len(dataset)}, the number of images; got "
             f"{batch_size}"
         )
+    mesh = along_images(checked_mesh(mesh))
+    over_images, everywhere = split_over(mesh), whole_on(mesh)
     feed = _plain(len(dataset), batch_size) if feed is None else feed(batch_size)
     steps = feed.size // batch_size
     if not steps:
@@ -142,21 +162,25 @@ def fit(
         )
         return _losses(returned, labels, outputs).mean(), new_rest
 
-    @jax.jit
+    @functools.partial(jax.jit, out_shardings=everywhere)
     def step(params, rest, state, images, labels, part, count):
         def losses(images, labels):
             returned = module.apply({"params": params, **rest}, images)
             return _losses(returned, labels, outputs)
 
         feed_key = jax.random.fold_in(order_key, count)
-        images, labels = feed.batch(_as_images(images), labels, part, feed_key, losses)
+        # Without what fills up the devices' parts. XLA splits the batch as evenly as
+        # can be, and adds up over the devices where one would over the images.
+        images = _as_images(images[: len(labels)])
+        batch = feed.batch(images, labels, part, feed_key, losses)
+        images, labels = jax.lax.with_sharding_constraint(batch, over_images)
         gradient = jax.value_and_grad(loss, has_aux=True)
         dropping = jax.random.fold_in(dropout_key, count)
         (value, rest), updates = gradient(params, rest, images, labels, dropping)
         updates, state = optimizer.update(updates, state, params)
         return optax.apply_updates(params, updates), rest, state, value
 
-    trained = params, rest, optimizer.init(params)
+    trained = put((params, rest, optimizer.init(params)), everywhere)
     done = 0
     if checkpoint is not None:
         settings = {
@@ -172,7 +196,8 @@ def fit(
         trained, done = _restored(manager, checkpoint, settings, trained)
     rng = np.random.default_rng(np.asarray(jax.random.bits(order_key, 4)))
     every = checkpoint_every or steps
-    with tqdm(total=num_steps, initial=done, unit="step", disable=not progress) as bar:
+    shown = progress and is_first()
+    with tqdm(total=num_steps, initial=done, unit="step", disable=not shown) as bar:
         for epoch in range(math.ceil(num_steps / steps)):
             # Drawn for epochs long finished too, so that the generator is where it was.
             parts = feed.epoch(rng)
@@ -181,18 +206,16 @@ def fit(
                 row = count - epoch * steps
                 part = {name: array[row] for name, array in parts.items()}
                 index = part.pop("index")
-                *trained, value = step(
-                    *trained,
-                    np.asarray(dataset.images[index]),
-                    dataset.labels[index],
-                    part,
-                    np.uint32(count),
-                )
+                images = _read(dataset.images, index, over_images)
+                others = dataset.labels[index], part, np.uint32(count)
+                if mesh.size > 1:
+                    others = put(others, everywhere)
+                *trained, value = step(*trained, images, *others)
                 bar.update()
                 ended = count + 1 == last
                 kept = (count + 1) % every == 0 or count + 1 == num_steps
                 kept &= checkpoint is not None
-                if (ended or kept) and not np.isfinite(value):
+                if (ended or kept) and not np.isfinite(float(value)):
                     when = f"epoch {epoch + 1}" if ended else f"step {count + 1}"
                     raise FloatingPointError(
                         f"the loss is {value} after {when}: lower the rate"
@@ -200,12 +223,21 @@ def fit(
                 if kept:
                     _save(manager, count + 1, settings, trained)
             if done < last:
-                bar.set_postfix(epoch=epoch + 1, loss=f"{value:.4f}")
+                bar.set_postfix(epoch=epoch + 1, loss=f"{float(value):.4f}")
                 if on_epoch is not None:
                     on_epoch(epoch + 1, _classifier(module, trained, outputs))
     if checkpoint is not None:
         manager.close()
     return _classifier(module, trained, outputs)
+
+
+def _read(images, index, sharding):
+    """The images at `index` for the devices, filled up with the last of them."""
+    if sharding.mesh.size == 1:
+        # Where the parameters are, a step takes it fastest.
+        return np.asarray(images[index])
+    index = np.pad(index, (0, -len(index) % sharding.mesh.size), "edge")
+    return put_rows(lambda own: np.asarray(images[index[own]]), len(index), sharding)
 
 
 def _plain(num_images, batch_size):
@@ -246,7 +278,7 @@ def _losses(returned, labels, outputs):
 
 
 def _classifier(module, trained, outputs):
-    params, rest, _ = trained
+    params, rest, _ = local(trained)
     return Classifier.from_linen(module, {"params": params, **rest}, outputs)
 
 

@@ -1,9 +1,5 @@
 """The engine: answers do not depend on how they were computed."""
 
-import os
-import subprocess
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -235,63 +231,6 @@ def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
         jaxrob.evaluate(classifiers[0], dataset, again, [0.3], key=new_key)
     # `jax.random.key` itself may be the only other program.
     assert later.count <= 1, later.count
-
-
-def test_eight_devices_give_the_answers_of_one(classifier, dataset, tmp_path):
-    levels = np.linspace(0, 0.2, 5)
-    np.savez(tmp_path / "data.npz", images=dataset.images, labels=dataset.labels)
-    script = f"""
-import jax, numpy as np, jax.numpy as jnp, jaxrob
-from jaxrob.networks import MnistCNN
-assert jax.device_count() == 8, jax.devices()
-data = np.load({str(tmp_path / "data.npz")!r})
-module = MnistCNN()
-variables = module.init(jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
-mesh = jax.make_mesh((4, 2), ("a", "b"))
-for name, chosen in (("default", None), ("mesh", mesh)):
-    curve = jaxrob.evaluate(
-        jaxrob.Classifier.from_linen(module, variables),
-        jaxrob.Dataset(data["images"], data["labels"]),
-        jaxrob.alterations.gaussian_noise(0.0, 0.2),
-        np.linspace(0, 0.2, 5),
-        key=jax.random.key(7), mesh=chosen,
-    )
-    np.savez({str(tmp_path)!r} + f"/{{name}}.npz", predicted=curve.predicted,
-             confidence=curve.confidence, uncertainty=curve.uncertainty)
-"""
-    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=8")
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
-    reference = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
-    ties = near_ties(classifier, dataset, NOISE, levels, KEY)
-    for name in ("default", "mesh"):
-        arrays = np.load(tmp_path / f"{name}.npz")
-        curve = jaxrob.Curve(levels, **arrays, labels=dataset.labels, num_classes=10)
-        assert_same_answers(curve, reference, ties)
-
-
-def test_the_step_communicates_nothing():
-    script = """
-import jax, numpy as np, jax.numpy as jnp, jaxrob
-from jax.sharding import Mesh
-from jaxrob import _evaluate
-from jaxrob.networks import MnistCNN
-module = MnistCNN()
-variables = module.init(jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
-classifier = jaxrob.Classifier.from_linen(module, variables)
-static = dict(alteration=jaxrob.alterations.gaussian_noise(),
-              mesh=Mesh(np.array(jax.devices()), ("images",)))
-images, index = jnp.zeros((16, 28, 28, 1), jnp.uint8), jnp.arange(16, dtype=jnp.uint32)
-prepared = _evaluate._prepare(images, index, jax.random.key(0), **static)
-step = _evaluate._step.lower(classifier, prepared, index, jax.random.key(0),
-                             np.zeros(2, np.float32), **static)
-text = step.compile().as_text()
-assert "num_partitions=8" in text, text[:500]
-for collective in ("all-reduce", "all-gather", "all-to-all", "collective-permute",
-                   "reduce-scatter"):
-    assert collective not in text, collective
-"""
-    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=8")
-    subprocess.run([sys.executable, "-c", script], env=environment, check=True)
 
 
 def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(dataset):

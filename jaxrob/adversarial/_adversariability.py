@@ -59,7 +59,7 @@ def adversariability(
       attack: how adversarial examples are found: a function of (classifier, images,
         labels) that returns an `Attack`, or several, of which the most similar example
         of each image counts. Give its further arguments by `functools.partial`, such as
-        `partial(pgd, epsilon=0.1)` or `partial(lbfgs, key=key)`.
+        `partial(pgd, epsilon=0.1)` or `partial(lbfgs, key=key, mesh=mesh)`.
       similarity: a function of two arrays `[N, H, W, C]` in [0, 1] that returns `[N]`:
         `structural_similarity` (Definition 6) or `windowed_similarity`.
 

@@ -2,16 +2,20 @@
 
 import functools
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 from jaxrob._answers import INVALID, Answers, answer
+from jaxrob._blocks import platform
 from jaxrob._classifier import Classifier, examine
 from jaxrob._dataset import Dataset
+from jaxrob._hosts import checked_mesh, fetch, put, split_over, whole_on
 from jaxrob._keys import checked_key, classifier_keys
 from jaxrob._pixels import unit_range
 from jaxrob.adversarial._similarity import structural_similarity
@@ -62,14 +66,15 @@ class Problem(NamedTuple):
     """Checked inputs of an attack.
 
     Attributes:
-      classifier: the classifier.
+      classifier: the classifier, on each device.
       images: float32 `[N, H, W, C]`, on the host.
       labels: int32 `[N]`.
       keys: `[N]` random keys for a stochastic classifier, else None.
       before: the answers on the unaltered images.
       runner_up: int32 `[N]`, the best class but the label on the unaltered images.
       num_classes: number of classes, K.
-      rows: images attacked at a time.
+      rows: images attacked at a time, a multiple of the devices.
+      mesh: the devices.
     """
 
     classifier: Classifier
@@ -80,6 +85,7 @@ class Problem(NamedTuple):
     runner_up: np.ndarray
     num_classes: int
     rows: int
+    mesh: Mesh
 
     @property
     def correct(self) -> np.ndarray:
@@ -93,6 +99,7 @@ def check(
     labels: Any,
     key: jax.Array | None,
     batch_size: int | None,
+    mesh: Mesh | None,
     live_images: int,
 ) -> Problem:
     """Refuses what cannot be attacked, and asks the classifier about the rest.
@@ -103,6 +110,7 @@ def check(
       labels: `[N]` integers.
       key: a random key, needed if the classifier is stochastic.
       batch_size: images attacked at a time, or None.
+      mesh: the devices, or None.
       live_images: copies of an image that the attack keeps.
 
     Raises:
@@ -114,6 +122,7 @@ def check(
         raise TypeError(
             f"classifier must be a jaxrob.Classifier; got {type(classifier).__name__}"
         )
+    mesh = checked_mesh(mesh)
     data = Dataset(np.asarray(images), labels)
     images, labels = data.images, data.labels
     if images.ndim != 4:
@@ -130,9 +139,12 @@ def check(
     _check_differentiable(classifier, images.shape[1:])
     if batch_size is not None and operator.index(batch_size) < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
-    rows = batch_size or _rows(found.largest_array, images[0].size, live_images)
+    rows = batch_size or mesh.size * _rows(
+        found.largest_array, images[0].size, live_images, mesh
+    )
     # Blocks of equal size, whose number does not depend on how many are correct.
     rows = -(-len(images) // -(-len(images) // rows))
+    rows = -(-rows // mesh.size) * mesh.size
     images = as_floats(images)
     keys = None
     if classifier.stochastic:
@@ -143,7 +155,8 @@ def check(
             )
         index = jnp.arange(len(images), dtype=jnp.uint32)
         keys = classifier_keys(checked_key(key), index)
-    before, runner_up = _look(classifier, images, labels, keys, rows)
+    classifier = put(classifier, whole_on(mesh))
+    before, runner_up = _look(classifier, images, labels, keys, rows, mesh)
     invalid = before.predicted == INVALID
     if invalid.any():
         raise ValueError(
@@ -151,7 +164,15 @@ def check(
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
     return Problem(
-        classifier, images, labels, keys, before, runner_up, found.num_classes, rows
+        classifier,
+        images,
+        labels,
+        keys,
+        before,
+        runner_up,
+        found.num_classes,
+        rows,
+        mesh,
     )
 
 
@@ -165,7 +186,7 @@ def result(problem: Problem, images: np.ndarray, target: np.ndarray) -> Attack:
       target: int32 `[N]`, the class aimed at.
     """
     classifier, unaltered, labels, keys, *_ = problem
-    after, _ = _look(classifier, images, labels, keys, problem.rows)
+    after, _ = _look(classifier, images, labels, keys, problem.rows, problem.mesh)
     success = problem.correct & (after.predicted != INVALID)
     success &= np.where(
         target == UNTARGETED, after.predicted != labels, after.predicted == target
@@ -253,6 +274,38 @@ def lead(scores: jax.Array, classes: jax.Array) -> jax.Array:
     return (own - rival) / (scores.max(axis=-1) - scores.min(axis=-1))
 
 
+def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiles a function that treats images one by one, each device its own.
+
+    Args:
+      function: `function(shared, *arrays)` of what is the same for all images and of
+        arrays with a leading axis of images; returns such arrays.
+
+    Returns:
+      A function of the same arguments and of `mesh`, over which the images are split;
+      its program communicates nothing.
+    """
+
+    @functools.partial(jax.jit, static_argnames="mesh")
+    def compiled(shared, arrays, *, mesh):
+        over_images = P(mesh.axis_names)
+        return jax.shard_map(
+            lambda shared, arrays: function(shared, *arrays),
+            mesh=mesh,
+            in_specs=(P(), over_images),
+            out_specs=over_images,
+            check_vma=False,
+        )(shared, arrays)
+
+    @functools.wraps(compiled)
+    def call(shared, *arrays, mesh):
+        # Whatever mesh surrounds the call.
+        with jax.set_mesh(mesh):
+            return compiled(shared, arrays, mesh=mesh)
+
+    return call
+
+
 def padded_blocks(index: np.ndarray, rows: int) -> Iterator[np.ndarray]:
     """The indices in blocks of exactly `rows`, the last filled up with its last."""
     for start in range(0, len(index), rows):
@@ -260,26 +313,26 @@ def padded_blocks(index: np.ndarray, rows: int) -> Iterator[np.ndarray]:
         yield np.pad(block, (0, rows - len(block)), mode="edge")
 
 
-def _rows(largest_array, image_size, live_images):
-    cpu = jax.default_backend() == "cpu"
+def _rows(largest_array, image_size, live_images, mesh):
+    cpu = platform(mesh) == "cpu"
     # The gradient keeps what the forward pass computed: a few arrays of that size.
     row = 4 * largest_array + 4 * live_images * image_size
     return max(1, min(_MAX_ROWS_CPU if cpu else _MAX_ROWS, _MAX_BYTES // row))
 
 
-def _look(classifier, images, labels, keys, rows):
+def _look(classifier, images, labels, keys, rows, mesh):
     """Answers and the best class but the label, `[N]`, on the host."""
     found = []
     for index in padded_blocks(np.arange(len(images)), rows):
         some = None if keys is None else keys[index]
-        found.append(_look_block(classifier, images[index], labels[index], some))
-    found = jax.tree.map(
-        lambda *parts: np.concatenate(parts)[: len(images)], *jax.device_get(found)
+        block = put((images[index], labels[index], some), split_over(mesh))
+        found.append(_look_block(classifier, *block, mesh=mesh))
+    return jax.tree.map(
+        lambda *parts: np.concatenate(parts)[: len(images)], *map(fetch, found)
     )
-    return found
 
 
-@jax.jit
+@by_image
 def _look_block(classifier, images, labels, keys):
     scores = class_scores(classifier, images, keys)
     is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from optax import projections
 
 from jaxrob._classifier import Classifier
+from jaxrob._hosts import fetch, put, split_over
 from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,
     Attack,
+    by_image,
     check,
     class_scores,
     lead,
@@ -37,6 +40,7 @@ def pgd(
     step_size: float | None = None,
     key: jax.Array | None = None,
     batch_size: int | None = None,
+    mesh: Mesh | None = None,
 ) -> Attack:
     """Projected gradient ascent on the loss of the right class, within a ball.
 
@@ -57,6 +61,7 @@ def pgd(
       step_size: positive; by default 2.5 epsilon / steps, as the authors choose.
       key: a random key, needed if the classifier is stochastic.
       batch_size: images attacked at a time, see `lbfgs`.
+      mesh: the devices, see `lbfgs`.
 
     Returns:
       An `Attack` of targets -1. Images that are classified wrongly as they are were
@@ -78,17 +83,21 @@ def pgd(
     _check_positive("step_size", step_size)
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {NORMS}; got {norm!r}")
-    problem = check(classifier, images, labels, key, batch_size, _LIVE_IMAGES)
-    candidates = problem.images.copy()
+    problem = check(classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES)
+    candidates, mesh = problem.images.copy(), problem.mesh
+    classifier = problem.classifier
+    shared = classifier, np.float32(epsilon), np.float32(step_size)
+    ascend = _ASCEND[norm]
     for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
         some, right = problem.images[index], problem.labels[index]
         keys = None if problem.keys is None else problem.keys[index]
-        ball = some, right, keys, epsilon
-        state = _State(some, some, np.full(len(some), np.inf, np.float32))
+        far = np.full(len(some), np.inf, np.float32)
+        *block, far = put((some, right, keys, far), split_over(mesh))
+        state = _State(block[0], block[0], far)
         # The loop is outside of XLA, whose own make convolutions slow on a CPU.
         for _ in range(steps):
-            state = _ascend(classifier, state, *ball, step_size, norm=norm)
-        candidates[index] = _look(classifier, state, *ball[:3]).best
+            state = ascend(shared, state, *block, mesh=mesh)
+        candidates[index] = fetch(_look(classifier, state, *block, mesh=mesh).best)
     return result(problem, candidates, np.full(len(candidates), UNTARGETED))
 
 
@@ -101,6 +110,7 @@ def fgsm(
     norm: str = "linf",
     key: jax.Array | None = None,
     batch_size: int | None = None,
+    mesh: Mesh | None = None,
 ) -> Attack:
     """The fast gradient sign method: one step of `pgd`, to the ball's surface.
 
@@ -112,6 +122,7 @@ def fgsm(
       norm: "linf", by the sign of the gradient, or "l2", along the gradient.
       key: a random key, needed if the classifier is stochastic.
       batch_size: images attacked at a time, see `lbfgs`.
+      mesh: the devices, see `lbfgs`.
 
     Returns:
       An `Attack` of targets -1, as `pgd` does.
@@ -133,6 +144,7 @@ def fgsm(
         step_size=epsilon,
         key=key,
         batch_size=batch_size,
+        mesh=mesh,
     )
 
 
@@ -142,8 +154,9 @@ class _State(NamedTuple):
     distance: jax.Array  # its distance from the image
 
 
-@functools.partial(jax.jit, static_argnames="norm")
-def _ascend(classifier, state, images, labels, keys, epsilon, step_size, *, norm):
+def _ascend(shared, state, images, labels, keys, *, norm):
+    classifier, epsilon, step_size = shared
+
     def total_odds(points):
         scores = jax.nn.log_softmax(class_scores(classifier, points, keys))
         # The log odds against the right class: of the cross-entropy's direction, but
@@ -162,7 +175,10 @@ def _ascend(classifier, state, images, labels, keys, epsilon, step_size, *, norm
     return state._replace(points=jnp.clip(images + change, 0, 1))
 
 
-@jax.jit
+_ASCEND = {norm: by_image(functools.partial(_ascend, norm=norm)) for norm in NORMS}
+
+
+@by_image
 def _look(classifier, state, images, labels, keys):
     return _closest(state, class_scores(classifier, state.points, keys), images, labels)
 

@@ -7,12 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.sharding import Mesh
 
+from jaxrob._blocks import platform
 from jaxrob._classifier import Classifier
+from jaxrob._hosts import fetch, put, split_over
 from jaxrob.adversarial._attack import (
     LEAD,
     Attack,
     Problem,
+    by_image,
     check,
     class_scores,
     lead,
@@ -51,6 +55,7 @@ def lbfgs(
     targets: str | Any = "runner-up",
     key: jax.Array | None = None,
     batch_size: int | None = None,
+    mesh: Mesh | None = None,
 ) -> Attack:
     """Adversarial examples close to the images, by box-constrained L-BFGS.
 
@@ -90,7 +95,9 @@ def lbfgs(
       key: a random key, needed if the classifier is stochastic; the randomness of an
         image is that of its index and the same at every evaluation.
       batch_size: images attacked at a time; by default few on a CPU, and what fits into
-        memory elsewhere.
+        memory elsewhere. Rounded up to a multiple of the devices.
+      mesh: devices over which the images are split, along all of its axes; by default
+        all devices of this process.
 
     Returns:
       An `Attack`. Images that are classified wrongly as they are were not attacked.
@@ -111,7 +118,7 @@ def lbfgs(
         )
     # Steps and gradients remembered, and what a lane holds besides.
     live_images = 2 * _MEMORY + 12
-    problem = check(classifier, images, labels, key, batch_size, live_images)
+    problem = check(classifier, images, labels, key, batch_size, mesh, live_images)
     num_classes = problem.num_classes
     if not isinstance(targets, str):
         target = _checked_targets(targets, problem)
@@ -163,43 +170,43 @@ class _Evaluation(NamedTuple):
 
 def _attack(problem: Problem, target: np.ndarray, target_confidence: float) -> Attack:
     def aim(index):
-        """On the device: images, targets and keys of the inputs at `index`."""
+        """On the devices: images, targets and keys of the inputs at `index`."""
         keys = None if problem.keys is None else problem.keys[index]
-        parts = problem.images[index], target[index]
-        return *jax.device_put(parts), keys, target_confidence
+        return put((problem.images[index], target[index], keys), split_over(mesh))
 
-    classifier = problem.classifier
+    mesh = problem.mesh
+    shared = problem.classifier, np.float32(target_confidence)
     attacked = np.flatnonzero(problem.correct)
     found = problem.images.copy()
-    for index, best in _searches(classifier, attacked, aim, problem.rows):
+    for index, best in _searches(shared, attacked, aim, problem.rows, mesh):
         found[index] = best
     candidates = found.copy()
     for index in padded_blocks(attacked, problem.rows):
-        candidates[index] = _shortened(classifier, found[index], aim(index))
+        candidates[index] = _shortened(shared, found[index], aim(index), mesh)
     return result(problem, candidates, target)
 
 
-def _searches(classifier, attacked, aim, rows):
+def _searches(shared, attacked, aim, rows, mesh):
     """The closest points found for the inputs `attacked`, as (indices, points).
 
     Each lane whose search is over takes the next input, so that none waits.
     """
-    check_every = _CHECK_EVERY_CPU if jax.default_backend() == "cpu" else _CHECK_EVERY
+    check_every = _CHECK_EVERY_CPU if platform(mesh) == "cpu" else _CHECK_EVERY
     if not len(attacked):
         return
     # Lanes for which there is no input repeat the last one.
     index = next(padded_blocks(attacked[:rows], rows))
     waiting, active = attacked[rows:], np.arange(rows) < len(attacked)
     parts = aim(index)
-    lanes = _start(parts[0])
+    lanes = _begin(None, parts[0], mesh=mesh)
     while True:
         # The loop is outside of XLA, whose own make convolutions slow on a CPU.
         for _ in range(check_every):
-            lanes = _advance(classifier, lanes, *parts)
-        done = active & np.asarray(lanes.done)
+            lanes = _advance(shared, lanes, *parts, mesh=mesh)
+        done = active & fetch(lanes.done)
         if not done.any():
             continue
-        yield index[done], np.asarray(lanes.best)[done]
+        yield index[done], fetch(lanes.best)[done]
         free = np.flatnonzero(done)
         taken = free[: len(waiting)]
         active[free] = False
@@ -209,26 +216,30 @@ def _searches(classifier, attacked, aim, rows):
             active[taken] = True
             index[taken], waiting = waiting[: len(taken)], waiting[len(taken) :]
             parts = aim(index)
-            fresh = np.isin(np.arange(rows), taken)
-            lanes = _refill(lanes, parts[0], fresh)
+            fresh = put(np.isin(np.arange(rows), taken), split_over(mesh))
+            lanes = _refill(None, lanes, parts[0], fresh, mesh=mesh)
 
 
-@jax.jit
-def _refill(lanes, images, fresh):
-    return jax.vmap(_where)(fresh, _start(images), lanes)
+@by_image
+def _begin(_, images):
+    return jax.vmap(_start)(images)
 
 
-def _shortened(classifier, best, parts):
+@by_image
+def _refill(_, lanes, images, fresh):
+    return jax.vmap(_where)(fresh, jax.vmap(_start)(images), lanes)
+
+
+def _shortened(shared, best, parts, mesh):
     """What is found, as far towards the image as it reaches the target."""
     ends = np.zeros(len(best), np.float32), np.ones(len(best), np.float32)
+    best, ends = put((best, ends), split_over(mesh))
     closest = best
     for _ in range(_HALVINGS):
-        closest, ends = _shorten(classifier, closest, ends, best, *parts)
-    return closest
+        closest, ends = _shorten(shared, closest, ends, best, *parts, mesh=mesh)
+    return fetch(closest)
 
 
-@jax.jit
-@jax.vmap
 def _start(image):
     """A lane that is about to evaluate an unaltered image."""
     zeros, zero, count = jnp.zeros_like(image), jnp.float32(0), jnp.int32(0)
@@ -254,9 +265,10 @@ def _start(image):
     )
 
 
-@jax.jit
-def _advance(classifier, lanes, images, targets, keys, target_confidence):
+@by_image
+def _advance(shared, lanes, images, targets, keys):
     """One evaluation of every lane's trial point, and what follows from it."""
+    classifier, target_confidence = shared
 
     def total_loss(trials):
         loss, reached = _aim(classifier, trials, targets, keys, target_confidence)
@@ -268,9 +280,10 @@ def _advance(classifier, lanes, images, targets, keys, target_confidence):
     return jax.vmap(_next, (0, 0, 0, None))(lanes, images, found, target_loss)
 
 
-@jax.jit
-def _shorten(classifier, closest, ends, best, images, targets, keys, target_confidence):
+@by_image
+def _shorten(shared, closest, ends, best, images, targets, keys):
     """Bisection along the line from the image to the best point, between its `ends`."""
+    classifier, target_confidence = shared
     low, high = ends
     middle = (low + high) / 2
     points = images + middle[:, None, None, None] * (best - images)

@@ -34,8 +34,8 @@ def fit(
       num_samples: draws from the posterior, T; the 2024 paper, section 5, takes 10.
       inference: "svi", fast; "nuts", exact, for small networks.
       **options: further arguments of `svi` or `nuts`: `head`, `noise_draws`,
-        `prior_scale` and `progress` of both; `guide`, `epochs`, `batch_size` and
-        `optimizer`, or `num_warmup` and `num_draws`.
+        `prior_scale`, `mesh` and `progress` of both; `guide`, `epochs`, `batch_size`
+        and `optimizer`, or `num_warmup` and `num_draws`.
 
     Returns:
       A classifier of log-probabilities `[T, B, K]`; see `classifier`.

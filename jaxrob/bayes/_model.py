@@ -8,11 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpyro
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from numpyro import distributions as dist
 
 from jaxrob._bound import Bound
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._hosts import put, whole_on
 from jaxrob.bayes._head import Head, checked_head, log_probabilities, normals
 from jaxrob.bayes._network import as_images, network
 
@@ -49,6 +52,7 @@ def pose(
     head: str,
     noise_draws: int,
     prior_scale: float,
+    mesh: Mesh,
 ) -> tuple[Likelihood, Evidence, int]:
     """Checks the arguments that every kind of inference has, and puts data in place.
 
@@ -76,11 +80,11 @@ def pose(
     evidence = Evidence(
         params,
         fixed,
-        jnp.asarray(dataset.images),
-        jnp.asarray(dataset.labels),
+        dataset.images,
+        dataset.labels,
         float(prior_scale),
     )
-    return Likelihood(apply_fn, head), evidence, num_classes
+    return Likelihood(apply_fn, head), put(evidence, whole_on(mesh)), num_classes
 
 
 def model(
@@ -102,6 +106,9 @@ def model(
     prior = dist.Normal(jnp.zeros(len(flat)), evidence.prior_scale).to_event(1)
     params = unravel(numpyro.sample("params", prior))
     with numpyro.plate("images", len(evidence.labels), batch_size) as index:
+        # Each device takes its part of the images, as evenly as can be, and XLA adds
+        # up over the devices where the model does over the images.
+        index = jax.lax.with_sharding_constraint(index, P("images"))
         images = as_images(evidence.images[index])
         outputs = likelihood.apply_fn(params, evidence.fixed, images)
         noise = None if bits is None else normals(bits, likelihood.head.noise_draws)

@@ -6,9 +6,11 @@ from typing import Any
 import jax
 import numpy as np
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 from jaxrob._dataset import Dataset
+from jaxrob._hosts import along_images, checked_mesh, is_first, local, put, whole_on
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import check_positive, model, noise_bits, pose
 from jaxrob.bayes._posterior import Posterior
@@ -24,6 +26,7 @@ def nuts(
     prior_scale: float = 1.0,
     num_warmup: int = 500,
     num_draws: int = 1000,
+    mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Posterior:
     """Samples from the posterior itself, for small networks and data sets.
@@ -40,6 +43,7 @@ def nuts(
       prior_scale: see `svi`.
       num_warmup: steps that adapt the sampler and are dropped.
       num_draws: samples kept, of one chain.
+      mesh: devices over which all images are split, see `svi`.
       progress: whether a progress bar is shown.
 
     Returns:
@@ -53,18 +57,24 @@ def nuts(
     Source: Hoffman and Gelman, The No-U-Turn sampler, 2014.
     """
     check_positive(num_warmup=num_warmup, num_draws=num_draws)
+    mesh = along_images(checked_mesh(mesh))
     init_key, noise_key, key = jax.random.split(checked_key(key), 3)
     likelihood, evidence, num_classes = pose(
-        module, dataset, init_key, head, noise_draws, prior_scale
+        module, dataset, init_key, head, noise_draws, prior_scale, mesh
     )
     bits = noise_bits(likelihood.head, noise_key, (len(dataset), num_classes))
-    initial, unravel = ravel_pytree(evidence.params)
+    initial, unravel = ravel_pytree(local(evidence.params))
     kernel = NUTS(model, init_strategy=init_to_value(values={"params": initial}))
     sampler = MCMC(
-        kernel, num_warmup=num_warmup, num_samples=num_draws, progress_bar=progress
+        kernel,
+        num_warmup=num_warmup,
+        num_samples=num_draws,
+        progress_bar=progress and is_first(),
     )
-    sampler.run(key, likelihood, evidence, bits)
-    samples = sampler.get_samples()["params"]
+    with jax.set_mesh(mesh):
+        key, bits = put((key, bits), whole_on(mesh))
+        sampler.run(key, likelihood, evidence, bits)
+    samples = local(sampler.get_samples()["params"])
     if not np.isfinite(samples).all():
         raise FloatingPointError("NUTS returned samples that are not finite")
     divergent = int(sampler.get_extra_fields()["diverging"].sum())
@@ -79,5 +89,5 @@ def nuts(
         unravel(samples.mean(axis=0)),
         unravel(samples.std(axis=0)),
         samples=jax.vmap(unravel)(samples),
-        fixed=evidence.fixed,
+        fixed=local(evidence.fixed),
     )

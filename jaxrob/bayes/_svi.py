@@ -9,11 +9,14 @@ import numpy as np
 import numpyro
 import optax
 from jax.flatten_util import ravel_pytree
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 from numpyro import distributions as dist
 from numpyro.infer import TraceMeanField_ELBO
 from tqdm.auto import tqdm
 
 from jaxrob._dataset import Dataset
+from jaxrob._hosts import along_images, checked_mesh, is_first, local, put, whole_on
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import check_positive, model, noise_bits, pose
 from jaxrob.bayes._posterior import Posterior
@@ -37,6 +40,7 @@ def svi(
     batch_size: int = 128,
     num_particles: int = 1,
     optimizer: optax.GradientTransformation | None = None,
+    mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Posterior:
     """A normal approximation of the posterior, by maximising the ELBO.
@@ -63,6 +67,10 @@ def svi(
       batch_size: images in a step; what is left over of an epoch is dropped.
       num_particles: draws from the guide in a step; more make it less noisy.
       optimizer: by default Adam, its rate decaying from 1e-2 along a cosine.
+      mesh: devices over which the images of each step are split, along all of its
+        axes; by default all devices of this process. Each holds all parameters and
+        data. Results are those of one device, but for rounding, whether or not the
+        devices divide the batch. For several processes see `jaxrob.evaluate`.
       progress: whether a progress bar is shown.
 
     Returns:
@@ -81,16 +89,17 @@ def svi(
     if guide not in _GUIDES:
         raise ValueError(f"guide must be one of {tuple(_GUIDES)}; got {guide!r}")
     check_positive(epochs=epochs, num_particles=num_particles)
+    mesh = along_images(checked_mesh(mesh))
     init_key, step_key = jax.random.split(checked_key(key))
     likelihood, evidence, num_classes = pose(
-        module, dataset, init_key, head, noise_draws, prior_scale
+        module, dataset, init_key, head, noise_draws, prior_scale, mesh
     )
     if not 1 <= batch_size <= len(dataset):
         raise ValueError(
             f"batch_size must lie in 1 ... {len(dataset)}, the number of images; got "
             f"{batch_size}"
         )
-    initial, unravel = ravel_pytree(evidence.params)
+    initial, unravel = ravel_pytree(local(evidence.params))
     if guide == "full_rank" and len(initial) > _MAX_FULL_RANK:
         raise ValueError(
             f'guide "full_rank" is for at most {_MAX_FULL_RANK:,} parameters; the '
@@ -101,12 +110,19 @@ def svi(
         optimizer = _default_optimizer(epochs * steps)
     stride = _stride(steps)
     variational = _GUIDES[guide].init(initial)
-    state = variational, optimizer.init(variational)
+    state = put((variational, optimizer.init(variational)), whole_on(mesh))
     elbo = np.zeros(epochs, np.float32)
-    with tqdm(total=epochs, unit="epoch", disable=not progress) as bar:
+    shown = progress and is_first()
+    with (
+        jax.set_mesh(mesh),
+        tqdm(total=epochs, unit="epoch", disable=not shown) as bar,
+    ):
         for epoch in range(epochs):
             batches, keys = _order(
-                step_key, epoch, num_images=len(dataset), batch_size=batch_size
+                put(step_key, whole_on(mesh)),
+                epoch,
+                num_images=len(dataset),
+                batch_size=batch_size,
             )
             total = np.float32(0)
             for first in range(0, steps, stride):
@@ -131,13 +147,13 @@ def svi(
                 )
             bar.set_postfix(elbo=f"{mean / len(dataset):.4f} per image", refresh=False)
             bar.update()
-    location, scale, factor = _GUIDES[guide].moments(state[0])
+    location, scale, factor = _GUIDES[guide].moments(local(state[0]))
     return Posterior(
         likelihood,
         unravel(location),
         unravel(scale),
         factor,
-        fixed=evidence.fixed,
+        fixed=local(evidence.fixed),
         elbo=elbo,
     )
 
@@ -210,8 +226,11 @@ def _steps(
         return (variational, optimizer_state), total - value * num_images
 
     if stride == 1:
-        return step(first, (state, total))
-    return jax.lax.fori_loop(first, first + stride, step, (state, total))
+        after = step(first, (state, total))
+    else:
+        after = jax.lax.fori_loop(first, first + stride, step, (state, total))
+    # Whole on each device, as before the steps.
+    return jax.lax.with_sharding_constraint(after, P())
 
 
 @functools.lru_cache(maxsize=16)

@@ -5,6 +5,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax.sharding import Mesh
 
 from jaxrob._assess import assess
 from jaxrob._classifier import Classifier
@@ -25,6 +26,7 @@ def weak_alterations(
     key: jax.Array,
     threshold: float = 0.8,
     levels: int = 41,
+    mesh: Mesh | None = None,
 ) -> tuple[Alteration, ...]:
     """The alterations to which the classifier's robustness is below 100 %.
 
@@ -38,6 +40,7 @@ def weak_alterations(
       key: a random key for noise.
       threshold: the lowest accepted accuracy.
       levels: evenly spaced levels of each.
+      mesh: see `jaxrob.assess`.
 
     Returns:
       Those of the alterations, in their order; maybe none.
@@ -52,6 +55,7 @@ def weak_alterations(
         threshold,
         strategy=Uniform(levels),
         key=key,
+        mesh=mesh,
     )
     robustness = [assessment.robustness for assessment in assessments]
     return below_one(alterations, robustness)
@@ -103,7 +107,12 @@ def find_weak(
         if classifier is None:
             classifier = original(module, dataset, key, training)
         weak = weak_alterations(
-            classifier, validation, alterations, key=key, threshold=threshold
+            classifier,
+            validation,
+            alterations,
+            key=key,
+            threshold=threshold,
+            mesh=training.get("mesh"),
         )
     else:
         weak = below_one(alterations, robustness)

@@ -13,10 +13,10 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
-from jaxrob._blocks import local_mesh
 from jaxrob._classifier import Classifier, examine
 from jaxrob._dataset import Dataset
 from jaxrob._evaluate import evaluate
+from jaxrob._hosts import checked_mesh, is_first
 from jaxrob._journal import decoded, opened
 from jaxrob._keys import checked_key
 from jaxrob._provenance import provenance
@@ -112,7 +112,7 @@ def assess(
         default.
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
-        all devices of this process.
+        all devices of this process. For several processes see `jaxrob.evaluate`.
       journal: a file that the estimates of every few hundred inputs are written to, and
         synced, as soon as they are known; a rerun with the same arguments takes from
         there what there is, any other is refused (see `jaxrob.assess`).
@@ -156,7 +156,7 @@ def assess(
     drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     _check_shape(drawn, images.shape[1:])
     key = checked_key(key)
-    mesh = local_mesh() if mesh is None else mesh
+    mesh = checked_mesh(mesh)
     work = Work(classifier, drawn, math.log(delta) - math.log1p(-delta), key, mesh)
     _check_possible(work, estimator, images.shape[1:])
 
@@ -179,10 +179,10 @@ def assess(
             desc=description,
             unit="draw",
             unit_scale=True,
-            disable=not progress,
+            disable=not (progress and is_first()),
             total=num_samples * len(images),
         ) as bar,
-        opened(journal, "roma", classifier, source, settings) as kept,
+        opened(journal, "roma", classifier, source, mesh, settings) as kept,
     ):
         estimate = functools.partial(
             _ESTIMATES[estimator], num_samples=num_samples, delta=delta, bar=bar

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from tqdm.auto import tqdm
 
 from jaxrob._blocks import bucket, platform, rows_that_fit
 from jaxrob._classifier import Classifier, examine
+from jaxrob._hosts import fetch, put, split_over, whole_on
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._pixels import unit_range
 from jaxrob.roma._perturbation import Perturbation
@@ -95,16 +96,15 @@ def summarise_draws(
     if platform(work.mesh) == "cpu":
         in_cache = _MAX_BYTES_CPU // (4 * math.prod(inputs.images.shape[1:]))
         rows = min(rows, max(in_cache, _MIN_ROWS_CPU))
-    replicated = NamedSharding(work.mesh, P())
-    split = NamedSharding(work.mesh, P(work.mesh.axis_names))
-    classifier, perturbation, key, logit_delta = jax.device_put(
+    split = split_over(work.mesh)
+    classifier, perturbation, key, logit_delta = put(
         (
             work.classifier,
             work.perturbation,
             work.key,
             np.float32(work.logit_delta),
         ),
-        replicated,
+        whole_on(work.mesh),
     )
     parts = []
     with jax.set_mesh(work.mesh):
@@ -112,7 +112,7 @@ def summarise_draws(
             summary, is_valid = _step(
                 classifier,
                 perturbation,
-                jax.device_put(block, split),
+                put(block, split),
                 key,
                 logit_delta,
                 num_samples=num_samples,
@@ -121,8 +121,9 @@ def summarise_draws(
                 summarise=summarise,
                 mesh=work.mesh,
             )
-            check_valid(np.asarray(is_valid)[:valid], block.index)
-            parts.append(first_of(jax.device_get(summary), valid))
+            summary, is_valid = fetch((summary, is_valid))
+            check_valid(is_valid[:valid], block.index)
+            parts.append(first_of(summary, valid))
             bar.update(valid * num_samples)
     return joined(parts)
 

@@ -13,13 +13,13 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 from scipy import special
 from tqdm.auto import tqdm
 
 from jaxrob._blocks import rows_that_fit
 from jaxrob._classifier import examine
+from jaxrob._hosts import fetch, put, split_over, whole_on
 from jaxrob.roma._draws import Work, check_valid, first_of, input_blocks, joined
 from jaxrob.roma._lanes import Lanes, lane_keys
 from jaxrob.roma._scores import class_score, log_probabilities
@@ -77,8 +77,9 @@ def find_tilts(work: Work, lanes: Lanes, bar: tqdm):
     parts = []
     for block, valid, arguments in _blocks(work, lanes, _GRADIENTS):
         tilt, is_valid = _find(*arguments, mesh=work.mesh)
-        check_valid(np.asarray(is_valid)[:valid], block.index)
-        parts.append(first_of(jax.device_get(tilt), valid))
+        tilt, is_valid = fetch((tilt, is_valid))
+        check_valid(is_valid[:valid], block.index)
+        parts.append(first_of(tilt, valid))
         bar.update(valid * TILT_COST)
     return joined(parts)
 
@@ -112,7 +113,7 @@ def estimate(
             rows=_rows(work, lanes),
             mesh=work.mesh,
         )
-        part_scores, part_weights = (np.asarray(a)[:valid] for a in part)
+        part_scores, part_weights = (a[:valid] for a in fetch(part))
         check_valid(~np.isnan(part_scores).any(axis=1), block.index)
         log_constant = TILTS[work.perturbation.norm].log_constant
         constant = log_constant(first_of(block.tilts, valid))
@@ -172,16 +173,15 @@ class _Tilted(NamedTuple):
 
 def _blocks(work, lanes, draws):
     """Blocks of lanes of about as many rows as fit, and the arguments of their step."""
-    replicated = NamedSharding(work.mesh, P())
-    split = NamedSharding(work.mesh, P(work.mesh.axis_names))
-    shared = jax.device_put(
+    split = split_over(work.mesh)
+    shared = put(
         (work.classifier, work.perturbation, work.key, np.float32(work.logit_delta)),
-        replicated,
+        whole_on(work.mesh),
     )
     most = max(1, min(_MOST_LANES, _rows(work, lanes) // draws))
     with jax.set_mesh(work.mesh):
         for block, valid in input_blocks(lanes, work.mesh, most):
-            yield block, valid, (*shared, jax.device_put(block, split))
+            yield block, valid, (*shared, put(block, split))
 
 
 def _rows(work, lanes):

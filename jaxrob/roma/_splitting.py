@@ -15,11 +15,12 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxrob._blocks import bucket, local_mesh
+from jaxrob._blocks import bucket
 from jaxrob._classifier import Classifier
+from jaxrob._hosts import checked_mesh, fetch, put, split_over, whole_on
 from jaxrob.roma._lanes import Lanes, lane_keys
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._scores import class_score, log_probabilities
@@ -124,19 +125,17 @@ def split(
             f"num_particles must be at least {_LEAST_KEPT / _KEEP:g}; "
             f"got {num_particles}"
         )
-    if mesh is None:
-        mesh = local_mesh()
+    mesh = checked_mesh(mesh)
     lanes = Lanes(*map(np.asarray, lanes))
     num_lanes = len(lanes.classes)
     log_p, variance = np.zeros(num_lanes), np.zeros(num_lanes)
     num_steps, complete = np.zeros(num_lanes, np.int64), np.zeros(num_lanes, bool)
 
     size = _lanes_in_block(num_lanes, rows // num_particles, mesh.size)
-    everywhere = NamedSharding(mesh, P())
-    by_lane = NamedSharding(mesh, P(mesh.axis_names))
-    common = jax.device_put(
+    by_lane = split_over(mesh)
+    common = put(
         (classifier, perturbation, np.float32(logit_delta), key),
-        everywhere,
+        whole_on(mesh),
     )
     # Whatever mesh surrounds the call, the step runs on its own.
     with jax.set_mesh(mesh):
@@ -154,19 +153,17 @@ def split(
             if not busy.any():
                 break
             if fresh.any():
-                block = jax.device_put(
-                    jax.tree.map(lambda part: part[held], lanes), by_lane
-                )
+                block = put(jax.tree.map(lambda part: part[held], lanes), by_lane)
             state, outcome = _step(
                 common,
                 state,
                 block,
-                jax.device_put(fresh, by_lane),
+                put(fresh, by_lane),
                 num_particles=num_particles,
                 mesh=mesh,
             )
             at = held[busy]
-            status, above, kinship = (part[busy] for part in jax.device_get(outcome))
+            status, above, kinship = (part[busy] for part in fetch(outcome))
             _check_valid(lanes.index[at[status == _INVALID]])
             num_steps[at] += 1
             complete[at] = status == _FINISHED
@@ -346,7 +343,7 @@ def _empty(perturbation, image, size, num_particles, sharding):
         number=jnp.zeros(size, jnp.uint32),
         invalid=jnp.zeros(size, bool),
     )
-    return jax.device_put(state, sharding)
+    return put(state, sharding)
 
 
 def _lanes_in_block(num_lanes: int, at_most: int, num_devices: int) -> int:

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import re
+import socket
 import subprocess
 import sys
 
@@ -73,6 +75,37 @@ def test_quickstart(tmp_path):
         last.startswith("not good enough: ") and "rotation: robustness.low is" in last
     )
     assert files() == before
+
+
+def test_quickstart_on_two_hosts(tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    small = ("--model=mlp", "--epochs=2", "--num_images=50", "--levels=3")
+
+    def command(folder, *arguments):
+        output = f"--output={tmp_path / folder}"
+        script = EXPERIMENTS / "quickstart.py"
+        return [sys.executable, script, *small, "--noprogress", output, *arguments]
+
+    joined = (f"--coordinator_address={address}", "--num_processes=2", "--process_id=")
+    hosts = [
+        subprocess.Popen(
+            command(str(number), *joined[:2], f"{joined[2]}{number}"),
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    outputs = [host.communicate(timeout=300)[0] for host in hosts]
+    assert [host.returncode for host in hosts] == [0, 0]
+    assert "robustness.png" in outputs[0] and "wrote" not in outputs[1]
+    assert not (tmp_path / "1").exists()
+    written = list((tmp_path / "0").glob("*.json"))
+    assert len(written) == 8
+    for path in written:
+        assessment = jaxrob.Assessment.from_json(path.read_text())
+        assert assessment.provenance["devices"]["count"] == 2
 
 
 def test_quickstart_says_what_it_lacks(tmp_path):
@@ -369,3 +402,15 @@ def test_idc_pretrained(tmp_path):
     assert 0 <= document["adversariability"] < 1 and document["num_attacked"] <= 6
     for name in ("idc", "adversarial"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_streaming(tmp_path):
+    code, out, err = run(
+        "streaming.py", "--num_images=5000", "--num_compared=3000", "--repeats=1",
+        f"--folder={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "5,000 images as a memory map" in out and "batches" in out
+    peaks = [int(some) for some in re.findall(r"anonymous memory (\d+) MB", out)]
+    assert len(peaks) == 2 and 0 < max(peaks) < 2000
+    assert not list(tmp_path.iterdir())

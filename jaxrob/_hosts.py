@@ -1,0 +1,177 @@
+"""Arrays on meshes, also on those whose devices belong to several processes.
+
+There every process makes the same calls with the same arguments, puts on its own
+devices what they take, and is given whole results.
+"""
+
+import functools
+import json
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+
+def checked_mesh(mesh: Mesh | None) -> Mesh:
+    """The mesh; by default of all devices of this process.
+
+    Raises:
+      TypeError: if it is no mesh.
+      ValueError: if it spans several processes but not all, which would wait for the
+        others, or has no device of this process.
+    """
+    if mesh is None:
+        return Mesh(np.array(jax.local_devices()), ("images",))
+    if not isinstance(mesh, Mesh):
+        raise TypeError(
+            f"mesh must be a jax.sharding.Mesh or None; got {type(mesh).__name__}"
+        )
+    processes = {device.process_index for device in mesh.devices.flat}
+    if processes == {jax.process_index()} or len(processes) == jax.process_count():
+        return mesh
+    raise ValueError(
+        "mesh must have devices of this process alone, or of all processes; got "
+        f"those of {sorted(processes)} in process {jax.process_index()} of "
+        f"{jax.process_count()}"
+    )
+
+
+def along_images(mesh: Mesh) -> Mesh:
+    """The devices of a mesh along one axis, on which XLA itself may communicate."""
+    return Mesh(mesh.devices.ravel(), ("images",))
+
+
+def split_over(mesh: Mesh) -> NamedSharding:
+    """The first axis split over all axes of a mesh."""
+    return NamedSharding(mesh, P(mesh.axis_names))
+
+
+def whole_on(mesh: Mesh) -> NamedSharding:
+    """A whole copy on each device of a mesh."""
+    return NamedSharding(mesh, P())
+
+
+def put(tree: Any, sharding: NamedSharding) -> Any:
+    """Whole arrays, the same in all processes, on the devices of a mesh."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+
+    def one(leaf):
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            return jax.device_put(leaf, sharding)
+        if _is_key(leaf):
+            data = one(jax.random.key_data(leaf))
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        if not isinstance(leaf, np.ndarray):
+            leaf = np.asarray(jnp.asarray(leaf))
+        return jax.make_array_from_process_local_data(sharding, leaf, leaf.shape)
+
+    return jax.tree.map(one, tree)
+
+
+def put_rows(
+    read: Callable[[slice], np.ndarray], number: int, sharding: NamedSharding
+) -> jax.Array:
+    """An array split over the mesh, of which a process reads only its devices' rows.
+
+    Args:
+      read: returns the rows in a slice, `[n, ...]`, in memory.
+      number: rows in all, a multiple of the devices.
+      sharding: as `split_over` gives it.
+    """
+    if sharding.is_fully_addressable:
+        return jax.device_put(read(slice(0, number)), sharding)
+    own = np.concatenate([read(rows) for rows in _own_rows(sharding, number)])
+    shape = (number, *own.shape[1:])
+    return jax.make_array_from_process_local_data(sharding, own, shape)
+
+
+def gathered(tree: Any) -> Any:
+    """Arrays that a process can fetch: as they are, or gathered from all processes."""
+    leaves = jax.tree.leaves(tree)
+    if all(leaf.is_fully_addressable for leaf in leaves):
+        return tree
+    return _gather(leaves[0].sharding.mesh)(tree)
+
+
+def fetch(tree: Any) -> Any:
+    """Arrays on the host, gathered where they span processes."""
+    return jax.device_get(gathered(tree))
+
+
+def local(tree: Any) -> Any:
+    """Arrays that are whole on every device, as this process's own, on no device fixed.
+
+    They go together with arrays on whatever devices.
+    """
+    return jax.tree.map(jnp.asarray, jax.device_get(tree))
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes files and shows progress."""
+    return jax.process_index() == 0
+
+
+def from_first(value: Any, mesh: Mesh) -> Any:
+    """What the first process gives, as values that JSON can hold."""
+    if not mesh.is_multi_process:
+        return value
+    text = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(text))))
+    text = np.resize(text, length) if is_first() else np.zeros(length, np.uint8)
+    return json.loads(multihost_utils.broadcast_one_to_all(text).tobytes())
+
+
+def smallest(number: int, mesh: Mesh) -> int:
+    """The smallest of what the processes give."""
+    if not mesh.is_multi_process:
+        return number
+    return int(multihost_utils.process_allgather(np.int32(number)).min())
+
+
+def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
+    """Refuses arguments that differ between processes.
+
+    Args:
+      what: their names.
+      digest: returns theirs, hexadecimal and always of one length.
+      mesh: the devices.
+    """
+    if not mesh.is_multi_process:
+        return
+    own = np.frombuffer(bytes.fromhex(digest()), np.uint8)
+    others = multihost_utils.process_allgather(own)
+    differing = np.flatnonzero((others != others[0]).any(axis=1))
+    if len(differing):
+        raise ValueError(
+            f"{what} must be the same in all processes; those of process "
+            f"{differing[0]} differ from those of process 0"
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _gather(mesh):
+    return jax.jit(lambda tree: tree, out_shardings=whole_on(mesh))
+
+
+def _own_rows(sharding, number) -> Sequence[slice]:
+    """The rows that this process's devices take, in order, as few slices."""
+    parts = sharding.addressable_devices_indices_map((number,)).values()
+    found = []
+    for start, stop in sorted(part.indices(number)[:2] for (part,) in parts):
+        if found and found[-1].stop == start:
+            found[-1] = slice(found[-1].start, stop)
+        else:
+            found.append(slice(start, stop))
+    return found
+
+
+def _is_key(leaf):
+    return hasattr(leaf, "dtype") and jax.dtypes.issubdtype(
+        leaf.dtype, jax.dtypes.prng_key
+    )

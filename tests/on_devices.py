@@ -1,0 +1,229 @@
+"""What every entry point gives on a mesh; `test_devices` runs it in other processes.
+
+    python tests/on_devices.py FOLDER NUM_PROCESSES PROCESS PORT
+
+writes what it found to `FOLDER/found-PROCESS.npz`.
+"""
+
+import functools
+import pathlib
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from flax import linen as nn
+from jax.sharding import Mesh
+
+import jaxrob
+from jaxrob import adversarial, alterations, bayes, retraining, roma, training
+from jaxrob.networks import MLP
+
+# No multiple of 2, 4 or 8.
+NUM_IMAGES = 97
+LEVELS = np.linspace(0, 0.2, 5)
+NOISE = alterations.gaussian_noise(0.0, 0.2)
+BLUR = alterations.gaussian_blur()
+COLLECTIVES = (
+    "all-reduce",
+    "all-gather",
+    "all-to-all",
+    "collective-permute",
+    "reduce-scatter",
+)
+
+
+class Network(nn.Module):
+    """With batch statistics and dropout, which know of the whole batch."""
+
+    @nn.compact
+    def __call__(self, x, train: bool = False):
+        x = nn.relu(nn.Conv(4, (3, 3))(x))
+        x = nn.Dense(16)(x.reshape(len(x), -1))
+        x = nn.BatchNorm(use_running_average=not train, momentum=0.5)(x)
+        x = nn.Dropout(0.3, deterministic=not train)(nn.relu(x))
+        return nn.Dense(4)(x)
+
+
+def make_data():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 256, (NUM_IMAGES, 8, 8, 1), dtype=np.uint8)
+    return jaxrob.Dataset(images, rng.integers(0, 4, NUM_IMAGES))
+
+
+def make_classifier():
+    module = Network()
+    variables = module.init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
+    # Surer of its answers than a network as initialised.
+    variables = jax.tree.map(lambda leaf: 3 * leaf, variables)
+    return jaxrob.Classifier.from_linen(module, variables)
+
+
+class Batches:
+    """The data in batches that fit no block."""
+
+    def __init__(self, data):
+        self.data = data
+
+    def __iter__(self):
+        for first in range(0, NUM_IMAGES, 23):
+            part = self.data[first : first + 23]
+            yield part.images, part.labels
+
+
+def measured(mesh, folder, journal):
+    """What must work across processes too: arrays by name."""
+    data, classifier = make_data(), make_classifier()
+    key = jax.random.key(7)
+    path = pathlib.Path(folder, f"images-{jax.process_index()}")
+    mapped = np.memmap(path, np.uint8, "w+", shape=data.images.shape)
+    mapped[:] = data.images
+    evaluate = functools.partial(jaxrob.evaluate, key=key, mesh=mesh)
+    found = {}
+    for name, given, settings in (
+        ("whole", data, {}),
+        ("mapped", jaxrob.Dataset(mapped, data.labels), {"batch_size": 40}),
+        ("batches", jaxrob.Dataset.from_batches(Batches(data)), {"batch_size": 40}),
+    ):
+        curve = evaluate(classifier, given, NOISE, LEVELS, **settings)
+        for part in ("predicted", "confidence", "uncertainty"):
+            found[f"curve {name} {part}"] = getattr(curve, part)
+    reduced = evaluate(classifier, data, NOISE, LEVELS, reduced=True, batch_size=40)
+    found["reduced confusion"] = reduced.confusion
+    for run in ("first", "resumed"):
+        robust = jaxrob.assess(
+            classifier, data, (NOISE, BLUR), 0.25, key=key, mesh=mesh, journal=journal
+        )
+        found[f"levels {run}"] = np.concatenate([one.levels for one in robust])
+        found[f"robustness {run}"] = np.array([one.robustness for one in robust])
+    local = roma.assess(
+        classifier, data.images[:33], epsilon=0.5, num_samples=200, key=key, mesh=mesh
+    )
+    for part in ("status", "plr", "hits"):
+        found[f"roma {part}"] = getattr(local, part)
+    few = data.images[:13], found["curve whole predicted"][0, :13]
+    attacked = adversarial.pgd(classifier, *few, epsilon=0.1, steps=5, mesh=mesh)
+    found["pgd success"], found["pgd distance"] = attacked.success, attacked.distance
+    fitted = training.fit(
+        Network(), data, optimizer=optax.sgd(0.1), **training_on(mesh)
+    )
+    found["variables fitted"] = flat(fitted.variables)
+    return found
+
+
+def improved(mesh):
+    """The rest, of one process: arrays by name."""
+    data, classifier = make_data(), make_classifier()
+    labels = jaxrob.evaluate(classifier, data, BLUR, [0], mesh=mesh).predicted[0]
+    attacked = adversarial.lbfgs(
+        classifier, data.images[:13], labels[:13], target_confidence=0.6, mesh=mesh
+    )
+    retrained = retraining.data_augmentation(
+        Network(), data, [BLUR, NOISE], optimizer=optax.sgd(0.1), **training_on(mesh)
+    )
+    posterior = bayes.svi(MLP(features=(8,), num_classes=4), data, **training_on(mesh))
+    return {
+        "lbfgs success": attacked.success,
+        "lbfgs distance": attacked.distance,
+        "variables retrained": flat(retrained.variables),
+        "variables posterior": flat((posterior.location, posterior.scale)),
+    }
+
+
+def training_on(mesh):
+    # Batches that the devices do not divide.
+    return {"key": jax.random.key(7), "epochs": 2, "batch_size": 10, "mesh": mesh}
+
+
+def flat(variables):
+    return np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(variables)])
+
+
+def check_no_communication(mesh):
+    """Reads the compiled steps of a measurement, a draw and an attack."""
+    from jaxrob import _evaluate
+    from jaxrob._hosts import put, split_over, whole_on
+    from jaxrob.adversarial import _lbfgs
+    from jaxrob.roma import _draws
+    from jaxrob.roma._algorithm1 import examine_normality, observe_hic
+
+    classifier, key = put((make_classifier(), jax.random.key(7)), whole_on(mesh))
+    images = put(np.zeros((16, 8, 8, 1), np.uint8), split_over(mesh))
+    index = put(np.arange(16, dtype=np.uint32), split_over(mesh))
+    classes = put(np.zeros(16, np.int32), split_over(mesh))
+    static = {"alteration": NOISE, "mesh": mesh}
+    prepared = _evaluate._prepare(images, index, key, **static)
+    at = np.zeros(2, np.float32)
+    attacked = put(np.zeros((16, 8, 8, 1), np.float32), split_over(mesh))
+    lanes = _lbfgs._begin(None, attacked, mesh=mesh)
+    aim = attacked, classes, None
+    lowered = (
+        _evaluate._step.lower(classifier, prepared, index, key, at, **static),
+        _draws._step.lower(
+            classifier,
+            roma.ball("linf", 0.1),
+            _draws.Inputs(images, index, classes),
+            key,
+            np.float32(0.4),
+            num_samples=40,
+            rows=20,
+            observe=observe_hic,
+            summarise=examine_normality,
+            mesh=mesh,
+        ),
+        _lbfgs._advance.__wrapped__.lower(
+            (classifier, np.float32(0.6)), (lanes, *aim), mesh=mesh
+        ),
+    )
+    for step in lowered:
+        text = step.compile().as_text()
+        assert f"num_partitions={mesh.size}" in text, text[:500]
+        for collective in COLLECTIVES:
+            assert collective not in text, collective
+
+
+def main(folder, num_processes, process, port):
+    several = num_processes > 1
+    if several:
+        jax.config.update("jax_cpu_collectives_implementation", "gloo")
+        jax.distributed.initialize(f"localhost:{port}", num_processes, process)
+    devices = np.array(jax.devices())
+    mesh = Mesh(devices.reshape(2, -1), ("a", "b"))
+    # Only the first process may touch the file: the others could not.
+    journal = pathlib.Path(folder, "journal" if process == 0 else "nowhere/journal")
+    found = measured(mesh, folder, journal)
+    if several:
+        check_refusals(mesh, folder, process)
+    else:
+        check_no_communication(mesh)
+        found |= improved(mesh)
+    np.savez(pathlib.Path(folder, f"found-{process}.npz"), **found)
+
+
+def check_refusals(mesh, folder, process):
+    """What differs between processes is refused by all of them, as are bad answers."""
+    data, classifier, key = make_data(), make_classifier(), jax.random.key(7)
+
+    def message(**changes):
+        arguments = {"classifier": classifier, "dataset": data, "key": key} | changes
+        try:
+            jaxrob.evaluate(alteration=NOISE, levels=LEVELS, mesh=mesh, **arguments)
+        except ValueError as error:
+            return str(error)
+
+    assert "same in all processes" in message(key=jax.random.key(process))
+    broken = jaxrob.Classifier(
+        lambda variables, images: jnp.full((len(images), 4), jnp.nan)
+    )
+    assert "returned NaN" in message(classifier=broken)
+    other = pathlib.Path(folder, "other")
+    if process == 0:
+        other.write_text("no journal at all")
+    assert "is no journal" in message(journal=other)
+    half = Mesh(mesh.devices[process], ("images",))
+    jaxrob.evaluate(classifier, data, NOISE, [0.1], key=key, mesh=half)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], *map(int, sys.argv[2:]))

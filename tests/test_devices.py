@@ -1,0 +1,172 @@
+"""One device, eight, and two processes of two give the same."""
+
+import importlib.util
+import os
+import pathlib
+import socket
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import jaxrob
+from jaxrob import adversarial, alterations
+
+SCRIPT = pathlib.Path(__file__).with_name("on_devices.py")
+ON_EIGHT, ON_TWICE_TWO = "eight", "twice two"
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("on_devices", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def start(folder, num_devices, num_processes=1, process=0, port=0):
+    flags = f"--xla_force_host_platform_device_count={num_devices}"
+    arguments = [str(part) for part in (folder, num_processes, process, port)]
+    return subprocess.Popen(
+        [sys.executable, SCRIPT, *arguments],
+        env=dict(os.environ, XLA_FLAGS=flags),
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(processes):
+    try:
+        for process in processes:
+            _, error = process.communicate(timeout=400)
+            assert process.returncode == 0, error
+    finally:
+        for process in processes:
+            process.kill()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    return tmp_path_factory.mktemp("devices")
+
+
+@pytest.fixture(scope="module")
+def script():
+    return load_script()
+
+
+@pytest.fixture(scope="module")
+def one(script, folder):
+    return script.measured(None, folder, folder / "journal") | script.improved(None)
+
+
+@pytest.fixture(scope="module")
+def found(folder):
+    """By process, what was found on other devices."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    paths = {name: folder / name for name in (ON_EIGHT, ON_TWICE_TWO)}
+    for path in paths.values():
+        path.mkdir()
+    end([start(paths[ON_TWICE_TWO], 2, 2, process, port) for process in range(2)])
+    end([start(paths[ON_EIGHT], 8)])
+    return {
+        (name, process): dict(np.load(paths[name] / f"found-{process}.npz"))
+        for name, process in ((ON_EIGHT, 0), (ON_TWICE_TWO, 0), (ON_TWICE_TWO, 1))
+    }
+
+
+def near_ties(script):
+    """Bool `[L, N]`: where the best two classes are within 1e-5."""
+    data, classifier = script.make_data(), script.make_classifier()
+    index = jnp.arange(len(data), dtype=jnp.uint32)
+    keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(7), index)
+    ties = []
+    for level in script.LEVELS:
+        images = jnp.asarray(data.images, jnp.float32) / 255
+        altered = jax.vmap(script.NOISE, (0, None, 0))(images, jnp.float32(level), keys)
+        best = np.sort(np.exp(classifier.log_probabilities(altered)[0]))
+        ties.append(best[:, -1] - best[:, -2] < 1e-5)
+    return np.stack(ties)
+
+
+def test_same_answers(script, one, found):
+    ties = near_ties(script)
+    assert ties.mean() < 0.01, "too many near-ties for a test of anything"
+    reference = [one[f"curve whole {part}"] for part in ("predicted", "confidence")]
+    for device, arrays in ({"one": one} | found).items():
+        for way in ("whole", "mapped", "batches"):
+            predicted = arrays[f"curve {way} predicted"]
+            assert not ((predicted != reference[0]) & ~ties).any(), (device, way)
+            confidence = arrays[f"curve {way} confidence"]
+            np.testing.assert_allclose(confidence, reference[1], atol=1e-5)
+            uncertainty = arrays[f"curve {way} uncertainty"]
+            expected = one["curve whole uncertainty"]
+            np.testing.assert_allclose(uncertainty, expected, atol=1e-5)
+        difference = arrays["reduced confusion"] - one["reduced confusion"]
+        assert np.abs(difference).sum() <= 2 * ties.sum()
+        assert arrays["reduced confusion"].sum() == ties.size
+
+
+def test_same_robustness_also_from_a_journal(one, found):
+    for arrays in found.values():
+        for run in ("first", "resumed"):
+            for name in ("levels", "robustness"):
+                np.testing.assert_array_equal(
+                    arrays[f"{name} {run}"], one[f"{name} first"]
+                )
+
+
+def test_same_local_robustness(one, found):
+    for arrays in found.values():
+        np.testing.assert_array_equal(arrays["roma status"], one["roma status"])
+        np.testing.assert_array_equal(arrays["roma hits"], one["roma hits"])
+        np.testing.assert_allclose(arrays["roma plr"], one["roma plr"], atol=1e-6)
+        assert np.isfinite(one["roma plr"]).any() and one["roma hits"].any()
+
+
+def test_same_adversarial_examples(one, found):
+    for (device, _), arrays in found.items():
+        for attack in ("pgd", "lbfgs") if device == ON_EIGHT else ("pgd",):
+            name = f"{attack} success"
+            np.testing.assert_array_equal(arrays[name], one[name])
+            assert one[name].any()
+            # Kinks magnify rounding.
+            name = f"{attack} distance"
+            np.testing.assert_allclose(arrays[name], one[name], rtol=2e-2)
+
+
+def test_same_training(one, found):
+    for (device, _), arrays in found.items():
+        every = ("fitted", "retrained", "posterior")
+        for name in every if device == ON_EIGHT else every[:1]:
+            variables = arrays[f"variables {name}"]
+            np.testing.assert_allclose(variables, one[f"variables {name}"], atol=2e-4)
+            # Far less than there is to tell.
+            assert np.ptp(variables) > 0.5
+
+
+def test_all_processes_find_the_very_same(found):
+    first, second = (found[ON_TWICE_TWO, process] for process in range(2))
+    assert first.keys() == second.keys()
+    for name, value in first.items():
+        np.testing.assert_array_equal(value, second[name], err_msg=name)
+
+
+def test_what_is_no_mesh_is_refused(script):
+    data, classifier = script.make_data(), script.make_classifier()
+    blur = alterations.gaussian_blur()
+    with pytest.raises(TypeError, match="mesh must be a jax.sharding.Mesh"):
+        jaxrob.evaluate(classifier, data, blur, [0.5], mesh=jax.devices())
+    with pytest.raises(TypeError, match="mesh must be a jax.sharding.Mesh"):
+        adversarial.lbfgs(classifier, data.images, data.labels, mesh="all")
+
+
+def test_attacks_run_on_their_own_mesh_whatever_surrounds_them(script):
+    data, classifier = script.make_data()[:2], script.make_classifier()
+    with jax.set_mesh(Mesh(np.array(jax.devices()), ("other",))):
+        adversarial.pgd(classifier, data.images, data.labels, epsilon=0.1, steps=2)
