@@ -87,20 +87,28 @@ def bilinear(
         image = jnp.pad(image, ((1, 1), (1, 1), (0, 0)))
         rows, columns = rows + 1, columns + 1
     height, width, channels = image.shape
-    top, down, below = _neighbours(rows, height)
-    left, right, beside = _neighbours(columns, width)
-    corner = top * width + left
+
+    def table(positions):
+        rows, columns = positions
+        top, down = _neighbour(rows, height)
+        left, right = _neighbour(columns, width)
+        return top * width + left, (
+            (1 - down) * (1 - right),
+            (1 - down) * right,
+            down * (1 - right),
+            down * right,
+        )
+
+    # A loop, for XLA would fuse what it can into the gathers and compute it again for
+    # each image: with one, an MLP's step at 28x28 takes half of the time.
+    corner, weights = jax.lax.map(table, tuple(jnp.broadcast_arrays(rows, columns)))
+    beside, below = min(width - 1, 1), width * min(height - 1, 1)
     pixels = image.reshape(height * width, channels)
     # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
     return sum(
         weight.reshape(-1, 1)
         * jnp.take(pixels, (corner + offset).reshape(-1), axis=0, mode="clip")
-        for offset, weight in (
-            (0, (1 - down) * (1 - right)),
-            (beside, (1 - down) * right),
-            (below * width, down * (1 - right)),
-            (below * width + beside, down * right),
-        )
+        for weight, offset in zip(weights, (0, beside, below, below + beside))
     ).reshape(*corner.shape, channels)
 
 
@@ -126,8 +134,8 @@ def check_fill(name: str, fill: str) -> None:
         raise ValueError(f"{name}: fill must be one of {FILLS}; got {fill!r}")
 
 
-def _neighbours(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array, int]:
-    """The pixel before each position, the way beyond it, and the step to the next."""
+def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    """The pixel before each position, and the way beyond it."""
     positions = jnp.clip(positions, 0, size - 1)
     before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
-    return before.astype(jnp.int32), positions - before, min(size - 1, 1)
+    return before.astype(jnp.int32), positions - before
