@@ -7,10 +7,10 @@ Chooses pairs of an input and an epsilon whose probabilities of a distinct
 misclassification spread evenly over the powers of ten, finds the truth, runs every
 estimator with another key, and prints how far each is off, how often its 95 % interval
 covers, and what it costs. The truth is counted among direct draws where the probability
-is above 1e-3; below, it is the mean of many runs of importance sampling, which
-multilevel splitting, an estimator without gradients or weights, has to agree with:
-pairs where the two differ by more than four standard errors are printed. Writes JSON
-and a figure of estimate against truth into the folder `--output`.
+is above 1e-3; below, it is the mean of many runs of "auto", nearly always importance
+sampling, which multilevel splitting, an estimator without gradients or weights, has to
+agree with: pairs where the two differ by more than four standard errors are printed.
+Writes JSON and a figure of estimate against truth into the folder `--output`.
 """
 
 import json
@@ -140,7 +140,7 @@ def _choose(classifier, images, epsilons, key):
 
 
 def _truth(classifier, images, epsilon, keys):
-    """Direct draws where there are enough hits, else importance sampling's mean."""
+    """Direct draws where there are enough hits, else the mean of many runs."""
     runs = _RUNS.value
     log_p = np.empty(len(images))
     error = np.empty(len(images))
@@ -149,7 +149,7 @@ def _truth(classifier, images, epsilon, keys):
         np.repeat(images, runs, axis=0),
         np.repeat(epsilon, runs),
         keys[1],
-        "importance",
+        "auto",
         _SAMPLES.value,
         "truth",
     )["log_p"].reshape(-1, runs)

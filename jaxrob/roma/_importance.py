@@ -49,14 +49,28 @@ class Estimate(NamedTuple):
     Attributes:
       log_probability: float64; an upper bound where `bounded`.
       error: the standard error of the log-probability.
-      trusted: whether the weights are even enough for both to mean something.
+      share: what the largest weight makes up of the estimate.
+      hits: the share of the draws that are hits.
       bounded: whether the probability is so small that it is bounded only.
+      number: how many draws.
     """
 
     log_probability: np.ndarray
     error: np.ndarray
-    trusted: np.ndarray
+    share: np.ndarray
+    hits: np.ndarray
     bounded: np.ndarray
+    number: np.ndarray
+
+    @property
+    def trusted(self) -> np.ndarray:
+        """Whether the weights are even enough for the estimate to mean something."""
+        return (
+            (self.error < LARGEST_ERROR)
+            & (self.share < _LARGEST_SHARE)
+            & (self.hits >= _HITS[0])
+            & (self.hits <= _HITS[1])
+        )
 
 
 #: Forward passes that finding a tilt costs.
@@ -135,20 +149,54 @@ def weigh(scores: np.ndarray, log_weights: np.ndarray) -> Estimate:
     """
     log_p, error, share = _weighted(scores >= 0, log_weights)
     hits = (scores >= 0).mean(axis=1)
-    trusted = (error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
-    trusted &= (hits >= _HITS[0]) & (hits <= _HITS[1])
+    number = np.full(len(scores), scores.shape[1])
+    found = Estimate(log_p, error, share, hits, np.zeros(len(scores), bool), number)
     # Where no tilt within its limit reaches the boundary, the probability of a lower
     # score is an upper bound. The median is reached by half of the draws.
     reached = np.median(scores, axis=1)
     higher, higher_error, share = _weighted(scores >= reached[:, None], log_weights)
-    bounded = ~trusted & (reached < 0) & (higher < _NEGLIGIBLE)
+    bounded = ~found.trusted & (reached < 0) & (higher < _NEGLIGIBLE)
     bounded &= (higher_error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
-    return Estimate(
-        np.where(bounded, higher, log_p),
-        np.where(bounded, higher_error, error),
-        trusted,
-        bounded,
+    return found._replace(
+        log_probability=np.where(bounded, higher, log_p),
+        error=np.where(bounded, higher_error, error),
+        bounded=bounded,
     )
+
+
+def pooled(first: Estimate, second: Estimate) -> Estimate:
+    """The estimates from both draws; the second's where one of them is bounded."""
+    both = [first, second]
+    number = first.number + second.number
+    parts = [each.number / number for each in both]
+    # The weights' first two moments, in units of the larger estimate.
+    unit = np.maximum(first.log_probability, second.log_probability)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        means = [np.exp(each.log_probability - unit) for each in both]
+        squares = [
+            np.where(mean > 0, mean**2 * (each.number * each.error**2 + 1), 0)
+            for mean, each in zip(means, both)
+        ]
+        mean, square = (
+            sum(part * each for part, each in zip(parts, moments))
+            for moments in (means, squares)
+        )
+        share = np.maximum(
+            *(
+                np.where(each_mean > 0, each.share * part * each_mean / mean, 0)
+                for each, part, each_mean in zip(both, parts, means)
+            )
+        )
+        found = Estimate(
+            unit + np.log(mean),
+            np.sqrt(np.maximum(square / mean**2 - 1, 0) / number),
+            share,
+            sum(part * each.hits for part, each in zip(parts, both)),
+            np.zeros(len(number), bool),
+            number,
+        )
+    usable = np.isfinite(unit) & ~first.bounded & ~second.bounded
+    return Estimate(*(np.where(usable, a, b) for a, b in zip(found, second)))
 
 
 def _weighted(hits, log_weights):

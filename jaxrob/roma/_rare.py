@@ -13,7 +13,13 @@ from jaxrob._classifier import Classifier, examine
 from jaxrob.roma._ball import ball
 from jaxrob.roma._count import clopper_pearson, count_hits, observe_hits
 from jaxrob.roma._draws import Inputs, Work, summarise_draws
-from jaxrob.roma._importance import LARGEST_ERROR, TILT_COST, estimate, find_tilts
+from jaxrob.roma._importance import (
+    LARGEST_ERROR,
+    TILT_COST,
+    estimate,
+    find_tilts,
+    pooled,
+)
 from jaxrob.roma._lanes import Lanes
 from jaxrob.roma._logit import observe_classes
 from jaxrob.roma._scores import class_score, log_probabilities
@@ -25,11 +31,13 @@ _ENOUGH_HITS = 50
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.
 _LARGEST_GAP = np.log(300.0)
-# Draws for each class, at first and where those were too uneven. Beyond the second
-# number splitting is cheaper, unless this many draws will most likely be enough.
-_DRAWS = (1024, 8192, 24576)
-# A class whose upper estimate is below this share of the sum needs no better one.
+# Draws for each class, stage by stage as long as all of them are too few. Beyond their
+# sum splitting is cheaper.
+_DRAWS = (1024, 8192, 8192, 8192)
+# A class whose upper estimate is below this share of the sum, or whose error adds less
+# than this to the sum's relative one, needs no better estimate.
 _NEGLIGIBLE_SHARE = 0.01
+_NEGLIGIBLE_ERROR = 0.05
 # Intervals of importance sampling are wider than its standard error says by this, for
 # the error is estimated from the same weights.
 _WIDENING = 1.25
@@ -163,26 +171,34 @@ class _LaneState(NamedTuple):
 def _sample_importance(work, lanes, which, state, hits, num_samples, bar):
     tilts = find_tilts(work, lanes, bar)
     state.evaluations[:] += TILT_COST
+    found = None
     for stage, draws in enumerate(_DRAWS):
         left = _worth_more(which, state)
-        if stage == 2:
-            expected = state.error[left] / _WIDENING * np.sqrt(_DRAWS[1] / draws)
-            left = left[expected < LARGEST_ERROR]
+        if stage > 1:
+            # Only where all stages together will most likely do.
+            best = found.error * np.sqrt(found.number / sum(_DRAWS))
+            left = left[best[left] < LARGEST_ERROR]
         if not len(left):
             return
-        found = estimate(
+        new = estimate(
             work, _taken(lanes, left), _taken(tilts, left), draws, bar, stage
         )
         state.evaluations[left] += draws
+        if stage:
+            new = pooled(_taken(found, left), new)
+            for whole, part in zip(found, new):
+                whole[left] = part
+        else:
+            found = new
         # The plain draws are a check that no other part of the ball is overlooked.
-        p = np.exp(found.log_probability)
+        p = np.exp(new.log_probability)
         fewer = stats.binom.cdf(hits[left], num_samples, p)
         more = stats.binom.sf(hits[left] - 1, num_samples, p)
         plausible = np.minimum(fewer, more) > _IMPLAUSIBLE
-        state.log_p[left] = found.log_probability
-        state.error[left] = _WIDENING * found.error
+        state.log_p[left] = new.log_probability
+        state.error[left] = np.where(plausible, _WIDENING * new.error, np.inf)
         state.status[left] = np.select(
-            [found.trusted & plausible, found.bounded & plausible],
+            [new.trusted & plausible, new.bounded & plausible],
             ["importance", "bounded"],
             "untrusted",
         )
@@ -209,13 +225,21 @@ def _worth_more(which, state):
     """Lanes without a trusted answer that may matter to their input's sum."""
     open_lanes = np.isin(state.status, ["", "untrusted"])
     known = np.where(open_lanes, -np.inf, np.nan_to_num(state.log_p, nan=-np.inf))
-    total = np.full(which.max() + 1, -np.inf)
-    np.logaddexp.at(total, which, known)
+    total = _by_input(which, known)
     # Without a hit, -inf and inf: NaN, which may matter.
     with np.errstate(invalid="ignore"):
         upper = state.log_p + _Z * state.error
-    matters = ~(upper < total[which] + np.log(_NEGLIGIBLE_SHARE))
-    return np.flatnonzero(open_lanes & matters)
+        little = upper < total[which] + np.log(_NEGLIGIBLE_SHARE)
+        # A rough estimate of a class is good enough beside a far likelier one.
+        little |= np.exp(upper - total[which]) * state.error < _NEGLIGIBLE_ERROR
+    return np.flatnonzero(open_lanes & ~little)
+
+
+def _by_input(which, log_p):
+    """The logarithm of the sum over each input's lanes."""
+    total = np.full(which.max() + 1, -np.inf)
+    np.logaddexp.at(total, which, log_p)
+    return total
 
 
 # Sums without a hit are -inf, with an infinite error.
@@ -237,7 +261,8 @@ def _merged(found, todo, which, state):
         error = np.sqrt(
             np.sum((share * np.where(share > 0, state.error[mine], 0)) ** 2)
         )
-        matters = (share > _NEGLIGIBLE_SHARE) | worth_more[mine]
+        rough = (state.status[mine] == "untrusted") & ~worth_more[mine]
+        matters = ((share > _NEGLIGIBLE_SHARE) & ~rough) | worth_more[mine]
         main = state.status[mine][matters]
         status = max(main, key=order.index) if len(main) else "untrusted"
         found.evaluations[number] += state.evaluations[mine].sum()

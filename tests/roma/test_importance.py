@@ -11,7 +11,7 @@ from scipy import special, stats
 import jaxrob
 from jaxrob.roma import assess
 from jaxrob.roma._ball import ball
-from jaxrob.roma._importance import weigh
+from jaxrob.roma._importance import pooled, weigh
 
 from .truth import (
     linear_l2_log_probability,
@@ -203,6 +203,23 @@ def test_weigh_distrusts_uneven_weights_and_few_or_many_hits():
     found = weigh(scores[1:2].repeat(2, 0), log_weights)
     np.testing.assert_array_equal(found.bounded, [True, False])
     assert found.log_probability[0] == pytest.approx(-60 + np.log(0.5), abs=1e-2)
+
+
+def test_pooled_estimates_are_those_of_all_draws():
+    rng = np.random.default_rng(0)
+    scores = rng.standard_normal((4, 3000)) - 0.5
+    log_weights = rng.standard_normal((4, 3000)) - 30
+    scores[1, :1000] = scores[2, 1000:] = scores[3] = -1.0  # no hit in a part, or any
+    parts = (
+        weigh(scores[:, :1000], log_weights[:, :1000]),
+        weigh(scores[:, 1000:], log_weights[:, 1000:]),
+    )
+    found, expected = pooled(*parts), weigh(scores, log_weights)
+    for name in ("log_probability", "error", "share", "hits"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(expected, name), rtol=1e-9, err_msg=name
+        )
+    np.testing.assert_array_equal(found.number[:3], 3000)
 
 
 def both_sides(variables, images):
