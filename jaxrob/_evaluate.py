@@ -42,10 +42,11 @@ from jaxrob.alterations import Alteration
 # On a CPU several levels share a step only where the images alone are fewer than this,
 # for a frontier whose size is no multiple of them would be padded.
 _MIN_ROWS_CPU = 128
-# Steps dispatched ahead of the one whose answers are awaited. A CPU would run them at
-# the same time, each in the other's way.
+# Steps dispatched ahead of the one whose answers are awaited. On a CPU the cores that
+# one step's narrow parts leave idle are filled by the next; more would only be in each
+# other's way.
 _AHEAD = 8
-_AHEAD_CPU = 0
+_AHEAD_CPU = 1
 
 
 def evaluate(
