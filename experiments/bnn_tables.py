@@ -372,7 +372,7 @@ def _their_mlp(train_set, key):
 
 
 def _their_bnn(train_set, key):
-    """Independent normals of all weights, by a tempered ELBO."""
+    """Independent normals of all weights, by a tempered ELBO; each host by itself."""
     train_set = _theirs(train_set)
     images, labels = jnp.asarray(train_set.images), jnp.asarray(train_set.labels)
     images = images / 255 if images.dtype == jnp.uint8 else images
