@@ -19,6 +19,7 @@ import time
 
 import benchmarks
 import gate
+import hosts
 import jax
 import jax.numpy as jnp
 import startup
@@ -104,6 +105,7 @@ def _assess_all(benchmark, alteration, forward_seconds):
             benchmarks.THRESHOLD.value,
             strategy=strategy,
             key=benchmarks.key(),
+            mesh=hosts.mesh(),
             progress=benchmarks.PROGRESS.value,
         )
         wall[name] = time.perf_counter() - start

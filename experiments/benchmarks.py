@@ -8,6 +8,7 @@ import pathlib
 from typing import NamedTuple
 
 import assessment_files
+import hosts
 import jax
 import jax.numpy as jnp
 import journals
@@ -91,9 +92,7 @@ def title() -> str:
 
 def output() -> pathlib.Path:
     """The folder written to."""
-    folder = pathlib.Path(OUTPUT.value)
-    folder.mkdir(parents=True, exist_ok=True)
-    return folder
+    return hosts.output(OUTPUT.value)
 
 
 def key() -> jax.Array:
@@ -116,11 +115,11 @@ def dense(
     """
     name = assessment_files.file_name(alteration.name)
     path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")
-    source = provenance(benchmark.classifier, benchmark.test_set, key(), None)
+    source = provenance(benchmark.classifier, benchmark.test_set, key(), hosts.mesh())
     source |= {"alteration": describe(alteration)}
-    if path.exists():
+    if (kept := hosts.read(path)) is not None:
         with contextlib.suppress(ValueError):  # of another version
-            known = jaxrob.Assessment.from_json(path.read_text())
+            known = jaxrob.Assessment.from_json(kept)
             if known.provenance == source and known.rule == rule:
                 return known
     found = jaxrob.assess(
@@ -132,9 +131,10 @@ def dense(
         rule=rule,
         key=key(),
         journal=_journal(benchmark, "dense"),
+        mesh=hosts.mesh(),
         progress=PROGRESS.value,
     )
-    _write(path, found.to_json(answers=False).encode())
+    hosts.write(path, found.to_json(answers=False).encode())
     return found
 
 
@@ -146,13 +146,13 @@ def correct(
     Kept in `--output` under `name`, and done anew as `dense` does.
     """
     path = _path("correct", f"{name}-{num_levels}.npz")
-    source = provenance(benchmark.classifier, benchmark.test_set, key(), None)
+    source = provenance(benchmark.classifier, benchmark.test_set, key(), hosts.mesh())
     source = json.dumps([source, describe(alteration)])
     num_images = len(benchmark.test_set)
-    if path.exists():
-        with np.load(path) as kept:
-            if str(kept["source"]) == source:
-                return np.unpackbits(kept["bits"], axis=1, count=num_images).view(bool)
+    if (kept := hosts.read(path)) is not None:
+        with np.load(io.BytesIO(kept)) as known:
+            if str(known["source"]) == source:
+                return np.unpackbits(known["bits"], axis=1, count=num_images).view(bool)
     share = np.arange(num_levels) / (num_levels - 1)
     curve = jaxrob.evaluate(
         benchmark.classifier,
@@ -161,17 +161,18 @@ def correct(
         alteration.lower * share[::-1] + alteration.upper * share,
         key=key(),
         journal=_journal(benchmark, name),
+        mesh=hosts.mesh(),
         progress=PROGRESS.value,
     )
     right = curve.predicted == curve.labels
     file = io.BytesIO()
     np.savez(file, bits=np.packbits(right, axis=1), source=source)
-    _write(path, file.getvalue())
+    hosts.write(path, file.getvalue())
     return right
 
 
 def _path(kind, name):
-    return output() / kind / f"{title()}-seed{SEED.value}" / name
+    return pathlib.Path(OUTPUT.value) / kind / f"{title()}-seed{SEED.value}" / name
 
 
 def _journal(benchmark, name):
@@ -184,21 +185,18 @@ def _trained():
     module = _NETWORKS[NETWORK.value](num_classes=len(train_set.class_names))
     epochs = EPOCHS.value or _EPOCHS[NAME.value]
     path = _path("networks", f"epochs{epochs}.msgpack")
-    if path.exists():
+    if (kept := hosts.read(path)) is not None:
         shape = (1, *train_set.images.shape[1:])
         like = module.init(jax.random.key(0), jnp.zeros(shape))
-        variables = serialization.from_bytes(like, path.read_bytes())
+        variables = serialization.from_bytes(like, kept)
         return jaxrob.Classifier.from_linen(module, variables)
     classifier = training.fit(
-        module, train_set, key=key(), epochs=epochs, progress=PROGRESS.value
+        module,
+        train_set,
+        key=key(),
+        epochs=epochs,
+        mesh=hosts.mesh(),
+        progress=PROGRESS.value,
     )
-    _write(path, serialization.to_bytes(classifier.variables))
+    hosts.write(path, serialization.to_bytes(classifier.variables))
     return classifier
-
-
-def _write(path, content):
-    """Writes a file whole or, if interrupted, not at all."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)

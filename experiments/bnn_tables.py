@@ -15,10 +15,10 @@ first seed: the measures over the level, and the most uncertain images.
 
 import dataclasses
 import json
-import pathlib
 import time
 
 import gate
+import hosts
 import jax
 import jax.numpy as jnp
 import journals
@@ -76,8 +76,7 @@ _requirements = gate.define_require(*_ROWS.values())
 
 def main(argv):
     startup.start(argv)
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)[: _NUM_IMAGES.value]
     rows, explained, their_accuracy = [], [], []
@@ -135,6 +134,7 @@ def _one_seed(seed, train_set, test_set):
         train_set,
         key=mlp_key,
         epochs=_EPOCHS.value,
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
     middle = time.perf_counter()
@@ -196,6 +196,7 @@ def _bayesian(train_set, key, prior_scale):
         head="heteroscedastic",
         epochs=_BNN_EPOCHS.value,
         prior_scale=prior_scale,
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
 
@@ -236,6 +237,7 @@ def _curves(classifier, some, test_set, key, name):
             _levels(alteration),
             key=key,
             journal=journals.path(f"{_DATASET.value}-{name}"),
+            mesh=hosts.mesh(),
             progress=_PROGRESS.value,
         )
         for alteration in some
@@ -364,12 +366,13 @@ def _their_mlp(train_set, key):
         epochs=_THEIR_EPOCHS,
         batch_size=_THEIR_BATCH,
         optimizer=_THEIR_OPTIMIZER,
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
 
 
 def _their_bnn(train_set, key):
-    """Independent normals of all weights, by a tempered ELBO."""
+    """Independent normals of all weights, by a tempered ELBO; each host by itself."""
     train_set = _theirs(train_set)
     images, labels = jnp.asarray(train_set.images), jnp.asarray(train_set.labels)
     images = images / 255 if images.dtype == jnp.uint8 else images

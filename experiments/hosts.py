@@ -3,10 +3,13 @@ r"""Scripts on several hosts: the same command on each, but for `--process_id`.
     python experiments/quickstart.py --coordinator_address=first-host:1234 \
         --num_processes=2 --process_id=0
 
-All devices of all hosts share the work. The first process alone prints and writes.
+All devices of all hosts share the work. The first process alone prints and writes, and
+tells the others what it finds of earlier runs; only the checkpoints of trainings are
+read by all, so that a script with such needs a folder `--output` that all hosts see.
 """
 
 import atexit
+import base64
 import io
 import pathlib
 import sys
@@ -16,6 +19,8 @@ import jax
 import numpy as np
 from absl import app, flags
 from jax.sharding import Mesh
+
+from jaxrob._hosts import from_first, is_first
 
 _COORDINATOR = flags.DEFINE_string(
     "coordinator_address", None, "host:port of the first of several processes."
@@ -38,8 +43,17 @@ def join() -> None:
             f"{given}"
         )
     jax.distributed.initialize(*given)
-    if not _is_first():
+    if not is_first():
         sys.stdout = io.StringIO()
+
+
+def refuse_several() -> None:
+    """Refuses several processes, before they wait for each other."""
+    if (_NUM_PROCESSES.value or 1) > 1:
+        raise app.UsageError(
+            "num_processes must be 1 here, what is timed is one process; got "
+            f"{_NUM_PROCESSES.value}"
+        )
 
 
 def mesh() -> Mesh | None:
@@ -52,9 +66,9 @@ def mesh() -> Mesh | None:
 def output(folder: str) -> pathlib.Path:
     """The folder written to, made if need be; one to be forgotten in other processes.
 
-    Not for what is read again by later runs, which all processes must find.
+    For what later runs read again there are `read` and `write`.
     """
-    if not _is_first():
+    if not is_first():
         scratch = tempfile.TemporaryDirectory()
         atexit.register(scratch.cleanup)
         folder = scratch.name
@@ -63,5 +77,21 @@ def output(folder: str) -> pathlib.Path:
     return path
 
 
-def _is_first():
-    return jax.process_index() == 0
+def read(path: pathlib.Path) -> bytes | None:
+    """What the first process finds in a file; None if it is not there."""
+    content = path.read_bytes() if is_first() and path.exists() else None
+    if jax.process_count() == 1:
+        return content
+    text = None if content is None else base64.b64encode(content).decode()
+    text = from_first(text, mesh())
+    return None if text is None else base64.b64decode(text)
+
+
+def write(path: pathlib.Path, content: bytes) -> None:
+    """Writes a file, in the first process; whole or, if interrupted, not at all."""
+    if not is_first():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)

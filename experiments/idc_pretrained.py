@@ -8,12 +8,14 @@ per class too, and writes JSON and a figure: the accuracy over the level with al
 patches below it, and adversarial patches beside the originals.
 """
 
+import functools
 import json
 import os
 import pathlib
 
 import assessment_files
 import gate
+import hosts
 import jax
 import journals
 import numpy as np
@@ -41,8 +43,7 @@ _SHOWN = 5
 
 def main(argv):
     startup.start(argv)
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     chosen = alterations.presets.cnn_2020()
     earlier = gate.earlier(_NO_WORSE_THAN, chosen)
     test_set = data.load("idc", "test", _DATA_DIR.value)
@@ -59,6 +60,7 @@ def main(argv):
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=key,
         journal=journals.path("idc"),
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
     unaltered = results[0].values[results[0].levels == results[0].identity]
@@ -71,7 +73,12 @@ def main(argv):
         )
     )
     attacked = test_set[which]
-    found = adversarial.adversariability(classifier, attacked.images, attacked.labels)
+    found = adversarial.adversariability(
+        classifier,
+        attacked.images,
+        attacked.labels,
+        attack=functools.partial(adversarial.lbfgs, mesh=hosts.mesh()),
+    )
     print(
         f"adversariability {found.value:.4f} over {found.num_inputs} patches that are "
         f"right unaltered, {found.success_rate:.1%} of them fooled"

@@ -12,8 +12,8 @@ JSON into the folder `--output`.
 """
 
 import json
-import pathlib
 
+import hosts
 import jax
 import jax.numpy as jnp
 import journals
@@ -86,8 +86,7 @@ def main(argv):
             f"unaltered, {when}: "
             + ", ".join(f"{m} {v:.2%}" for m, v in zip(_MEASURES, found))
         )
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     names = [one.name for one in chosen]
     document = {"alterations": names, "measures": _MEASURES, "seeds": rows}
     (output / "retraining_bnn.json").write_text(json.dumps(document, indent=1))
@@ -131,6 +130,7 @@ def _measure(train_set, num_originals, test_set, fit_key, key, name):
         head="heteroscedastic",
         # As many images seen, whatever the size of the set.
         epochs=max(1, round(_EPOCHS.value * num_originals / len(train_set))),
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
     robustness, unaltered = [], None
@@ -144,6 +144,7 @@ def _measure(train_set, num_originals, test_set, fit_key, key, name):
             levels,
             key=key,
             journal=journals.path(f"{_DATASET.value}-{name}"),
+            mesh=hosts.mesh(),
             progress=_PROGRESS.value,
         ).with_unknown(_ALPHA.value)
         nominal = np.abs(curve.levels - one.identity).argmin()

@@ -16,11 +16,13 @@ kept as checkpoints and answers as JSON, so that a second run only prints; one t
 interrupted goes on where it was.
 """
 
+import functools
 import json
 import pathlib
 import time
 
 import gate
+import hosts
 import jax
 import journals
 import numpy as np
@@ -108,8 +110,7 @@ _requirements = gate.define_require("original", *_METHODS)
 
 def main(argv):
     startup.start(argv)
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
     # CIFAR-10 may come ordered by class.
@@ -158,7 +159,6 @@ def _one_seed(seed, train_set, validation, test_set):
     """For each network its size, time, accuracy, robustness and curves."""
     some = _alterations()
     folder = pathlib.Path(_OUTPUT.value) / "networks" / _settings() / f"seed{seed}"
-    folder.mkdir(parents=True, exist_ok=True)
     key, train_key, validation_key = jax.random.split(jax.random.key(seed), 3)
     module = _NETWORKS[_NETWORK.value](num_classes=len(train_set.class_names))
     original, seconds = _timed(
@@ -244,12 +244,14 @@ def _timed(folder, train):
         **schedule,
         batch_size=batch_size,
         checkpoint=folder,
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
-    if not clock.exists():
+    if (kept := hosts.read(clock)) is None:
         # Of one that was interrupted, the time of its last part.
-        clock.write_text(json.dumps(time.perf_counter() - start))
-    return classifier, json.loads(clock.read_text())
+        kept = json.dumps(time.perf_counter() - start).encode()
+        hosts.write(clock, kept)
+    return classifier, json.loads(kept)
 
 
 def _measured(path, measure, **settings):
@@ -263,12 +265,12 @@ def _measured(path, measure, **settings):
             for alteration in _alterations()
         ],
     }
-    if path.exists():
-        kept = json.loads(path.read_text())
-        if kept["settings"] == settings:
-            return kept["found"]
+    if (kept := hosts.read(path)) is not None:
+        known = json.loads(kept)
+        if known["settings"] == settings:
+            return known["found"]
     found = measure()
-    path.write_text(json.dumps({"settings": settings, "found": found}))
+    hosts.write(path, json.dumps({"settings": settings, "found": found}).encode())
     return found
 
 
@@ -281,6 +283,7 @@ def _assess(classifier, dataset, key, name):
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=key,
         journal=journals.path(f"{_settings()}-{name}"),
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
 
@@ -288,7 +291,12 @@ def _assess(classifier, dataset, key, name):
 def _answers_of(classifier, test_set, key, name):
     assessments = _assess(classifier, test_set, key, name)
     at_identity = jaxrob.evaluate(
-        classifier, test_set, alterations.brightness(), [0.0], key=key
+        classifier,
+        test_set,
+        alterations.brightness(),
+        [0.0],
+        key=key,
+        mesh=hosts.mesh(),
     )
     found = {
         "accuracy": float(at_identity.accuracy[0]),
@@ -302,7 +310,10 @@ def _answers_of(classifier, test_set, key, name):
     if _ATTACKED.value:
         attacked = test_set[:: -(-len(test_set) // _ATTACKED.value)]
         score = adversarial.adversariability(
-            classifier, attacked.images, attacked.labels
+            classifier,
+            attacked.images,
+            attacked.labels,
+            attack=functools.partial(adversarial.lbfgs, mesh=hosts.mesh()),
         )
         found["adversariability"] = float(score.value)
     return found

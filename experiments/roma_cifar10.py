@@ -31,6 +31,7 @@ import time
 from typing import NamedTuple
 
 import gate
+import hosts
 import jax
 import jax.numpy as jnp
 import journals
@@ -172,7 +173,7 @@ def main(argv):
         figures["hic"] = _hic_figure(drawn)
     if {"roma", "auto"} <= set(found):
         figures["estimators"] = _estimators_figure(found)
-    output = pathlib.Path(_OUTPUT.value)
+    output = hosts.output(_OUTPUT.value)
     for name, figure in figures.items():
         figure.savefig(output / f"{_title()}-{name}.png", dpi=110)
     for name, (result, _) in found.items():
@@ -222,16 +223,15 @@ def _checkpoints(epochs):
         "networks",
         f"{_title()}-seed{_SEED.value}-{len(train_set)}images-{epochs}epochs",
     )
-    folder.mkdir(parents=True, exist_ok=True)
     paths = {epoch: folder / f"{epoch}.msgpack" for epoch in chosen}
+    kept = {epoch: hosts.read(path) for epoch, path in paths.items()}
 
     def keep(epoch, classifier):
         if epoch in paths:
-            unfinished = paths[epoch].with_suffix(".part")
-            unfinished.write_bytes(serialization.to_bytes(classifier.variables))
-            unfinished.replace(paths[epoch])
+            kept[epoch] = serialization.to_bytes(classifier.variables)
+            hosts.write(paths[epoch], kept[epoch])
 
-    if not all(path.exists() for path in paths.values()):
+    if None in kept.values():
         start = time.perf_counter()
         training.fit(
             module,
@@ -240,6 +240,7 @@ def _checkpoints(epochs):
             epochs=epochs,
             batch_size=min(64, len(train_set)),
             on_epoch=keep,
+            mesh=hosts.mesh(),
             progress=_PROGRESS.value,
         )
         print(f"trained in {time.perf_counter() - start:.1f} s")
@@ -249,9 +250,9 @@ def _checkpoints(epochs):
     classifier = jaxrob.Classifier.from_linen(module, None)
     return {
         epoch: dataclasses.replace(
-            classifier, variables=serialization.from_bytes(like, path.read_bytes())
+            classifier, variables=serialization.from_bytes(like, content)
         )
-        for epoch, path in paths.items()
+        for epoch, content in kept.items()
     }
 
 
@@ -280,6 +281,7 @@ def _assess(networks_at, test_set, epoch, epsilon, estimator):
         estimator=estimator,
         key=_keys()[1],
         journal=journals.path(f"{_title()}-{epoch}-{epsilon:g}-{estimator}"),
+        mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
     return result, time.perf_counter() - start

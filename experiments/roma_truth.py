@@ -18,6 +18,7 @@ import time
 from typing import NamedTuple
 
 import benchmarks
+import hosts
 import jax
 import journals
 import numpy as np
@@ -197,6 +198,7 @@ def _assess(classifier, images, epsilon, key, estimator, num_samples, stage):
         estimator=estimator,
         key=key,
         journal=journals.path(f"{name}-{stage}-{estimator}-{epsilon:g}"),
+        mesh=hosts.mesh(),
         progress=benchmarks.PROGRESS.value,
     )
 

@@ -19,11 +19,13 @@ import statistics
 import tempfile
 import threading
 
+import hosts
 import jax
 import jax.numpy as jnp
 import numpy as np
+import startup
 import timing
-from absl import app, flags, logging
+from absl import app, flags
 
 import jaxrob
 from jaxrob import alterations, networks
@@ -59,21 +61,24 @@ class _Batches:
 
 
 def main(argv):
-    if len(argv) > 1:
-        raise app.UsageError(f"unknown arguments: {argv[1:]}")
+    startup.start(argv)
     if _NUM_COMPARED.value > _NUM_IMAGES.value:
         raise app.UsageError(
             f"num_compared must be at most num_images, {_NUM_IMAGES.value}; got "
             f"{_NUM_COMPARED.value}"
         )
-    logging.set_verbosity(logging.WARNING)
     alteration = alterations.brightness(-0.5, 0.5)
     levels = np.linspace(-0.5, 0.5, _NUM_LEVELS.value)
 
     def rate(classifier, dataset, number=None):
         seconds = timing.seconds(
             lambda: jaxrob.evaluate(
-                classifier, dataset, alteration, levels, batch_size=_BATCH_SIZE.value
+                classifier,
+                dataset,
+                alteration,
+                levels,
+                batch_size=_BATCH_SIZE.value,
+                mesh=hosts.mesh(),
             )
         )
         return (number or len(dataset)) * len(levels) / seconds

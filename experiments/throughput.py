@@ -34,6 +34,7 @@ import sys
 import tempfile
 
 import baselines
+import hosts
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -89,6 +90,7 @@ _OUTPUT = flags.DEFINE_string("output", "results/throughput", "Folder written to
 
 
 def main(argv):
+    hosts.refuse_several()
     startup.start(argv)
     unknown = set(_CHOICE.value) - set(_NETWORKS)
     if unknown:

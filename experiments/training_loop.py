@@ -8,14 +8,15 @@ to three alterations, at 11 levels each, and the mean plr of a few images (RoMA,
 estimator "logit"). New parameters compile nothing: what jaxrob needs is compiled in the
 first epoch. Beside each assessment the bare jitted forward passes of as many images are
 timed: the assessment's time divided by theirs is printed. Writes JSON and a figure of
-robustness and plr over the epochs into the folder `--output`.
+robustness and plr over the epochs into the folder `--output`. On several hosts each
+trains the same network on its own; they share the assessments.
 """
 
 import json
-import pathlib
 import statistics
 import time
 
+import hosts
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -118,8 +119,7 @@ def main(argv):
             f"{statistics.median(row['ratio'] for row in later):.2f} times what its "
             "forward passes take alone (median)"
         )
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
+    output = hosts.output(_OUTPUT.value)
     name = f"{_DATASET.value}-{_NETWORK.value}"
     document = {
         "dataset": train_set.name,
@@ -144,6 +144,7 @@ def _assess(classifier, test_set, forward, key):
         _THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=key,
+        mesh=hosts.mesh(),
     )
     robustness = {one.alteration: one.robustness for one in assessments}
     seconds = time.perf_counter() - start
@@ -154,6 +155,7 @@ def _assess(classifier, test_set, forward, key):
         num_samples=_NUM_SAMPLES.value,
         estimator="logit",
         key=key,
+        mesh=hosts.mesh(),
     )
     return {
         "robustness": robustness,

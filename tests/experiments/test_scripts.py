@@ -160,6 +160,8 @@ def test_throughput(tmp_path):
     path.write_text("[]")
     code, out, err = run("throughput.py", *arguments, **nowhere)
     assert code == 1 and "is not what this script writes" in out + err
+    code, out, err = run("throughput.py", "--num_processes=2", **nowhere)
+    assert code == 1 and "num_processes must be 1" in out + err
 
 
 def test_training_loop(tmp_path):

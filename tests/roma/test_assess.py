@@ -149,34 +149,19 @@ def test_estimators_agree(classifier, images, results):
     assert errors.size and errors.min() > -np.log(2)
 
 
-class Compilations:
-    """Counts the programs that XLA compiles while it is entered."""
-
-    def __enter__(self):
-        self.count = 0
-        jax.monitoring.register_event_duration_secs_listener(self._listen)
-        return self
-
-    def __exit__(self, *_):
-        jax.monitoring.unregister_event_duration_listener(self._listen)
-
-    def _listen(self, event, *_, **__):
-        self.count += event == "/jax/core/compile/backend_compile_duration"
-
-
 @pytest.mark.parametrize("estimator", ["roma", "logit", "auto"])
-def test_nothing_is_compiled_anew(images, results, estimator):
+def test_nothing_is_compiled_anew(images, results, estimator, compilations):
     many = np.concatenate([images, images])
     other = jaxrob.Classifier(network, make_variables(5))
     settings = SETTINGS | {"epsilon": 0.12, "delta": 0.7, "key": jax.random.key(3)}
-    with Compilations() as compiled:
+    with compilations() as compiled:
         assess(other, many[:130], estimator=estimator, **settings)
     # `jax.random.key`, and the unperturbed answers of another number of images.
-    assert compiled.count <= 2, compiled.count
-    with Compilations() as compiled:
+    assert len(compiled) <= 2, len(compiled)
+    with compilations() as compiled:
         settings["epsilon"], settings["delta"] = 0.1, 0.8
         assess(other, many[:130], estimator=estimator, **settings)
-    assert compiled.count == 0, compiled.count
+    assert len(compiled) == 0, len(compiled)
 
 
 def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
