@@ -31,7 +31,10 @@ _GRADIENTS = 64
 _FIRST_KEPT = 3
 # What a gradient costs, in forward passes.
 _GRADIENT_COST = 3
+# Lanes and draws in a call. Of the later stages' many draws it is one lane, however
+# many are left, so that one program serves them all.
 _MOST_LANES = 16
+_MOST_DRAWS = 8192
 
 #: The largest relative standard error of an estimate that is trusted.
 LARGEST_ERROR = 0.15
@@ -226,7 +229,7 @@ def _blocks(work, lanes, draws):
         (work.classifier, work.perturbation, work.key, np.float32(work.logit_delta)),
         whole_on(work.mesh),
     )
-    most = max(1, min(_MOST_LANES, _rows(work, lanes) // draws))
+    most = max(1, min(_MOST_LANES, min(_rows(work, lanes), _MOST_DRAWS) // draws))
     with jax.set_mesh(work.mesh):
         for block, valid in input_blocks(lanes, work.mesh, most):
             yield block, valid, (*shared, put(block, split))
