@@ -34,10 +34,13 @@ _GRADIENT_COST = 3
 # Lanes and draws in a call. Of the later stages' many draws it is one lane, however
 # many are left, so that one program serves them all.
 _MOST_LANES = 16
-_MOST_DRAWS = 8192
+_MOST_DRAWS = 4096
 
-#: The largest relative standard error of an estimate that is trusted.
+#: The largest relative standard error of an estimate that is trusted. Of few draws it
+#: is lower, for they may hold none of the large weights and hence show too small a one.
 LARGEST_ERROR = 0.15
+_LARGEST_ERROR_OF_FEW = 0.12
+_FEW = 2000
 # Nor may a single weight make up more than this share of it, and hits be rare or nearly
 # certain.
 _LARGEST_SHARE = 0.1
@@ -68,8 +71,9 @@ class Estimate(NamedTuple):
     @property
     def trusted(self) -> np.ndarray:
         """Whether the weights are even enough for the estimate to mean something."""
+        few = self.number < _FEW
         return (
-            (self.error < LARGEST_ERROR)
+            (self.error < np.where(few, _LARGEST_ERROR_OF_FEW, LARGEST_ERROR))
             & (self.share < _LARGEST_SHARE)
             & (self.hits >= _HITS[0])
             & (self.hits <= _HITS[1])

@@ -33,7 +33,7 @@ _ENOUGH_HITS = 50
 _LARGEST_GAP = np.log(300.0)
 # Draws for each class, stage by stage as long as all of them are too few. Beyond their
 # sum splitting is cheaper.
-_DRAWS = (1024, 8192, 8192, 8192)
+_DRAWS = (1024, 4096, *5 * (8192,))
 # A class whose upper estimate is below this share of the sum, or whose error adds less
 # than this to the sum's relative one, needs no better estimate.
 _NEGLIGIBLE_SHARE = 0.01
