@@ -80,8 +80,10 @@ def assess(
     * "splitting": adaptive multilevel splitting; no gradients, but ten times the
       draws.
     * "auto": counts where that is enough, then "importance", then "splitting" where
-      the weights are too uneven: an answer with an interval for every input. Where
-      neither is possible, it counts 16 times as many draws.
+      the weights are too uneven: an answer with an interval for every input, from a
+      few thousand forward passes each up to 100,000 where splitting has to answer (as
+      often with max-pooling in a large ball). Where neither is possible, it counts 16
+      times as many draws.
 
     "importance" and "auto" follow one direction a class, and leave out classes that a
     normal fit to the plain draws puts far behind. A part of the ball that the plain
