@@ -4,6 +4,8 @@ What depends on the level alone is computed once for each level under `vmap` ove
 images: the matrices of `separable`, the indices and weights of `bilinear`.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -88,20 +90,7 @@ def bilinear(
         rows, columns = rows + 1, columns + 1
     height, width, channels = image.shape
 
-    def table(positions):
-        rows, columns = positions
-        top, down = _neighbour(rows, height)
-        left, right = _neighbour(columns, width)
-        return top * width + left, (
-            (1 - down) * (1 - right),
-            (1 - down) * right,
-            down * (1 - right),
-            down * right,
-        )
-
-    # A loop, for XLA would fuse what it can into the gathers and compute it again for
-    # each image: with one, an MLP's step at 28x28 takes half of the time.
-    corner, weights = jax.lax.map(table, tuple(jnp.broadcast_arrays(rows, columns)))
+    corner, weights = _table(rows, columns, height, width)
     beside, below = min(width - 1, 1), width * min(height - 1, 1)
     pixels = image.reshape(height * width, channels)
     # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
@@ -132,6 +121,27 @@ def check_fill(name: str, fill: str) -> None:
     """Refuses a fill that is none of `FILLS`."""
     if fill not in FILLS:
         raise ValueError(f"{name}: fill must be one of {FILLS}; got {fill!r}")
+
+
+# Compiled also where it is called eagerly, or the loop would be anew each time.
+@functools.partial(jax.jit, static_argnames=("height", "width"))
+def _table(rows, columns, height, width):
+    """The index of the pixel before each position, and four neighbours' weights."""
+
+    def line(positions):
+        rows, columns = positions
+        top, down = _neighbour(rows, height)
+        left, right = _neighbour(columns, width)
+        return top * width + left, (
+            (1 - down) * (1 - right),
+            (1 - down) * right,
+            down * (1 - right),
+            down * right,
+        )
+
+    # A loop, for XLA would fuse what it can into the gathers and compute it again for
+    # each image: with one, an MLP's step at 28x28 takes half of the time.
+    return jax.lax.map(line, tuple(jnp.broadcast_arrays(rows, columns)))
 
 
 def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
