@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob import uncertainty
-from jaxrob._classifier import Classifier
+from jaxrob._classifier import Classifier, log_normalised
 
 # The class of an image for which the classifier returned no distribution.
 INVALID = -1
@@ -39,24 +39,26 @@ def answer(
     Returns:
       Answers of shape `[B]`.
     """
+    # Classes first: what is taken over them then vectorises over the images, which on a
+    # CPU is a tenth of a perceptron's assessment.
+    outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)
     if classifier.outputs == "scores":
-        mean = classifier.raw_outputs(images, keys).mean(axis=0)
         none = jnp.full(len(images), jnp.nan)
-        return Answers(_largest(mean), none, none)
-    log_probabilities = classifier.log_probabilities(images, keys)
-    num_samples = len(log_probabilities)
+        return Answers(_largest(outputs.mean(axis=1)), none, none)
+    log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)
+    num_samples = outputs.shape[1]
     if num_samples == 1:
-        mean = log_probabilities[0]
+        mean = log_probabilities[:, 0]
     else:
-        mean = jax.nn.logsumexp(log_probabilities, axis=0) - jnp.log(num_samples)
+        mean = jax.nn.logsumexp(log_probabilities, axis=1) - jnp.log(num_samples)
     return Answers(
         _largest(mean),
-        jnp.exp(mean.max(axis=-1)),
-        uncertainty.aleatoric(log_probabilities),
+        jnp.exp(mean.max(axis=0)),
+        uncertainty.aleatoric(jnp.moveaxis(log_probabilities, 0, -1)),
     )
 
 
 def _largest(scores: jax.Array) -> jax.Array:
-    """`[B]` from `[B, K]`: the first class of the largest score."""
-    valid = ~jnp.isnan(scores).any(axis=-1)
-    return jnp.where(valid, jnp.argmax(scores, axis=-1), INVALID).astype(jnp.int32)
+    """`[B]` from `[K, B]`: the first class of the largest score."""
+    valid = ~jnp.isnan(scores).any(axis=0)
+    return jnp.where(valid, jnp.argmax(scores, axis=0), INVALID).astype(jnp.int32)

@@ -129,17 +129,7 @@ class Classifier:
                 'a classifier with outputs="scores" has no probabilities; this needs '
                 'outputs="logits", "probabilities" or "sigmoid"'
             )
-        outputs = self.raw_outputs(images, keys)
-        if self.outputs == "logits":
-            return jax.nn.log_softmax(outputs)
-        in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=-1, keepdims=True)
-        # Away from 0, whose logarithm has no gradient.
-        outputs = jnp.maximum(outputs, _TINY)
-        total = outputs.sum(axis=-1, keepdims=True)
-        if self.outputs == "probabilities":
-            in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
-        log_probabilities = jnp.log(outputs) - jnp.log(total)
-        return jnp.where(in_range, log_probabilities, jnp.nan)
+        return log_normalised(self.raw_outputs(images, keys), self.outputs)
 
     def raw_outputs(
         self, images: jax.Array, keys: jax.Array | None = None
@@ -183,6 +173,29 @@ class Classifier:
             returns has a wrong shape.
         """
         return examine(self, image_shape).num_classes
+
+
+def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
+    """Log-probabilities of what a classifier returned, with the classes along `axis`.
+
+    Args:
+      outputs: float32, as of `Classifier.raw_outputs` but for where the classes lie.
+      kind: "logits", "probabilities" or "sigmoid".
+      axis: the axis of the classes.
+
+    Returns:
+      float32, of the shape of `outputs`; NaN as `Classifier.log_probabilities`.
+    """
+    if kind == "logits":
+        return jax.nn.log_softmax(outputs, axis=axis)
+    in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
+    # Away from 0, whose logarithm has no gradient.
+    outputs = jnp.maximum(outputs, _TINY)
+    total = outputs.sum(axis=axis, keepdims=True)
+    if kind == "probabilities":
+        in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
+    log_probabilities = jnp.log(outputs) - jnp.log(total)
+    return jnp.where(in_range, log_probabilities, jnp.nan)
 
 
 class Examination(NamedTuple):

@@ -234,7 +234,7 @@ def evaluate_queue(
         block = task.block
         alteration, levels = frontiers[task.which]
         valid = (slice(len(places)), slice(len(block.labels)))
-        parts = Answers(*(part[valid] for part in jax.device_get(parts)))
+        parts = Answers(*(np.asarray(part)[valid] for part in parts))
         _check_valid(parts.predicted, levels[places], classifier, alteration)
         if kept is not None:
             kept.add(alteration, levels[places], block.start, parts)
@@ -280,6 +280,7 @@ def evaluate_queue(
                     at = levels[filled].astype(np.float32)
                     step = _step(classifier, prepared, index, key, at, **static)
                     pending.append((task, places, gathered(step)))
+                    jax.copy_to_host_async(pending[-1][2])
                     if len(pending) > ahead:
                         fetch()
         while pending:
@@ -344,9 +345,7 @@ def _prepare(images, index, key, *, alteration, mesh):
     """The level-independent part of the alteration, for a block of images."""
 
     def local(images, index, key):
-        if images.dtype == jnp.uint8:
-            images = unit_range(images)
-        images = images.astype(jnp.float32)
+        images = _as_pixels(images)
         if not alteration.stochastic:
             return jax.vmap(alteration.prepared)(images)
         return jax.vmap(alteration.prepared)(images, alteration_keys(key, index))
@@ -359,6 +358,12 @@ def _prepare(images, index, key, *, alteration, mesh):
         out_specs=over_images,
         check_vma=False,
     )(images, index, key)
+
+
+def _as_pixels(images):
+    if images.dtype == jnp.uint8:
+        return unit_range(images)
+    return images.astype(jnp.float32)
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -538,11 +543,8 @@ def _check_alteration(alteration, image_shape):
 
 def _check_identity(alteration, image):
     """Refuses an alteration that changes the data at the level it calls unaltered."""
-    if image.dtype == np.uint8:
-        image = unit_range(jnp.asarray(image))
-    image = jnp.asarray(image, jnp.float32)
-    level = jnp.float32(alteration.identity)
-    change = _largest_change(image, level, alteration=alteration)
+    level = np.float32(alteration.identity)
+    change = float(_largest_change(image, level, alteration=alteration))
     if change != 0:
         raise ValueError(
             f"{alteration.name} must return the image unchanged at its identity, level "
@@ -552,6 +554,7 @@ def _check_identity(alteration, image):
 
 @functools.partial(jax.jit, static_argnames="alteration")
 def _largest_change(image, level, *, alteration):
+    image = _as_pixels(image)
     return jnp.abs(alteration(image, level, jax.random.key(0)) - image).max()
 
 

@@ -92,11 +92,11 @@ def put_rows(
 
 
 def gathered(tree: Any) -> Any:
-    """Arrays that a process can fetch: as they are, or gathered from all processes."""
-    leaves = jax.tree.leaves(tree)
-    if all(leaf.is_fully_addressable for leaf in leaves):
+    """Arrays of one mesh as a process can fetch them: gathered if it spans several."""
+    first = jax.tree.leaves(tree)[0]
+    if first.is_fully_addressable:
         return tree
-    return _gather(leaves[0].sharding.mesh)(tree)
+    return _gather(first.sharding.mesh)(tree)
 
 
 def fetch(tree: Any) -> Any:

@@ -7,13 +7,11 @@ The functions below do that arithmetic as libjpeg-turbo does (its "islow" DCT an
 at its defaults: grey, or YCbCr with 4:2:0 chroma.
 
 Each one-dimensional DCT pass of libjpeg is exactly ``(M x + 2^(n-1)) >> n`` for an
-integer matrix M. Along columns it is a sum of eight int32 products over an axis that
-isn't the minor one, which XLA vectorises over whole rows and fuses with the quantiser.
-Along rows it is a matrix product: in float32 where every partial sum is an integer
-below 2^24 and hence exact; otherwise in int32 on CPUs, and elsewhere in float32 with
-the matrix split in two, since GPUs and TPUs are poor at integer matrix products.
+integer matrix M. Coefficients lie with the blocks innermost, so that a pass is eight
+int32 products added up, which vectorise over all blocks at once.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
@@ -26,13 +24,12 @@ from jaxrob._pixels import unit_range
 class JpegCoefficients(NamedTuple):
     """DCT coefficients of one image before quantisation, int32, 8 times their value.
 
-    Every 8x8 block lies where its pixels were: `[v, h]` within a block is the
-    coefficient of vertical frequency v and horizontal frequency h.
-
     Attributes:
-      luma: The grey or Y plane, `[1, H', W']`, with H and W rounded up to multiples
-        of 8.
-      chroma: The subsampled Cb and Cr planes, `[2, H'', W'']`, or None for grey.
+      luma: The grey or Y plane, `[8, 8, N]`: vertical frequency, horizontal frequency,
+        and 8x8 block, of which the height and the width rounded up to multiples of 8
+        have N, row by row.
+      chroma: The blocks of the subsampled Cb and then of the Cr plane, `[8, 8, 2 N']`,
+        or None for grey.
     """
 
     luma: jax.Array
@@ -93,22 +90,26 @@ def jpeg_decode(
     """
     _check_shape("shape", shape)
     height, width, channels = shape
-    stored = coefficients.luma.shape[1:]
-    expected = (height + -height % 8, width + -width % 8)
+    luma_shape = (1, height + -height % 8, width + -width % 8)
+    stored = coefficients.luma.shape
+    expected = (8, 8, math.prod(luma_shape) // 64)
     if stored != expected or (coefficients.chroma is None) != (channels == 1):
         kind = "grey" if coefficients.chroma is None else "RGB"
         raise ValueError(
-            f"coefficients must be those of an image of shape {tuple(shape)}; got "
-            f"those of a {kind} image padded to {stored}"
+            f"coefficients must be those of an image of shape {tuple(shape)}, "
+            f"{expected[2]} blocks; got those of a {kind} image of {stored[2]} blocks"
         )
-    luma = _decode_planes(coefficients.luma, _LUMA_TABLE, quality)
-    luma = luma[0, :height, :width, None]
+    luma = _decode_blocks(coefficients.luma, _LUMA_TABLE, quality)
+    luma = _planes(luma, luma_shape)[0, :height]
     if channels == 1:
-        return unit_range(luma)
-    chroma = _decode_planes(coefficients.chroma, _CHROMA_TABLE, quality)
+        return unit_range(luma[:, :width, None])
+    # Cropped by a product, or XLA would reorder the blocks once for each colour.
+    luma = _product(luma, np.eye(luma_shape[2], width, dtype=np.float32), 1)
+    chroma = _decode_blocks(coefficients.chroma, _CHROMA_TABLE, quality)
+    chroma = _planes(chroma, (2, -(-height // 16) * 8, -(-width // 16) * 8))
     chroma = _upsample(chroma, height, width)[..., None] - 128
     shift = chroma[0] * _TO_RGB[0] + chroma[1] * _TO_RGB[1]
-    pixels = luma + jnp.floor((shift + 2.0**15) * 2.0**-16)
+    pixels = luma[..., None] + jnp.floor((shift + 2.0**15) * 2.0**-16)
     return unit_range(jnp.clip(pixels, 0, 255))
 
 
@@ -161,9 +162,8 @@ _PARITY = np.array([1, -1] * 4)[:, None]
 _DCT = np.concatenate([_DCT_HALF, _PARITY * _DCT_HALF[:, ::-1]], axis=1)
 _DCT = _DCT.astype(np.int32)
 
-# _DCT = 128 * high + low with |low| <= 64.
-_DCT_HIGH = np.round(_DCT / 128)
-_DCT_SPLIT = np.stack([_DCT_HIGH, _DCT - 128 * _DCT_HIGH]).astype(np.float32)
+# Added to a number below 2^22, it leaves the nearest integer in the low bits.
+_ROUNDING = np.float32(1.5 * 2**23)
 
 # ITU-T T.81, tables K.1 and K.2.
 _LUMA_TABLE = np.array(
@@ -199,60 +199,57 @@ _TO_RGB = np.array([[0, -22554, 116130], [91881, -46802, 0]], np.float32)
 def _forward_dct(planes: jax.Array) -> jax.Array:
     """Transforms levels [P, H, W], H and W multiples of 8, to coefficients x 8."""
     count, height, width = planes.shape
-    # 128 * sum|M| = 2^23: one float32 product is exact.
-    rows = (planes - 128).reshape(count, height, width // 8, 8)
-    rows = _product(rows, _DCT.T.astype(np.float32), axes=((3,), (0,)))
-    rows = jnp.floor((rows + 2.0**10) * 2.0**-11).astype(jnp.int32)
-    return _transform_columns(rows.reshape(planes.shape), _DCT, shift=15)
+    blocks = planes.astype(jnp.int32) - 128
+    blocks = blocks.reshape(count, height // 8, 8, width // 8, 8)
+    # Rows come first here, columns in the inverse.
+    across = blocks.transpose(4, 2, 0, 1, 3).reshape(8, 8, -1)
+    return _transform(across, _DCT, shifts=(11, 15)).swapaxes(0, 1)
 
 
-def _decode_planes(
+def _decode_blocks(
     coefficients: jax.Array, table: np.ndarray, quality: jax.Array | int
 ) -> jax.Array:
-    """Quantises coefficients [P, H, W] and returns levels 0-255, same shape."""
-    count, height, width = coefficients.shape
+    """Quantises coefficients [8, 8, N] and returns levels 0-255, int32 [8, 8, N]."""
     quality = jnp.clip(jnp.asarray(quality, jnp.int32), 1, 100)
     scale = jnp.where(quality < 50, 5000 // quality, 200 - 2 * quality)
-    steps = jnp.clip((table * scale + 50) // 100, 1, 255)
-    steps = steps.astype(jnp.float32)[:, None, :]
+    steps = jnp.clip((table * scale + 50) // 100, 1, 255)[:, :, None]
 
     # Halves round away from zero in libjpeg. A factor of 1 + 2^-16 lifts a half above
     # the tie without lifting anything else to it (|c| < 2^14, so neighbours differ by
-    # more than 2^-14 of themselves), and the rest is one multiplication and rint.
-    inverse = (1 + 2.0**-16) / (8 * steps)
-    blocks = coefficients.reshape(count, height // 8, 8, width // 8, 8)
-    blocks = jnp.round(blocks.astype(jnp.float32) * inverse) * steps
-    columns = blocks.reshape(coefficients.shape).astype(jnp.int32)
-    rows = _transform_columns(columns, _DCT.T, shift=11)
-
-    rows = rows.reshape(count, height, width // 8, 8)
-    levels = jax.lax.platform_dependent(
-        rows, cpu=_inverse_rows_int32, default=_inverse_rows_float32
-    )
-    return jnp.clip(levels + 128, 0, 255).reshape(coefficients.shape)
+    # more than 2^-14 of themselves), and the rest is one multiplication and rint, done
+    # by an addition: XLA's conversion to integers, which saturates, costs three times
+    # as much.
+    inverse = (1 + 2.0**-16) / (8 * steps.astype(jnp.float32))
+    rounded = coefficients.astype(jnp.float32) * inverse + _ROUNDING
+    rounded = _bits(rounded) - _bits(_ROUNDING)
+    levels = _transform(rounded * steps, _DCT.T, shifts=(11, 18)) + 128
+    return jnp.clip(levels, 0, 255)
 
 
-def _inverse_rows_int32(rows: jax.Array) -> jax.Array:
-    """Applies (x M + half) >> 18 to rows [..., 8], int32; float32 result."""
-    return ((jnp.matmul(rows, _DCT) + (1 << 17)) >> 18).astype(jnp.float32)
+def _bits(x: jax.Array | np.ndarray) -> jax.Array:
+    return jax.lax.bitcast_convert_type(x, jnp.int32)
 
 
-def _inverse_rows_float32(rows: jax.Array) -> jax.Array:
-    """Does the same with float32 products, which GPUs and TPUs are made for."""
-    # Coefficients stay below 1024 + 255 / 2, so |rows| < 35,000 and the sums with
-    # either half of M below 2^24: exact, and so is joining them by two floors.
-    rows = rows.astype(jnp.float32)
-    high, low = (_product(rows, half, ((rows.ndim - 1,), (0,))) for half in _DCT_SPLIT)
-    low = jnp.floor((low + 2.0**17) * 2.0**-7)
-    return jnp.floor((high + low) * 2.0**-11)
+def _transform(
+    blocks: jax.Array, matrix: np.ndarray, shifts: tuple[int, int]
+) -> jax.Array:
+    """Applies (matrix x + half) >> shift along axis 0, then along axis 1, int32."""
+
+    def along_first(blocks, shift):
+        # The axis goes behind the other, and after two passes is back.
+        terms = (blocks[i][:, None] * matrix[:, i, None] for i in range(8))
+        return (sum(terms) + (1 << (shift - 1))) >> shift, None
+
+    # A loop, or XLA would fuse the passes and redo the first for each of the second's
+    # terms.
+    return jax.lax.scan(along_first, blocks, np.array(shifts, np.int32))[0]
 
 
-def _transform_columns(planes: jax.Array, matrix: np.ndarray, shift: int) -> jax.Array:
-    """Applies (matrix x + half) >> shift down each block's columns, int32."""
-    count, height, width = planes.shape
-    blocks = planes.reshape(count, height // 8, 1, 8, width)
-    products = (matrix[:, :, None] * blocks).sum(3, dtype=jnp.int32)
-    return ((products + (1 << (shift - 1))) >> shift).reshape(planes.shape)
+def _planes(blocks: jax.Array, shape: tuple[int, int, int]) -> jax.Array:
+    """Planes [P, H, W], float32, of blocks [8, 8, N]."""
+    count, height, width = shape
+    blocks = blocks.reshape(8, 8, count, height // 8, width // 8)
+    return blocks.transpose(2, 3, 0, 4, 1).reshape(shape).astype(jnp.float32)
 
 
 def _downsample(chroma: jax.Array) -> jax.Array:

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 from PIL import Image, features
 
 from jaxrob.alterations._jpeg import (
-    _inverse_rows_float32,
-    _inverse_rows_int32,
     jpeg_coefficients,
     jpeg_decode,
     jpeg_round_trip,
@@ -149,20 +147,6 @@ def test_vmapped_equals_one_at_a_time(channels):
             expected = single(image, quality)
             np.testing.assert_array_equal(inside[n, q], expected)
             np.testing.assert_array_equal(outside[q, n], expected)
-
-
-def test_row_transforms_of_all_platforms_agree():
-    rng = np.random.default_rng(0)
-    rows = rng.integers(-35000, 35001, (20000, 8))
-    # A pixel is rounded where its sum passes an odd multiple of 2^17: multiples of 16
-    # in the only component that counts there land on that edge exactly, and +-1 beside.
-    edges = np.zeros((6000, 8), np.int64)
-    edges[:, 0] = 16 * np.arange(-1000, 1000).repeat(3)
-    edges[:, 0] += np.tile([-1, 0, 1], 2000)
-    extremes = 35000 * (1 - 2 * (np.arange(256)[:, None] >> np.arange(8) & 1))
-    rows = np.concatenate([rows, edges, extremes]).astype(np.int32)
-    exact = np.asarray(jax.jit(_inverse_rows_int32)(rows))
-    np.testing.assert_array_equal(jax.jit(_inverse_rows_float32)(rows), exact)
 
 
 @pytest.mark.parametrize("channels", (1, 3))
