@@ -51,6 +51,8 @@ _RANGE = (-10.0, np.log10(0.5))
 _LARGEST_ERROR = 0.2
 # Above this, the truth is counted.
 _COUNTED = 1e-3
+# What the JSON has of each estimate.
+_FIELDS = ("log_p", "low", "high", "status", "evaluations")
 
 
 class _Truth(NamedTuple):
@@ -104,7 +106,10 @@ def main(argv):
         "epsilon": epsilon.tolist(),
         "log_truth": truth.log_p.tolist(),
         "truth_error": truth.error.tolist(),
-        "estimates": {name: found["log_p"].tolist() for name, found in rows.items()},
+        "estimates": {
+            name: {field: np.asarray(found[field]).tolist() for field in _FIELDS}
+            for name, found in rows.items()
+        },
         "summary": summary,
     }
     (folder / f"{name}.json").write_text(json.dumps(document, indent=1))

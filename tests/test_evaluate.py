@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from timing import compilations
 
 import jaxrob
 from jaxrob import alterations
@@ -195,7 +196,7 @@ def test_levels_of_the_same_effect_are_evaluated_once(dataset):
     assert sum(seen) == 101 * NUM_IMAGES
 
 
-def test_new_variables_and_any_number_of_levels_compile_nothing(dataset, compilations):
+def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
     alteration = alterations.compose(
         [alterations.gaussian_blur(), alterations.gaussian_noise()], name="both"
     )

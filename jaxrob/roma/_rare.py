@@ -38,9 +38,9 @@ _DRAWS = (1024, 4096, *5 * (8192,))
 # than this to the sum's relative one, needs no better estimate.
 _NEGLIGIBLE_SHARE = 0.01
 _NEGLIGIBLE_ERROR = 0.05
-# Intervals of importance sampling are wider than its standard error says by this, for
-# the error is estimated from the same weights.
-_WIDENING = 1.25
+# Intervals of importance sampling are wider than its standard error says by this times
+# the error: it is estimated from the same weights, the worse the larger it is.
+_WIDENING = 2.0
 # Importance sampling is not believed where the plain draws' hits are this improbable.
 _IMPLAUSIBLE = 1e-4
 # Plain draws, times this, where nothing but counting is possible.
@@ -196,7 +196,8 @@ def _sample_importance(work, lanes, which, state, hits, num_samples, bar):
         more = stats.binom.sf(hits[left] - 1, num_samples, p)
         plausible = np.minimum(fewer, more) > _IMPLAUSIBLE
         state.log_p[left] = new.log_probability
-        state.error[left] = np.where(plausible, _WIDENING * new.error, np.inf)
+        error = new.error * (1 + _WIDENING * new.error)
+        state.error[left] = np.where(plausible, error, np.inf)
         state.status[left] = np.select(
             [new.trusted & plausible, new.bounded & plausible],
             ["importance", "bounded"],

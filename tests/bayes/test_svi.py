@@ -3,6 +3,7 @@ import numpy as np
 import optax
 import pytest
 from flax import linen, nnx
+from timing import compilations
 
 import jaxrob
 from jaxrob import alterations, bayes
@@ -109,7 +110,7 @@ def test_progress_is_shown(train, capsys):
     assert not capsys.readouterr().err
 
 
-def test_another_fit_and_its_curve_compile_nothing(data, compilations):
+def test_another_fit_and_its_curve_compile_nothing(data):
     def fit(seed):
         # The default optimiser, and a module that no other test compiles.
         settings = {"epochs": 2, "batch_size": 16, "num_samples": 4}

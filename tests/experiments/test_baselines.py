@@ -1,30 +1,17 @@
 """The pipelines that jaxrob's speed is compared with do the same to images."""
 
-import pathlib
-import sys
-
+import baselines
 import jax
 import numpy as np
 import pytest
 
 from jaxrob import alterations
 
-EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
 DETERMINISTIC = [a for a in alterations.presets.cnn_2020() if not a.stochastic]
 
 
-@pytest.fixture(scope="module")
-def baselines():
-    sys.path.insert(0, str(EXPERIMENTS))
-    try:
-        import baselines
-    finally:
-        sys.path.remove(str(EXPERIMENTS))
-    return baselines
-
-
 @pytest.mark.parametrize("alteration", DETERMINISTIC, ids=lambda a: a.name)
-def test_opencv_alters_as_jaxrob(baselines, alteration):
+def test_opencv_alters_as_jaxrob(alteration):
     # Smooth, for the most a rounding may do is seen at edges.
     y, x = np.mgrid[:20, :24][..., None] / 20
     image = (127 + 60 * np.sin(4 * x + 3 * y) + 60 * y).astype(np.uint8)
@@ -36,7 +23,7 @@ def test_opencv_alters_as_jaxrob(baselines, alteration):
         assert off.max() < 2
 
 
-def test_opencv_noise_has_the_variance(baselines):
+def test_opencv_noise_has_the_variance():
     noise = next(a for a in alterations.presets.cnn_2020() if a.stochastic)
     image = np.full((200, 200, 1), 128, np.uint8)
     altered = baselines.opencv_alter(noise, image.shape, noise.upper)(image)

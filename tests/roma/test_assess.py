@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from numpyro import distributions
 from scipy import special, stats
+from timing import compilations
 
 import jaxrob
 from jaxrob import roma
@@ -150,7 +151,7 @@ def test_estimators_agree(classifier, images, results):
 
 
 @pytest.mark.parametrize("estimator", ["roma", "logit", "auto"])
-def test_nothing_is_compiled_anew(images, results, estimator, compilations):
+def test_nothing_is_compiled_anew(images, results, estimator):
     many = np.concatenate([images, images])
     other = jaxrob.Classifier(network, make_variables(5))
     settings = SETTINGS | {"epsilon": 0.12, "delta": 0.7, "key": jax.random.key(3)}

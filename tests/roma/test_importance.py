@@ -6,18 +6,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from linear_truth import (
+    linear_l2_log_probability,
+    linear_linf_log_probability,
+    threshold,
+)
 from scipy import special, stats
 
 import jaxrob
 from jaxrob.roma import assess
 from jaxrob.roma._ball import ball
 from jaxrob.roma._importance import pooled, weigh
-
-from .truth import (
-    linear_l2_log_probability,
-    linear_linf_log_probability,
-    threshold,
-)
 
 KEY = jax.random.key(0)
 EPSILON, DELTA = 0.1, 0.6

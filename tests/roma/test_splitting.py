@@ -9,6 +9,11 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from linear_truth import (
+    linear_l2_log_probability,
+    linear_linf_log_probability,
+    threshold,
+)
 
 import jaxrob
 from jaxrob.roma import _splitting
@@ -16,12 +21,6 @@ from jaxrob.roma._ball import ball
 from jaxrob.roma._lanes import Lanes
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._splitting import split
-
-from .truth import (
-    linear_l2_log_probability,
-    linear_linf_log_probability,
-    threshold,
-)
 
 KEY = jax.random.key(0)
 DIM = 20

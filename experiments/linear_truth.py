@@ -5,7 +5,7 @@ from scipy import integrate, optimize, stats
 
 
 def linear_linf_log_probability(a, t):
-    """log P(a . u >= t) for u uniform in [-1, 1]^d, with d at least 3.
+    """Log P(a . u >= t) for u uniform in [-1, 1]^d, with d at least 3.
 
     The inverse Laplace transform of the moment generating function, along a line
     through its saddle point (Lugannani and Rice, 1980), where the integrand hardly
@@ -46,7 +46,7 @@ def linear_linf_log_probability(a, t):
 
 
 def linear_l2_log_probability(a_norm, dim, t):
-    """log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
+    """Log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
 
     One coordinate s of such a point has (1 + s) / 2 ~ Beta((dim + 1) / 2, the same).
 
