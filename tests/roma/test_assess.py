@@ -169,7 +169,7 @@ def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     np.save(tmp_path / "images.npy", images)
     script = f"""
     import jax, numpy as np, jaxrob, sys
-    sys.path.insert(0, {str(os.path.dirname(__file__))!r})
+    sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}
     from test_assess import SETTINGS, make_variables, network
     assert jax.device_count() == 8
     images = np.load({str(tmp_path / "images.npy")!r})[:65]
