@@ -271,7 +271,8 @@ def _print(summary):
         )
     print(
         "median: of the absolute error of ln p; above: share of overestimates; "
-        "covered: by the 95 % interval, the truth's error in quadrature; passes: forward passes, a gradient is three\n"
+        "covered: by the 95 % interval, the truth's error in quadrature; passes: "
+        "forward passes, a gradient is three\n"
     )
 
 

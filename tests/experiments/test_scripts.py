@@ -13,13 +13,14 @@ import pytest
 import jaxrob
 
 EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
+# Most of their time is compilation, and a third less of it without optimisation.
+ENVIRONMENT = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
 def run(script, *arguments, **environment):
     done = subprocess.run(
         [sys.executable, EXPERIMENTS / script, *arguments],
-        # Most of their time is compilation, a third less of it without optimisation.
-        env=os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"} | environment,
+        env=ENVIRONMENT | environment,
         capture_output=True,
         text=True,
     )
@@ -93,6 +94,7 @@ def test_quickstart_on_two_hosts(tmp_path):
     hosts = [
         subprocess.Popen(
             command(str(number), *joined[:2], f"{joined[2]}{number}"),
+            env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             text=True,
         )
