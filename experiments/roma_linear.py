@@ -11,8 +11,8 @@ bias and spread of ln p, and the cost, and writes JSON into the folder `--output
 """
 
 import json
-import pathlib
 
+import hosts
 import jax
 import jax.numpy as jnp
 import linear_truth
@@ -61,8 +61,7 @@ def main(argv):
                         flush=True,
                     )
     print("bias and spread: mean and standard deviation of the error of ln p")
-    folder = pathlib.Path(_OUTPUT.value)
-    folder.mkdir(parents=True, exist_ok=True)
+    folder = hosts.output(_OUTPUT.value)
     (folder / "roma_linear.json").write_text(json.dumps(rows, indent=1))
     print(f"wrote {folder / 'roma_linear.json'}")
 
@@ -78,6 +77,7 @@ def _measure(estimator, dim, norm, probability):
         norm=norm,
         estimator=estimator,
         key=jax.random.key(_SEED.value),
+        mesh=hosts.mesh(),
     )
     off = result.log_adversarial_probability - log_p
     covers = (result.log_low <= log_p) & (log_p <= result.log_high)
