@@ -117,11 +117,16 @@ def measured_alone(mesh, predicted):
     data, classifier = make_data(), make_classifier()
     few = data.images[:13], predicted[:13]
     attacked = adversarial.lbfgs(classifier, *few, target_confidence=0.6, mesh=mesh)
-    posterior = bayes.svi(MLP(features=(8,), num_classes=4), data, **training_on(mesh))
+    module = MLP(features=(8,), num_classes=4)
+    posterior = bayes.svi(module, data, **training_on(mesh))
+    # Few, for chains part ways once rounding has grown.
+    few_draws = {"num_warmup": 3, "num_draws": 3}
+    chain = bayes.nuts(module, data, key=jax.random.key(7), mesh=mesh, **few_draws)
     return {
         "lbfgs success": attacked.success,
         "lbfgs distance": attacked.distance,
         "variables posterior": flat((posterior.location, posterior.scale)),
+        "variables sampled": flat(chain.samples),
     }
 
 

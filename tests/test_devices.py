@@ -18,6 +18,8 @@ from jaxrob import adversarial, alterations
 
 SCRIPT = pathlib.Path(__file__).with_name("on_devices.py")
 ON_EIGHT, ON_TWICE_TWO = "eight", "twice two"
+# Three draws are too few for NUTS to find its feet.
+pytestmark = pytest.mark.filterwarnings("ignore:.* steps of NUTS diverged")
 
 
 def load_script():
@@ -143,7 +145,7 @@ def test_same_adversarial_examples(one, found):
 
 def test_same_training(one, found):
     for (device, _), arrays in found.items():
-        every = ("fitted", "posterior")
+        every = ("fitted", "posterior", "sampled")
         for name in every if device == ON_EIGHT else every[:1]:
             variables = arrays[f"variables {name}"]
             np.testing.assert_allclose(variables, one[f"variables {name}"], atol=2e-4)

@@ -108,7 +108,9 @@ def model(
     with numpyro.plate("images", len(evidence.labels), batch_size) as index:
         # Each device takes its part of the images, as evenly as can be, and XLA adds
         # up over the devices where the model does over the images.
-        index = jax.lax.with_sharding_constraint(index, P("images"))
+        # NumPyro also runs the model eagerly, to see its sites, where nothing is padded.
+        if isinstance(index, jax.core.Tracer):
+            index = jax.lax.with_sharding_constraint(index, P("images"))
         images = as_images(evidence.images[index])
         outputs = likelihood.apply_fn(params, evidence.fixed, images)
         noise = None if bits is None else normals(bits, likelihood.head.noise_draws)
