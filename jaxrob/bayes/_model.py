@@ -107,8 +107,8 @@ def model(
     params = unravel(numpyro.sample("params", prior))
     with numpyro.plate("images", len(evidence.labels), batch_size) as index:
         # Each device takes its part of the images, as evenly as can be, and XLA adds
-        # up over the devices where the model does over the images.
-        # NumPyro also runs the model eagerly, to see its sites, where nothing is padded.
+        # up over the devices where the model does over the images. Where NumPyro runs
+        # the model eagerly, to see its sites, nothing would be padded.
         if isinstance(index, jax.core.Tracer):
             index = jax.lax.with_sharding_constraint(index, P("images"))
         images = as_images(evidence.images[index])
