@@ -215,7 +215,8 @@ def evaluate_queue(
         for _, levels in frontiers
     ]
     labels = []
-    ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD
+    on_accelerator = platform(mesh) != "cpu"
+    ahead = _AHEAD if on_accelerator else _AHEAD_CPU
     # Steps in flight: what they are of, and their answers.
     pending = collections.deque()
 
@@ -226,7 +227,8 @@ def evaluate_queue(
             counts[task.which][places] += counted
         else:
             for whole, part in zip(task.answers, parts):
-                whole[places] = part
+                for place, row in zip(places, part):
+                    whole[place] = row
         bar.update(parts.predicted.size)
 
     def fetch():
@@ -279,8 +281,10 @@ def evaluate_queue(
                     filled = places + places[-1:] * (size_here - len(places))
                     at = levels[filled].astype(np.float32)
                     step = _step(classifier, prepared, index, key, at, **static)
-                    pending.append((task, places, gathered(step)))
-                    jax.copy_to_host_async(pending[-1][2])
+                    step = gathered(step)
+                    if on_accelerator:
+                        jax.copy_to_host_async(step)
+                    pending.append((task, places, step))
                     if len(pending) > ahead:
                         fetch()
         while pending:
@@ -567,9 +571,9 @@ def _check_labels(labels, num_classes, name):
 
 
 def _check_valid(predicted, levels, classifier, alteration):
-    invalid = predicted == INVALID
-    if not invalid.any():
+    if predicted.min() != INVALID:
         return
+    invalid = predicted == INVALID
     level = levels[invalid.any(axis=1)][0]
     what = {
         "probabilities": "NaN, or rows that are no probabilities with a sum of 1,",

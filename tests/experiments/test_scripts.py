@@ -133,7 +133,6 @@ def test_throughput(tmp_path):
     arguments = (
         "--networks=mlp", "--num_images=20", "--num_levels=2", "--repeats=1",
         "--batch_sizes=10,20", f"--output={tmp_path}",
-        f"--compilation_cache={tmp_path / 'cache'}",
     )  # fmt: skip
     nowhere = {"JAXROB_DATA_DIR": str(tmp_path)}
     code, out, err = run("throughput.py", *arguments, "--devices=2", **nowhere)
