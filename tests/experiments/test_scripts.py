@@ -375,15 +375,15 @@ def test_retraining_bnn(tmp_path):
 
 def test_roma_linear(tmp_path):
     code, out, err = run(
-        "roma_linear.py", "--dims=20", "--norms=l2", "--probabilities=1e-2,1e-6",
+        "roma_linear.py", "--dims=20", "--norms=l2", "--probabilities=1e-6",
         "--estimators=importance", "--runs=50", f"--output={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
-    for row in json.loads((tmp_path / "roma_linear.json").read_text()):
-        # Of 50 intervals of 95 % at least 42, with probability 0.999.
-        assert row["covered"] >= 0.84
-        assert abs(row["bias"]) < 4 * row["spread"] / 50**0.5
-        assert f"{row['covered']:.1%}" in out
+    (row,) = json.loads((tmp_path / "roma_linear.json").read_text())
+    # Of 50 intervals of 95 % at least 42, with probability 0.999.
+    assert row["covered"] >= 0.84
+    assert abs(row["bias"]) < 4 * row["spread"] / 50**0.5
+    assert f"{row['covered']:.1%}" in out
 
 
 def test_roma_truth(tmp_path):
