@@ -42,15 +42,16 @@ _STEEPNESS = 6.0
 
 def main(argv):
     startup.start(argv)
+    dims, probabilities = _checked()
     print(
         f"{'estimator':11}{'pixels':>7}{'norm':>6}{'p':>8}{'answered':>10}"
         f"{'covered':>9}{'bias':>8}{'spread':>8}{'passes':>9}"
     )
     rows = []
     for estimator in _ESTIMATORS.value:
-        for dim in map(int, _DIMS.value):
+        for dim in dims:
             for norm in _NORMS.value:
-                for probability in map(float, _PROBABILITIES.value):
+                for probability in probabilities:
                     row = _measure(estimator, dim, norm, probability)
                     rows.append(row)
                     print(
@@ -64,6 +65,30 @@ def main(argv):
     folder = hosts.output(_OUTPUT.value)
     (folder / "roma_linear.json").write_text(json.dumps(rows, indent=1))
     print(f"wrote {folder / 'roma_linear.json'}")
+
+
+def _checked():
+    """The dimensions and probabilities as numbers, all flags' items checked."""
+    try:
+        dims = [int(dim) for dim in _DIMS.value]
+        probabilities = [float(p) for p in _PROBABILITIES.value]
+    except ValueError as error:
+        raise app.UsageError(
+            f"dims and probabilities must be numbers: {error}"
+        ) from None
+    if any(dim < 3 for dim in dims):
+        raise app.UsageError(f"dims must be at least 3; got {dims}")
+    if any(not 0 < p < 0.5 for p in probabilities):
+        raise app.UsageError(
+            f"probabilities must lie between 0 and 1/2; got {probabilities}"
+        )
+    for name, flag, allowed in (
+        ("norms", _NORMS, ("linf", "l2")),
+        ("estimators", _ESTIMATORS, ("importance", "splitting", "auto", "count")),
+    ):
+        if not set(flag.value) <= set(allowed):
+            raise app.UsageError(f"{name} must be among {allowed}; got {flag.value}")
+    return dims, probabilities
 
 
 def _measure(estimator, dim, norm, probability):

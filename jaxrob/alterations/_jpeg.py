@@ -217,8 +217,7 @@ def _decode_blocks(
     # Halves round away from zero in libjpeg. A factor of 1 + 2^-16 lifts a half above
     # the tie without lifting anything else to it (|c| < 2^14, so neighbours differ by
     # more than 2^-14 of themselves), and the rest is one multiplication and rint, done
-    # by an addition: XLA's conversion to integers, which saturates, costs three times
-    # as much.
+    # by an addition, since XLA's conversion to integers saturates, which costs time.
     inverse = (1 + 2.0**-16) / (8 * steps.astype(jnp.float32))
     rounded = coefficients.astype(jnp.float32) * inverse + _ROUNDING
     rounded = _bits(rounded) - _bits(_ROUNDING)

@@ -384,6 +384,8 @@ def test_roma_linear(tmp_path):
     assert row["covered"] >= 0.84
     assert abs(row["bias"]) < 4 * row["spread"] / 50**0.5
     assert f"{row['covered']:.1%}" in out
+    code, out, err = run("roma_linear.py", "--probabilities=0.9")
+    assert code == 1 and "probabilities must lie between 0 and 1/2" in out + err
 
 
 def test_roma_truth(tmp_path):
