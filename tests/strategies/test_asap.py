@@ -5,7 +5,7 @@ import math
 import jax
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import jaxrob
@@ -95,20 +95,24 @@ def test_the_bound_holds_where_the_curvature_is_bounded(
     assert error <= strategy.error_bound(question, levels, values) + 4e-5
 
 
-def smallest_suitable_concavity(function, n):
+def smallest_suitable_concavity(function, knots, n):
     """Of the parabolas that hold a curve over each interval of a bisection."""
-    share = np.linspace(0, 1, 34)[1:-1]
     needed = [1e-6]
     for depth in range(n.bit_length()):
-        ends = np.linspace(0, 1, 2**depth + 1)
-        start, width = ends[:-1, None], 2.0**-depth
-        chord = function(start) * (1 - share) + function(start + width) * share
-        away = np.abs(function(start + width * share) - chord)
-        needed.append((away / (width**2 * share * (1 - share))).max())
+        # Furthest from the chord at a knot, or somewhere between.
+        at = np.union1d(knots, np.linspace(0, 1, 33 * 2**depth + 1)) * 2**depth
+        start = np.floor(at)
+        share = at - start
+        inside = (share > 1e-9) & (share < 1 - 1e-9)
+        at, start, share = at[inside], start[inside], share[inside]
+        left, right = function(start / 2**depth), function((start + 1) / 2**depth)
+        away = np.abs(function(at / 2**depth) - left * (1 - share) - right * share)
+        needed.append((4**depth * away / (share * (1 - share))).max())
     return max(needed)
 
 
 @settings(deadline=None, max_examples=60)
+@example(heights=[1.0, 0.4921875, 1.0], threshold=0.5)
 @given(
     st.lists(st.floats(0.3, 1.0), min_size=3, max_size=12),
     st.sampled_from([0.5, 0.7, 0.8]),
@@ -120,7 +124,8 @@ def test_the_bound_holds_on_piecewise_linear_curves(heights, threshold):
         return np.interp(x, knots, heights)
 
     n = 64
-    strategy = ASAP(n=n, concavity=1.01 * smallest_suitable_concavity(function, n))
+    concavity = 1.01 * smallest_suitable_concavity(function, knots, n)
+    strategy = ASAP(n=n, concavity=concavity)
     question, levels, values, _ = sample(strategy, function, threshold=threshold)
     # The share above the threshold, piece by piece, exactly.
     left, right = np.array(heights[:-1]), np.array(heights[1:])
