@@ -204,10 +204,13 @@ class Examination(NamedTuple):
     Attributes:
       num_classes: number of classes, K.
       largest_array: bytes for one image of the largest array that it computes.
+      operations: floating-point operations for one image; infinity if it calls the
+        host, which may do anything.
     """
 
     num_classes: int
     largest_array: int
+    operations: float
 
 
 def examine(classifier: Classifier, image_shape: tuple[int, ...]) -> Examination:
@@ -230,25 +233,33 @@ def _examine(structure, specs, image_shape):
     images = jax.ShapeDtypeStruct((rows, *image_shape), jnp.float32)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
     try:
-        jaxpr, outputs = jax.make_jaxpr(Classifier.raw_outputs, return_shape=True)(
-            classifier, images, keys
-        )
+        traced = jax.jit(Classifier.raw_outputs).trace(classifier, images, keys)
     except Exception as error:
         shape = ", ".join(map(str, image_shape))
         raise ValueError(
             f"the classifier failed on images of the shape [B, {shape}]: {error}"
         ) from error
 
-    def largest(jaxpr):
-        sizes = [4 * rows * math.prod(image_shape)]
-        for equation in jaxpr.eqns:
-            for variable in equation.outvars:
-                if hasattr(variable.aval, "size"):
-                    sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
-            sizes += map(largest, jaxprs_in_params(equation.params))
-        return max(sizes)
+    sizes = [4 * rows * math.prod(image_shape)]
+    calls_host = False
+    for equation in _equations(traced.jaxpr.jaxpr):
+        calls_host |= equation.primitive.name.endswith("callback")
+        for variable in equation.outvars:
+            if hasattr(variable.aval, "size"):
+                sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
+    cost = traced.lower().cost_analysis() or {}
+    return Examination(
+        num_classes=traced.out_info.shape[-1],
+        largest_array=max(sizes) // rows,
+        operations=math.inf if calls_host else cost.get("flops", 0.0) / rows,
+    )
 
-    return Examination(outputs.shape[-1], largest(jaxpr.jaxpr) // rows)
+
+def _equations(jaxpr):
+    for equation in jaxpr.eqns:
+        yield equation
+        for inner in jaxprs_in_params(equation.params):
+            yield from _equations(inner)
 
 
 def _apply_linen(variables, images, *, module, **call):

@@ -39,12 +39,13 @@ from jaxrob._prefetch import prefetched
 from jaxrob._provenance import arguments_digest, provenance
 from jaxrob.alterations import Alteration
 
-# On a CPU several levels share a step only where the images alone are fewer than this,
-# for a frontier whose size is no multiple of them would be padded.
-_MIN_ROWS_CPU = 128
-# Steps dispatched ahead of the one whose answers are awaited. On a CPU the cores that
-# one step's narrow parts leave idle are filled by the next; more would only be in each
-# other's way.
+# On a CPU a step takes that many levels one after the other, or fewer where the
+# classifier alone would need more operations: about a second on two cores, after which
+# the answers are safe in the journal.
+_MAX_LEVELS_CPU = 16
+_MAX_OPERATIONS_CPU = 2**36
+# Steps dispatched ahead of the one whose answers are awaited. On a CPU one fills the
+# cores while the host looks at answers; more would only be in each other's way.
 _AHEAD = 8
 _AHEAD_CPU = 1
 
@@ -64,12 +65,12 @@ def evaluate(
 ) -> Curve | ReducedCurve:
     """What the classifier answers on every image at every level.
 
-    One compiled step alters a block of images at one level (or a few) and classifies
-    it. It is compiled once for each structure of classifier, alteration and block
-    shape; new variables go through it as they are. So does any number of levels where
-    a step takes one (on a CPU, for more than 64 images); elsewhere a step takes
-    1, 4, 16, ... levels, each size compiled when it is first needed. Levels with the
-    same effect (see `Alteration.resolution`) are evaluated once.
+    One compiled step alters a block of images at a few levels and classifies it. It is
+    compiled once for each structure of classifier, alteration and block shape; new
+    variables go through it as they are. So does any number of levels on a CPU, where
+    they are taken one by one; elsewhere they are batched, 1, 4, 16, ... in a step, and
+    each size is compiled when it is first needed. Levels with the same effect (see
+    `Alteration.resolution`) are evaluated once.
 
     The answers do not depend on the batch size, the order or number of the levels, or
     the devices, but for images whose best two classes are closer than rounding (about
@@ -198,7 +199,7 @@ def evaluate_queue(
     )
     classifier, key = put((classifier, key), whole_on(mesh))
     step_sizes = [
-        _levels_in_block(rows, size, len(levels), mesh) for _, levels in frontiers
+        _levels_in_step(found, rows, size, len(levels), mesh) for _, levels in frontiers
     ]
     # Of each frontier either the counts or, for each block of images, the answers.
     counts = [
@@ -280,7 +281,8 @@ def evaluate_queue(
                     # Filled up with the last level.
                     filled = places + places[-1:] * (size_here - len(places))
                     at = levels[filled].astype(np.float32)
-                    step = _step(classifier, prepared, index, key, at, **static)
+                    number = np.int32(len(places))
+                    step = _step(classifier, prepared, index, key, at, number, **static)
                     step = gathered(step)
                     if on_accelerator:
                         jax.copy_to_host_async(step)
@@ -371,26 +373,41 @@ def _as_pixels(images):
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
-def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
-    """Answers `[l, b]` for a block of l levels and b images; no communication."""
+def _step(classifier, prepared, index, key, levels, num_levels, *, alteration, mesh):
+    """Answers `[l, b]` at l levels on b images, without communication.
 
-    def local(classifier, prepared, index, key, levels):
+    On a CPU those at levels from `num_levels` on are zeros.
+    """
+
+    def local(classifier, prepared, index, key, levels, num_levels):
+        keys = classifier_keys(key, index) if classifier.stochastic else None
+
         # Levels outside, images inside: what depends on the level alone is computed
         # once for each level.
-        def at_level(level):
+        def altered(level):
             return jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
 
-        # A batch of one level would still make batched gathers of plain ones.
-        altered = (
-            at_level(levels[0])[None]
-            if len(levels) == 1
-            else jax.vmap(at_level)(levels)
-        )
-        shape = altered.shape[:2]
-        images = altered.reshape(-1, *altered.shape[2:])
-        keys = None
-        if classifier.stochastic:
-            keys = jnp.tile(classifier_keys(key, index), shape[0])
+        def at_level(level):
+            return answer(classifier, altered(level), keys)
+
+        shape = len(levels), len(index)
+        if platform(mesh) == "cpu":
+            # One level keeps a CPU busy, and its images take the place in the caches of
+            # those before. A step for each level costs a perceptron a fifth more.
+            def add(place, found):
+                part = at_level(levels[place])
+                return jax.tree.map(lambda x, y: x.at[place].set(y), found, part)
+
+            one = jax.eval_shape(at_level, levels[0])
+            none = jax.tree.map(lambda part: jnp.zeros(shape, part.dtype), one)
+            return jax.lax.fori_loop(0, num_levels, add, none)
+        if len(levels) == 1:
+            # A batch of one would make batched gathers of plain ones.
+            return jax.tree.map(lambda part: part[None], at_level(levels[0]))
+        images = jax.vmap(altered)(levels)
+        images = images.reshape(-1, *images.shape[2:])
+        if keys is not None:
+            keys = jnp.tile(keys, len(levels))
         answers = answer(classifier, images, keys)
         return jax.tree.map(lambda part: part.reshape(shape), answers)
 
@@ -398,10 +415,10 @@ def _step(classifier, prepared, index, key, levels, *, alteration, mesh):
     return jax.shard_map(
         local,
         mesh=mesh,
-        in_specs=(P(), over_images, over_images, P(), P()),
+        in_specs=(P(), over_images, over_images, P(), P(), P()),
         out_specs=P(None, mesh.axis_names),
         check_vma=False,
-    )(classifier, prepared, index, key, levels)
+    )(classifier, prepared, index, key, levels, num_levels)
 
 
 def _placed(
@@ -484,11 +501,15 @@ def _images_in_block(
     return math.ceil(images / mesh.size) * mesh.size
 
 
-def _levels_in_block(rows: int, images: int, num_levels: int, mesh: Mesh) -> int:
-    """The levels of a block of so many images, for about `rows` rows."""
-    fill = min(rows, _MIN_ROWS_CPU) if platform(mesh) == "cpu" else rows
+def _levels_in_step(
+    found: Examination, rows: int, images: int, num_levels: int, mesh: Mesh
+) -> int:
+    """The levels of a step on so many images."""
+    if platform(mesh) == "cpu":
+        most = int(_MAX_OPERATIONS_CPU / max(1, found.operations * images))
+        return min(max(1, most), _MAX_LEVELS_CPU)
     # Of few sizes, for each is compiled, but none far larger than there are levels.
-    return max(1, min(fill // images, bucket(num_levels, 4)))
+    return max(1, min(rows // images, bucket(num_levels, 4)))
 
 
 def check_types(classifier, dataset, alteration):

@@ -158,7 +158,9 @@ def check_no_communication(mesh):
     lanes = _lbfgs._begin(None, attacked, mesh=mesh)
     aim = attacked, classes, None
     lowered = (
-        _evaluate._step.lower(classifier, prepared, index, key, at, **static),
+        _evaluate._step.lower(
+            classifier, prepared, index, key, at, np.int32(2), **static
+        ),
         _draws._step.lower(
             classifier,
             roma.ball("linf", 0.1),
