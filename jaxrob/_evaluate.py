@@ -5,6 +5,7 @@ import contextlib
 import functools
 import itertools
 import math
+import mmap
 import operator
 import os
 from collections.abc import Generator, Iterator, Sequence
@@ -434,8 +435,8 @@ def _placed(
     def place(block, images):
         index = block.start + np.arange(len(images), dtype=np.uint32)
         if is_mapped:
-            # Copied here and now, or it would be read while a step waits for it.
-            images = put_rows(functools.partial(_copied, images), len(index), split)
+            # Read here and now, or it would be while a step waits for it.
+            images = put_rows(functools.partial(_read, images), len(index), split)
         else:
             images = put(images, split)
         return block, images, put(index, split)
@@ -447,8 +448,11 @@ def _placed(
         yield from blocks
 
 
-def _copied(images, rows):
-    return np.array(images[rows])
+def _read(images, rows):
+    """Rows of a memory map, brought into memory; the CPU backend takes them as is."""
+    part = images[rows]
+    part.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE].max(initial=0)
+    return part
 
 
 def _blocks(
