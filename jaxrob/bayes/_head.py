@@ -8,7 +8,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy.stats import qmc
+import scipy
 
 HEADS = ("plain", "heteroscedastic")
 
@@ -122,5 +122,5 @@ def normals(bits: jax.Array, num_draws: int) -> jax.Array:
 def _net(num_points: int, dimensions: int) -> np.ndarray:
     """The first points of a Sobol' net, uint32 `[num_points, dimensions]`."""
     exponent = (num_points - 1).bit_length()
-    points = qmc.Sobol(dimensions, scramble=False).random_base2(exponent)
+    points = scipy.stats.qmc.Sobol(dimensions, scramble=False).random_base2(exponent)
     return np.uint32(points[:num_points] * 2**32)

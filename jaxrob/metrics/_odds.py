@@ -3,7 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import optimize, special
+import scipy
+from scipy import special
 
 from jaxrob.metrics._interval import check_confidence
 from jaxrob.uncertainty import unknown_threshold
@@ -128,7 +129,7 @@ def _conditional(table, confidence):
         def excess(log_ratio):
             return special.softmax(log_ways + log_ratio * k) @ function - target
 
-        return np.exp(optimize.brentq(excess, -reach, reach))
+        return np.exp(scipy.optimize.brentq(excess, -reach, reach))
 
     inside = least < seen < most
     ratio = solve(k, seen) if inside else (0.0 if seen == least else np.inf)

@@ -4,7 +4,7 @@ import bisect
 from typing import NamedTuple
 
 import numpy as np
-from scipy import integrate
+import scipy
 
 # Levels that QUADPACK's dqagse evaluates before it decides anything: the nodes of the
 # 21-point Gauss-Kronrod rule at first, then those of both halves of an interval.
@@ -68,7 +68,7 @@ def replay(
         return 0.0 if nearest is None else float(accepted[nearest])
 
     try:
-        integral, _, _, *message = integrate.quad(
+        integral, _, _, *message = scipy.integrate.quad(
             height, lower, upper, limit=limit, full_output=1
         )
         converged = not message

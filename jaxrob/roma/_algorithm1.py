@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from jaxrob.roma._count import observe_hits
 from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
@@ -120,7 +120,7 @@ def fit_normal(found: dict[str, np.ndarray], delta: float) -> NormalFit:
         mean = [np.exp(largest) * found["mean"][0]]
         mean.append(grown * found["mean"][1] + _boxcox(centre, lmbda))
         std = [np.exp(largest) * found["std"][0], grown * found["std"][1]]
-        log_probability = stats.norm.logsf(np.where(is_normal, *score))
+        log_probability = special.log_ndtr(-np.where(is_normal, *score))
     answered = usable & (is_normal | is_transformed)
     return NormalFit(
         status,

@@ -4,7 +4,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy import stats
+import scipy
 
 
 class Categorial(NamedTuple):
@@ -80,7 +80,7 @@ def compare_categories(
     std = np.array([_or_nan(values, _deviation, 2) for values in answered])
     number = np.array([len(values) for values in answered])
     with np.errstate(invalid="ignore", divide="ignore"):
-        half = stats.t.ppf(0.975, number - 1) * std / np.sqrt(number)
+        half = scipy.stats.t.ppf(0.975, number - 1) * std / np.sqrt(number)
     interval = np.clip(np.stack([mean - half, mean + half], axis=1), 0, 1)
     filled = plr
     if hits is not None:
@@ -110,7 +110,7 @@ def _welch(first, second):
     with warnings.catch_warnings():
         # Of values that are equal but for rounding, SciPy warns.
         warnings.simplefilter("ignore", RuntimeWarning)
-        return stats.ttest_ind(first, second, equal_var=False).pvalue
+        return scipy.stats.ttest_ind(first, second, equal_var=False).pvalue
 
 
 def _binomial(first, second):
@@ -120,7 +120,7 @@ def _binomial(first, second):
     if all_hit == 0:
         return 1.0
     expected = len(first) / (len(first) + len(second))
-    return stats.binomtest(int(hit), int(all_hit), expected).pvalue
+    return scipy.stats.binomtest(int(hit), int(all_hit), expected).pvalue
 
 
 def _of_pairs(groups, test):

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import stats
+import scipy
 
 from jaxrob.roma._scores import log_hic
 
@@ -38,6 +38,6 @@ def clopper_pearson(
     hits, num_samples = np.broadcast_arrays(hits, num_samples)
     tail = (1 - confidence) / 2
     with np.errstate(invalid="ignore"):
-        low = stats.beta.ppf(tail, hits, num_samples - hits + 1)
-        high = stats.beta.isf(tail, hits + 1, num_samples - hits)
+        low = scipy.stats.beta.ppf(tail, hits, num_samples - hits + 1)
+        high = scipy.stats.beta.isf(tail, hits + 1, num_samples - hits)
     return np.where(hits == 0, 0.0, low), np.where(hits == num_samples, 1.0, high)

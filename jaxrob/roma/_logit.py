@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from jaxrob.roma._scores import class_scores
 from jaxrob.roma._transform import yeojohnson, yeojohnson_lambda
@@ -55,6 +55,6 @@ def sum_classes(found: dict[str, np.ndarray]) -> np.ndarray:
     """`[N]` log-probabilities of a distinct misclassification as any class."""
     with np.errstate(divide="ignore"):
         certain = np.log(found["share"].astype(np.float64))
-    each = stats.norm.logsf(found["bound"].astype(np.float64))
+    each = special.log_ndtr(-found["bound"].astype(np.float64))
     each = np.where(found["constant"], certain, each)
     return special.logsumexp(each, axis=1)

@@ -5,7 +5,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special, stats
+import scipy
+from scipy import special
 from tqdm.auto import tqdm
 
 from jaxrob._blocks import rows_that_fit
@@ -46,7 +47,7 @@ _IMPLAUSIBLE = 1e-4
 # Plain draws, times this, where nothing but counting is possible.
 _MORE_DRAWS = 16
 
-_Z = stats.norm.ppf(0.975)
+_Z = special.ndtri(0.975)
 
 
 class Rare(NamedTuple):
@@ -192,8 +193,8 @@ def _sample_importance(work, lanes, which, state, hits, num_samples, bar):
             found = new
         # The plain draws are a check that no other part of the ball is overlooked.
         p = np.exp(new.log_probability)
-        fewer = stats.binom.cdf(hits[left], num_samples, p)
-        more = stats.binom.sf(hits[left] - 1, num_samples, p)
+        fewer = scipy.stats.binom.cdf(hits[left], num_samples, p)
+        more = scipy.stats.binom.sf(hits[left] - 1, num_samples, p)
         plausible = np.minimum(fewer, more) > _IMPLAUSIBLE
         state.log_p[left] = new.log_probability
         error = new.error * (1 + _WIDENING * new.error)
@@ -298,7 +299,7 @@ def _classes_that_matter(pilot):
     """Lanes: the inputs' positions and the classes, by a normal fit to the scores."""
     mean = pilot["mean"].astype(np.float64)
     std = np.maximum(pilot["std"].astype(np.float64), 1e-12 * np.abs(mean) + 1e-300)
-    log_p = np.where(pilot["possible"], stats.norm.logcdf(mean / std), -np.inf)
+    log_p = np.where(pilot["possible"], special.log_ndtr(mean / std), -np.inf)
     best = log_p.max(axis=1, keepdims=True)
     chosen = (log_p >= best - _LARGEST_GAP) | (pilot["hits"] > 0)
     return np.nonzero(chosen & pilot["possible"])
