@@ -20,6 +20,10 @@ OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 _SUM_TOLERANCE = 1e-2
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
+# Ends of primitives' names: what runs on the host or in foreign code, or as often as
+# the data say.
+_OF_UNKNOWN_COST = ("callback", "ffi_call", "call_tf", "pallas_call", "while")
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -204,8 +208,8 @@ class Examination(NamedTuple):
     Attributes:
       num_classes: number of classes, K.
       largest_array: bytes for one image of the largest array that it computes.
-      operations: floating-point operations for one image; infinity if it calls the
-        host, which may do anything.
+      operations: multiplications and additions for one image, of its matrix products
+        and convolutions; infinity where a trace cannot tell.
     """
 
     num_classes: int
@@ -233,33 +237,50 @@ def _examine(structure, specs, image_shape):
     images = jax.ShapeDtypeStruct((rows, *image_shape), jnp.float32)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
     try:
-        traced = jax.jit(Classifier.raw_outputs).trace(classifier, images, keys)
+        jaxpr, outputs = jax.make_jaxpr(Classifier.raw_outputs, return_shape=True)(
+            classifier, images, keys
+        )
     except Exception as error:
         shape = ", ".join(map(str, image_shape))
         raise ValueError(
             f"the classifier failed on images of the shape [B, {shape}]: {error}"
         ) from error
 
-    sizes = [4 * rows * math.prod(image_shape)]
-    calls_host = False
-    for equation in _equations(traced.jaxpr.jaxpr):
-        calls_host |= equation.primitive.name.endswith("callback")
-        for variable in equation.outvars:
-            if hasattr(variable.aval, "size"):
-                sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
-    cost = traced.lower().cost_analysis() or {}
+    def largest(jaxpr):
+        sizes = [4 * rows * math.prod(image_shape)]
+        for equation in jaxpr.eqns:
+            for variable in equation.outvars:
+                if hasattr(variable.aval, "size"):
+                    sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
+            sizes += map(largest, jaxprs_in_params(equation.params))
+        return max(sizes)
+
     return Examination(
-        num_classes=traced.out_info.shape[-1],
-        largest_array=max(sizes) // rows,
-        operations=math.inf if calls_host else cost.get("flops", 0.0) / rows,
+        num_classes=outputs.shape[-1],
+        largest_array=largest(jaxpr.jaxpr) // rows,
+        operations=_operations(jaxpr.jaxpr) / rows,
     )
 
 
-def _equations(jaxpr):
+def _operations(jaxpr):
+    # XLA's own analysis would lower the constants too, and counts a loop's body once.
+    number = 0.0
     for equation in jaxpr.eqns:
-        yield equation
-        for inner in jaxprs_in_params(equation.params):
-            yield from _equations(inner)
+        name, params = equation.primitive.name, equation.params
+        if name.endswith(_OF_UNKNOWN_COST):
+            return math.inf
+        if name == "dot_general":
+            (contracted, _), _ = params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            terms = math.prod(shape[axis] for axis in contracted)
+            number += 2 * terms * equation.outvars[0].aval.size
+        elif name == "conv_general_dilated":
+            kernel = equation.invars[1].aval
+            terms = kernel.size / kernel.shape[params["dimension_numbers"].rhs_spec[0]]
+            number += 2 * terms * equation.outvars[0].aval.size
+        repeats = params["length"] if name == "scan" else 1
+        number += repeats * sum(map(_operations, jaxprs_in_params(params)))
+    return number
 
 
 def _apply_linen(variables, images, *, module, **call):

@@ -41,8 +41,8 @@ from jaxrob._provenance import arguments_digest, provenance
 from jaxrob.alterations import Alteration
 
 # On a CPU a step takes that many levels one after the other, or fewer where the
-# classifier alone would need more operations: about a second on two cores, after which
-# the answers are safe in the journal.
+# classifier would need more operations: about a second on two cores, after which the
+# answers are safe in the journal.
 _MAX_LEVELS_CPU = 16
 _MAX_OPERATIONS_CPU = 2**36
 # Steps dispatched ahead of the one whose answers are awaited. On a CPU one fills the
@@ -449,9 +449,13 @@ def _placed(
 
 
 def _read(images, rows):
-    """Rows of a memory map, brought into memory; the CPU backend takes them as is."""
+    """Rows of a memory map, in memory: the map's own where a device can take those."""
     part = images[rows]
-    part.reshape(-1).view(np.uint8)[:: mmap.PAGESIZE].max(initial=0)
+    if not part.flags.c_contiguous:
+        return np.ascontiguousarray(part)
+    values = part.reshape(-1).view(np.uint8)
+    for place in (slice(None, None, mmap.PAGESIZE), slice(-1, None)):
+        values[place].max()
     return part
 
 

@@ -12,7 +12,7 @@ import jaxrob
 from jaxrob import _evaluate, alterations
 from jaxrob._classifier import examine
 from jaxrob.alterations import Alteration
-from jaxrob.networks import MLP, MnistCNN
+from jaxrob.networks import MLP, MnistCNN, StridedCNN
 
 NUM_IMAGES = 97
 NOISE = alterations.gaussian_noise(0.0, 0.2)
@@ -150,20 +150,32 @@ def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset
         np.testing.assert_array_equal(curve.labels, dataset.labels)
 
 
-def test_a_memory_mapped_array_gives_the_answers_of_the_array(
-    classifier, dataset, tmp_path
-):
-    np.save(tmp_path / "images.npy", dataset.images)
+@pytest.mark.parametrize("kind", ["bytes", "floats", "fortran", "channel", "steps"])
+def test_a_memory_map_gives_the_answers_of_its_array(dataset, tmp_path, kind):
+    images = dataset.images if kind == "bytes" else np.float32(dataset.images) / 255
+    stored = {
+        "fortran": np.asfortranarray(images),
+        "channel": np.concatenate([1 - images, images], axis=-1),
+        "steps": np.repeat(images, 2, axis=0),
+    }.get(kind, images)
+    np.save(tmp_path / "images.npy", stored)
     mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
-    curve = jaxrob.evaluate(
-        classifier,
-        jaxrob.Dataset(mapped, dataset.labels),
-        NOISE,
-        [0.1],
-        key=KEY,
+    mapped = {"channel": mapped[..., 1:], "steps": mapped[::2]}.get(kind, mapped)
+    assert isinstance(mapped, np.memmap)
+    classifier = make_classifier(0, MLP())
+    curve, reference = (
+        jaxrob.evaluate(
+            classifier,
+            jaxrob.Dataset(some, dataset.labels),
+            NOISE,
+            [0.1],
+            key=KEY,
+            batch_size=40,
+        )
+        for some in (mapped, images)
     )
-    reference = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
     np.testing.assert_array_equal(curve.predicted, reference.predicted)
+    np.testing.assert_array_equal(curve.confidence, reference.confidence)
 
 
 def test_reduced_curve_holds_the_counts_of_the_curve(classifier, dataset):
@@ -230,17 +242,64 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
                 )
 
 
-def test_operations_are_counted_and_without_bound_on_the_host(dataset):
+def operations(classifier, shape=(28, 28, 1)):
+    return examine(classifier, shape).operations
+
+
+@pytest.mark.parametrize("module", [MLP(), MnistCNN(), StridedCNN()])
+def test_operations_are_those_that_xla_counts(module):
+    classifier = make_classifier(0, module)
+    images = jnp.zeros((4, 28, 28, 1))
+    lowered = jax.jit(classifier.raw_outputs).lower(images)
+    counted = lowered.cost_analysis()["flops"] / 4
+    # XLA leaves out the zeros of the padding, and counts what is done to elements.
+    assert operations(classifier) == pytest.approx(counted, rel=0.1)
+
+
+def test_operations_of_loops_and_of_the_host():
+    def scanned(weights, images):
+        images = images.reshape(len(images), -1)
+        images, _ = jax.lax.scan(lambda x, w: (x @ w, None), images, weights)
+        return images[:, :10]
+
+    classifier = jaxrob.Classifier(scanned, jnp.zeros((7, 784, 784)))
+    assert operations(classifier) == 7 * 2 * 784**2
+    on_host = jaxrob.Classifier.from_host(
+        lambda images: np.zeros((len(images), 10)), 10
+    )
+    assert operations(on_host) == math.inf
+
+    def until_large(weights, images):
+        images = images.reshape(len(images), -1)[:, :10]
+        return jax.lax.while_loop(lambda x: x.max() < 9, lambda x: 2 * x + 1, images)
+
+    assert operations(jaxrob.Classifier(until_large)) == math.inf
+
+
+def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path):
+    calls, failing = [], 7
+
     def slow(images):
-        return np.zeros((len(images), 10))
+        calls.append(len(images))
+        if len(calls) == failing:
+            raise RuntimeError("interrupted")
+        return images[:, :10, 0, 0]
 
-    def operations(classifier):
-        return examine(classifier, dataset.images.shape[1:]).operations
+    classifier = jaxrob.Classifier.from_host(slow, 10)
+    levels = np.linspace(-0.5, 0.4, 10)
+    brightness = alterations.brightness()
 
-    assert operations(jaxrob.Classifier.from_host(slow, 10)) == math.inf
-    # Two layers, 784 x 100 x 10: a multiplication and an addition for each weight.
-    weights = 784 * 100 + 100 * 10
-    assert operations(make_classifier(0, MLP())) == pytest.approx(2 * weights, rel=0.01)
+    def run():
+        path = tmp_path / "journal"
+        return jaxrob.evaluate(classifier, dataset, brightness, levels, journal=path)
+
+    with pytest.raises(Exception, match="interrupted"):
+        run()
+    assert len(calls) >= failing
+    calls[:] = [0] * failing
+    run()
+    # All but those under way and the one dispatched ahead.
+    assert len(calls) - failing <= len(levels) - (failing - 1) + 2
 
 
 def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
