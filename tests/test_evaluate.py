@@ -145,8 +145,10 @@ def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset
             classifier, batched, NOISE, levels, key=KEY, batch_size=32
         )
         np.testing.assert_array_equal(curve.predicted, reference.predicted)
-        # The last block is smaller here.
-        np.testing.assert_allclose(curve.confidence, reference.confidence, rtol=1e-5)
+        confidence, expected = curve.confidence, reference.confidence
+        # The last block, of what is left of three of 32, has another shape here.
+        np.testing.assert_array_equal(confidence[:, :96], expected[:, :96])
+        np.testing.assert_allclose(confidence[:, 96:], expected[:, 96:], rtol=1e-5)
         np.testing.assert_array_equal(curve.labels, dataset.labels)
 
 
