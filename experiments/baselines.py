@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
-from jaxrob._pixels import unit_range
+from jaxrob._runtime.pixels import unit_range
 
 
 def opencv(

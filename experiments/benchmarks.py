@@ -18,7 +18,7 @@ from flax import serialization
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
-from jaxrob._provenance import describe, provenance
+from jaxrob._engine.provenance import describe, provenance
 
 _NAMES = ("digits", "mnist", "idc")
 _NETWORKS = {

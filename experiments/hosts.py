@@ -20,7 +20,7 @@ import numpy as np
 from absl import app, flags
 from jax.sharding import Mesh
 
-from jaxrob._hosts import from_first, is_first
+from jaxrob._runtime.hosts import from_first, is_first
 
 _COORDINATOR = flags.DEFINE_string(
     "coordinator_address", None, "host:port of the first of several processes."

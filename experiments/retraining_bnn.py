@@ -24,7 +24,7 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import alterations, bayes, data, metrics, networks, retraining
-from jaxrob._pixels import unit_range
+from jaxrob._runtime.pixels import unit_range
 
 _DATASET = flags.DEFINE_enum("dataset", "digits", ("digits", "mnist"), "Data set.")
 _DATA_DIR = flags.DEFINE_string(

@@ -45,7 +45,7 @@ from scipy import special, stats
 
 import jaxrob
 from jaxrob import data, networks, reporting, roma, training
-from jaxrob._pixels import unit_range
+from jaxrob._runtime.pixels import unit_range
 
 
 class _Setting(NamedTuple):

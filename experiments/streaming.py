@@ -30,7 +30,7 @@ from absl import app, flags
 
 import jaxrob
 from jaxrob import alterations, networks
-from jaxrob._provenance import dataset_fingerprint
+from jaxrob._engine.provenance import dataset_fingerprint
 
 _SHAPE = (32, 32, 3)
 # Images written at a time, and in each batch of an iterable.

@@ -1,24 +1,54 @@
-"""jaxrob measures how robust a classifier is, and makes it more robust."""
+"""jaxrob measures how robust a classifier is, and makes it more robust.
 
-from jaxrob import (
-    adversarial,
-    alterations,
-    metrics,
-    retraining,
-    roma,
-    strategies,
-    uncertainty,
-)
-from jaxrob._assess import Assessment, assess
+The subpackages are loaded when they are first used.
+"""
+
+import importlib
+from types import ModuleType
+from typing import TYPE_CHECKING
+
+from jaxrob._assessment.assess import assess
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.compare import Comparison, compare
+from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._classifier import Classifier
-from jaxrob._compare import Comparison, compare
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import Dataset
-from jaxrob._diagnostics import Diagnostics
-from jaxrob._evaluate import evaluate
+from jaxrob._engine.evaluate import evaluate
 from jaxrob.alterations import Alteration
 
+if TYPE_CHECKING:
+    from jaxrob import (
+        adversarial,
+        alterations,
+        bayes,
+        data,
+        metrics,
+        networks,
+        reporting,
+        retraining,
+        roma,
+        strategies,
+        training,
+        uncertainty,
+    )
+
 __version__ = "0.1.0"
+
+_SUBPACKAGES = (
+    "adversarial",
+    "alterations",
+    "bayes",
+    "data",
+    "metrics",
+    "networks",
+    "reporting",
+    "retraining",
+    "roma",
+    "strategies",
+    "training",
+    "uncertainty",
+)
 
 __all__ = (
     "Alteration",
@@ -32,11 +62,26 @@ __all__ = (
     "adversarial",
     "alterations",
     "assess",
+    "bayes",
     "compare",
+    "data",
     "evaluate",
     "metrics",
+    "networks",
+    "reporting",
     "retraining",
     "roma",
     "strategies",
+    "training",
     "uncertainty",
 )
+
+
+def __getattr__(name: str) -> ModuleType:
+    if name in _SUBPACKAGES:
+        return importlib.import_module(f"jaxrob.{name}")
+    raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted((*__all__, "__version__"))

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import jaxprs_in_params
 
-from jaxrob._bound import bind
+from jaxrob._runtime.bound import bind
 
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
@@ -176,7 +176,7 @@ class Classifier:
           ValueError: if the classifier does not take images of this shape, or what it
             returns has a wrong shape.
         """
-        return examine(self, image_shape).num_classes
+        return trace_info(self, image_shape).num_classes
 
 
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
@@ -202,8 +202,16 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
     return jnp.where(in_range, log_probabilities, jnp.nan)
 
 
-class Examination(NamedTuple):
-    """What tracing a classifier tells.
+def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
+    """The logarithm of the mean probability over the samples along `axis`."""
+    number = log_probabilities.shape[axis]
+    if number == 1:
+        return jnp.squeeze(log_probabilities, axis)
+    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(number)
+
+
+class TraceInfo(NamedTuple):
+    """What a trace tells of a classifier, without running it.
 
     Attributes:
       num_classes: number of classes, K.
@@ -217,21 +225,52 @@ class Examination(NamedTuple):
     operations: float
 
 
-def examine(classifier: Classifier, image_shape: tuple[int, ...]) -> Examination:
+def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
     """Traces a classifier, once for all of the same structure.
 
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
+    return _trace_info(*_structure(classifier), tuple(image_shape))
+
+
+def gradient_obstacle(
+    classifier: Classifier, image_shape: tuple[int, ...]
+) -> str | None:
+    """Why JAX cannot differentiate a classifier in its images; None if it can.
+
+    Nothing is computed. What runs on the host (`Classifier.from_host`) has no gradient.
+    """
+    return _gradient_obstacle(*_structure(classifier), tuple(image_shape))
+
+
+def _structure(classifier):
+    """The structure of a classifier and its variables' shapes and types, hashable."""
     leaves, structure = jax.tree.flatten(classifier)
     specs = tuple(
         jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in map(jax.typeof, leaves)
     )
-    return _examine(structure, specs, tuple(image_shape))
+    return structure, specs
 
 
 @functools.lru_cache(maxsize=256)
-def _examine(structure, specs, image_shape):
+def _gradient_obstacle(structure, specs, image_shape):
+    classifier = jax.tree.unflatten(structure, specs)
+    images = jax.ShapeDtypeStruct((2, *image_shape), jnp.float32)
+    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 2))
+
+    def total(images, classifier, keys):
+        return classifier.raw_outputs(images, keys).sum()
+
+    try:
+        jax.eval_shape(jax.grad(total), images, classifier, keys)
+    except Exception as error:  # The user's code may raise anything.
+        return str(error)
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _trace_info(structure, specs, image_shape):
     classifier = jax.tree.unflatten(structure, specs)
     rows = 2
     images = jax.ShapeDtypeStruct((rows, *image_shape), jnp.float32)
@@ -255,7 +294,7 @@ def _examine(structure, specs, image_shape):
             sizes += map(largest, jaxprs_in_params(equation.params))
         return max(sizes)
 
-    return Examination(
+    return TraceInfo(
         num_classes=outputs.shape[-1],
         largest_array=largest(jaxpr.jaxpr) // rows,
         operations=_operations(jaxpr.jaxpr) / rows,

@@ -186,6 +186,21 @@ def check_labels(
     return labels.astype(np.int32)
 
 
+def check_labels_below(labels: np.ndarray, num_classes: int, name: str) -> None:
+    """Refuses labels that are no class of the classifier.
+
+    Args:
+      labels: integers from 0.
+      num_classes: the classifier's number of classes.
+      name: what the labels are of, "labels of digits" for instance.
+    """
+    if labels.max() >= num_classes:
+        raise ValueError(
+            f"{name} must be below the classifier's number of classes, {num_classes} "
+            f"(they count from 0); got {labels.max()}"
+        )
+
+
 def _check_dtype(dtype: np.dtype) -> None:
     if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):
         raise TypeError(f"images must be uint8 or floating, got {dtype}")

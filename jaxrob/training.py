@@ -17,18 +17,10 @@ from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._hosts import (
-    along_images,
-    checked_mesh,
-    is_first,
-    local,
-    put,
-    put_rows,
-    split_over,
-    whole_on,
-)
-from jaxrob._pixels import unit_range
-from jaxrob._provenance import dataset_fingerprint
+from jaxrob._engine.provenance import dataset_fingerprint
+from jaxrob._runtime.hosts import is_first, local, put, put_rows
+from jaxrob._runtime.mesh import along_images, checked_mesh, split_over, whole_on
+from jaxrob._runtime.pixels import unit_range
 
 _EPOCHS = 5
 

@@ -141,8 +141,9 @@ def flat(variables):
 
 def check_no_communication(mesh):
     """Reads the compiled steps of a measurement, a draw and an attack."""
-    from jaxrob import _evaluate
-    from jaxrob._hosts import put, split_over, whole_on
+    from jaxrob._engine import evaluate as _evaluate
+    from jaxrob._runtime.hosts import put
+    from jaxrob._runtime.mesh import split_over, whole_on
     from jaxrob.adversarial import _lbfgs
     from jaxrob.roma import _draws
     from jaxrob.roma._algorithm1 import examine_normality, observe_hic

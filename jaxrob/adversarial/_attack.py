@@ -11,13 +11,13 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxrob._answers import INVALID, Answers, answer
-from jaxrob._blocks import platform
-from jaxrob._classifier import Classifier, examine
+from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import Dataset
-from jaxrob._hosts import checked_mesh, fetch, put, split_over, whole_on
-from jaxrob._keys import checked_key, classifier_keys
-from jaxrob._pixels import unit_range
+from jaxrob._engine.answers import INVALID, Answers, answer
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.keys import checked_key, classifier_keys
+from jaxrob._runtime.mesh import checked_mesh, platform, split_over, whole_on
+from jaxrob._runtime.pixels import unit_range
 from jaxrob.adversarial._similarity import structural_similarity
 
 # By more than this share of the scores' range a class leads whatever the block's size,
@@ -130,7 +130,7 @@ def check(
             "images must have the shape [N, H, W, C], for an attack needs the range "
             f"[0, 1]; got {images.shape}"
         )
-    found = examine(classifier, images.shape[1:])
+    found = trace_info(classifier, images.shape[1:])
     if labels.max() >= found.num_classes:
         raise ValueError(
             "labels must be below the classifier's number of classes, "

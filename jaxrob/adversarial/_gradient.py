@@ -11,7 +11,8 @@ from jax.sharding import Mesh
 from optax import projections
 
 from jaxrob._classifier import Classifier
-from jaxrob._hosts import fetch, put, split_over
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.mesh import split_over
 from jaxrob.adversarial._attack import (
     LEAD,
     UNTARGETED,

@@ -9,9 +9,9 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
-from jaxrob._blocks import platform
 from jaxrob._classifier import Classifier
-from jaxrob._hosts import fetch, put, split_over
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.mesh import platform, split_over
 from jaxrob.adversarial._attack import (
     LEAD,
     Attack,

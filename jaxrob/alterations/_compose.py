@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 
-from jaxrob._bound import bind
+from jaxrob._runtime.bound import bind
 from jaxrob.alterations._alteration import Alteration
 
 

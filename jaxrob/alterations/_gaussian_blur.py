@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxrob._bound import bind
+from jaxrob._runtime.bound import bind
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._resample import separable
 

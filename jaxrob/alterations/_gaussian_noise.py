@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jaxrob._bound import bind
+from jaxrob._runtime.bound import bind
 from jaxrob.alterations._alteration import Alteration, check_image
 
 

@@ -18,7 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._pixels import unit_range
+from jaxrob._runtime.pixels import unit_range
 
 
 class JpegCoefficients(NamedTuple):

@@ -2,7 +2,7 @@
 
 import jax.numpy as jnp
 
-from jaxrob._bound import bind
+from jaxrob._runtime.bound import bind
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._resample import check_fill, grid, window_positions
 

@@ -5,8 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._bound import bind
 from jaxrob._classifier import Classifier
+from jaxrob._runtime.bound import bind
 from jaxrob.bayes._head import Head, log_probabilities, normals
 from jaxrob.bayes._posterior import Posterior, draw
 

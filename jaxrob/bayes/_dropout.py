@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
-from jaxrob._bound import bind
 from jaxrob._classifier import Classifier
+from jaxrob._runtime.bound import bind
 from jaxrob.bayes._model import check_positive
 from jaxrob.bayes._network import pure
 

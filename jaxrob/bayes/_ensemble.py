@@ -6,8 +6,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._bound import bind
 from jaxrob._classifier import Classifier
+from jaxrob._runtime.bound import bind
 from jaxrob.bayes._network import applied, pure
 
 

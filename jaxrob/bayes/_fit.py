@@ -6,7 +6,7 @@ import jax
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._keys import checked_key
+from jaxrob._runtime.keys import checked_key
 from jaxrob.bayes._classifier import classifier
 from jaxrob.bayes._model import check_positive
 from jaxrob.bayes._nuts import nuts

@@ -12,10 +12,11 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from numpyro import distributions as dist
 
-from jaxrob._bound import Bound
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._hosts import put, whole_on
+from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.hosts import put
+from jaxrob._runtime.mesh import whole_on
 from jaxrob.bayes._head import Head, checked_head, log_probabilities, normals
 from jaxrob.bayes._network import as_images, network
 

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
-from jaxrob._bound import Bound, bind
 from jaxrob._classifier import Classifier
-from jaxrob._pixels import unit_range
+from jaxrob._runtime.bound import Bound, bind
+from jaxrob._runtime.pixels import unit_range
 
 
 class Network(NamedTuple):

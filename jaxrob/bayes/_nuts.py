@@ -10,8 +10,9 @@ from jax.sharding import Mesh
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 from jaxrob._dataset import Dataset
-from jaxrob._hosts import along_images, checked_mesh, is_first, local, put, whole_on
-from jaxrob._keys import checked_key
+from jaxrob._runtime.hosts import is_first, local, put
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.mesh import along_images, checked_mesh, whole_on
 from jaxrob.bayes._model import check_positive, model, noise_bits, pose
 from jaxrob.bayes._posterior import Posterior
 

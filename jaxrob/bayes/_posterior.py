@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxrob._keys import checked_key
+from jaxrob._runtime.keys import checked_key
 from jaxrob.bayes._model import Likelihood, check_positive
 
 

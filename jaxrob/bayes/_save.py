@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._bound import Bound
 from jaxrob._classifier import Classifier
+from jaxrob._runtime.bound import Bound
 from jaxrob.bayes._classifier import apply_draws, from_draws
 from jaxrob.bayes._dropout import apply_passes, dropping, from_passes
 from jaxrob.bayes._ensemble import apply_members, from_members

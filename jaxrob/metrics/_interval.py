@@ -5,7 +5,7 @@ import math
 import numpy as np
 from scipy import sparse, special
 
-from jaxrob._curvature import bend
+from jaxrob.metrics._curvature import bend
 from jaxrob.metrics._quality import _ratio, effective_inputs, measures
 from jaxrob.metrics._robustness import Interval, accepted_share, checked_curve
 

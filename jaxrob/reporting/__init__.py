@@ -1,7 +1,6 @@
-"""Reports: tables, plots and JSON, and whether results are good enough."""
+"""Reports: tables and plots of results, and whether results are good enough."""
 
 from jaxrob.reporting._gate import Requirement, quantities, requirement, unmet, worse
-from jaxrob.reporting._json import from_json, to_json
 from jaxrob.reporting._plot import examples, figure, plot
 from jaxrob.reporting._table import table
 
@@ -9,12 +8,10 @@ __all__ = (
     "Requirement",
     "examples",
     "figure",
-    "from_json",
     "plot",
     "quantities",
     "requirement",
     "table",
-    "to_json",
     "unmet",
     "worse",
 )

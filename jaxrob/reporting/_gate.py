@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._assess import Assessment
-from jaxrob._compare import compare
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.compare import compare
 from jaxrob.roma import RomaResult
 
 

@@ -9,8 +9,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._assess import Assessment
-from jaxrob._pixels import unit_range
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.pixels import unit_range
 from jaxrob.alterations import Alteration
 
 _LINE = "#1f4e79"

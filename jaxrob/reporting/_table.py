@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 
-from jaxrob._assess import Assessment
+from jaxrob._assessment.assessment import Assessment
 
 
 def table(assessments: Sequence[Assessment]) -> str:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._dataset import Dataset
-from jaxrob._provenance import describe
+from jaxrob._engine.provenance import describe
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._sizes import copies
 from jaxrob.training import Feed

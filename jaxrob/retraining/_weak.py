@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._assess import assess
+from jaxrob._assessment.assess import assess
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob.alterations import Alteration

@@ -13,13 +13,14 @@ import numpy as np
 from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
-from jaxrob._classifier import Classifier, examine
+from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import Dataset
-from jaxrob._evaluate import evaluate
-from jaxrob._hosts import checked_mesh, is_first
-from jaxrob._journal import decoded, opened
-from jaxrob._keys import checked_key
-from jaxrob._provenance import provenance
+from jaxrob._engine.evaluate import evaluate
+from jaxrob._engine.journal import decoded, opened
+from jaxrob._engine.provenance import provenance
+from jaxrob._runtime.hosts import is_first
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.mesh import checked_mesh
 from jaxrob.alterations import Alteration
 from jaxrob.roma import _rare
 from jaxrob.roma._algorithm1 import examine_normality, fit_normal, observe_hic
@@ -144,7 +145,7 @@ def assess(
         raise ValueError("images must hold at least one image; got none")
     if images.dtype != np.uint8:
         images = images.astype(np.float32)
-    num_classes = examine(classifier, images.shape[1:]).num_classes
+    num_classes = trace_info(classifier, images.shape[1:]).num_classes
     if classifier.outputs == "scores":
         raise ValueError(
             'the classifier\'s outputs are "scores", which have no confidence; a '

@@ -12,11 +12,12 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from tqdm.auto import tqdm
 
-from jaxrob._blocks import bucket, platform, rows_that_fit
-from jaxrob._classifier import Classifier, examine
-from jaxrob._hosts import fetch, put, split_over, whole_on
-from jaxrob._keys import alteration_keys, classifier_keys
-from jaxrob._pixels import unit_range
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.keys import alteration_keys, classifier_keys
+from jaxrob._runtime.memory import bucket, rows_that_fit
+from jaxrob._runtime.mesh import platform, split_over, whole_on
+from jaxrob._runtime.pixels import unit_range
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._scores import log_probabilities
 
@@ -90,7 +91,7 @@ def summarise_draws(
     Raises:
       ValueError: if the classifier returned NaN or rows that are no distribution.
     """
-    found = examine(work.classifier, inputs.images.shape[1:])
+    found = trace_info(work.classifier, inputs.images.shape[1:])
     rows = rows_that_fit(found.largest_array, inputs.images.shape[1:], work.mesh)
     rows = max(1, rows // work.mesh.size)
     if platform(work.mesh) == "cpu":

@@ -17,9 +17,10 @@ from jax.sharding import PartitionSpec as P
 from scipy import special
 from tqdm.auto import tqdm
 
-from jaxrob._blocks import rows_that_fit
-from jaxrob._classifier import examine
-from jaxrob._hosts import fetch, put, split_over, whole_on
+from jaxrob._classifier import trace_info
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.memory import rows_that_fit
+from jaxrob._runtime.mesh import split_over, whole_on
 from jaxrob.roma._draws import Work, check_valid, first_of, input_blocks, joined
 from jaxrob.roma._lanes import Lanes, lane_keys
 from jaxrob.roma._scores import class_score, log_probabilities
@@ -240,7 +241,7 @@ def _blocks(work, lanes, draws):
 
 
 def _rows(work, lanes):
-    found = examine(work.classifier, lanes.images.shape[1:])
+    found = trace_info(work.classifier, lanes.images.shape[1:])
     rows = rows_that_fit(found.largest_array, lanes.images.shape[1:], work.mesh)
     return max(1, rows // work.mesh.size)
 

@@ -9,8 +9,8 @@ import scipy
 from scipy import special
 from tqdm.auto import tqdm
 
-from jaxrob._blocks import rows_that_fit
-from jaxrob._classifier import Classifier, examine
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._runtime.memory import rows_that_fit
 from jaxrob.roma._ball import ball
 from jaxrob.roma._count import clopper_pearson, count_hits, observe_hits
 from jaxrob.roma._draws import Inputs, Work, summarise_draws
@@ -341,5 +341,5 @@ def _taken(tree, chosen):
 
 
 def _rows(work, lanes):
-    found = examine(work.classifier, lanes.images.shape[1:])
+    found = trace_info(work.classifier, lanes.images.shape[1:])
     return rows_that_fit(found.largest_array, lanes.images.shape[1:], work.mesh)

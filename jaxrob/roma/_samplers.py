@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._bound import bind
+from jaxrob._runtime.bound import bind
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._tolerance import masses
 from jaxrob.roma._perturbation import Perturbation

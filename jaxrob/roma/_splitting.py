@@ -18,9 +18,10 @@ import numpy as np
 from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
-from jaxrob._blocks import bucket
 from jaxrob._classifier import Classifier
-from jaxrob._hosts import checked_mesh, fetch, put, split_over, whole_on
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.memory import bucket
+from jaxrob._runtime.mesh import checked_mesh, split_over, whole_on
 from jaxrob.roma._lanes import Lanes, lane_keys
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._scores import class_score, log_probabilities

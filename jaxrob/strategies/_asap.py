@@ -6,8 +6,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from jaxrob._counts import between_counts, open_width
-from jaxrob._curvature import Bend, bend
+from jaxrob.metrics._counts import between_counts, open_width
+from jaxrob.metrics._curvature import Bend, bend
 from jaxrob.metrics._interval import accepted_widths, shown_concavity, wilson
 from jaxrob.strategies._crossing import past_the_crossing
 from jaxrob.strategies._strategy import Question

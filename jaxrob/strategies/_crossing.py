@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from jaxrob._counts import between_counts
+from jaxrob.metrics._counts import between_counts
 from jaxrob.strategies._strategy import Question
 
 # Above this uncertainty of the crossing, as a share of the interval, it is halved.

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Alteration, Assessment, ReducedCurve
-from jaxrob._diagnostics import Diagnostics
+from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob.alterations import brightness, gaussian_noise
 from jaxrob.reporting import examples, figure, plot
 

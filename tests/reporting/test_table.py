@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Assessment, ReducedCurve
-from jaxrob._diagnostics import Diagnostics
+from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob.reporting import table
 
 

@@ -2,7 +2,7 @@ import threading
 
 import pytest
 
-from jaxrob._prefetch import prefetched
+from jaxrob._runtime.prefetch import prefetched
 
 
 def thread_count():

@@ -10,7 +10,11 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import metrics, strategies
-from jaxrob._compare import _linear_robustness, _resampled_robustness, compare
+from jaxrob._assessment.compare import (
+    _linear_robustness,
+    _resampled_robustness,
+    compare,
+)
 
 NUM_IMAGES = 200
 # A classifier is right on an image at levels up to the image's limit times a factor.

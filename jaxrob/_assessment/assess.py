@@ -1,22 +1,23 @@
 """Robustness of a classifier to an alteration, as one call."""
 
-import dataclasses
 import functools
 import os
 import time
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob import metrics
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.diagnostics import Diagnostics, diagnose
+from jaxrob._assessment.scores import Scores
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._diagnostics import Diagnostics, diagnose
-from jaxrob._evaluate import (
+from jaxrob._engine.evaluate import (
     Frontier,
     check_together,
     check_types,
@@ -24,201 +25,18 @@ from jaxrob._evaluate import (
     first_look,
     progress_bar,
 )
-from jaxrob._hosts import checked_mesh
-from jaxrob._kept_answers import kept_in
-from jaxrob._keys import checked_key
-from jaxrob._provenance import describe, provenance
+from jaxrob._engine.kept_answers import kept_in
+from jaxrob._engine.provenance import describe, provenance
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.mesh import checked_mesh
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import RULES, Interval
+from jaxrob.metrics import RULES
 from jaxrob.metrics._tolerance import check_scoring
 from jaxrob.strategies import ASAP, Question, Strategy
 from jaxrob.uncertainty import unknown_threshold
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
-
-
-class Scores(NamedTuple):
-    """What tolerance and penalization make of a curve, see `metrics.level_scores`.
-
-    Attributes:
-      settings: the tolerance, the penalization, the nominal value and the distribution
-        of the levels, as text.
-      values: float64 `[L]` in [-1, 1], the score of the measure at each level.
-      low: float64 `[L]`, the lowest score within the measure's 95 % band.
-      high: float64 `[L]`, the highest.
-      weights: float64 `[L]`, how much each level counts.
-    """
-
-    settings: str
-    values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    weights: np.ndarray
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class Assessment:
-    """How robust a classifier is to one alteration, and what that is computed from.
-
-    Attributes:
-      alteration: the alteration's name.
-      unit: the unit of its levels.
-      lower: the lowest plausible level.
-      upper: the highest.
-      identity: the level at which nothing is altered.
-      threshold: the lowest value of the measure that is accepted.
-      measure: the quality measure, a name in `jaxrob.metrics.measures`.
-      rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`;
-        "trapezoid" of scores.
-      strategy: the strategy that chose the levels, as text.
-      error_bound: the largest error of the robustness, or None if the strategy knows
-        none; see `jaxrob.strategies.ASAP`.
-      scores: the levels' scores, if tolerance, penalization or a distribution of the
-        levels was asked for, or None.
-      curve: the answers (or counts) behind it, levels ascending.
-      provenance: versions, devices, key, the alteration with its parameters, and
-        fingerprints of classifier and data.
-      diagnostics: how it was sampled, and signs that the numbers deceive.
-      seconds: the time the answers took, compilation included; of several alterations
-        in one queue, the share of each round's time that its share of levels is.
-    """
-
-    alteration: str
-    unit: str
-    lower: float
-    upper: float
-    identity: float
-    threshold: float
-    measure: str
-    rule: str
-    strategy: str
-    error_bound: float | None
-    diagnostics: Diagnostics
-    scores: Scores | None = dataclasses.field(repr=False)
-    curve: Curve | ReducedCurve = dataclasses.field(repr=False)
-    provenance: dict[str, Any] = dataclasses.field(repr=False)
-    seconds: float
-
-    @property
-    def levels(self) -> np.ndarray:
-        """float64 `[L]`, ascending."""
-        return self.curve.levels
-
-    @functools.cached_property
-    def values(self) -> np.ndarray:
-        """float64 `[L]`, the measure at each level."""
-        return metrics.measures[self.measure](self.curve.confusion)
-
-    @functools.cached_property
-    def robustness(self) -> float:
-        """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
-
-        Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
-        NaN if numerical integration did not converge, the 2022 paper's "timeout".
-        """
-        if self.scores is not None:
-            return metrics.scored_robustness(self.scores.values, self.scores.weights)
-        return self._robustness_of(self.values)
-
-    @functools.cached_property
-    def confidence_interval(self) -> Interval:
-        """The 95 % interval that the finite test set leaves for the robustness.
-
-        See `jaxrob.metrics.confidence_interval`. It always holds `robustness`, so that
-        it is wider by that where the rule is coarser than the interval.
-        """
-        if self.scores is not None:
-            return Interval(
-                *(
-                    metrics.scored_robustness(scores, self.scores.weights)
-                    for scores in (self.scores.low, self.scores.high)
-                )
-            )
-        low, high = metrics.confidence_interval(
-            self.levels,
-            self.curve.confusion,
-            self.measure,
-            self.threshold,
-            bounds=(self.lower, self.upper),
-        )
-        return Interval(
-            float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
-        )
-
-    @functools.cached_property
-    def values_per_class(self) -> np.ndarray:
-        """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
-        return metrics.per_class[self.measure](self.curve.confusion)
-
-    @functools.cached_property
-    def robustness_per_class(self) -> np.ndarray:
-        """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
-
-        The accuracy on the inputs of one class is its recall. An adaptive strategy's
-        levels were chosen for the measure over all classes, and its error bound is of
-        that: for exact values of each class take `strategies.Uniform`.
-
-        Raises:
-          ValueError: if the robustness is of scores.
-        """
-        if self.scores is not None:
-            raise ValueError(
-                "robustness_per_class is not kept with tolerance, penalization or a "
-                "distribution of the levels; give values_per_class to "
-                "jaxrob.metrics.tolerance_robustness"
-            )
-        return np.array(
-            [
-                np.nan if np.isnan(values).any() else self._robustness_of(values)
-                for values in self.values_per_class.T
-            ]
-        )
-
-    def _robustness_of(self, values):
-        bounds = (self.lower, self.upper)
-        return metrics.heaviside_robustness(
-            self.levels, values, self.threshold, self.rule, bounds=bounds
-        )
-
-    @property
-    def accepted(self) -> tuple[Interval, ...]:
-        """The intervals of levels where the measure is at least the threshold."""
-        return metrics.accepted_intervals(self.levels, self.values, self.threshold)
-
-    @property
-    def first_failing_level(self) -> np.ndarray:
-        """float64 `[N]`, see `Curve.first_failing_level`.
-
-        Raises:
-          ValueError: if the curve keeps only counts.
-        """
-        if isinstance(self.curve, ReducedCurve):
-            raise ValueError(
-                "first_failing_level needs the answer on each image; this curve keeps "
-                "only counts (reduced)"
-            )
-        return self.curve.first_failing_level(self.identity)
-
-    def to_json(self, answers: bool = True) -> str:
-        """The assessment as JSON, see `jaxrob.reporting.to_json`."""
-        # Reporting is imported where it is used, for it builds on this module.
-        from jaxrob import reporting
-
-        return reporting.to_json(self, answers)
-
-    @staticmethod
-    def from_json(text: str) -> "Assessment":
-        """The assessment back, see `jaxrob.reporting.from_json`."""
-        from jaxrob import reporting
-
-        return reporting.from_json(text)
-
-    def plot(self, axes: Any = None) -> Any:
-        """The measure over the level, see `jaxrob.reporting.plot`."""
-        from jaxrob import reporting
-
-        return reporting.plot(self, axes)
 
 
 def assess(

@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Assessment, Curve, ReducedCurve
-from jaxrob._diagnostics import Diagnostics
-from jaxrob.reporting import from_json, to_json
+from jaxrob._assessment.diagnostics import Diagnostics
 
 
 def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
@@ -64,7 +63,7 @@ def strict(text):
 @pytest.mark.parametrize("measure", ["accuracy", "f1", "effectiveness"])
 def test_back_as_it_was(alpha, measure):
     before = assessment(alpha=alpha, measure=measure)
-    after = from_json(to_json(before))
+    after = Assessment.from_json(before.to_json())
     same_settings(before, after)
     for field in dataclasses.fields(Curve):
         one, other = (getattr(a.curve, field.name) for a in (before, after))
@@ -75,15 +74,15 @@ def test_back_as_it_was(alpha, measure):
             assert one == other
     assert after.robustness == before.robustness
     np.testing.assert_array_equal(after.first_failing_level, before.first_failing_level)
-    assert to_json(after) == to_json(before)
+    assert after.to_json() == before.to_json()
 
 
 def test_what_is_not_known_is_null():
     before = assessment(
         levels=2, rule="quadrature", diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0)
     )
-    text = to_json(before)
-    after = from_json(text)
+    text = before.to_json()
+    after = Assessment.from_json(text)
     assert strict(text)["robustness"] is None and np.isnan(after.robustness)
     assert strict(text)["diagnostics"]["jitter"] is None
     assert np.isnan(after.diagnostics.jitter)
@@ -92,22 +91,15 @@ def test_what_is_not_known_is_null():
 
 @pytest.mark.parametrize("wrong", [[], {}, {"points": 3}, "x", None])
 def test_diagnostics_of_another_shape(wrong):
-    document = strict(to_json(assessment())) | {"diagnostics": wrong}
+    document = strict(assessment().to_json()) | {"diagnostics": wrong}
     with pytest.raises(ValueError, match="diagnostics"):
-        from_json(json.dumps(document))
-
-
-def test_methods_are_the_functions():
-    before = assessment()
-    assert before.to_json() == to_json(before)
-    assert before.to_json(answers=False) == to_json(before, answers=False)
-    assert Assessment.from_json(before.to_json()).robustness == before.robustness
+        Assessment.from_json(json.dumps(document))
 
 
 def test_scores_have_no_probabilities():
     before = assessment()
     curve = dataclasses.replace(before.curve, confidence=None, uncertainty=None)
-    after = from_json(to_json(dataclasses.replace(before, curve=curve)))
+    after = Assessment.from_json(dataclasses.replace(before, curve=curve).to_json())
     assert after.curve.confidence is None and after.curve.uncertainty is None
     np.testing.assert_array_equal(after.curve.predicted, curve.predicted)
 
@@ -117,15 +109,15 @@ def test_many_classes_keep_their_type():
     curve = dataclasses.replace(
         before.curve, predicted=before.curve.predicted.astype(np.int32)
     )
-    after = from_json(to_json(dataclasses.replace(before, curve=curve)))
+    after = Assessment.from_json(dataclasses.replace(before, curve=curve).to_json())
     assert after.curve.predicted.dtype == np.int32
 
 
 @pytest.mark.parametrize("alpha", [None, 0.6])
 def test_without_answers_the_counts_remain(alpha):
     before = assessment(alpha=alpha)
-    text = to_json(before, answers=False)
-    after = from_json(text)
+    text = before.to_json(answers=False)
+    after = Assessment.from_json(text)
     assert isinstance(after.curve, ReducedCurve)
     assert "answers" not in strict(text)
     same_settings(before, after)
@@ -134,16 +126,16 @@ def test_without_answers_the_counts_remain(alpha):
     assert after.robustness == before.robustness
     with pytest.raises(ValueError, match="reduced"):
         after.first_failing_level  # noqa: B018
-    assert to_json(after) == to_json(after, answers=False)
+    assert after.to_json() == after.to_json(answers=False)
 
 
 def test_classes_without_inputs_are_strict_json():
     before = assessment()
     absent = dataclasses.replace(before.curve, num_classes=5)
     before = dataclasses.replace(before, curve=absent)
-    document = strict(to_json(before))
+    document = strict(before.to_json())
     assert document["robustness_per_class"][3:] == [None, None]
-    after = from_json(to_json(before))
+    after = Assessment.from_json(before.to_json())
     np.testing.assert_array_equal(
         after.robustness_per_class, before.robustness_per_class
     )
@@ -151,7 +143,7 @@ def test_classes_without_inputs_are_strict_json():
 
 def test_a_reader_without_jaxrob_finds_the_numbers():
     before = assessment()
-    document = strict(to_json(before))
+    document = strict(before.to_json())
     assert document["alteration"] == "blur ü"
     assert document["robustness"] == before.robustness
     assert document["levels"] == before.levels.tolist()
@@ -164,11 +156,11 @@ def test_a_reader_without_jaxrob_finds_the_numbers():
 
 
 def test_size_of_41_levels_and_10_000_images():
-    text = to_json(assessment(levels=41, images=10_000, classes=10))
+    text = assessment(levels=41, images=10_000, classes=10).to_json()
     # Ten bytes an answer, most of them random here, and a third more in base64.
     assert len(text) < 41 * 10_000 * 14
-    assert len(to_json(from_json(text), answers=False)) < 50_000
-    assert from_json(text).curve.predicted.shape == (41, 10_000)
+    assert len(Assessment.to_json(Assessment.from_json(text), answers=False)) < 50_000
+    assert Assessment.from_json(text).curve.predicted.shape == (41, 10_000)
 
 
 def packed(array):
@@ -283,10 +275,10 @@ for part in dataclasses.fields(Assessment):
 
 @pytest.mark.parametrize("name", TAMPERED)
 def test_tampering_is_a_value_error(name):
-    document = json.loads(to_json(assessment(alpha=0.6)))
+    document = json.loads(assessment(alpha=0.6).to_json())
     TAMPERED[name](document)
     with pytest.raises(ValueError):
-        from_json(json.dumps(document))
+        Assessment.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize(
@@ -307,11 +299,11 @@ def test_tampering_is_a_value_error(name):
 )
 def test_what_is_no_assessment(text):
     with pytest.raises(ValueError, match="not JSON|format must be"):
-        from_json(text)
+        Assessment.from_json(text)
 
 
 def test_a_small_text_cannot_fill_the_memory():
-    document = json.loads(to_json(assessment()))
+    document = json.loads(assessment().to_json())
     stream = zlib.compressobj(9)
     zeros = bytes(2**20)
     bomb = b"".join(stream.compress(zeros) for _ in range(200)) + stream.flush()
@@ -319,7 +311,7 @@ def test_a_small_text_cannot_fill_the_memory():
     text = json.dumps(document)
     tracemalloc.start()
     with pytest.raises(ValueError, match="confidence must hold 600 bytes"):
-        from_json(text)
+        Assessment.from_json(text)
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 * 2**20

@@ -1,7 +1,7 @@
-"""Arrays on meshes, also on those whose devices belong to several processes.
+"""Several processes that share one mesh: what each puts there, and what all are told.
 
-There every process makes the same calls with the same arguments, puts on its own
-devices what they take, and is given whole results.
+Every process makes the same calls with the same arguments, puts on its own devices
+what they take, and is given whole results.
 """
 
 import functools
@@ -14,46 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
-
-def checked_mesh(mesh: Mesh | None) -> Mesh:
-    """The mesh; by default of all devices of this process.
-
-    Raises:
-      TypeError: if it is no mesh.
-      ValueError: if it spans several processes but not all, which would wait for the
-        others, or has no device of this process.
-    """
-    if mesh is None:
-        return Mesh(np.array(jax.local_devices()), ("images",))
-    if not isinstance(mesh, Mesh):
-        raise TypeError(
-            f"mesh must be a jax.sharding.Mesh or None; got {type(mesh).__name__}"
-        )
-    processes = {device.process_index for device in mesh.devices.flat}
-    if processes == {jax.process_index()} or len(processes) == jax.process_count():
-        return mesh
-    raise ValueError(
-        "mesh must have devices of this process alone, or of all processes; got "
-        f"those of {sorted(processes)} in process {jax.process_index()} of "
-        f"{jax.process_count()}"
-    )
-
-
-def along_images(mesh: Mesh) -> Mesh:
-    """The devices of a mesh along one axis, on which XLA itself may communicate."""
-    return Mesh(mesh.devices.ravel(), ("images",))
-
-
-def split_over(mesh: Mesh) -> NamedSharding:
-    """The first axis split over all axes of a mesh."""
-    return NamedSharding(mesh, P(mesh.axis_names))
-
-
-def whole_on(mesh: Mesh) -> NamedSharding:
-    """A whole copy on each device of a mesh."""
-    return NamedSharding(mesh, P())
+from jaxrob._runtime.mesh import whole_on
 
 
 def put(tree: Any, sharding: NamedSharding) -> Any:

@@ -4,7 +4,8 @@ import math
 
 from jax.sharding import Mesh
 
-from jaxrob._hosts import smallest
+from jaxrob._runtime.hosts import smallest
+from jaxrob._runtime.mesh import platform
 
 # Rows (altered images) in one call of the compiled step, memory permitting: more gain
 # nothing. A CPU is busy with few, and buffers that leave its caches are slow.
@@ -22,21 +23,16 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
     """Rows in a step for all devices: the most that help and that memory allows."""
     device = mesh.local_devices[0]
     most = _MAX_ROWS
-    if device.platform == "cpu":
+    if platform(mesh) == "cpu":
         in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
         most = min(_MAX_ROWS_CPU, max(in_cache, 1))
     free = _MEMORY_CPU
-    statistics = device.memory_stats() if device.platform != "cpu" else None
+    statistics = device.memory_stats() if platform(mesh) != "cpu" else None
     if statistics and "bytes_limit" in statistics:
         free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
     fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
     # Blocks must be the same in all processes.
     return smallest(max(1, min(most, fitting)), mesh) * mesh.size
-
-
-def platform(mesh: Mesh) -> str:
-    """The platform of the devices: "cpu", "gpu" or "tpu"."""
-    return mesh.devices.flat[0].platform
 
 
 def bucket(number: int, base: int) -> int:

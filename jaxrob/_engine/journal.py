@@ -18,8 +18,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
-from jaxrob._hosts import from_first, is_first
-from jaxrob._provenance import classifier_name
+from jaxrob._engine.provenance import classifier_name
+from jaxrob._runtime.hosts import from_first, is_first
 
 _FORMAT = "jaxrob journal 1"
 

@@ -9,8 +9,9 @@ import pytest
 from timing import compilations
 
 import jaxrob
-from jaxrob import _evaluate, alterations
-from jaxrob._classifier import examine
+from jaxrob import alterations
+from jaxrob._classifier import trace_info
+from jaxrob._engine import evaluate as _evaluate
 from jaxrob.alterations import Alteration
 from jaxrob.networks import MLP, MnistCNN, StridedCNN
 
@@ -245,7 +246,7 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
 
 
 def operations(classifier, shape=(28, 28, 1)):
-    return examine(classifier, shape).operations
+    return trace_info(classifier, shape).operations
 
 
 @pytest.mark.parametrize("module", [MLP(), MnistCNN(), StridedCNN()])

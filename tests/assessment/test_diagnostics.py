@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob._diagnostics import diagnose
+from jaxrob._assessment.diagnostics import diagnose
 from jaxrob.strategies import ASAP, Question, sample
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))

@@ -8,7 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob import Classifier, Dataset
-from jaxrob._provenance import classifier_fingerprint, dataset_fingerprint, provenance
+from jaxrob._engine.provenance import (
+    classifier_fingerprint,
+    dataset_fingerprint,
+    provenance,
+)
 from jaxrob.networks import MLP
 
 IMAGES = np.random.default_rng(0).random((7, 3, 3, 1), np.float32)
@@ -79,7 +83,7 @@ def test_it_is_json_and_holds_the_key():
 def test_a_fingerprint_is_the_same_in_another_process():
     program = (
         "import jaxrob; from jaxrob.networks import MLP; "
-        "from jaxrob._provenance import classifier_fingerprint as f; "
+        "from jaxrob._engine.provenance import classifier_fingerprint as f; "
         "print(f(jaxrob.Classifier.from_linen(MLP(), {'a': 1.0}, train=False)))"
     )
     here = classifier_fingerprint(Classifier.from_linen(MLP(), {"a": 1.0}, train=False))

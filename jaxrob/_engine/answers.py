@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob import uncertainty
-from jaxrob._classifier import Classifier, log_normalised
+from jaxrob._classifier import Classifier, log_normalised, mean_over_samples
 
 # The class of an image for which the classifier returned no distribution.
 INVALID = -1
@@ -46,11 +46,7 @@ def answer(
         none = jnp.full(len(images), jnp.nan)
         return Answers(_largest(outputs.mean(axis=1)), none, none)
     log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)
-    num_samples = outputs.shape[1]
-    if num_samples == 1:
-        mean = log_probabilities[:, 0]
-    else:
-        mean = jax.nn.logsumexp(log_probabilities, axis=1) - jnp.log(num_samples)
+    mean = mean_over_samples(log_probabilities, axis=1)
     return Answers(
         _largest(mean),
         jnp.exp(mean.max(axis=0)),

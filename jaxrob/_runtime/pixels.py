@@ -1,7 +1,21 @@
 """Bytes as pixels."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
+
+
+def as_floats(images: Any) -> jax.Array:
+    """Images as the library works on them: float32, bytes divided by 255.
+
+    Args:
+      images: uint8 in 0-255, or floating in [0, 1], of any shape.
+    """
+    images = jnp.asarray(images)
+    if images.dtype == jnp.uint8:
+        return unit_range(images)
+    return images.astype(jnp.float32)
 
 
 def unit_range(levels: jax.Array) -> jax.Array:

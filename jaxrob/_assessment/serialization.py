@@ -6,13 +6,16 @@ import json
 import math
 import typing
 import zlib
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 import numpy as np
 
-from jaxrob._assess import Assessment, Scores
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.scores import Scores
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._diagnostics import Diagnostics
+
+T = TypeVar("T")
 
 _FORMAT = "jaxrob assessment 1"
 # Fields that are no plain JSON values.
@@ -26,21 +29,8 @@ _ANSWERS = {
 }
 
 
-def to_json(assessment: Assessment, answers: bool = True) -> str:
-    """An assessment as JSON text.
-
-    Levels, values, counts by class, settings and provenance are plain JSON. The single
-    answers, about ten bytes for each image and level before compression, are arrays in
-    base64 of zlib.
-
-    Args:
-      assessment: the assessment.
-      answers: whether the single answers are kept. Without them `from_json` gives an
-        assessment with a `ReducedCurve`, which loses the first failing levels.
-
-    Returns:
-      Strict JSON: no NaN.
-    """
+def to_json(assessment: Any, answers: bool) -> str:
+    """See `Assessment.to_json`."""
     curve = assessment.curve
     document = {
         "format": _FORMAT,
@@ -73,15 +63,8 @@ def to_json(assessment: Assessment, answers: bool = True) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def from_json(text: str) -> Assessment:
-    """An assessment from the text that `to_json` gave.
-
-    Nothing is executed, and the robustness is computed anew from the counts.
-
-    Raises:
-      ValueError: if the text is not JSON, not of this format, a part is missing or has
-        a wrong type or shape, or the robustness it states is not the one of its counts.
-    """
+def from_json(text: str, kind: Callable[..., T]) -> T:
+    """The text as an object of the class `kind`; see `Assessment.from_json`."""
     try:
         document = json.loads(text, parse_constant=_refuse)
     except (ValueError, RecursionError) as error:
@@ -92,10 +75,10 @@ def from_json(text: str) -> Assessment:
     try:
         settings = {
             field.name: _checked(document[field.name], field)
-            for field in dataclasses.fields(Assessment)
+            for field in dataclasses.fields(kind)
             if field.name not in _NESTED
         }
-        assessment = Assessment(
+        assessment = kind(
             curve=_curve(document),
             diagnostics=_diagnostics(document),
             scores=_scores(document),

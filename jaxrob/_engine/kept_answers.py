@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._answers import Answers
 from jaxrob._classifier import Classifier
-from jaxrob._journal import Journal, decoded, opened
-from jaxrob._provenance import describe
+from jaxrob._engine.answers import Answers
+from jaxrob._engine.journal import Journal, decoded, opened
+from jaxrob._engine.provenance import describe
 from jaxrob.alterations import Alteration
 
 

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._counts import open_width
-from jaxrob._curvature import middle_deviation
+from jaxrob.metrics._counts import open_width
+from jaxrob.metrics._curvature import middle_deviation
 from jaxrob.strategies import Question
 
 # Triples of levels that span no more than this share of the range tell jitter.

@@ -3,9 +3,7 @@
 import functools
 import hashlib
 import platform
-import re
 import sys
-from collections.abc import Iterable
 from importlib import metadata
 from typing import Any
 
@@ -13,9 +11,10 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._bound import Bound
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.digest import digest, host_array, stable_repr
 from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
@@ -37,7 +36,7 @@ def provenance(
             "kind": devices[0].device_kind,
             "count": len(devices),
         },
-        "key": None if key is None else _as_array(key).tolist(),
+        "key": None if key is None else host_array(key).tolist(),
         "classifier": classifier_fingerprint(classifier),
         "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
     }
@@ -46,13 +45,13 @@ def provenance(
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
     """A digest of a classifier and of values with the same text in every process."""
     with np.printoptions(threshold=sys.maxsize):
-        text = re.sub(r" at 0x[0-9a-f]+", "", repr(arguments))
-    return _digest([str(classifier_fingerprint(classifier)), text])
+        text = stable_repr(arguments)
+    return digest([str(classifier_fingerprint(classifier)), text])
 
 
 def describe(alteration: Alteration) -> str:
     """An alteration with its parameters as text, the same in every process."""
-    return re.sub(r" at 0x[0-9a-f]+", "", repr(alteration))
+    return stable_repr(alteration)
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:
@@ -64,9 +63,9 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
     leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
     if not leaves:
         return None
-    return _digest(
+    return digest(
         [classifier_name(classifier), classifier.outputs]
-        + [part for path, leaf in leaves for part in (str(path), _as_array(leaf))]
+        + [part for path, leaf in leaves for part in (str(path), host_array(leaf))]
     )
 
 
@@ -84,26 +83,7 @@ def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
         for first in range(0, len(batch), 4096):
             images.update(np.ascontiguousarray(batch.images[first : first + 4096]))
         labels.update(np.ascontiguousarray(batch.labels))
-    return _digest([dtype, images.hexdigest(), labels.hexdigest()])
-
-
-def _digest(parts: Iterable[str | np.ndarray]) -> str:
-    digest = hashlib.blake2b(digest_size=16)
-    for part in parts:
-        if isinstance(part, str):
-            digest.update(part.encode() + b"\0")
-        else:
-            digest.update(f"{part.dtype}{part.shape}".encode() + b"\0")
-            digest.update(np.ascontiguousarray(part))
-    return digest.hexdigest()
-
-
-def _as_array(leaf: Any) -> np.ndarray:
-    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(
-        leaf.dtype, jax.dtypes.prng_key
-    ):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)
+    return digest([dtype, images.hexdigest(), labels.hexdigest()])
 
 
 def _name(function: Any) -> str:
@@ -112,5 +92,5 @@ def _name(function: Any) -> str:
         return _name(function.func)
     if not isinstance(function, Bound):
         return getattr(function, "__qualname__", type(function).__qualname__)
-    keywords = re.sub(r" at 0x[0-9a-f]+", "", repr(function.keywords))
+    keywords = stable_repr(function.keywords)
     return f"{_name(function.function)} {keywords}"

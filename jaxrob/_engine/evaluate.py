@@ -15,29 +15,27 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 from tqdm.auto import tqdm
 
-from jaxrob._answers import INVALID, Answers, answer
-from jaxrob._blocks import bucket, platform, rows_that_fit
-from jaxrob._classifier import Classifier, Examination, examine
+from jaxrob._classifier import Classifier, TraceInfo, trace_info
 from jaxrob._curve import Curve, ReducedCurve, count, select
-from jaxrob._dataset import BatchedDataset, Dataset, check_values
-from jaxrob._hosts import (
-    check_same,
+from jaxrob._dataset import BatchedDataset, Dataset, check_labels_below, check_values
+from jaxrob._engine.answers import INVALID, Answers, answer
+from jaxrob._engine.kept_answers import KeptAnswers, kept_in
+from jaxrob._engine.provenance import arguments_digest, provenance
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.hosts import check_same, gathered, is_first, put, put_rows
+from jaxrob._runtime.keys import alteration_keys, checked_key, classifier_keys
+from jaxrob._runtime.memory import bucket, rows_that_fit
+from jaxrob._runtime.mesh import (
     checked_mesh,
-    gathered,
-    is_first,
-    put,
-    put_rows,
+    on_each_device,
+    platform,
     split_over,
     whole_on,
 )
-from jaxrob._kept_answers import KeptAnswers, kept_in
-from jaxrob._keys import alteration_keys, checked_key, classifier_keys
-from jaxrob._pixels import unit_range
-from jaxrob._prefetch import prefetched
-from jaxrob._provenance import arguments_digest, provenance
+from jaxrob._runtime.pixels import as_floats
+from jaxrob._runtime.prefetch import prefetched
 from jaxrob.alterations import Alteration
 
 # On a CPU a step takes that many levels one after the other, or fewer where the
@@ -187,7 +185,7 @@ def evaluate_queue(
     if batch_size is not None and operator.index(batch_size) < 1:
         raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     image, length = first_look(dataset)
-    found = examine(classifier, image.shape)
+    found = trace_info(classifier, image.shape)
     num_classes = found.num_classes
     key = jax.random.key(0) if key is None else checked_key(key)
     rows = rows_that_fit(found.largest_array, image.shape, mesh)
@@ -252,7 +250,8 @@ def evaluate_queue(
     placed = contextlib.closing(_placed(dataset, size, mesh))
     with jax.set_mesh(mesh), placed as blocks:
         for block, images, index in blocks:
-            _check_labels(block.labels, num_classes, dataset.name)
+            name = f"labels of {dataset.name}"
+            check_labels_below(block.labels, num_classes, name)
             labels.append(block.labels)
             for which, (alteration, levels) in enumerate(frontiers):
                 if reduced:
@@ -352,25 +351,12 @@ def _prepare(images, index, key, *, alteration, mesh):
     """The level-independent part of the alteration, for a block of images."""
 
     def local(images, index, key):
-        images = _as_pixels(images)
+        images = as_floats(images)
         if not alteration.stochastic:
             return jax.vmap(alteration.prepared)(images)
         return jax.vmap(alteration.prepared)(images, alteration_keys(key, index))
 
-    over_images = P(mesh.axis_names)
-    return jax.shard_map(
-        local,
-        mesh=mesh,
-        in_specs=(over_images, over_images, P()),
-        out_specs=over_images,
-        check_vma=False,
-    )(images, index, key)
-
-
-def _as_pixels(images):
-    if images.dtype == jnp.uint8:
-        return unit_range(images)
-    return images.astype(jnp.float32)
+    return on_each_device(local, mesh, split=(True, True, False))(images, index, key)
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
@@ -412,14 +398,9 @@ def _step(classifier, prepared, index, key, levels, num_levels, *, alteration, m
         answers = answer(classifier, images, keys)
         return jax.tree.map(lambda part: part.reshape(shape), answers)
 
-    over_images = P(mesh.axis_names)
-    return jax.shard_map(
-        local,
-        mesh=mesh,
-        in_specs=(P(), over_images, over_images, P(), P(), P()),
-        out_specs=P(None, mesh.axis_names),
-        check_vma=False,
-    )(classifier, prepared, index, key, levels, num_levels)
+    split = (False, True, True, False, False, False)
+    per_device = on_each_device(local, mesh, split, joined_along=1)
+    return per_device(classifier, prepared, index, key, levels, num_levels)
 
 
 def _placed(
@@ -510,7 +491,7 @@ def _images_in_block(
 
 
 def _levels_in_step(
-    found: Examination, rows: int, images: int, num_levels: int, mesh: Mesh
+    found: TraceInfo, rows: int, images: int, num_levels: int, mesh: Mesh
 ) -> int:
     """The levels of a step on so many images."""
     if platform(mesh) == "cpu":
@@ -522,16 +503,9 @@ def _levels_in_step(
 
 def check_types(classifier, dataset, alteration):
     """Refuses what is no classifier, data set or alteration."""
-    for name, value, kind in (
-        ("classifier", classifier, Classifier),
-        ("dataset", dataset, Dataset | BatchedDataset),
-        ("alteration", alteration, Alteration),
-    ):
-        if not isinstance(value, kind):
-            wanted = getattr(kind, "__name__", "Dataset")
-            raise TypeError(
-                f"{name} must be a jaxrob.{wanted}; got {type(value).__name__}"
-            )
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
 
 
 def first_look(dataset: Dataset | BatchedDataset) -> tuple[np.ndarray, int | None]:
@@ -541,7 +515,7 @@ def first_look(dataset: Dataset | BatchedDataset) -> tuple[np.ndarray, int | Non
     return np.asarray(next(dataset.batches()).images[0]), None
 
 
-def check_together(classifier, dataset, alteration, image, key) -> Examination:
+def check_together(classifier, dataset, alteration, image, key) -> TraceInfo:
     """Refuses a classifier, data, alteration and key that do not go together."""
     if key is None and (alteration.stochastic or classifier.stochastic):
         what = alteration.name if alteration.stochastic else "the classifier"
@@ -551,7 +525,7 @@ def check_together(classifier, dataset, alteration, image, key) -> Examination:
         )
     _check_alteration(alteration, image.shape)
     _check_identity(alteration, image)
-    found = examine(classifier, image.shape)
+    found = trace_info(classifier, image.shape)
     num_classes = found.num_classes
     names = dataset.class_names
     if names is not None and len(names) != num_classes:
@@ -587,16 +561,8 @@ def _check_identity(alteration, image):
 
 @functools.partial(jax.jit, static_argnames="alteration")
 def _largest_change(image, level, *, alteration):
-    image = _as_pixels(image)
+    image = as_floats(image)
     return jnp.abs(alteration(image, level, jax.random.key(0)) - image).max()
-
-
-def _check_labels(labels, num_classes, name):
-    if labels.max() >= num_classes:
-        raise ValueError(
-            f"labels of {name} must be below the classifier's number of classes, "
-            f"{num_classes} (they count from 0); got {labels.max()}"
-        )
 
 
 def _check_valid(predicted, levels, classifier, alteration):

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._assess import Assessment
+from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob.metrics import Interval
 from jaxrob.metrics._interval import (

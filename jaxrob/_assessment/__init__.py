@@ -1,0 +1,1 @@
+"""From a question to an assessment: which levels, what robustness, how certain."""

@@ -1,0 +1,194 @@
+"""How robust a classifier is to one alteration, and what that is computed from."""
+
+import dataclasses
+import functools
+from typing import Any
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._assessment import serialization
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.scores import Scores
+from jaxrob._curve import Curve, ReducedCurve
+from jaxrob.metrics import Interval
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Assessment:
+    """How robust a classifier is to one alteration, and what that is computed from.
+
+    Attributes:
+      alteration: the alteration's name.
+      unit: the unit of its levels.
+      lower: the lowest plausible level.
+      upper: the highest.
+      identity: the level at which nothing is altered.
+      threshold: the lowest value of the measure that is accepted.
+      measure: the quality measure, a name in `jaxrob.metrics.measures`.
+      rule: how the integral is taken, see `jaxrob.metrics.heaviside_robustness`;
+        "trapezoid" of scores.
+      strategy: the strategy that chose the levels, as text.
+      error_bound: the largest error of the robustness, or None if the strategy knows
+        none; see `jaxrob.strategies.ASAP`.
+      scores: the levels' scores, if tolerance, penalization or a distribution of the
+        levels was asked for, or None.
+      curve: the answers (or counts) behind it, levels ascending.
+      provenance: versions, devices, key, the alteration with its parameters, and
+        fingerprints of classifier and data.
+      diagnostics: how it was sampled, and signs that the numbers deceive.
+      seconds: the time the answers took, compilation included; of several alterations
+        in one queue, the share of each round's time that its share of levels is.
+    """
+
+    alteration: str
+    unit: str
+    lower: float
+    upper: float
+    identity: float
+    threshold: float
+    measure: str
+    rule: str
+    strategy: str
+    error_bound: float | None
+    diagnostics: Diagnostics
+    scores: Scores | None = dataclasses.field(repr=False)
+    curve: Curve | ReducedCurve = dataclasses.field(repr=False)
+    provenance: dict[str, Any] = dataclasses.field(repr=False)
+    seconds: float
+
+    @property
+    def levels(self) -> np.ndarray:
+        """float64 `[L]`, ascending."""
+        return self.curve.levels
+
+    @functools.cached_property
+    def values(self) -> np.ndarray:
+        """float64 `[L]`, the measure at each level."""
+        return metrics.measures[self.measure](self.curve.confusion)
+
+    @functools.cached_property
+    def robustness(self) -> float:
+        """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
+
+        Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
+        NaN if numerical integration did not converge, the 2022 paper's "timeout".
+        """
+        if self.scores is not None:
+            return metrics.scored_robustness(self.scores.values, self.scores.weights)
+        return self._robustness_of(self.values)
+
+    @functools.cached_property
+    def confidence_interval(self) -> Interval:
+        """The 95 % interval that the finite test set leaves for the robustness.
+
+        See `jaxrob.metrics.confidence_interval`. It always holds `robustness`, so that
+        it is wider by that where the rule is coarser than the interval.
+        """
+        if self.scores is not None:
+            return Interval(
+                *(
+                    metrics.scored_robustness(scores, self.scores.weights)
+                    for scores in (self.scores.low, self.scores.high)
+                )
+            )
+        low, high = metrics.confidence_interval(
+            self.levels,
+            self.curve.confusion,
+            self.measure,
+            self.threshold,
+            bounds=(self.lower, self.upper),
+        )
+        return Interval(
+            float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
+        )
+
+    @functools.cached_property
+    def values_per_class(self) -> np.ndarray:
+        """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
+        return metrics.per_class[self.measure](self.curve.confusion)
+
+    @functools.cached_property
+    def robustness_per_class(self) -> np.ndarray:
+        """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
+
+        The accuracy on the inputs of one class is its recall. An adaptive strategy's
+        levels were chosen for the measure over all classes, and its error bound is of
+        that: for exact values of each class take `strategies.Uniform`.
+
+        Raises:
+          ValueError: if the robustness is of scores.
+        """
+        if self.scores is not None:
+            raise ValueError(
+                "robustness_per_class is not kept with tolerance, penalization or a "
+                "distribution of the levels; give values_per_class to "
+                "jaxrob.metrics.tolerance_robustness"
+            )
+        return np.array(
+            [
+                np.nan if np.isnan(values).any() else self._robustness_of(values)
+                for values in self.values_per_class.T
+            ]
+        )
+
+    def _robustness_of(self, values):
+        bounds = (self.lower, self.upper)
+        return metrics.heaviside_robustness(
+            self.levels, values, self.threshold, self.rule, bounds=bounds
+        )
+
+    @property
+    def accepted(self) -> tuple[Interval, ...]:
+        """The intervals of levels where the measure is at least the threshold."""
+        return metrics.accepted_intervals(self.levels, self.values, self.threshold)
+
+    @property
+    def first_failing_level(self) -> np.ndarray:
+        """float64 `[N]`, see `Curve.first_failing_level`.
+
+        Raises:
+          ValueError: if the curve keeps only counts.
+        """
+        if isinstance(self.curve, ReducedCurve):
+            raise ValueError(
+                "first_failing_level needs the answer on each image; this curve keeps "
+                "only counts (reduced)"
+            )
+        return self.curve.first_failing_level(self.identity)
+
+    def to_json(self, answers: bool = True) -> str:
+        """The assessment as JSON text.
+
+        Levels, values, counts by class, settings and provenance are plain JSON. The
+        single answers, about ten bytes for each image and level before compression,
+        are arrays in base64 of zlib.
+
+        Args:
+          answers: whether the single answers are kept. Without them `from_json` gives
+            an assessment with a `ReducedCurve`, which loses the first failing levels.
+
+        Returns:
+          Strict JSON: no NaN.
+        """
+        return serialization.to_json(self, answers)
+
+    @staticmethod
+    def from_json(text: str) -> "Assessment":
+        """An assessment from the text that `to_json` gave.
+
+        Nothing is executed, and the robustness is computed anew from the counts.
+
+        Raises:
+          ValueError: if the text is not JSON, not of this format, a part is missing or
+            has a wrong type or shape, or the robustness it states is not the one of its
+            counts.
+        """
+        return serialization.from_json(text, Assessment)
+
+    def plot(self, axes: Any = None) -> Any:
+        """The measure over the level, see `jaxrob.reporting.plot`."""
+        # The one place that knows of reporting, which builds on this module.
+        from jaxrob import reporting
+
+        return reporting.plot(self, axes)
