@@ -18,7 +18,7 @@ from flax import serialization
 
 import jaxrob
 from jaxrob import alterations, data, networks, training
-from jaxrob._engine.provenance import describe, provenance
+from jaxrob._engine.provenance import provenance
 
 _NAMES = ("digits", "mnist", "idc")
 _NETWORKS = {
@@ -116,7 +116,7 @@ def dense(
     name = assessment_files.file_name(alteration.name)
     path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")
     source = provenance(benchmark.classifier, benchmark.test_set, key(), hosts.mesh())
-    source |= {"alteration": describe(alteration)}
+    source |= {"alteration": alteration.description}
     if (kept := hosts.read(path)) is not None:
         with contextlib.suppress(ValueError):  # of another version
             known = jaxrob.Assessment.from_json(kept)
@@ -147,7 +147,7 @@ def correct(
     """
     path = _path("correct", f"{name}-{num_levels}.npz")
     source = provenance(benchmark.classifier, benchmark.test_set, key(), hosts.mesh())
-    source = json.dumps([source, describe(alteration)])
+    source = json.dumps([source, alteration.description])
     num_images = len(benchmark.test_set)
     if (kept := hosts.read(path)) is not None:
         with np.load(io.BytesIO(kept)) as known:

@@ -141,7 +141,7 @@ def flat(variables):
 
 def check_no_communication(mesh):
     """Reads the compiled steps of a measurement, a draw and an attack."""
-    from jaxrob._engine import evaluate as _evaluate
+    from jaxrob._engine.step import answer_at_levels, prepare
     from jaxrob._runtime.hosts import put
     from jaxrob._runtime.mesh import split_over, whole_on
     from jaxrob.adversarial import _lbfgs
@@ -153,13 +153,13 @@ def check_no_communication(mesh):
     index = put(np.arange(16, dtype=np.uint32), split_over(mesh))
     classes = put(np.zeros(16, np.int32), split_over(mesh))
     static = {"alteration": NOISE, "mesh": mesh}
-    prepared = _evaluate._prepare(images, index, key, **static)
+    prepared = prepare(images, index, key, **static)
     at = np.zeros(2, np.float32)
     attacked = put(np.zeros((16, 8, 8, 1), np.float32), split_over(mesh))
     lanes = _lbfgs._begin(None, attacked, mesh=mesh)
     aim = attacked, classes, None
     lowered = (
-        _evaluate._step.lower(
+        answer_at_levels.lower(
             classifier, prepared, index, key, at, np.int32(2), **static
         ),
         _draws._step.lower(

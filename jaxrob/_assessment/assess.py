@@ -17,16 +17,11 @@ from jaxrob._assessment.scores import Scores
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.evaluate import (
-    Frontier,
-    check_together,
-    check_types,
-    evaluate_queue,
-    first_look,
-    progress_bar,
-)
+from jaxrob._engine.checks import check_together, check_types, first_look
+from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
-from jaxrob._engine.provenance import describe, provenance
+from jaxrob._engine.provenance import provenance
+from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob.alterations import Alteration
@@ -155,16 +150,9 @@ def assess(
         progress_bar(name, progress) as bar,
         kept_in(journal, classifier, lambda: source, mesh) as kept,
     ):
+        execution = Execution(key, mesh, bar, batch_size, reduced, kept)
         evaluate_all = functools.partial(
-            evaluate_queue,
-            classifier,
-            dataset,
-            key=key,
-            batch_size=batch_size,
-            mesh=mesh,
-            reduced=reduced,
-            bar=bar,
-            kept=kept,
+            evaluate_queue, classifier, dataset, execution=execution
         )
         found = _explore_all(
             alterations,
@@ -206,7 +194,7 @@ def assess(
             diagnostics=exploration.diagnostics,
             scores=scores,
             curve=curve,
-            provenance=source | {"alteration": describe(one)},
+            provenance=source | {"alteration": one.description},
             seconds=exploration.seconds,
         )
         results.append(result)

@@ -1,9 +1,10 @@
 """What a classifier answers for one block of altered images."""
 
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 from jaxrob import uncertainty
 from jaxrob._classifier import Classifier, log_normalised, mean_over_samples
@@ -11,9 +12,11 @@ from jaxrob._classifier import Classifier, log_normalised, mean_over_samples
 # The class of an image for which the classifier returned no distribution.
 INVALID = -1
 
+Array = TypeVar("Array", jax.Array, np.ndarray)
 
-class Answers(NamedTuple):
-    """One answer for each image; arrays of one shape.
+
+class Answers(NamedTuple, Generic[Array]):
+    """One answer for each image; arrays of one shape, on the devices or on the host.
 
     Attributes:
       predicted: int32, the most probable class, or `INVALID`.
@@ -21,15 +24,15 @@ class Answers(NamedTuple):
       uncertainty: float32 in [0, 1], `uncertainty.aleatoric`; NaN likewise.
     """
 
-    predicted: jax.Array
-    confidence: jax.Array
-    uncertainty: jax.Array
+    predicted: Array
+    confidence: Array
+    uncertainty: Array
 
 
 def answer(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None = None
-) -> Answers:
-    """The classifier's answers, the mean over its samples taken.
+) -> Answers[jax.Array]:
+    """The classifier's answers, from the mean probabilities over its samples.
 
     Args:
       classifier: the classifier.

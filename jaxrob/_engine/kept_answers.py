@@ -11,7 +11,6 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._engine.answers import Answers
 from jaxrob._engine.journal import Journal, decoded, opened
-from jaxrob._engine.provenance import describe
 from jaxrob.alterations import Alteration
 
 
@@ -36,7 +35,7 @@ class KeptAnswers:
     ) -> Answers | None:
         """The answers `[stop - start]` at a level, None unless all are there."""
         parts, position = [], start
-        pieces = self._pieces.get((describe(alteration), float(level)), ())
+        pieces = self._pieces.get((alteration.description, float(level)), ())
         for first, answers in pieces:
             last = first + len(answers.predicted)
             if first <= position < last:
@@ -51,7 +50,7 @@ class KeptAnswers:
         self, alteration: Alteration, levels: np.ndarray, start: int, answers: Answers
     ) -> None:
         """Writes answers `[l, n]` on the images from `start` on."""
-        name = describe(alteration)
+        name = alteration.description
         parts = dict(zip(Answers._fields, answers))
         levels = np.asarray(levels, np.float64)
         self._journal.append(

@@ -15,7 +15,6 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._runtime.bound import Bound
 from jaxrob._runtime.digest import digest, host_array, stable_repr
-from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
 
@@ -23,8 +22,8 @@ _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
 def provenance(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
-    key: jax.Array | None,
-    mesh: Mesh | None,
+    key: jax.Array | None = None,
+    mesh: Mesh | None = None,
 ) -> dict[str, Any]:
     """What a reader needs to repeat a result, as values that JSON can hold."""
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
@@ -47,11 +46,6 @@ def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
     with np.printoptions(threshold=sys.maxsize):
         text = stable_repr(arguments)
     return digest([str(classifier_fingerprint(classifier)), text])
-
-
-def describe(alteration: Alteration) -> str:
-    """An alteration with its parameters as text, the same in every process."""
-    return stable_repr(alteration)
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:

@@ -8,6 +8,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxrob._runtime.digest import stable_repr
+
 # Levels this close to the identity, as a share of the range, are the identity: an
 # evenly spaced grid may reach it only up to float64's rounding.
 _IDENTITY_TOLERANCE = 1e-9
@@ -84,6 +86,14 @@ class Alteration:
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "identity", identity)
+
+    @property
+    def description(self) -> str:
+        """The alteration and all its parameters as text.
+
+        The same in every process, so that results can be told apart by it.
+        """
+        return stable_repr(self)
 
     def __call__(
         self,

@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._dataset import Dataset
-from jaxrob._engine.provenance import describe
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._sizes import copies
 from jaxrob.training import Feed
@@ -170,7 +169,7 @@ def mixture(
 
     name = f"{levels} levels, {candidates} candidates: " + "; ".join(
         f"{part.copies} of {len(part.images)}, "
-        + ("as they are" if part.alteration is None else describe(part.alteration))
+        + ("as they are" if part.alteration is None else part.alteration.description)
         for part in parts
     )
     return feed

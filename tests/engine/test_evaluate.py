@@ -11,7 +11,7 @@ from timing import compilations
 import jaxrob
 from jaxrob import alterations
 from jaxrob._classifier import trace_info
-from jaxrob._engine import evaluate as _evaluate
+from jaxrob._engine import queue, sizes, step
 from jaxrob.alterations import Alteration
 from jaxrob.networks import MLP, MnistCNN, StridedCNN
 
@@ -236,7 +236,8 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
         for levels in ([3.0], np.linspace(0, 10, 9)):
             reference = jaxrob.evaluate(own, dataset, looped, levels, key=KEY)
             with monkeypatch.context() as patch:
-                patch.setattr(_evaluate, "platform", lambda mesh: "gpu")
+                for module in (queue, sizes, step):
+                    patch.setattr(module, "platform", lambda mesh: "gpu")
                 curve = jaxrob.evaluate(own, dataset, batched, levels, key=KEY)
             np.testing.assert_array_equal(curve.predicted, reference.predicted)
             for part in ("confidence", "uncertainty"):

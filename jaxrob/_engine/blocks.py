@@ -1,0 +1,136 @@
+"""Blocks of images: cut from a data set and put on the devices, ahead of their use."""
+
+import functools
+import itertools
+import mmap
+from collections.abc import Generator, Iterator
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._dataset import BatchedDataset, Dataset, check_labels_below, check_values
+from jaxrob._runtime.hosts import put, put_rows
+from jaxrob._runtime.memory import bucket
+from jaxrob._runtime.mesh import split_over
+from jaxrob._runtime.prefetch import prefetched
+
+
+class Block(NamedTuple):
+    """Images that one step takes, without their pixels.
+
+    Attributes:
+      labels: `[n]`, of the images that count; those that pad the block have none.
+      start: the index in the data set of the first one.
+    """
+
+    labels: np.ndarray
+    start: int
+
+    @property
+    def stop(self) -> int:
+        """The index in the data set of the image after the last one."""
+        return self.start + len(self.labels)
+
+
+class PlacedBlock(NamedTuple):
+    """A block with its images on the devices.
+
+    Attributes:
+      block: which images they are.
+      images: `[size, ...]`, those of the block and then zeros; split over the devices.
+      indices: uint32 `[size]`, their indices in the data set, split likewise.
+    """
+
+    block: Block
+    images: jax.Array
+    indices: jax.Array
+
+
+def placed_blocks(
+    dataset: Dataset | BatchedDataset, num_classes: int, size: int, mesh: Mesh
+) -> Generator[PlacedBlock, None, None]:
+    """The blocks of a data set, one after the other.
+
+    Data that must be read, from a disk or an iterable, are read ahead on a thread.
+
+    Args:
+      dataset: the images.
+      num_classes: the classifier's number of classes.
+      size: images in a block, a multiple of the devices.
+      mesh: the devices, over which the images are split.
+
+    Raises:
+      ValueError: if a label is no class of the classifier, or a value of a memory map
+        is refused by `Dataset`.
+    """
+    split = split_over(mesh)
+    is_mapped = isinstance(getattr(dataset, "images", None), np.memmap)
+
+    def place(block: Block, images: np.ndarray) -> PlacedBlock:
+        check_labels_below(block.labels, num_classes, f"labels of {dataset.name}")
+        indices = block.start + np.arange(len(images), dtype=np.uint32)
+        if is_mapped:
+            # Read here and now, otherwise it would be read while a step waits for it.
+            on_devices = put_rows(functools.partial(_read, images), len(indices), split)
+        else:
+            on_devices = put(images, split)
+        return PlacedBlock(block, on_devices, put(indices, split))
+
+    blocks = itertools.starmap(place, _blocks(dataset, size, mesh.size))
+    if is_mapped or isinstance(dataset, BatchedDataset):
+        yield from prefetched(blocks)
+    else:
+        yield from blocks
+
+
+def _read(images: np.ndarray, rows: slice) -> np.ndarray:
+    """Rows of a memory map, in memory: the map's own where a device can take those."""
+    part = images[rows]
+    if not part.flags.c_contiguous:
+        return np.ascontiguousarray(part)
+    # One byte of each page makes the system read the page.
+    values = part.reshape(-1).view(np.uint8)
+    for place in (slice(None, None, mmap.PAGESIZE), slice(-1, None)):
+        values[place].max()
+    return part
+
+
+def _blocks(
+    dataset: Dataset | BatchedDataset, size: int, num_devices: int
+) -> Iterator[tuple[Block, np.ndarray]]:
+    """Blocks of `size` images, whatever the batches they come in; the last padded."""
+    batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
+    images, labels, start = [], [], 0
+    for batch in batches:
+        first = 0
+        while first < len(batch):
+            # Fill the block at hand, from the rest of this batch.
+            last = min(len(batch), first + size - sum(map(len, labels)))
+            part = np.asarray(batch.images[first:last])
+            if isinstance(batch.images, np.memmap):
+                check_values(part)
+            images.append(part)
+            labels.append(batch.labels[first:last])
+            first = last
+            if sum(map(len, labels)) == size:
+                yield _block(images, labels, start, size)
+                images, labels, start = [], [], start + size
+    if labels:
+        if isinstance(dataset, BatchedDataset):
+            # Blocks of an unknown number of images may be far larger than what is left.
+            left = bucket(sum(map(len, labels)), 2)
+            size = min(size, -(-left // num_devices) * num_devices)
+        yield _block(images, labels, start, size)
+
+
+def _block(
+    images: list[np.ndarray], labels: list[np.ndarray], start: int, size: int
+) -> tuple[Block, np.ndarray]:
+    """A block of `size` images, from parts of it that may be fewer."""
+    whole = images[0] if len(images) == 1 else np.concatenate(images)
+    if len(whole) < size:
+        padding = [(0, size - len(whole))] + [(0, 0)] * (whole.ndim - 1)
+        whole = np.pad(whole, padding)
+    return Block(np.concatenate(labels), start), whole

@@ -1,0 +1,112 @@
+"""What is kept of the answers at the levels of one alteration."""
+
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+
+from jaxrob._curve import Curve, ReducedCurve, count
+from jaxrob._engine.answers import Answers
+from jaxrob._engine.blocks import Block
+
+
+class Collector(Protocol):
+    """Takes the answers as they come, block by block, and makes a curve of them."""
+
+    def add(self, block: Block, rows: Sequence[int], answers: Answers) -> None:
+        """Takes answers `[l, n]` on a block of images, at the levels of these rows."""
+        ...
+
+    def curve(self) -> Curve | ReducedCurve:
+        """The curve, once every answer was added."""
+        ...
+
+
+class AnswerCollector:
+    """Keeps every answer, in a `Curve`."""
+
+    def __init__(
+        self,
+        levels: np.ndarray,
+        num_classes: int,
+        length: int | None,
+        has_probabilities: bool,
+    ):
+        """A collector without answers.
+
+        Args:
+          levels: float64 `[L]`.
+          num_classes: K.
+          length: the number of images, None if it is not known.
+          has_probabilities: whether the answers have a confidence.
+        """
+        self._levels = levels
+        self._num_classes = num_classes
+        self._has_probabilities = has_probabilities
+        # At once as large as the arrays will be, where that is known.
+        self._whole = None if length is None else self._empty(length)
+        # By the block's first image: its labels, and its answers at all levels.
+        self._labels: dict[int, np.ndarray] = {}
+        self._blocks: dict[int, Answers] = {}
+
+    def add(self, block: Block, rows: Sequence[int], answers: Answers) -> None:
+        if block.start not in self._blocks:
+            self._labels[block.start] = block.labels
+            self._blocks[block.start] = self._room_for(block)
+        for whole, part in zip(self._blocks[block.start], answers):
+            for row, values in zip(rows, part):
+                whole[row] = values
+
+    def curve(self) -> Curve:
+        starts = sorted(self._blocks)
+        if self._whole is not None:
+            whole = self._whole
+        elif len(starts) == 1:
+            (whole,) = self._blocks.values()
+        else:
+            blocks = [self._blocks[start] for start in starts]
+            whole = Answers(*(np.concatenate(parts, axis=1) for parts in zip(*blocks)))
+        return Curve(
+            levels=self._levels,
+            predicted=whole.predicted,
+            confidence=whole.confidence if self._has_probabilities else None,
+            uncertainty=whole.uncertainty if self._has_probabilities else None,
+            labels=np.concatenate([self._labels[start] for start in starts]),
+            num_classes=self._num_classes,
+        )
+
+    def _room_for(self, block: Block) -> Answers:
+        if self._whole is None:
+            return self._empty(len(block.labels))
+        return Answers(*(part[:, block.start : block.stop] for part in self._whole))
+
+    def _empty(self, length: int) -> Answers:
+        is_small = self._num_classes <= np.iinfo(np.int16).max
+        shape = len(self._levels), length
+        return Answers(
+            np.empty(shape, np.int16 if is_small else np.int32),
+            np.empty(shape, np.float32),
+            np.empty(shape, np.float32),
+        )
+
+
+class CountCollector:
+    """Keeps the counts by class alone, in a `ReducedCurve`."""
+
+    def __init__(self, levels: np.ndarray, num_classes: int):
+        """A collector that has counted nothing.
+
+        Args:
+          levels: float64 `[L]`.
+          num_classes: K.
+        """
+        self._levels = levels
+        self._num_classes = num_classes
+        self._counts = np.zeros((len(levels), num_classes, num_classes + 1), np.int64)
+
+    def add(self, block: Block, rows: Sequence[int], answers: Answers) -> None:
+        counted = count(answers.predicted, block.labels, self._num_classes)
+        self._counts[rows] += counted
+
+    def curve(self) -> ReducedCurve:
+        return ReducedCurve(self._levels, self._counts)

@@ -1,0 +1,206 @@
+"""The queue: steps of several alterations in a row, none of which waits for another."""
+
+import collections
+import contextlib
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple, TypeVar
+
+import jax
+import numpy as np
+
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.answers import Answers
+from jaxrob._engine.blocks import Block, PlacedBlock, placed_blocks
+from jaxrob._engine.checks import check_valid, first_look
+from jaxrob._engine.collect import AnswerCollector, Collector, CountCollector
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.provenance import arguments_digest
+from jaxrob._engine.sizes import images_in_block, levels_in_step, rows_for
+from jaxrob._engine.step import answer_at_levels, prepare
+from jaxrob._runtime.hosts import check_same, gathered, put
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.mesh import platform, whole_on
+from jaxrob.alterations import Alteration
+
+# Steps dispatched ahead of the one whose answers are awaited. On a CPU one fills the
+# cores while the host looks at answers; more would only be in each other's way.
+_AHEAD = 8
+_AHEAD_CPU = 1
+
+T = TypeVar("T")
+
+
+class Frontier(NamedTuple):
+    """Levels `[L]` of an alteration to be evaluated: canonical and distinct."""
+
+    alteration: Alteration
+    levels: np.ndarray
+
+
+def evaluate_queue(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    frontiers: Sequence[Frontier],
+    execution: Execution,
+) -> list[Curve | ReducedCurve]:
+    """The answers on every image at every level of several alterations.
+
+    The data are read once, and the steps of all frontiers stand in one queue, so that
+    an accelerator does not wait between alterations. What `evaluate` checks of the
+    arguments must have been checked.
+
+    Args:
+      classifier: the classifier.
+      dataset: the images.
+      frontiers: which levels of which alterations.
+      execution: how they are evaluated.
+
+    Returns:
+      A curve for each frontier.
+
+    Raises:
+      ValueError: if the batch size is below 1, a label is no class of the classifier,
+        or the classifier returned NaN or rows that are no probabilities.
+      OSError: if the journal cannot be written.
+    """
+    mesh = execution.mesh
+    image, length = first_look(dataset)
+    info = trace_info(classifier, image.shape)
+    rows = rows_for(classifier, image.shape, mesh)
+    size = images_in_block(rows, length, execution.batch_size, mesh)
+    key = jax.random.key(0) if execution.key is None else checked_key(execution.key)
+    check_same(
+        "classifier, key, levels and number of images",
+        lambda: arguments_digest(classifier, key, frontiers, length),
+        mesh,
+    )
+    classifier, key = put((classifier, key), whole_on(mesh))
+
+    def task(frontier: Frontier) -> _Task:
+        levels, num_classes = frontier.levels, info.num_classes
+        collector = CountCollector(levels, num_classes)
+        if not execution.reduced:
+            has_probabilities = classifier.outputs != "scores"
+            collector = AnswerCollector(levels, num_classes, length, has_probabilities)
+        levels_a_step = levels_in_step(info, rows, size, len(levels), mesh)
+        return _Task(frontier, levels_a_step, collector)
+
+    tasks = list(map(task, frontiers))
+    if length is not None:
+        num_levels = sum(len(frontier.levels) for frontier in frontiers)
+        execution.bar.total += length * num_levels
+        execution.bar.refresh()
+    ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD
+    placed = placed_blocks(dataset, info.num_classes, size, mesh)
+    # The steps run on this mesh, even if the caller has set another one.
+    with jax.set_mesh(mesh), contextlib.closing(placed) as blocks:
+        steps = (
+            step
+            for block in blocks
+            for task in tasks
+            for step in _dispatched(task, block, classifier, key, execution)
+        )
+        for step in _held_back(steps, ahead):
+            _finish(step, classifier, execution)
+    return [task.collector.curve() for task in tasks]
+
+
+class _Task(NamedTuple):
+    """A frontier, how many of its levels a step takes, and where its answers go."""
+
+    frontier: Frontier
+    levels_a_step: int
+    collector: Collector
+
+
+class _Step(NamedTuple):
+    """A step that was dispatched.
+
+    It does not hold the images: they are freed while its answers are awaited.
+    """
+
+    task: _Task
+    block: Block
+    rows: list[int]  # which levels of the frontier
+    answers: Answers[jax.Array]  # [l, B], with what fills up the step
+
+
+def _dispatched(
+    task: _Task,
+    placed: PlacedBlock,
+    classifier: Classifier,
+    key: jax.Array,
+    execution: Execution,
+) -> Iterator[_Step]:
+    """Dispatches the steps on a block, one by one; levels that are known need none."""
+    block, images, index = placed
+    alteration, levels = task.frontier
+    missing = _without_known(task, block, execution)
+    if not missing:
+        return
+    static = {"alteration": alteration, "mesh": execution.mesh}
+    prepared = prepare(images, index, key, **static)
+    for first in range(0, len(missing), task.levels_a_step):
+        rows = missing[first : first + task.levels_a_step]
+        # Filled up with the last level: every step has the same shape.
+        filled = rows + rows[-1:] * (task.levels_a_step - len(rows))
+        at = levels[filled].astype(np.float32)
+        number = np.int32(len(rows))
+        answers = gathered(
+            answer_at_levels(classifier, prepared, index, key, at, number, **static)
+        )
+        if platform(execution.mesh) != "cpu":
+            jax.copy_to_host_async(answers)
+        yield _Step(task, block, rows, answers)
+
+
+def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
+    """The items in their order, each once `number` more of them were made."""
+    waiting = collections.deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > number:
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
+
+
+def _without_known(task: _Task, block: Block, execution: Execution) -> list[int]:
+    """The rows of a frontier that the journal does not know; collects the others."""
+    alteration, levels = task.frontier
+    if execution.kept is None:
+        return list(range(len(levels)))
+    missing = []
+    for row, level in enumerate(levels):
+        known = execution.kept.find(alteration, level, block.start, block.stop)
+        if known is None:
+            missing.append(row)
+        else:
+            known = Answers(*(part[None] for part in known))
+            _collect(task, block, [row], known, execution)
+    return missing
+
+
+def _finish(step: _Step, classifier: Classifier, execution: Execution) -> None:
+    """Awaits a step's answers, checks them, writes them down and collects them."""
+    task, block, rows, _ = step
+    alteration, levels = task.frontier
+    valid = slice(len(rows)), slice(len(block.labels))
+    answers = Answers(*(np.asarray(part)[valid] for part in step.answers))
+    check_valid(answers.predicted, levels[rows], classifier, alteration)
+    if execution.kept is not None:
+        execution.kept.add(alteration, levels[rows], block.start, answers)
+    _collect(task, block, rows, answers, execution)
+
+
+def _collect(
+    task: _Task,
+    block: Block,
+    rows: list[int],
+    answers: Answers[np.ndarray],
+    execution: Execution,
+) -> None:
+    task.collector.add(block, rows, answers)
+    execution.bar.update(answers.predicted.size)

@@ -1,0 +1,80 @@
+"""How many images and levels one compiled step takes."""
+
+import math
+import operator
+
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier, TraceInfo, trace_info
+from jaxrob._runtime.memory import bucket, rows_that_fit
+from jaxrob._runtime.mesh import platform
+
+# On a CPU a step takes that many levels one after the other, or fewer where the
+# classifier would need more operations: about a second on two cores, after which the
+# answers are safe in the journal.
+_MAX_LEVELS_CPU = 16
+_MAX_OPERATIONS_CPU = 2**36
+
+
+def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -> int:
+    """Images that a classifier takes in one step, all devices together.
+
+    Args:
+      classifier: the classifier. It is traced, not run.
+      image_shape: the shape of one image, `(H, W, C)`.
+      mesh: the devices.
+
+    Returns:
+      The largest number that makes a step faster and fits in memory: a multiple of the
+      devices, and the same in all processes.
+
+    Raises:
+      ValueError: if the classifier does not take images of this shape.
+    """
+    largest_array = trace_info(classifier, image_shape).largest_array
+    return rows_that_fit(largest_array, image_shape, mesh)
+
+
+def images_in_block(
+    rows: int, length: int | None, batch_size: int | None, mesh: Mesh
+) -> int:
+    """Images in a block, a multiple of the devices.
+
+    Args:
+      rows: the most that fit, see `rows_for`.
+      length: images in all, None if it is not known.
+      batch_size: how many the caller asks for, or None.
+      mesh: the devices.
+
+    Raises:
+      ValueError: if the batch size is below 1.
+    """
+    if batch_size is not None and operator.index(batch_size) < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
+    if batch_size is not None:
+        images = batch_size
+    elif length is None:
+        images = rows
+    else:
+        # Blocks of equal size, so that the last one is hardly padded.
+        images = math.ceil(length / math.ceil(length / rows))
+    return math.ceil(images / mesh.size) * mesh.size
+
+
+def levels_in_step(
+    info: TraceInfo, rows: int, images: int, num_levels: int, mesh: Mesh
+) -> int:
+    """Levels that a step takes.
+
+    Args:
+      info: what a trace tells of the classifier.
+      rows: the most images that fit, see `rows_for`.
+      images: images in a block.
+      num_levels: levels in all.
+      mesh: the devices.
+    """
+    if platform(mesh) == "cpu":
+        most = int(_MAX_OPERATIONS_CPU / max(1, info.operations * images))
+        return min(max(1, most), _MAX_LEVELS_CPU)
+    # Each size is compiled, so there are few; none is far larger than there are levels.
+    return max(1, min(rows // images, bucket(num_levels, 4)))

@@ -1,0 +1,121 @@
+"""The compiled step: a block of images, altered at a few levels and classified."""
+
+import functools
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier
+from jaxrob._engine.answers import Answers, answer
+from jaxrob._runtime.keys import alteration_keys, classifier_keys
+from jaxrob._runtime.mesh import on_each_device, platform
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.alterations import Alteration
+
+
+@functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
+def prepare(
+    images: jax.Array,
+    index: jax.Array,
+    key: jax.Array,
+    *,
+    alteration: Alteration,
+    mesh: Mesh,
+) -> Any:
+    """The part of an alteration that does not depend on the level.
+
+    Args:
+      images: `[B, ...]`, bytes or floats, split over the devices.
+      index: uint32 `[B]`, their indices in the data set, split likewise.
+      key: the random key.
+      alteration: the alteration.
+      mesh: the devices.
+
+    Returns:
+      A pytree of `[B, ...]`, split likewise: what `answer_at_levels` alters.
+    """
+
+    def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
+        images = as_floats(images)
+        if not alteration.stochastic:
+            return jax.vmap(alteration.prepared)(images)
+        return jax.vmap(alteration.prepared)(images, alteration_keys(key, index))
+
+    return on_each_device(local, mesh, split=(True, True, False))(images, index, key)
+
+
+@functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
+def answer_at_levels(
+    classifier: Classifier,
+    prepared: Any,
+    index: jax.Array,
+    key: jax.Array,
+    levels: jax.Array,
+    num_levels: jax.Array,
+    *,
+    alteration: Alteration,
+    mesh: Mesh,
+) -> Answers:
+    """A classifier's answers on a block of images at a few levels.
+
+    The devices do not communicate.
+
+    Args:
+      classifier: the classifier, whole on every device.
+      prepared: the block, from `prepare`.
+      index: uint32 `[B]`, the images' indices in the data set.
+      key: the random key.
+      levels: float32 `[L]`.
+      num_levels: how many of the levels count, the first ones. On a CPU the answers at
+        the others are zeros.
+      alteration: the alteration.
+      mesh: the devices.
+
+    Returns:
+      Answers `[L, B]`, split over the devices by image.
+    """
+
+    def local(
+        classifier: Classifier,
+        prepared: Any,
+        index: jax.Array,
+        key: jax.Array,
+        levels: jax.Array,
+        num_levels: jax.Array,
+    ) -> Answers:
+        keys = classifier_keys(key, index) if classifier.stochastic else None
+
+        # Levels outside, images inside: what depends on the level alone is computed
+        # once for each level.
+        def altered(level: jax.Array) -> jax.Array:
+            return jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
+
+        def at_level(level: jax.Array) -> Answers:
+            return answer(classifier, altered(level), keys)
+
+        shape = len(levels), len(index)
+        if platform(mesh) == "cpu":
+            # One level keeps a CPU busy, and its images take the place in the caches of
+            # those before. A step for each level costs a perceptron a fifth more.
+            def add(place: jax.Array, found: Answers) -> Answers:
+                part = at_level(levels[place])
+                return jax.tree.map(lambda x, y: x.at[place].set(y), found, part)
+
+            one = jax.eval_shape(at_level, levels[0])
+            none = jax.tree.map(lambda part: jnp.zeros(shape, part.dtype), one)
+            return jax.lax.fori_loop(0, num_levels, add, none)
+        if len(levels) == 1:
+            # Batched over one level, plain gathers would become batched ones.
+            return jax.tree.map(lambda part: part[None], at_level(levels[0]))
+        images = jax.vmap(altered)(levels)
+        images = images.reshape(-1, *images.shape[2:])
+        if keys is not None:
+            keys = jnp.tile(keys, len(levels))
+        answers = answer(classifier, images, keys)
+        return jax.tree.map(lambda part: part.reshape(shape), answers)
+
+    split = (False, True, True, False, False, False)
+    per_device = on_each_device(local, mesh, split, joined_along=1)
+    return per_device(classifier, prepared, index, key, levels, num_levels)
