@@ -1,4 +1,4 @@
-"""A classifier, of whatever make, as a function to log-probabilities."""
+"""A classifier, from any framework, as a function from images to class outputs."""
 
 import dataclasses
 import functools
@@ -16,34 +16,47 @@ from jaxrob._runtime.bound import bind
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 
-# Probabilities may miss a sum of 1 by this much: bfloat16's often do by 2e-3.
+# The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
 _SUM_TOLERANCE = 1e-2
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
-# Ends of primitives' names: what runs on the host or in foreign code, or as often as
-# the data say.
+# Ends of the names of primitives whose operations a trace cannot count: they run on the
+# host or in foreign code, or as often as the data say.
 _OF_UNKNOWN_COST = ("callback", "ffi_call", "call_tf", "pallas_call", "while")
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Classifier:
-    """A pure function from variables and images to one output for each class.
+    """What the library measures: a pure function from images to class outputs.
 
-    A pytree whose leaves are the variables: new parameters of the same shapes go
-    through the programs compiled for the old ones.
+    Wrap a network of your own in it, or use `from_linen`, `from_nnx` or `from_host`.
+    It is a pytree whose leaves are the variables: new variables of the same shapes run
+    in the programs that were compiled for the old ones.
+
+    Example::
+
+        def apply_fn(variables, images):
+            return images.reshape(len(images), -1) @ variables["weights"]
+
+        variables = {"weights": jnp.zeros((784, 10))}
+        classifier = jaxrob.Classifier(apply_fn, variables)
 
     Attributes:
       apply_fn: `apply_fn(variables, images)`, or `apply_fn(variables, images, keys)`
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
-        image. Returns `[B, K]`, or `[S, B, K]` from S posterior samples or members
-        of an ensemble. Give the same function object each time: another one, equal
-        or not, is compiled anew.
+        image. It returns `[B, K]`, or `[S, B, K]` from S posterior samples or members
+        of an ensemble. Give the same function object each time: another one is
+        compiled anew, even if it does the same.
       variables: a pytree of arrays.
-      outputs: what `apply_fn` returns. "logits"; "probabilities", which sum to 1;
-        "sigmoid", an activation in [0, 1] for each class (one column alone is the
-        activation of class 1 of 2), normalised to sum to 1; "scores", of which only
-        the largest counts, so that whatever needs probabilities is refused.
+      outputs: what `apply_fn` returns:
+
+        * "logits";
+        * "probabilities", which sum to 1;
+        * "sigmoid", an activation in [0, 1] for each class, normalised to sum to 1
+          (a single column is the activation of class 1 of 2);
+        * "scores", of which only the largest counts. What needs probabilities refuses
+          them.
       stochastic: whether `apply_fn` takes keys.
 
     Raises:
@@ -56,7 +69,7 @@ class Classifier:
     outputs: str = dataclasses.field(default="logits", metadata={"static": True})
     stochastic: bool = dataclasses.field(default=False, metadata={"static": True})
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if not callable(self.apply_fn):
             raise TypeError(
                 f"apply_fn must be callable, got {type(self.apply_fn).__name__}"
@@ -68,12 +81,18 @@ class Classifier:
     def from_linen(
         module: Any, variables: Any, outputs: str = "logits", **call: Any
     ) -> "Classifier":
-        """A Flax Linen module with its variables.
+        """A Flax Linen module with its variables, as a classifier.
+
+        Example::
+
+            module = jaxrob.networks.MLP()
+            variables = module.init(jax.random.key(0), jnp.zeros((1, 28, 28, 1)))
+            classifier = jaxrob.Classifier.from_linen(module, variables)
 
         Args:
           module: the module; `module.apply(variables, images, **call)` is called.
           variables: all collections, as `module.init` returns them: parameters, batch
-            statistics and so on. None is changed.
+            statistics and so on. None of them is changed.
           outputs: see `Classifier`.
           **call: further keyword arguments of the module's call, such as
             `train=False`, with hashable values.
@@ -82,7 +101,9 @@ class Classifier:
 
     @staticmethod
     def from_nnx(module: Any, outputs: str = "logits") -> "Classifier":
-        """A Flax NNX module, applied in evaluation mode; the module is not changed.
+        """A Flax NNX module as a classifier.
+
+        It is applied in evaluation mode. The module itself is not changed.
 
         Args:
           module: the module, called with images `[B, H, W, C]`.
@@ -100,11 +121,13 @@ class Classifier:
         num_classes: int,
         outputs: str = "logits",
     ) -> "Classifier":
-        """A function that runs on the host, outside JAX: any framework, or a service.
+        """A function on the host as a classifier: any framework, or a service.
+
+        What needs gradients refuses it.
 
         Args:
-          function: takes float32 images `[B, H, W, C]` as a NumPy array, returns
-            `[B, num_classes]`. It must give each image the same answer in any batch.
+          function: takes float32 images `[B, H, W, C]` as a NumPy array and returns
+            `[B, num_classes]`. It must give an image the same answer in any batch.
           num_classes: number of classes, K.
           outputs: see `Classifier`.
         """
@@ -114,7 +137,7 @@ class Classifier:
     def log_probabilities(
         self, images: jax.Array, keys: jax.Array | None = None
     ) -> jax.Array:
-        """Log-probabilities of the classes.
+        """The classifier's log-probabilities of the classes.
 
         Args:
           images: float32 `[B, H, W, C]` in [0, 1].
@@ -143,7 +166,7 @@ class Classifier:
         The one column of a binary sigmoid head, `s`, becomes `[1 - s, s]`.
 
         Raises:
-          ValueError: as `log_probabilities`, "scores" apart.
+          ValueError: as `log_probabilities`, but "scores" are not refused.
         """
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
@@ -167,7 +190,7 @@ class Classifier:
         return outputs
 
     def num_classes(self, image_shape: tuple[int, ...]) -> int:
-        """Number of classes, K, found without running the classifier.
+        """The number of classes, K, found without running the classifier.
 
         Args:
           image_shape: the shape of one image, `(H, W, C)`.
@@ -180,20 +203,22 @@ class Classifier:
 
 
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """Log-probabilities of what a classifier returned, with the classes along `axis`.
+    """The log-probabilities of what a classifier returned.
 
     Args:
-      outputs: float32, as of `Classifier.raw_outputs` but for where the classes lie.
+      outputs: float32, as `Classifier.raw_outputs` returns them, except that the
+        classes lie along `axis`.
       kind: "logits", "probabilities" or "sigmoid".
       axis: the axis of the classes.
 
     Returns:
-      float32, of the shape of `outputs`; NaN as `Classifier.log_probabilities`.
+      float32, of the shape of `outputs`. It is NaN where
+        `Classifier.log_probabilities` is.
     """
     if kind == "logits":
         return jax.nn.log_softmax(outputs, axis=axis)
     in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
-    # Away from 0, whose logarithm has no gradient.
+    # Kept away from 0, where the logarithm has no gradient.
     outputs = jnp.maximum(outputs, _TINY)
     total = outputs.sum(axis=axis, keepdims=True)
     if kind == "probabilities":
@@ -211,13 +236,13 @@ def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
 
 
 class TraceInfo(NamedTuple):
-    """What a trace tells of a classifier, without running it.
+    """What a trace tells about a classifier that was not run.
 
     Attributes:
-      num_classes: number of classes, K.
-      largest_array: bytes for one image of the largest array that it computes.
-      operations: multiplications and additions for one image, of its matrix products
-        and convolutions; infinity where a trace cannot tell.
+      num_classes: the number of classes, K.
+      largest_array: the bytes that one image takes in the largest array computed.
+      operations: multiplications and additions for one image in matrix products and
+        convolutions; infinity if a trace cannot tell.
     """
 
     num_classes: int
@@ -226,40 +251,59 @@ class TraceInfo(NamedTuple):
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Traces a classifier, once for all of the same structure.
+    """Traces a classifier, once for all classifiers of the same structure.
+
+    Args:
+      classifier: the classifier.
+      image_shape: the shape of one image, `(H, W, C)`.
 
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
-    return _trace_info(*_structure(classifier), tuple(image_shape))
+    return _trace_info(_structure(classifier), tuple(image_shape))
 
 
 def gradient_obstacle(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> str | None:
-    """Why JAX cannot differentiate a classifier in its images; None if it can.
+    """Why JAX cannot differentiate a classifier with respect to the images.
 
     Nothing is computed. What runs on the host (`Classifier.from_host`) has no gradient.
+
+    Args:
+      classifier: the classifier.
+      image_shape: the shape of one image, `(H, W, C)`.
+
+    Returns:
+      JAX's message, or None if the classifier can be differentiated.
     """
-    return _gradient_obstacle(*_structure(classifier), tuple(image_shape))
+    return _gradient_obstacle(_structure(classifier), tuple(image_shape))
 
 
-def _structure(classifier):
-    """The structure of a classifier and its variables' shapes and types, hashable."""
-    leaves, structure = jax.tree.flatten(classifier)
-    specs = tuple(
-        jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in map(jax.typeof, leaves)
+class _Structure(NamedTuple):
+    """A classifier without its variables' values: hashable, and enough for a trace."""
+
+    tree: Any  # jax.tree_util.PyTreeDef
+    leaves: tuple[jax.ShapeDtypeStruct, ...]
+
+
+def _structure(classifier: Classifier) -> _Structure:
+    leaves, tree = jax.tree.flatten(classifier)
+    avals = map(jax.typeof, leaves)
+    return _Structure(
+        tree, tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals)
     )
-    return structure, specs
 
 
 @functools.lru_cache(maxsize=256)
-def _gradient_obstacle(structure, specs, image_shape):
-    classifier = jax.tree.unflatten(structure, specs)
+def _gradient_obstacle(
+    structure: _Structure, image_shape: tuple[int, ...]
+) -> str | None:
+    classifier = jax.tree.unflatten(structure.tree, structure.leaves)
     images = jax.ShapeDtypeStruct((2, *image_shape), jnp.float32)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 2))
 
-    def total(images, classifier, keys):
+    def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
         return classifier.raw_outputs(images, keys).sum()
 
     try:
@@ -270,8 +314,8 @@ def _gradient_obstacle(structure, specs, image_shape):
 
 
 @functools.lru_cache(maxsize=256)
-def _trace_info(structure, specs, image_shape):
-    classifier = jax.tree.unflatten(structure, specs)
+def _trace_info(structure: _Structure, image_shape: tuple[int, ...]) -> TraceInfo:
+    classifier = jax.tree.unflatten(structure.tree, structure.leaves)
     rows = 2
     images = jax.ShapeDtypeStruct((rows, *image_shape), jnp.float32)
     keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
@@ -284,24 +328,27 @@ def _trace_info(structure, specs, image_shape):
         raise ValueError(
             f"the classifier failed on images of the shape [B, {shape}]: {error}"
         ) from error
-
-    def largest(jaxpr):
-        sizes = [4 * rows * math.prod(image_shape)]
-        for equation in jaxpr.eqns:
-            for variable in equation.outvars:
-                if hasattr(variable.aval, "size"):
-                    sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
-            sizes += map(largest, jaxprs_in_params(equation.params))
-        return max(sizes)
-
+    images_bytes = 4 * rows * math.prod(image_shape)
     return TraceInfo(
         num_classes=outputs.shape[-1],
-        largest_array=largest(jaxpr.jaxpr) // rows,
+        largest_array=max(images_bytes, _largest_array(jaxpr.jaxpr)) // rows,
         operations=_operations(jaxpr.jaxpr) / rows,
     )
 
 
-def _operations(jaxpr):
+def _largest_array(jaxpr: Any) -> int:
+    """The bytes of the largest array that a program computes."""
+    sizes = [0]
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            if hasattr(variable.aval, "size"):
+                sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
+        sizes += map(_largest_array, jaxprs_in_params(equation.params))
+    return max(sizes)
+
+
+def _operations(jaxpr: Any) -> float:
+    """Multiplications and additions in a program's matrix products and convolutions."""
     # XLA's own analysis would lower the constants too, and counts a loop's body once.
     number = 0.0
     for equation in jaxpr.eqns:
@@ -322,11 +369,11 @@ def _operations(jaxpr):
     return number
 
 
-def _apply_linen(variables, images, *, module, **call):
+def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
     return module.apply(variables, images, **call)
 
 
-def _apply_nnx(state, images, *, graph):
+def _apply_nnx(state: Any, images: jax.Array, *, graph: Any) -> Any:
     from flax import nnx
 
     module = nnx.merge(graph, state)
@@ -334,11 +381,17 @@ def _apply_nnx(state, images, *, graph):
     return module(images)
 
 
-def _apply_host(variables, images, *, function, num_classes):
+def _apply_host(
+    variables: Any,
+    images: jax.Array,
+    *,
+    function: Callable[[np.ndarray], np.ndarray],
+    num_classes: int,
+) -> jax.Array:
     del variables
     result = jax.ShapeDtypeStruct((len(images), num_classes), jnp.float32)
 
-    def call(images):
+    def call(images: jax.Array) -> np.ndarray:
         outputs = np.asarray(function(np.asarray(images)))
         if outputs.shape != result.shape:
             raise ValueError(

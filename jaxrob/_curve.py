@@ -1,31 +1,42 @@
-"""A curve: what the classifier answered, for every level and image."""
+"""A curve: what a classifier answered at every level, on every image."""
 
 import dataclasses
 import functools
+from typing import TypeVar
 
 import numpy as np
 
 from jaxrob import metrics
 from jaxrob.uncertainty import unknown_threshold
 
+C = TypeVar("C", bound="Curve | ReducedCurve")
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """Answers of a classifier on N images at L levels of an alteration.
+    """What a classifier answered on N images at L levels of an alteration.
 
-    Everything else is a function of them, computed on the host when asked for.
+    Everything else is computed from the answers, on the host, when it is asked for.
+    `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
+
+    Example::
+
+        curve = jaxrob.evaluate(classifier, dataset, alteration, [0.0, 0.5, 1.0])
+        print(curve.accuracy)  # one for each level
+        careful = curve.with_unknown(alpha=0.8)
+        print(careful.indecision, careful.effectiveness)
 
     Attributes:
       levels: float64 `[L]`, in the order asked for.
       predicted: int16 (int32 above 32,767 classes) `[L, N]`, the most probable class.
       confidence: float32 `[L, N]`, its probability, or None from a classifier that
         gives only scores.
-      uncertainty: float32 `[L, N]` in [0, 1], see `jaxrob.uncertainty.aleatoric`; or
-        None likewise.
+      uncertainty: float32 `[L, N]` in [0, 1], see `jaxrob.uncertainty.aleatoric`; None
+        from a classifier that gives only scores.
       labels: int32 `[N]`, the right classes.
       num_classes: K.
-      alpha: the confidence level above which the classifier may answer "unknown", or
-        None if it always decides; see `with_unknown`.
+      alpha: the confidence level that decides which answers are "unknown", see
+        `with_unknown`; None if none is.
     """
 
     levels: np.ndarray
@@ -37,11 +48,14 @@ class Curve:
     alpha: float | None = None
 
     def with_unknown(self, alpha: float | None) -> "Curve":
-        """The same answers, those too uncertain taken as "unknown".
+        """The same answers, of which those that are too uncertain become "unknown".
+
+        2024 paper, section 3.
 
         Args:
-          alpha: the confidence level in [0, 1]: an answer is unknown where its
-            uncertainty exceeds 1 - alpha of the largest. None: no answer is.
+          alpha: the confidence level in [0, 1]: an answer is unknown if its uncertainty
+            exceeds 1 - alpha, where 1 is the largest uncertainty. None if no answer is
+            unknown.
 
         Raises:
           ValueError: if alpha lies outside [0, 1], or the classifier gave only scores.
@@ -59,11 +73,12 @@ class Curve:
         """Where the answer is "unknown": bool `[L, N]`."""
         if self.alpha is None:
             return np.zeros(self.predicted.shape, bool)
+        assert self.uncertainty is not None  # `with_unknown` has checked it.
         return self.uncertainty > unknown_threshold(self.alpha)
 
     @functools.cached_property
     def confusion(self) -> np.ndarray:
-        """int64 `[L, K, K + 1]`: counts by label and answer, the last "unknown"."""
+        """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown"."""
         answers = np.where(self.unknown, self.num_classes, self.predicted)
         return count(answers, self.labels, self.num_classes)
 
@@ -83,15 +98,15 @@ class Curve:
         return metrics.effectiveness(self.confusion)
 
     def first_failing_level(self, identity: float) -> np.ndarray:
-        """For each image, the failing level nearest to the identity.
+        """For each image, how little alteration makes the classifier fail.
 
         Args:
           identity: the level at which nothing is altered.
 
         Returns:
-          float64 `[N]`: of the levels at which the image is misclassified ("unknown"
-          is no failure), the nearest to the identity, the lower of two as near; NaN
-          where there is none.
+          float64 `[N]`: the level nearest to the identity at which the image is
+          misclassified ("unknown" is no failure). Of two levels equally near it is the
+          lower one. NaN if there is none.
         """
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         wrong = (self.predicted != self.labels) & ~self.unknown
@@ -99,7 +114,7 @@ class Curve:
         return np.where(wrong.any(axis=0), self.levels[order][first], np.nan)
 
     def reduced(self) -> "ReducedCurve":
-        """The counts by class alone."""
+        """The counts by class, without the single answers."""
         return ReducedCurve(self.levels, self.confusion, self.alpha)
 
 
@@ -109,8 +124,9 @@ class ReducedCurve:
 
     Attributes:
       levels: float64 `[L]`.
-      confusion: int64 `[L, K, K + 1]`, counts by label and answer, the last "unknown".
-      alpha: the confidence level behind the unknown answers, or None.
+      confusion: int64 `[L, K, K + 1]`, counts by label and answer; the last answer is
+        "unknown".
+      alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
     levels: np.ndarray
@@ -152,17 +168,13 @@ def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarr
     return np.stack(flat).reshape(-1, num_classes, columns)
 
 
-def join(first: Curve | ReducedCurve, second: Curve | ReducedCurve):
-    """The levels of both, of the same inputs.
+def join(first: C, second: C) -> C:
+    """A curve with the levels of two curves of the same images.
 
     Raises:
-      ValueError: if the inputs were not the same, or not in the same order.
+      ValueError: if the images were not the same, or not in the same order.
     """
-    if isinstance(first, Curve):
-        same = np.array_equal(first.labels, second.labels)
-    else:
-        same = np.array_equal(first.confusion[0].sum(-1), second.confusion[0].sum(-1))
-    if not same:
+    if not np.array_equal(_labels(first), _labels(second)):
         raise ValueError(
             "the data set gave other labels, or another order, on a later pass; they "
             "must be the same, in the same order, on every pass"
@@ -176,14 +188,27 @@ def join(first: Curve | ReducedCurve, second: Curve | ReducedCurve):
     )
 
 
-def select(curve: Curve | ReducedCurve, rows: np.ndarray, levels: np.ndarray):
-    """The given rows of a curve, as answers at the given levels."""
+def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
+    """The answers in these rows of a curve, as those at other levels.
+
+    Args:
+      curve: the curve.
+      rows: integers `[L]`.
+      levels: float64 `[L]`, which take the place of the rows' own levels.
+    """
     parts = {name: part[rows] for name, part in _by_level(curve)}
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 
-def _by_level(curve):
-    """The fields with a leading axis of levels, those absent left out."""
+def _labels(curve: Curve | ReducedCurve) -> np.ndarray:
+    """The labels; of a reduced curve, how many there are of each class."""
+    if isinstance(curve, ReducedCurve):
+        return curve.confusion[0].sum(-1)
+    return curve.labels
+
+
+def _by_level(curve: Curve | ReducedCurve) -> list[tuple[str, np.ndarray]]:
+    """The fields with a leading axis of levels, without those that are None."""
     names = ("levels", "predicted", "confidence", "uncertainty")
     if isinstance(curve, ReducedCurve):
         names = ("levels", "confusion")

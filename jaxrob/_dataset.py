@@ -11,21 +11,29 @@ import numpy as np
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
-    """Labelled inputs, held in memory (or memory-mapped) as arrays.
+    """The labelled images on which a classifier is assessed, as arrays.
 
-    uint8 images stay uint8 until they are on the device, where they are divided
-    by 255. Use `Dataset.from_batches` for inputs that no array can hold.
+    The arrays may be in memory or memory-mapped. Use `Dataset.from_batches` for images
+    that no array can hold. uint8 images stay uint8 until they are on the device, where
+    they are divided by 255.
+
+    Example::
+
+        digits = sklearn.datasets.load_digits()
+        images = np.float32(digits.images / 16)[..., None]
+        dataset = jaxrob.Dataset(images, digits.target, name="digits")
+        few = dataset[:100]
 
     Attributes:
       images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other
         array `[N, ...]` of finite values that the classifier takes (an array of
-        rank 4 counts as images). A `numpy.memmap` is checked while it streams.
+        rank 4 counts as images). A `numpy.memmap` is checked while it is read.
       labels: `[N]` integers, the index of the right class.
       class_names: one name for each class, or None.
       name: what reports call the data set.
 
     Raises:
-      TypeError: if the images or labels have a type that is not one of the above.
+      TypeError: if the images or labels have another type.
       ValueError: if the data set is empty, lengths differ, or a value is NaN,
         infinite or outside its range.
     """
@@ -35,7 +43,7 @@ class Dataset:
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         images = self.images
         if not isinstance(images, np.ndarray | jax.Array):
             images = np.asarray(images)
@@ -64,7 +72,7 @@ class Dataset:
 
     def __getitem__(self, index: slice | np.ndarray) -> "Dataset":
         """The inputs at `index` (a slice, or an integer or boolean array)."""
-        if np.ndim(index) == 0 and not isinstance(index, slice):
+        if not isinstance(index, slice) and np.ndim(index) == 0:
             raise TypeError(
                 f"index must be a slice or an array; got {index}, "
                 f"use [{index}:{index} + 1] for one input"
@@ -81,18 +89,28 @@ class Dataset:
     ) -> "BatchedDataset":
         """A data set larger than memory, read anew for every pass over it.
 
+        Example::
+
+            class Batches:
+                def __iter__(self):
+                    for path in sorted(pathlib.Path("batches").glob("*.npz")):
+                        with np.load(path) as batch:
+                            yield batch["images"], batch["labels"]
+
+            dataset = jaxrob.Dataset.from_batches(Batches())
+
         Args:
-          batches: a re-iterable of `(images, labels)`, each as `Dataset` takes
-            them, the same and in the same order on every pass (no shuffling).
-            Evaluation reads it on a thread of its own, a little ahead.
-            Batches may differ in length, not in type. An iterator that can be
-            consumed only once is refused, for an adaptive strategy reads the data
-            several times.
+          batches: an iterable of `(images, labels)`, each as `Dataset` takes them. On
+            every pass it must give the same batches in the same order, so it must not
+            shuffle. Evaluation reads it on a thread of its own, a little ahead.
+            Batches may differ in length, not in type. An iterator, which is used up
+            after one pass, is refused: an adaptive strategy reads the data several
+            times.
           class_names: one name for each class, or None.
           name: what reports call the data set.
 
         Returns:
-          What every function of the library takes in place of a `Dataset`.
+          A data set that `evaluate` and `assess` take in place of a `Dataset`.
 
         Raises:
           TypeError: if `batches` is not iterable, or can be iterated only once.
@@ -102,13 +120,19 @@ class Dataset:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class BatchedDataset:
-    """A re-iterable of batches; see `Dataset.from_batches`."""
+    """A data set that is read batch by batch, see `Dataset.from_batches`.
+
+    Attributes:
+      source: an iterable of `(images, labels)`.
+      class_names: one name for each class, or None.
+      name: what reports call the data set.
+    """
 
     source: Iterable[tuple[Any, Any]] = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         if isinstance(self.source, Iterator):
             raise TypeError(
                 f"batches must be iterable more than once; got {type(self.source)}, "
@@ -119,7 +143,13 @@ class BatchedDataset:
             raise TypeError(f"batches must be iterable, got {type(self.source)}")
 
     def batches(self) -> Iterator[Dataset]:
-        """One checked `Dataset` for each batch."""
+        """The batches, each checked, as a `Dataset`.
+
+        Raises:
+          TypeError: if the type of a batch is refused by `Dataset`.
+          ValueError: if its values are, if a batch has images of another shape or type
+            than the first one, or if there is no batch.
+        """
         first = None
         for index, batch in enumerate(self.source):
             try:
@@ -127,7 +157,7 @@ class BatchedDataset:
                 data = Dataset(images, labels, self.class_names, self.name)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {index} of {self.name}: {error}") from error
-            # uint8 among floating images would be taken as floating, up to 255.
+            # uint8 images among floating ones would be taken as floating, up to 255.
             kind = data.images.shape[1:], data.images.dtype
             first = first or kind
             if kind != first:
@@ -141,10 +171,14 @@ class BatchedDataset:
 
 
 def check_values(images: np.ndarray | jax.Array) -> None:
-    """Refuses NaN, infinities and, for images (rank 4), values outside [0, 1]."""
+    """Refuses NaN, infinities and, in images (rank 4), values outside [0, 1].
+
+    Raises:
+      ValueError: if there is one.
+    """
     if not jnp.issubdtype(images.dtype, jnp.floating):
         return
-    # One reduction for each end: a NaN makes both NaN, and nothing is copied.
+    # These two reductions copy nothing, and a NaN makes both of them NaN.
     low, high = float(images.min()), float(images.max())
     if not (np.isfinite(low) and np.isfinite(high)):
         finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
@@ -164,7 +198,12 @@ def check_values(images: np.ndarray | jax.Array) -> None:
 def check_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Labels as an int32 array `[length]`, refusing all that is not a class."""
+    """Labels as an int32 array `[length]`.
+
+    Raises:
+      TypeError: if they are not integers.
+      ValueError: if their number is not `length`, or one is no class.
+    """
     labels = np.asarray(labels)
     if labels.shape != (length,):
         raise ValueError(
@@ -192,7 +231,10 @@ def check_labels_below(labels: np.ndarray, num_classes: int, name: str) -> None:
     Args:
       labels: integers from 0.
       num_classes: the classifier's number of classes.
-      name: what the labels are of, "labels of digits" for instance.
+      name: what the message calls them, "labels of digits" for instance.
+
+    Raises:
+      ValueError: if there is one.
     """
     if labels.max() >= num_classes:
         raise ValueError(

@@ -1,10 +1,15 @@
 """How uncertain a prediction is, from the probabilities of posterior samples.
 
-Each function but `unknown_threshold` takes log-probabilities `[S, ..., K]`, for S
-posterior samples and K classes, and gives `[...]`. Below, p_t are the probabilities of
-sample t, and p their mean over the samples, which is what is predicted.
+All functions except `unknown_threshold` take log-probabilities `[S, ..., K]` of S
+posterior samples and K classes, and return `[...]`. Below, p_t are the probabilities of
+sample t. Their mean over the samples, p, is the prediction.
 
-Two decompositions are in use, and both add up:
+Example::
+
+    log_p = classifier.log_probabilities(images)  # [S, B, K]
+    print(jaxrob.uncertainty.aleatoric(log_p))  # [B]
+
+Two decompositions are in use, and in both the parts add up:
 
 * of the variance, each part over 1 - 1/K: `aleatoric + epistemic = total`;
 * of the entropy, in nats: the mean entropy of the samples (aleatoric) plus
@@ -19,9 +24,10 @@ import jax.numpy as jnp
 def aleatoric(log_probabilities: jax.Array) -> jax.Array:
     """Aleatoric uncertainty, normalised to [0, 1].
 
-    The trace of the aleatoric part of Kwon et al. (2020), the mean over samples of
-    `diag(p_t) - p_t p_t'`, which is `1 - mean_t sum_k p_tk**2`, over its largest value
-    `1 - 1/K`, reached where every sample is uniform over the K classes.
+    It is what the samples cannot decide, however many there are. The aleatoric part of
+    Kwon et al. (2020) is the mean over samples of `diag(p_t) - p_t p_t'`. Its trace,
+    `1 - mean_t sum_k p_tk**2`, is divided by its largest value, `1 - 1/K`, which it has
+    if every sample is uniform over the K classes.
 
     Args:
       log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
@@ -40,10 +46,10 @@ def aleatoric(log_probabilities: jax.Array) -> jax.Array:
 def epistemic(log_probabilities: jax.Array) -> jax.Array:
     """Epistemic uncertainty, normalised to [0, 1].
 
-    The trace of the epistemic part of Kwon et al. (2020), the mean over samples of
-    `(p_t - p) (p_t - p)'`, which is `mean_t |p_t - p|**2`, over `1 - 1/K`, the largest
-    value of the aleatoric part: 0 where all samples agree, 1 where each is certain and
-    they are spread evenly over the classes.
+    It is how far the samples disagree: 0 if all agree, 1 if each is certain and they
+    are spread evenly over the classes. The epistemic part of Kwon et al. (2020) is the
+    mean over samples of `(p_t - p) (p_t - p)'`. Its trace, `mean_t |p_t - p|**2`, is
+    divided by `1 - 1/K`, the largest value of the aleatoric part.
 
     Args:
       log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
@@ -99,8 +105,8 @@ def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
 def mutual_information(log_probabilities: jax.Array) -> jax.Array:
     """What the samples' disagreement adds to the entropy of the prediction.
 
-    `predictive_entropy` less the mean entropy of the samples: the information between
-    the class and the parameters (Houlsby et al., 2011), known as BALD.
+    It is `predictive_entropy` minus the mean entropy of the samples: the mutual
+    information of the class and the parameters (Houlsby et al., 2011), known as BALD.
 
     Args:
       log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
@@ -120,8 +126,8 @@ def mutual_information(log_probabilities: jax.Array) -> jax.Array:
 def unknown_threshold(alpha: float) -> float:
     """The normalised uncertainty above which a prediction is "unknown".
 
-    `maxUnc (1 - alpha)` of the 2024 paper, section 3, with the uncertainty normalised
-    so that maxUnc is 1.
+    It is `maxUnc (1 - alpha)` of the 2024 paper, section 3. The uncertainty is
+    normalised, so maxUnc is 1.
 
     Args:
       alpha: the confidence level asked for, in [0, 1]; 0 never gives "unknown".
@@ -146,8 +152,8 @@ def _share(uncertainty: jax.Array) -> jax.Array:
 
 def _entropy(probabilities: jax.Array) -> jax.Array:
     """In nats, over the last axis; 0 log 0 is 0."""
-    # Two wheres, since the gradient of the unused branch counts too. The smallest
-    # normal number, for backends differ in what they make of a subnormal one.
+    # Two wheres, because the gradient of the unused branch counts too. The bound is the
+    # smallest normal number, because backends treat subnormal ones differently.
     some = probabilities > jnp.finfo(probabilities.dtype).tiny
     logs = jnp.log(jnp.where(some, probabilities, 1.0))
     return -jnp.sum(probabilities * logs, axis=-1)

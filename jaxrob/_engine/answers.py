@@ -29,6 +29,9 @@ class Answers(NamedTuple, Generic[Array]):
     uncertainty: Array
 
 
+HostAnswers = Answers[np.ndarray]
+
+
 def answer(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None = None
 ) -> Answers[jax.Array]:

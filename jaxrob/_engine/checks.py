@@ -77,16 +77,16 @@ def check_valid(
     classifier: Classifier,
     alteration: Alteration,
 ) -> None:
-    """Refuses answers of which some are `INVALID`.
+    """Refuses answers for images at which the classifier returned no distribution.
 
     Args:
-      predicted: integers `[l, n]`, the classes predicted for a block of images.
+      predicted: integers `[l, n]`, the predicted classes of a block of images.
       levels: `[l]`.
-      classifier: what predicted them.
-      alteration: what was done to the images.
+      classifier: the classifier that predicted them.
+      alteration: the alteration of the images.
 
     Raises:
-      ValueError: if one is invalid; the message tells why that may be.
+      ValueError: if one is `INVALID`; the message names the first such level.
     """
     if predicted.min() != INVALID:
         return

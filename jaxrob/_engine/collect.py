@@ -1,19 +1,18 @@
 """What is kept of the answers at the levels of one alteration."""
 
-from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
 
 from jaxrob._curve import Curve, ReducedCurve, count
-from jaxrob._engine.answers import Answers
+from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block
 
 
 class Collector(Protocol):
     """Takes the answers as they come, block by block, and makes a curve of them."""
 
-    def add(self, block: Block, rows: Sequence[int], answers: Answers) -> None:
+    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
         """Takes answers `[l, n]` on a block of images, at the levels of these rows."""
         ...
 
@@ -31,7 +30,7 @@ class AnswerCollector:
         num_classes: int,
         length: int | None,
         has_probabilities: bool,
-    ):
+    ) -> None:
         """A collector without answers.
 
         Args:
@@ -47,9 +46,9 @@ class AnswerCollector:
         self._whole = None if length is None else self._empty(length)
         # By the block's first image: its labels, and its answers at all levels.
         self._labels: dict[int, np.ndarray] = {}
-        self._blocks: dict[int, Answers] = {}
+        self._blocks: dict[int, HostAnswers] = {}
 
-    def add(self, block: Block, rows: Sequence[int], answers: Answers) -> None:
+    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
         if block.start not in self._blocks:
             self._labels[block.start] = block.labels
             self._blocks[block.start] = self._room_for(block)
@@ -75,12 +74,12 @@ class AnswerCollector:
             num_classes=self._num_classes,
         )
 
-    def _room_for(self, block: Block) -> Answers:
+    def _room_for(self, block: Block) -> HostAnswers:
         if self._whole is None:
             return self._empty(len(block.labels))
         return Answers(*(part[:, block.start : block.stop] for part in self._whole))
 
-    def _empty(self, length: int) -> Answers:
+    def _empty(self, length: int) -> HostAnswers:
         is_small = self._num_classes <= np.iinfo(np.int16).max
         shape = len(self._levels), length
         return Answers(
@@ -93,7 +92,7 @@ class AnswerCollector:
 class CountCollector:
     """Keeps the counts by class alone, in a `ReducedCurve`."""
 
-    def __init__(self, levels: np.ndarray, num_classes: int):
+    def __init__(self, levels: np.ndarray, num_classes: int) -> None:
         """A collector that has counted nothing.
 
         Args:
@@ -104,7 +103,7 @@ class CountCollector:
         self._num_classes = num_classes
         self._counts = np.zeros((len(levels), num_classes, num_classes + 1), np.int64)
 
-    def add(self, block: Block, rows: Sequence[int], answers: Answers) -> None:
+    def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
         counted = count(answers.predicted, block.labels, self._num_classes)
         self._counts[rows] += counted
 

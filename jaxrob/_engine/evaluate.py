@@ -1,4 +1,4 @@
-"""The engine: a classifier's answers on a data set at every level of an alteration."""
+"""A classifier's answers on a data set, at every level of an alteration."""
 
 import functools
 import os
@@ -33,19 +33,29 @@ def evaluate(
     journal: str | os.PathLike | None = None,
     progress: bool = False,
 ) -> Curve | ReducedCurve:
-    """What the classifier answers on every image at every level.
+    """What a classifier answers on every image of a data set, at every level.
+
+    The answers are enough for everything else: accuracy and other measures by level,
+    "unknown" answers, each image's first failing level. `jaxrob.assess` chooses the
+    levels itself and says how robust the classifier is.
+
+    Example::
+
+        blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
+        curve = jaxrob.evaluate(classifier, dataset, blur, [0.0, 0.5, 1.0, 2.0])
+        print(curve.accuracy)  # one for each level
+
+    The answers do not depend on the batch size, on the order or number of the levels,
+    or on the devices: noise is drawn from `fold_in(key, index of the image)`, the same
+    at every level. Only rounding may differ. It may change the class of an image whose
+    best two classes are within about 1e-5 of each other.
 
     One compiled step alters a block of images at a few levels and classifies it. It is
-    compiled once for each structure of classifier, alteration and block shape; new
-    variables go through it as they are. So does any number of levels on a CPU, where
-    they are taken one by one; elsewhere they are batched, 1, 4, 16, ... in a step, and
-    each size is compiled when it is first needed. Levels with the same effect (see
-    `Alteration.resolution`) are evaluated once.
-
-    The answers do not depend on the batch size, the order or number of the levels, or
-    the devices, but for images whose best two classes are closer than rounding (about
-    1e-5): noise is drawn from `fold_in(key, index of the image)`, at every level the
-    same.
+    compiled once for each structure of classifier, alteration and shape of a block; new
+    variables of the classifier compile nothing. On a CPU, nor does another number of
+    levels, since a step takes them one by one. Elsewhere a step takes 1, 4, 16, ... of
+    them at once, and each size is compiled when it is first needed. Levels of the same
+    effect (see `Alteration.resolution`) are evaluated once.
 
     Args:
       classifier: the classifier.
@@ -53,18 +63,19 @@ def evaluate(
       alteration: the alteration.
       levels: `[L]` levels within the alteration's range, in any order.
       key: a random key, needed if the alteration or the classifier is stochastic.
-      batch_size: images in a block; by default what fits in memory and keeps the
-        device busy. Rounded up to a multiple of the devices.
-      mesh: devices over which the images are split, along all of its axes; by default
-        all devices of this process. If it spans all processes (`jax.distributed`),
-        each of them makes the call with the same arguments, feeds its own devices, of
-        arrays and memory maps with just the part that they take, and returns the
-        whole result; the first one reads and writes the journal and shows progress.
+      batch_size: images in a block; by default as many as fit in memory and keep the
+        devices busy. It is rounded up to a multiple of the devices.
+      mesh: devices over which the images are split, along all axes of the mesh; by
+        default all devices of this process. If the mesh spans all processes
+        (`jax.distributed`), each process makes the call with the same arguments, feeds
+        its own devices and returns the whole result. Of arrays and memory maps it reads
+        only the part that its devices take. The first process reads and writes the
+        journal and shows progress.
       reduced: whether only counts by class are kept, for data sets so large that about
         ten bytes for each image and level are too many.
-      journal: a file that every block of answers is written to as soon as it is known,
-        and found in by a rerun on the same classifier, data and key (see
-        `jaxrob.assess`).
+      journal: a file. Every block of answers is written to it as soon as it is known,
+        and a rerun on the same classifier, data and key takes the answers from there
+        (see `jaxrob.assess`).
       progress: whether a progress bar is shown.
 
     Returns:
@@ -72,10 +83,11 @@ def evaluate(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if a level is NaN or outside the range, no level is given, a key is
-        missing, the alteration or the classifier refuses the images' shape, a label is
-        no class of the classifier, or the classifier returned NaN (or rows that are no
-        probabilities) for some image, or the journal is of something else.
+      ValueError: if no level is given, a level is NaN or outside the range, a key is
+        missing, the alteration or the classifier refuses the images' shape, the
+        alteration changes an image at its identity, a label is no class of the
+        classifier, the classifier returned NaN (or rows that are no probabilities) for
+        some image, or the journal is of something else.
       OSError: if the journal cannot be read or written.
     """
     check_types(classifier, dataset, alteration)

@@ -1,4 +1,4 @@
-"""A file that what was computed goes into at once, so that a killed run resumes.
+"""A file that takes every result as soon as it is known, so that a killed run resumes.
 
 Each line is a CRC-32 and a JSON object. The first object tells what the results are
 of; a run of anything else refuses the file. Each line is written whole and synced to
@@ -25,17 +25,17 @@ _FORMAT = "jaxrob journal 1"
 
 
 class Journal:
-    """Results of an interrupted run, and where those of this one go.
+    """The results of earlier runs, read from a file, and the way to add new ones.
 
     Attributes:
       path: the file.
       records: the records read from it, in the order they were written.
     """
 
-    def __init__(self, path: str | os.PathLike, header: dict[str, Any]):
-        """Opens a journal, or starts one where there is none.
+    def __init__(self, path: str | os.PathLike, header: dict[str, Any]) -> None:
+        """Opens a journal, or starts one if there is none.
 
-        A last line that is torn is dropped.
+        A torn last line is dropped.
 
         Args:
           path: the file; its folder must exist.
@@ -44,7 +44,7 @@ class Journal:
         Raises:
           ValueError: if the file is no journal, is damaged before its end, or has
             another header; the message says what differs.
-          OSError: if it cannot be read or written.
+          OSError: if the file cannot be read or written.
         """
         self.path = pathlib.Path(path)
         header = json.loads(json.dumps({"format": _FORMAT} | header))
@@ -53,7 +53,7 @@ class Journal:
             _check_header(self.path, known[0], header)
         self.records = known[1:]
         self._length = length
-        # Reading on in append mode: another process's lines stay whole.
+        # In append mode, lines that another process writes stay whole.
         self._file = open(self.path, "ab", buffering=0)
         if self._file.tell() != length:
             os.truncate(self.path, length)
@@ -62,11 +62,11 @@ class Journal:
             _sync_folder(self.path.parent)
 
     def append(self, record: dict[str, Any]) -> None:
-        """Writes a record, arrays included, and waits until it is on the disk.
+        """Writes a record, which may hold arrays, and waits until it is on the disk.
 
         Raises:
-          OSError: if it cannot be written, as on a full disk; what was written before
-            stays good.
+          OSError: if it cannot be written, for instance on a full disk. What was
+            written before stays good.
         """
         self._write(record)
 
@@ -80,7 +80,7 @@ class Journal:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def _write(self, record):
+    def _write(self, record: dict[str, Any]) -> None:
         text = json.dumps(record, default=_encoded).encode()
         line = memoryview(b"%08x %s\n" % (zlib.crc32(text), text))
         written = 0
@@ -99,6 +99,25 @@ class Journal:
         self._length += len(line)
 
 
+class JournalOfFirstProcess:
+    """The journal as all processes except the first one see it: they write nothing.
+
+    Attributes:
+      records: the records that the first process has read.
+    """
+
+    def __init__(self, records: list[dict[str, Any]]) -> None:
+        """A journal of these records."""
+        self.records = records
+
+    def append(self, record: dict[str, Any]) -> None:
+        """Does nothing, since the first process writes the record."""
+        del record
+
+    def close(self) -> None:
+        """Does nothing, since no file is open."""
+
+
 @contextlib.contextmanager
 def opened(
     path: str | os.PathLike | None,
@@ -107,7 +126,7 @@ def opened(
     source: Callable[[], dict[str, Any]],
     mesh: Mesh,
     settings: dict[str, Any] | None = None,
-) -> Iterator[Journal | None]:
+) -> Iterator[Journal | JournalOfFirstProcess | None]:
     """The journal of what is computed of a classifier; None without a path.
 
     Args:
@@ -115,7 +134,8 @@ def opened(
       kind: what it keeps.
       classifier: the classifier.
       source: returns `provenance` of the classifier, the data and the key.
-      mesh: the devices; of all processes only the first one opens the file.
+      mesh: the devices. If they belong to several processes, only the first process
+        opens the file.
       settings: further arguments that the results depend on.
 
     Raises:
@@ -128,64 +148,58 @@ def opened(
     header = {"kind": kind, "function": classifier_name(classifier), **source()}
     # Any number of devices gives the same results.
     header["devices"] = {**header["devices"], "count": None}
-    header |= {"settings": settings}
-    if not mesh.is_multi_process:
-        with Journal(path, header) as journal:
-            yield journal
-        return
-    # All must go on from the same records, or fail alike.
-    journal, failure, records = None, None, None
+    header["settings"] = settings
+    journal = (
+        _opened_by_first(path, header, mesh)
+        if mesh.is_multi_process
+        else Journal(path, header)
+    )
+    with contextlib.closing(journal):
+        yield journal
+
+
+def _opened_by_first(
+    path: str | os.PathLike, header: dict[str, Any], mesh: Mesh
+) -> Journal | JournalOfFirstProcess:
+    """The journal, from the same records in all processes; or all fail alike."""
+    journal, records, failure = None, [], None
     if is_first():
         try:
             journal = Journal(path, header)
             records = journal.records
         except (OSError, ValueError) as error:
             failure = error
-    told = failure and [isinstance(failure, OSError), str(failure)]
-    told, records = from_first([told, records], mesh)
-    if told:
-        raise failure or (OSError if told[0] else ValueError)(told[1])
-    with journal or _Told(records) as journal:
-        yield journal
-
-
-class _Told:
-    """What the first process's journal held; what is added is for that one to write."""
-
-    def __init__(self, records):
-        self.records = records
-
-    def append(self, record):
-        del record
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exception):
-        pass
+    message = None if failure is None else str(failure)
+    is_os_error = isinstance(failure, OSError)
+    message, is_os_error, records = from_first([message, is_os_error, records], mesh)
+    if failure is not None:
+        raise failure
+    if message is not None:
+        raise OSError(message) if is_os_error else ValueError(message)
+    return journal or JournalOfFirstProcess(records)
 
 
 def decoded(value: dict[str, Any]) -> np.ndarray:
-    """An array as a record holds it."""
+    """The array that a record holds in this form."""
     content = np.frombuffer(base64.b64decode(value["data"]), value["dtype"])
     return content.reshape(value["shape"])
 
 
-def _encoded(value):
-    value = np.ascontiguousarray(value)
-    if value.dtype.kind not in "biufU":
-        raise TypeError(f"a journal holds numbers and strings; got {value.dtype}")
-    # Little-endian, whatever machine reads it.
-    value = value.astype(value.dtype.newbyteorder("<"), copy=False)
+def _encoded(value: Any) -> dict[str, Any]:
+    array = np.ascontiguousarray(value)
+    if array.dtype.kind not in "biufU":
+        raise TypeError(f"a journal holds numbers and strings; got {array.dtype}")
+    # Little-endian on every machine.
+    array = array.astype(array.dtype.newbyteorder("<"), copy=False)
     return {
-        "dtype": value.dtype.str,
-        "shape": value.shape,
-        "data": base64.b64encode(value.tobytes()).decode(),
+        "dtype": array.dtype.str,
+        "shape": array.shape,
+        "data": base64.b64encode(array.tobytes()).decode(),
     }
 
 
-def _read(path):
-    """The records of a file, and the length of what is whole."""
+def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
+    """The records of a file, and the number of bytes up to the last whole one."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
@@ -208,7 +222,8 @@ def _read(path):
     return records, start
 
 
-def _parsed(line):
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    """The record of a line, None if its checksum does not fit."""
     checksum, _, text = line.partition(b" ")
     try:
         if int(checksum, 16) != zlib.crc32(text) or len(checksum) != 8:
@@ -218,15 +233,17 @@ def _parsed(line):
         return None
 
 
-def _may_be_torn_header(content):
-    """Whether a file without a whole line is the beginning of a journal."""
+def _may_be_torn_header(content: bytes) -> bool:
+    """Whether the content, without a whole line, is the beginning of a journal."""
     beginning = b'{"format": "jaxrob journal'
     checksum, text = content[:8], content[9:]
     is_hexadecimal = all(byte in b"0123456789abcdef" for byte in checksum)
     return is_hexadecimal and text[: len(beginning)] == beginning[: len(text)]
 
 
-def _check_header(path, known, header):
+def _check_header(
+    path: pathlib.Path, known: dict[str, Any], header: dict[str, Any]
+) -> None:
     differing = _differences(known, header)
     if differing:
         raise ValueError(
@@ -235,7 +252,8 @@ def _check_header(path, known, header):
         )
 
 
-def _differences(known, wanted, name=""):
+def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
+    """What differs between two headers, entry by entry."""
     if isinstance(known, dict) and isinstance(wanted, dict):
         found = []
         for key in {**known, **wanted}:
@@ -245,7 +263,7 @@ def _differences(known, wanted, name=""):
     return [] if known == wanted else [f"{name} was {known!r}, is {wanted!r}"]
 
 
-def _sync_folder(folder):
+def _sync_folder(folder: pathlib.Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -1,4 +1,4 @@
-"""Answers in a journal: found again by alteration, level and images."""
+"""The answers in a journal, found by alteration, level and images."""
 
 import contextlib
 import os
@@ -9,22 +9,25 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
-from jaxrob._engine.answers import Answers
-from jaxrob._engine.journal import Journal, decoded, opened
+from jaxrob._engine.answers import Answers, HostAnswers
+from jaxrob._engine.journal import Journal, JournalOfFirstProcess, decoded, opened
 from jaxrob.alterations import Alteration
 
 
 class KeptAnswers:
-    """The answers that a journal holds, and a way to add to them.
+    """The answers that a journal holds, and the way to add new ones.
 
-    Levels of all alterations and strategies share one journal: an answer depends on
+    The levels of all alterations and strategies share one journal: an answer depends on
     the classifier, the data and the key, which the header tells, and on the alteration,
     the level and the image.
     """
 
-    def __init__(self, journal: Journal):
+    def __init__(self, journal: Journal | JournalOfFirstProcess) -> None:
+        """The answers that this journal holds."""
         self._journal = journal
-        self._pieces: dict[tuple[str, float], list[tuple[int, Answers]]] = {}
+        # By alteration and level: the first image and the answers of each piece, in
+        # the images' order.
+        self._pieces: dict[tuple[str, float], list[tuple[int, HostAnswers]]] = {}
         for record in journal.records:
             answers = Answers(*(decoded(record[name]) for name in Answers._fields))
             levels = decoded(record["levels"])
@@ -32,8 +35,12 @@ class KeptAnswers:
 
     def find(
         self, alteration: Alteration, level: float, start: int, stop: int
-    ) -> Answers | None:
-        """The answers `[stop - start]` at a level, None unless all are there."""
+    ) -> HostAnswers | None:
+        """The answers at a level on the images from `start` to before `stop`.
+
+        Returns:
+          Answers `[stop - start]`, or None unless the journal holds them all.
+        """
         parts, position = [], start
         pieces = self._pieces.get((alteration.description, float(level)), ())
         for first, answers in pieces:
@@ -47,9 +54,13 @@ class KeptAnswers:
         return None
 
     def add(
-        self, alteration: Alteration, levels: np.ndarray, start: int, answers: Answers
+        self,
+        alteration: Alteration,
+        levels: np.ndarray,
+        start: int,
+        answers: HostAnswers,
     ) -> None:
-        """Writes answers `[l, n]` on the images from `start` on."""
+        """Writes answers `[l, n]` at `[l]` levels on the images from `start` on."""
         name = alteration.description
         parts = dict(zip(Answers._fields, answers))
         levels = np.asarray(levels, np.float64)
@@ -58,7 +69,9 @@ class KeptAnswers:
         )
         self._add(name, levels, start, answers)
 
-    def _add(self, name, levels, start, answers):
+    def _add(
+        self, name: str, levels: np.ndarray, start: int, answers: HostAnswers
+    ) -> None:
         for position, level in enumerate(levels.tolist()):
             row = Answers(*(part[position] for part in answers))
             pieces = self._pieces.setdefault((name, level), [])

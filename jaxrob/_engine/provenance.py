@@ -14,9 +14,11 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._runtime.bound import Bound
-from jaxrob._runtime.digest import digest, host_array, stable_repr
+from jaxrob._runtime.digest import contiguous, digest, host_array, stable_repr
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
+# Images hashed at a time: those of a memory map are read as they are needed.
+_CHUNK = 4096
 
 
 def provenance(
@@ -25,7 +27,35 @@ def provenance(
     key: jax.Array | None = None,
     mesh: Mesh | None = None,
 ) -> dict[str, Any]:
-    """What a reader needs to repeat a result, as values that JSON can hold."""
+    """What a reader needs to repeat a result, to be kept beside it.
+
+    `Assessment.provenance` holds it, together with the alteration. Results of the same
+    provenance were computed from the same classifier, data and key, by the same
+    versions, on the same kind and number of devices.
+
+    Example::
+
+        source = jaxrob.provenance(classifier, dataset, key)
+        pathlib.Path("source.json").write_text(json.dumps(source))
+
+    Args:
+      classifier: the classifier.
+      dataset: the data. All of it is read, once.
+      key: the random key, None if nothing is random.
+      mesh: the devices; by default all devices of this process.
+
+    Returns:
+      Values that JSON can hold, by name:
+
+      * "versions": of Python, jaxrob and the packages that results depend on, by name.
+      * "devices": their "platform" ("cpu", "gpu" or "tpu"), "kind" and "count".
+      * "key": the key's data, a list of integers; or None.
+      * "classifier": a digest of the variables, of the name of `apply_fn` and of the
+        fields of a Flax module; not of the code. None for a classifier without
+        variables, of which the name alone tells too little.
+      * "dataset": the "name", and the "fingerprint", a digest of images and labels that
+        does not depend on the batches they come in.
+    """
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
     return {
         "versions": {name: metadata.version(name) for name in _PACKAGES}
@@ -42,7 +72,12 @@ def provenance(
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
-    """A digest of a classifier and of values with the same text in every process."""
+    """A digest of a classifier and other arguments, the same in every process.
+
+    Args:
+      classifier: the classifier.
+      *arguments: values whose `repr` tells them apart.
+    """
     with np.printoptions(threshold=sys.maxsize):
         text = stable_repr(arguments)
     return digest([str(classifier_fingerprint(classifier)), text])
@@ -51,8 +86,8 @@ def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
 def classifier_fingerprint(classifier: Classifier) -> str | None:
     """A digest of the variables and of the name (not the code) of the function.
 
-    Flax modules count with all their fields. None for a function without variables,
-    which the name alone would not tell from others.
+    The fields of a Flax module count too. None for a function without variables: its
+    name alone does not tell it from other functions.
     """
     leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
     if not leaves:
@@ -64,27 +99,27 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
 
 
 def classifier_name(classifier: Classifier) -> str:
-    """The classifier's function, by name, the same in every process."""
-    return _name(classifier.apply_fn)
+    """The name of the classifier's function, the same in every process."""
+    return _function_name(classifier.apply_fn)
 
 
 def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
     """A digest of images and labels, whatever the batches they come in."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
-    images, labels, dtype = hashlib.blake2b(), hashlib.blake2b(), None
+    images, labels, kind = hashlib.blake2b(), hashlib.blake2b(), ""
     for batch in batches:
-        dtype = f"{batch.images.dtype}{batch.images.shape[1:]}"
-        for first in range(0, len(batch), 4096):
-            images.update(np.ascontiguousarray(batch.images[first : first + 4096]))
-        labels.update(np.ascontiguousarray(batch.labels))
-    return digest([dtype, images.hexdigest(), labels.hexdigest()])
+        kind = f"{batch.images.dtype}{batch.images.shape[1:]}"
+        for first in range(0, len(batch), _CHUNK):
+            images.update(contiguous(batch.images[first : first + _CHUNK]))
+        labels.update(contiguous(batch.labels))
+    return digest([kind, images.hexdigest(), labels.hexdigest()])
 
 
-def _name(function: Any) -> str:
-    """A name without addresses, so that it is the same in every process."""
+def _function_name(function: Any) -> str:
+    """A function's name, without addresses, and the keywords that `bind` fixed."""
     if isinstance(function, functools.partial):
-        return _name(function.func)
-    if not isinstance(function, Bound):
-        return getattr(function, "__qualname__", type(function).__qualname__)
-    keywords = stable_repr(function.keywords)
-    return f"{_name(function.function)} {keywords}"
+        return _function_name(function.func)
+    if isinstance(function, Bound):
+        keywords = stable_repr(function.keywords)
+        return f"{_function_name(function.function)} {keywords}"
+    return getattr(function, "__qualname__", type(function).__qualname__)

@@ -1,4 +1,4 @@
-"""The queue: steps of several alterations in a row, none of which waits for another."""
+"""The queue: the steps of several alterations in a row, so that no device waits."""
 
 import collections
 import contextlib
@@ -11,7 +11,7 @@ import numpy as np
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.answers import Answers
+from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock, placed_blocks
 from jaxrob._engine.checks import check_valid, first_look
 from jaxrob._engine.collect import AnswerCollector, Collector, CountCollector
@@ -24,8 +24,8 @@ from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import platform, whole_on
 from jaxrob.alterations import Alteration
 
-# Steps dispatched ahead of the one whose answers are awaited. On a CPU one fills the
-# cores while the host looks at answers; more would only be in each other's way.
+# Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
+# one keeps the cores busy while the host looks at answers; more would only compete.
 _AHEAD = 8
 _AHEAD_CPU = 1
 
@@ -78,7 +78,7 @@ def evaluate_queue(
     )
     classifier, key = put((classifier, key), whole_on(mesh))
 
-    def task(frontier: Frontier) -> _Task:
+    def new_task(frontier: Frontier) -> _Task:
         levels, num_classes = frontier.levels, info.num_classes
         collector = CountCollector(levels, num_classes)
         if not execution.reduced:
@@ -87,7 +87,7 @@ def evaluate_queue(
         levels_a_step = levels_in_step(info, rows, size, len(levels), mesh)
         return _Task(frontier, levels_a_step, collector)
 
-    tasks = list(map(task, frontiers))
+    tasks = list(map(new_task, frontiers))
     if length is not None:
         num_levels = sum(len(frontier.levels) for frontier in frontiers)
         execution.bar.total += length * num_levels
@@ -199,7 +199,7 @@ def _collect(
     task: _Task,
     block: Block,
     rows: list[int],
-    answers: Answers[np.ndarray],
+    answers: HostAnswers,
     execution: Execution,
 ) -> None:
     task.collector.add(block, rows, answers)

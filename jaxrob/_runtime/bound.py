@@ -7,16 +7,20 @@ from typing import Any
 
 @dataclasses.dataclass(frozen=True)
 class Bound:
-    """What `functools.partial` is, but equal (and hashed) by its parts.
+    """A `functools.partial` that equals another one of the same parts.
 
-    `jax.jit` compiles once for all equal static arguments. Two partials of the same
-    function are never equal, so each would be compiled anew.
+    `jax.jit` compiles once for all equal static arguments. Two `functools.partial` of
+    the same function are never equal, so each would be compiled anew.
+
+    Attributes:
+      function: the function.
+      keywords: names and values of its fixed arguments, sorted by name.
     """
 
     function: Callable[..., Any]
     keywords: tuple[tuple[str, Any], ...]
 
-    def __call__(self, *args):
+    def __call__(self, *args: Any) -> Any:
         return self.function(*args, **dict(self.keywords))
 
 

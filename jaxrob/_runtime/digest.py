@@ -1,4 +1,4 @@
-"""Values as texts and digests that every process finds the same."""
+"""Values as texts and digests, the same in every process."""
 
 import hashlib
 import re
@@ -7,6 +7,8 @@ from typing import Any
 
 import jax
 import numpy as np
+
+from jaxrob._runtime.keys import is_key
 
 
 def stable_repr(value: Any) -> str:
@@ -22,14 +24,17 @@ def digest(parts: Iterable[str | np.ndarray]) -> str:
             found.update(part.encode() + b"\0")
         else:
             found.update(f"{part.dtype}{part.shape}".encode() + b"\0")
-            found.update(np.ascontiguousarray(part))
+            found.update(contiguous(part))
     return found.hexdigest()
 
 
+def contiguous(array: Any) -> Any:
+    """An array on the host whose memory a hash takes as it is."""
+    return np.ascontiguousarray(array)
+
+
 def host_array(leaf: Any) -> np.ndarray:
-    """A leaf of a pytree as a NumPy array; of random keys, their data."""
-    if hasattr(leaf, "dtype") and jax.dtypes.issubdtype(
-        leaf.dtype, jax.dtypes.prng_key
-    ):
+    """A leaf of a pytree as a NumPy array. Random keys become their data."""
+    if is_key(leaf):
         leaf = jax.random.key_data(leaf)
     return np.asarray(leaf)

@@ -1,12 +1,12 @@
-"""Several processes that share one mesh: what each puts there, and what all are told.
+"""Several processes that share one mesh.
 
-Every process makes the same calls with the same arguments, puts on its own devices
-what they take, and is given whole results.
+Every process makes the same calls with the same arguments. Each puts on its own devices
+the parts that they take, and gets the whole results.
 """
 
 import functools
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -15,6 +15,7 @@ import numpy as np
 from jax.experimental import multihost_utils
 from jax.sharding import Mesh, NamedSharding
 
+from jaxrob._runtime.keys import is_key
 from jaxrob._runtime.mesh import whole_on
 
 
@@ -23,10 +24,10 @@ def put(tree: Any, sharding: NamedSharding) -> Any:
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 
-    def one(leaf):
+    def one(leaf: Any) -> jax.Array:
         if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
             return jax.device_put(leaf, sharding)
-        if _is_key(leaf):
+        if is_key(leaf):
             data = one(jax.random.key_data(leaf))
             return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
         if not isinstance(leaf, np.ndarray):
@@ -39,11 +40,11 @@ def put(tree: Any, sharding: NamedSharding) -> Any:
 def put_rows(
     read: Callable[[slice], np.ndarray], number: int, sharding: NamedSharding
 ) -> jax.Array:
-    """An array split over the mesh, of which a process reads only its devices' rows.
+    """An array split over the mesh. Each process reads only the rows of its devices.
 
     Args:
-      read: returns the rows in a slice, `[n, ...]`, in memory.
-      number: rows in all, a multiple of the devices.
+      read: returns the rows of a slice, `[n, ...]`, in memory.
+      number: the number of rows, a multiple of the devices.
       sharding: as `split_over` gives it.
     """
     if sharding.is_fully_addressable:
@@ -54,7 +55,7 @@ def put_rows(
 
 
 def gathered(tree: Any) -> Any:
-    """Arrays of one mesh as a process can fetch them: gathered if it spans several."""
+    """Arrays of one mesh, gathered if it spans processes: each can fetch all."""
     first = jax.tree.leaves(tree)[0]
     if first.is_fully_addressable:
         return tree
@@ -62,14 +63,14 @@ def gathered(tree: Any) -> Any:
 
 
 def fetch(tree: Any) -> Any:
-    """Arrays on the host, gathered where they span processes."""
+    """Arrays of one mesh, on the host; gathered if the mesh spans processes."""
     return jax.device_get(gathered(tree))
 
 
 def local(tree: Any) -> Any:
-    """Arrays that are whole on every device, as this process's own, on no device fixed.
+    """Arrays that every device holds whole, as arrays of this process alone.
 
-    They go together with arrays on whatever devices.
+    They are committed to no device, so they go together with arrays on any device.
     """
     return jax.tree.map(jnp.asarray, jax.device_get(tree))
 
@@ -80,7 +81,12 @@ def is_first() -> bool:
 
 
 def from_first(value: Any, mesh: Mesh) -> Any:
-    """What the first process gives, as values that JSON can hold."""
+    """The value that the first process gives, in all processes.
+
+    Args:
+      value: this process's value, one that JSON can hold.
+      mesh: the devices; on those of one process the value is returned as it is.
+    """
     if not mesh.is_multi_process:
         return value
     text = np.frombuffer(json.dumps(value).encode(), np.uint8)
@@ -90,7 +96,7 @@ def from_first(value: Any, mesh: Mesh) -> Any:
 
 
 def smallest(number: int, mesh: Mesh) -> int:
-    """The smallest of what the processes give."""
+    """The smallest of the numbers that the processes give."""
     if not mesh.is_multi_process:
         return number
     return int(multihost_utils.process_allgather(np.int32(number)).min())
@@ -100,9 +106,12 @@ def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
     """Refuses arguments that differ between processes.
 
     Args:
-      what: their names.
-      digest: returns theirs, hexadecimal and always of one length.
+      what: the arguments' names.
+      digest: returns a digest of them, hexadecimal and always of the same length.
       mesh: the devices.
+
+    Raises:
+      ValueError: if the digests differ.
     """
     if not mesh.is_multi_process:
         return
@@ -117,23 +126,17 @@ def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
 
 
 @functools.lru_cache(maxsize=16)
-def _gather(mesh):
+def _gather(mesh: Mesh) -> Callable[[Any], Any]:
     return jax.jit(lambda tree: tree, out_shardings=whole_on(mesh))
 
 
-def _own_rows(sharding, number) -> Sequence[slice]:
-    """The rows that this process's devices take, in order, as few slices."""
+def _own_rows(sharding: NamedSharding, number: int) -> list[slice]:
+    """The rows that this process's devices take, in order, in as few slices."""
     parts = sharding.addressable_devices_indices_map((number,)).values()
-    found = []
-    for start, stop in sorted(part.indices(number)[:2] for (part,) in parts):
+    found: list[slice] = []
+    for start, stop in sorted(part[0].indices(number)[:2] for part in parts if part):
         if found and found[-1].stop == start:
             found[-1] = slice(found[-1].start, stop)
         else:
             found.append(slice(start, stop))
     return found
-
-
-def _is_key(leaf):
-    return hasattr(leaf, "dtype") and jax.dtypes.issubdtype(
-        leaf.dtype, jax.dtypes.prng_key
-    )

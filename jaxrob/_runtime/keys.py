@@ -1,10 +1,17 @@
 """Random keys that depend on an image's index alone."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 
-# The index of no image: from here the classifier's keys branch off.
+# No image has this index: the classifier's keys come from here.
 _CLASSIFIER = 2**32 - 1
+
+
+def is_key(value: Any) -> bool:
+    """Whether a value is an array of random keys, as `jax.random.key` makes them."""
+    return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
 def checked_key(key: jax.Array) -> jax.Array:
@@ -17,10 +24,9 @@ def checked_key(key: jax.Array) -> jax.Array:
       TypeError: if it is no key.
       ValueError: if it is not a single one.
     """
-    dtype = getattr(key, "dtype", None)
-    if dtype == jnp.uint32:
+    if getattr(key, "dtype", None) == jnp.uint32:
         key = jax.random.wrap_key_data(key)
-    elif dtype is None or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    elif not is_key(key):
         raise TypeError(
             f"key must be a random key, as jax.random.key(0) makes it; got {key!r}"
         )
@@ -38,5 +44,5 @@ def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 
 
 def classifier_keys(key: jax.Array, index: jax.Array) -> jax.Array:
-    """`[B]` keys for a stochastic classifier, apart from those of the alteration."""
+    """`[B]` keys for a stochastic classifier, other than those of the alteration."""
     return alteration_keys(jax.random.fold_in(key, _CLASSIFIER), index)

@@ -1,4 +1,4 @@
-"""How many rows one call of a compiled step takes."""
+"""How many rows a device's memory allows in one call of a compiled step."""
 
 import math
 
@@ -7,20 +7,29 @@ from jax.sharding import Mesh
 from jaxrob._runtime.hosts import smallest
 from jaxrob._runtime.mesh import platform
 
-# Rows (altered images) in one call of the compiled step, memory permitting: more gain
-# nothing. A CPU is busy with few, and buffers that leave its caches are slow.
+# Rows (altered images) in one call of a compiled step. It is no faster with more. A CPU
+# is busy with few rows, and slow with buffers that its caches do not hold.
 _MAX_ROWS = 16384
 _MAX_ROWS_CPU = 1024
 _MAX_BYTES_CPU = 8 * 2**20
 # The share of the free memory (bytes on a CPU) that one step may take.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
-# Arrays of the classifier's largest size that are alive at once.
+# So many arrays as large as the classifier's largest one are in memory at once.
 _LIVE_ARRAYS = 3
 
 
 def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
-    """Rows in a step for all devices: the most that help and that memory allows."""
+    """Rows in a step, all devices together: as many as help and as memory allows.
+
+    Args:
+      largest_array: bytes for one row of the largest array that the step computes.
+      image_shape: the shape of one image.
+      mesh: the devices.
+
+    Returns:
+      A multiple of the devices, at least one row for each; the same in all processes.
+    """
     device = mesh.local_devices[0]
     most = _MAX_ROWS
     if platform(mesh) == "cpu":

@@ -1,4 +1,4 @@
-"""Meshes of devices, and programs that run on each device alone."""
+"""Meshes of devices, and functions that run on each device alone."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,12 +10,11 @@ from jax.sharding import PartitionSpec as P
 
 
 def checked_mesh(mesh: Mesh | None) -> Mesh:
-    """The mesh; by default of all devices of this process.
+    """The mesh; by default one of all devices of this process.
 
     Raises:
       TypeError: if it is no mesh.
-      ValueError: if it spans several processes but not all, which would wait for the
-        others, or has no device of this process.
+      ValueError: unless its devices belong to this process alone, or to all processes.
     """
     if mesh is None:
         return Mesh(np.array(jax.local_devices()), ("images",))
@@ -34,7 +33,7 @@ def checked_mesh(mesh: Mesh | None) -> Mesh:
 
 
 def along_images(mesh: Mesh) -> Mesh:
-    """The devices of a mesh along one axis, on which XLA itself may communicate."""
+    """The devices of a mesh along one axis, for programs that XLA itself splits."""
     return Mesh(mesh.devices.ravel(), ("images",))
 
 
@@ -64,12 +63,12 @@ def on_each_device(
     Args:
       function: takes pytrees of arrays, returns one.
       mesh: the devices.
-      split: for each argument whether the first axis of its arrays is split over the
-        devices; each device is given the whole of the others.
+      split: for each argument, whether the first axis of its arrays is split over the
+        devices. Every device gets the other arguments whole.
       joined_along: the axis of the results along which the devices' parts are joined.
 
     Returns:
-      A function of the same arguments, to be called within `jax.jit`.
+      A function of the same arguments. Call it within `jax.jit`.
     """
     rows = P(mesh.axis_names)
     return jax.shard_map(

@@ -1,7 +1,7 @@
 """Reading ahead on a thread."""
 
 import collections
-import contextlib
+import itertools
 from collections.abc import Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
@@ -10,27 +10,27 @@ T = TypeVar("T")
 
 
 def prefetched(items: Iterator[T], ahead: int = 2) -> Generator[T, None, None]:
-    """The items, of which a thread makes the next few while one is worked on.
+    """The items of an iterator, which a thread makes while earlier ones are used.
 
     Args:
       items: an iterator. What it raises is raised here, in its turn.
       ahead: how many items wait at most.
 
     Yields:
-      The items. Closing the generator ends the thread, after the item at work.
+      The items. Closing the generator ends the thread, once it has made its item.
     """
-    end = object()
+
+    def taken() -> list[T]:
+        return list(itertools.islice(items, 1))
+
     with ThreadPoolExecutor(1, "jaxrob-prefetch") as thread:
-        waiting = collections.deque(
-            thread.submit(next, items, end) for _ in range(ahead)
-        )
+        waiting = collections.deque(thread.submit(taken) for _ in range(ahead))
         try:
-            while (item := waiting.popleft().result()) is not end:
-                waiting.append(thread.submit(next, items, end))
-                yield item
-                # Not kept while the next one is awaited.
-                del item
+            while item := waiting.popleft().result():
+                waiting.append(thread.submit(taken))
+                # It is not kept here while it is used and the next one is awaited.
+                yield item.pop()
         finally:
             thread.shutdown(cancel_futures=True)
-            with contextlib.suppress(AttributeError):
+            if isinstance(items, Generator):
                 items.close()

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob import Classifier, Dataset
+from jaxrob import Alteration, Classifier, Dataset, alterations
 from jaxrob._engine.provenance import (
     classifier_fingerprint,
     dataset_fingerprint,
@@ -72,12 +72,12 @@ def test_a_data_set_is_the_same_in_any_batches():
 def test_it_is_json_and_holds_the_key():
     dataset = Dataset(IMAGES, LABELS, name="some")
     for key in (jax.random.key(3), jax.random.PRNGKey(3)):
-        found = provenance(classifier(), dataset, key, None)
+        found = provenance(classifier(), dataset, key)
         assert found["key"] == [0, 3]
         assert found["dataset"]["name"] == "some"
         assert found["versions"]["jax"] == jax.__version__
         assert json.loads(json.dumps(found)) == found
-    assert provenance(classifier(), dataset, None, None)["key"] is None
+    assert provenance(classifier(), dataset)["key"] is None
 
 
 def test_a_fingerprint_is_the_same_in_another_process():
@@ -104,3 +104,14 @@ def test_modules_are_told_apart_by_their_fields():
 def test_a_function_without_variables_has_no_fingerprint():
     # Its name would be all there is, and weights it closes over go unseen.
     assert classifier_fingerprint(Classifier(lambda variables, images: images)) is None
+
+
+def test_an_alteration_is_described_by_all_its_parameters():
+    one, other = (
+        alterations.gaussian_blur(0.0, 1.0),
+        alterations.gaussian_blur(0.0, 2.0),
+    )
+    assert one.description == alterations.gaussian_blur(0.0, 1.0).description
+    assert one.description != other.description
+    own = Alteration("own", lambda image, level: image, 0.0, 1.0)
+    assert " at 0x" in repr(own) and " at 0x" not in own.description
