@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._assessment import serialization
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.scores import Scores
+from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.metrics import Interval
 
@@ -132,7 +132,7 @@ class Assessment:
             ]
         )
 
-    def _robustness_of(self, values):
+    def _robustness_of(self, values: np.ndarray) -> float:
         bounds = (self.lower, self.upper)
         return metrics.heaviside_robustness(
             self.levels, values, self.threshold, self.rule, bounds=bounds

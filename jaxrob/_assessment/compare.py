@@ -1,18 +1,16 @@
 """A paired comparison of two classifiers on the same images."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
+from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
+from jaxrob._runtime.checks import check_type
 from jaxrob.metrics import Interval
-from jaxrob.metrics._interval import (
-    RESAMPLES,
-    check_confidence,
-    percentiles,
-    resampled_values,
-)
+from jaxrob.metrics._bootstrap import RESAMPLES, percentiles, resampled_values
+from jaxrob.metrics._checks import check_confidence
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
@@ -38,7 +36,13 @@ class Comparison(NamedTuple):
 def compare(
     first: Assessment, second: Assessment, confidence: float = 0.95
 ) -> Comparison:
-    """Compares two classifiers' robustness, on the same images in the same order.
+    """Which of two classifiers is more robust, on the same images in the same order.
+
+    Example::
+
+        before = jaxrob.assess(classifier, dataset, blur)
+        after = jaxrob.assess(improved, dataset, blur)
+        difference, interval, _ = jaxrob.compare(after, before)
 
     The percentile bootstrap over images (Efron and Tibshirani, 1993, chapter 13). Every
     replicate draws one set of images for both, so that what makes an image hard for
@@ -79,10 +83,10 @@ def compare(
     return Comparison(difference, interval, confidence)
 
 
-def _resampled_differences(first, second):
+def _resampled_differences(first: Assessment, second: Assessment) -> np.ndarray:
     """`[RESAMPLES]`: the difference on resampled images, NaN where undefined."""
     rng = np.random.default_rng(_SEED)
-    num_images = len(first.curve.labels)
+    num_images = len(_answers_of(first).labels)
     block = max(1, _BLOCK // num_images)
     differences = []
     for start in range(0, RESAMPLES, block):
@@ -95,7 +99,7 @@ def _resampled_differences(first, second):
     return np.concatenate(differences)
 
 
-def _draw(rng, num_images, size):
+def _draw(rng: np.random.Generator, num_images: int, size: int) -> np.ndarray:
     """How often each of `size` replicates draws each image: float64 `[N, size]`."""
     drawn = rng.integers(num_images, size=(size, num_images))
     flat = (drawn + num_images * np.arange(size)[:, None]).ravel()
@@ -103,18 +107,24 @@ def _draw(rng, num_images, size):
     return np.ascontiguousarray(counts.reshape(size, num_images).T, np.float64)
 
 
-def _resampled_robustness(assessment, weights):
+def _resampled_robustness(assessment: Assessment, weights: np.ndarray) -> np.ndarray:
     """`[B]`: the robustness on images that count as often as weights `[N, B]` say."""
-    curve = assessment.curve
+    curve = _answers_of(assessment)
     answers = np.where(curve.unknown, curve.num_classes, curve.predicted)
+    measure = metrics.measures[assessment.measure]
     values = resampled_values(
-        assessment.measure, curve.labels, answers, curve.num_classes, weights
+        measure, curve.labels, answers, curve.num_classes, weights
     )
     bounds = assessment.lower, assessment.upper
     return _linear_robustness(curve.levels, values, assessment.threshold, bounds)
 
 
-def _linear_robustness(levels, values, threshold, bounds):
+def _linear_robustness(
+    levels: np.ndarray,
+    values: np.ndarray,
+    threshold: float,
+    bounds: tuple[float, float],
+) -> np.ndarray:
     """`heaviside_robustness` by the rule "linear", of many curves at once.
 
     Args:
@@ -135,46 +145,45 @@ def _linear_robustness(levels, values, threshold, bounds):
     return np.where(np.isnan(values).any(0), np.nan, robustness)
 
 
-def _check_pair(first, second):
-    for name, one in (("first", first), ("second", second)):
-        if not isinstance(one, Assessment):
-            raise TypeError(
-                f"{name} must be a jaxrob.Assessment; got {type(one).__name__}"
-            )
-        if not isinstance(one.curve, Curve):
-            raise ValueError(
-                f"{name} must keep the answer on each image; its curve keeps only "
-                "counts (reduced)"
-            )
-        if one.scores is not None:
-            raise ValueError(
-                f"{name} must be without tolerance, penalization or a distribution of "
-                "the levels; compare is of the plain robustness"
-            )
+def _answers_of(assessment: Assessment) -> Curve:
+    """The curve with single answers, as `_check_pair` has made sure."""
+    return cast(Curve, assessment.curve)
+
+
+def _check_pair(first: Assessment, second: Assessment) -> None:
+    _check_single("first", first)
+    _check_single("second", second)
     for name in ("alteration", "lower", "upper", "threshold", "measure"):
-        ours, theirs = getattr(first, name), getattr(second, name)
-        if ours != theirs:
-            raise ValueError(
-                f"first and second must have the same {name}; got {ours!r} and "
-                f"{theirs!r}"
-            )
-    ours, theirs = first.curve, second.curve
-    if ours.num_classes != theirs.num_classes:
-        raise ValueError(
-            "first and second must have the same number of classes; got "
-            f"{ours.num_classes} and {theirs.num_classes}"
-        )
-    if not np.array_equal(ours.labels, theirs.labels):
+        _check_same(name, getattr(first, name), getattr(second, name))
+    curves = _answers_of(first), _answers_of(second)
+    _check_same("number of classes", *(curve.num_classes for curve in curves))
+    if not np.array_equal(curves[0].labels, curves[1].labels):
         raise ValueError(
             "first and second must have the same labels, in the same order: a paired "
             "comparison is of the same images"
         )
-    for name, of in (
-        ("alteration's parameters", lambda one: one.provenance["alteration"]),
-        ("images", lambda one: one.provenance["dataset"]["fingerprint"]),
-    ):
-        ours, theirs = of(first), of(second)
-        if ours != theirs:
-            raise ValueError(
-                f"first and second must have the same {name}; got {ours} and {theirs}"
-            )
+    sources = first.provenance, second.provenance
+    _check_same("alteration's parameters", *(one["alteration"] for one in sources))
+    _check_same("images", *(one["dataset"]["fingerprint"] for one in sources))
+
+
+def _check_single(name: str, one: Assessment) -> None:
+    """Refuses an assessment that cannot be compared with any other."""
+    check_type(name, one, Assessment, "a jaxrob.Assessment")
+    if not isinstance(one.curve, Curve):
+        raise ValueError(
+            f"{name} must keep the answer on each image; its curve keeps only counts "
+            "(reduced)"
+        )
+    if one.scores is not None:
+        raise ValueError(
+            f"{name} must be without tolerance, penalization or a distribution of the "
+            "levels; compare is of the plain robustness"
+        )
+
+
+def _check_same(name: str, ours: Any, theirs: Any) -> None:
+    if ours != theirs:
+        raise ValueError(
+            f"first and second must have the same {name}; got {ours!r} and {theirs!r}"
+        )

@@ -5,9 +5,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.metrics._counts import open_width
 from jaxrob.metrics._curvature import middle_deviation
-from jaxrob.strategies import Question
+from jaxrob.metrics._finite_inputs import open_width
+from jaxrob.strategies import Question, Samples
 
 # Triples of levels that span no more than this share of the range tell jitter.
 _CLOSE = 1 / 64
@@ -63,42 +63,30 @@ class Diagnostics(NamedTuple):
         return tuple(found)
 
 
-def diagnose(
-    question: Question,
-    levels: np.ndarray,
-    values: np.ndarray,
-    rows: np.ndarray,
-    points: int,
-    rounds: int,
-) -> Diagnostics:
+def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:
     """Diagnostics of a sampled curve.
 
     Args:
       question: the question it was sampled for.
-      levels: float64 `[n]`, ascending.
-      values: float64 `[n]`, the measure there.
-      rows: integers `[n]`, the same for levels of the same effect.
-      points: the levels evaluated.
-      rounds: the frontiers they were evaluated in.
+      samples: all that the strategy asked for, at least one level.
+      points: the levels evaluated, of levels of the same effect one.
     """
-    _, distinct = np.unique(rows, return_index=True)
-    distinct.sort()
-    span = question.upper - question.lower
-    positions = (levels - question.lower) / span
+    positions, num_inputs = question.positions(samples.levels), samples.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])
-    plateau = open_width(positions, values, question.threshold, question.num_inputs)
+    plateau = open_width(positions, samples.values, question.threshold, num_inputs)
+    # A step between levels of the same effect is no jitter.
+    distinct = samples.distinct
     return Diagnostics(
         points,
-        rounds,
+        samples.rounds,
         float(np.diff(ends).max()),
-        # A step between levels of the same effect is no jitter.
-        _jitter(positions[distinct], values[distinct], question.num_inputs),
+        _jitter(positions[distinct], samples.values[distinct], num_inputs),
         # Beside a crossing the curve is close to the threshold too, but not for long.
         math.fsum(plateau),
     )
 
 
-def _jitter(positions, values, num_inputs):
+def _jitter(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> float:
     if len(positions) < 3 or num_inputs is None:
         return math.nan
     triples = np.arange(len(positions) - 2) + np.arange(3)[:, None]

@@ -7,12 +7,12 @@ import math
 import typing
 import zlib
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.scores import Scores
+from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
 
 T = TypeVar("T")
@@ -75,10 +75,10 @@ def from_json(text: str, kind: Callable[..., T]) -> T:
     try:
         settings = {
             field.name: _checked(document[field.name], field)
-            for field in dataclasses.fields(kind)
+            for field in dataclasses.fields(cast(Any, kind))
             if field.name not in _NESTED
         }
-        assessment = kind(
+        assessment: Any = kind(
             curve=_curve(document),
             diagnostics=_diagnostics(document),
             scores=_scores(document),
@@ -110,24 +110,39 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
         raise ValueError("confusion must count the same inputs at every level")
     if "answers" not in document:
         return ReducedCurve(levels, confusion, document["alpha"])
-    packed = document["answers"]
-    num_images = int(confusion[0].sum())
-    shapes = dict.fromkeys(_ANSWERS, (len(levels), num_images))
-    shapes["labels"] = (num_images,)
-    arrays = {
-        name: _unpacked(name, packed[name], shapes[name]) if name in packed else None
-        for name in _ANSWERS
-    }
+    answers = _answers(document["answers"], len(levels), int(confusion[0].sum()))
     for name in ("predicted", "labels"):
-        if ((arrays[name] < 0) | (arrays[name] >= num_classes)).any():
+        if ((answers[name] < 0) | (answers[name] >= num_classes)).any():
             raise ValueError(f"{name} must lie in 0 ... {num_classes - 1}")
     for name in ("confidence", "uncertainty"):
-        if arrays[name] is not None and not _in_unit_range(arrays[name]):
+        if name in answers and not _in_unit_range(answers[name]):
             raise ValueError(f"{name} must lie in [0, 1]")
-    curve = Curve(levels, **arrays, num_classes=num_classes, alpha=document["alpha"])
+    curve = Curve(
+        levels,
+        answers["predicted"],
+        answers.get("confidence"),
+        answers.get("uncertainty"),
+        answers["labels"],
+        num_classes,
+        document["alpha"],
+    )
     if (curve.confusion != confusion).any():
         raise ValueError("the counts are not those of the single answers")
     return curve
+
+
+def _answers(
+    packed: dict[str, Any], num_levels: int, num_images: int
+) -> dict[str, np.ndarray]:
+    """The arrays of single answers that are there, by name."""
+    of_images, of_levels = (num_images,), (num_levels, num_images)
+    return {
+        name: _unpacked(
+            name, packed[name], of_images if name == "labels" else of_levels
+        )
+        for name in _ANSWERS
+        if name in packed
+    }
 
 
 def _scores_document(scores: Scores | None) -> dict[str, Any] | None:
@@ -164,7 +179,9 @@ def _diagnostics(document: dict[str, Any]) -> Diagnostics:
     found = document["diagnostics"]
     if not isinstance(found, dict) or set(found) != set(Diagnostics._fields):
         raise ValueError(f"diagnostics must have the parts {Diagnostics._fields}")
-    numbers = {name: math.nan if x is None else x for name, x in found.items()}
+    numbers: dict[str, Any] = {
+        name: math.nan if x is None else x for name, x in found.items()
+    }
     for name, number in numbers.items():
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise TypeError(f"diagnostics: {name} is of type {type(number).__name__}")
@@ -204,7 +221,7 @@ def _unpacked(name: str, packed: dict[str, str], shape: tuple[int, ...]) -> np.n
 
 
 def _checked(value: Any, field: dataclasses.Field) -> Any:
-    kind = dict if typing.get_origin(field.type) is dict else field.type
+    kind: Any = dict if typing.get_origin(field.type) is dict else field.type
     # JSON may write the float 1.0 as 1, but no number as true.
     whole = type(value) is int and isinstance(0.0, kind)
     if not (whole or isinstance(value, kind)):

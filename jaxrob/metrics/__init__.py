@@ -1,11 +1,8 @@
 """Quality measures of a curve, and the robustness computed from them."""
 
-from jaxrob.metrics._interval import (
-    bands,
-    confidence_interval,
-    robustness_interval,
-    wilson,
-)
+from jaxrob.metrics._bands import bands, wilson
+from jaxrob.metrics._interval import confidence_interval, robustness_interval
+from jaxrob.metrics._level_weights import level_weights
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
     accuracy,
@@ -34,7 +31,6 @@ from jaxrob.metrics._selective import (
 from jaxrob.metrics._tolerance import (
     beta,
     level_scores,
-    level_weights,
     linear_penalization,
     linear_tolerance,
     penalizations,

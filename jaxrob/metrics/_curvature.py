@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.metrics._counts import flips
+from jaxrob.metrics._finite_inputs import flips
 
 # No curve is taken to be flatter than this (per squared range), nor to bend less than
 # this many times what its neighbourhood shows: BUILD_NOTES.md has what other values do.

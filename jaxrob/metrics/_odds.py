@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 from scipy import special
 
-from jaxrob.metrics._interval import check_confidence
+from jaxrob.metrics._checks import check_confidence
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -108,7 +108,7 @@ def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
     return OddsRatio(*results.T.reshape(3, *counts.shape[:-2]))
 
 
-def _conditional(table, confidence):
+def _conditional(table: np.ndarray, confidence: float) -> tuple[float, float, float]:
     """The ratio, and the ends of its interval."""
     unknown, wrong = int(table[0].sum()), int(table[:, 0].sum())
     total, seen = int(table.sum()), int(table[0, 0])
@@ -123,10 +123,10 @@ def _conditional(table, confidence):
     # One more of k changes the ways by a factor of at most total**2, either way.
     reach = 2 * np.log(total) - np.log(tail) + 1
 
-    def solve(function, target):
+    def solve(function: np.ndarray, target: float) -> float:
         """The ratio at which the mean of a function of k has a value."""
 
-        def excess(log_ratio):
+        def excess(log_ratio: float) -> float:
             return special.softmax(log_ways + log_ratio * k) @ function - target
 
         return np.exp(scipy.optimize.brentq(excess, -reach, reach))

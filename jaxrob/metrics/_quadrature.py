@@ -1,6 +1,7 @@
 """Adaptive quadrature of a step function, replayed from the levels that are known."""
 
 import bisect
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,10 @@ _BISECTION = 2 * _FIRST
 # How far from its node a level may have been evaluated, as a share of the range: an
 # alteration moves levels next to its identity there.
 _TOLERANCE = 2e-9
+
+
+# Levels that quad asked for together, each with the distance of the nearest known one.
+_Nodes = list[tuple[float, float]]
 
 
 class Replay(NamedTuple):
@@ -54,37 +59,38 @@ def replay(
     Returns:
       A `Replay`.
     """
-    levels, tolerance = levels.tolist(), _TOLERANCE * (upper - lower)
-    groups = [[]]  # of nodes: (level, distance of the nearest known level)
+    known, tolerance = levels.tolist(), _TOLERANCE * (upper - lower)
+    groups: list[_Nodes] = [[]]
 
-    def height(level):
+    def height(level: float) -> float:
         if len(groups[-1]) == (_FIRST if len(groups) == 1 else _BISECTION):
             if len(groups) == limit - 1 or _missing(groups[-1], tolerance):
                 raise _Stop
             groups.append([])
-        nearest, distance = _nearest(levels, level)
+        nearest, distance = _nearest(known, level)
         groups[-1].append((level, distance))
-        # A missing level's height is made up, for quad decides nothing within a group.
+        # A missing level's height is made up: quad decides nothing within a group.
         return 0.0 if nearest is None else float(accepted[nearest])
 
+    integral, converged = math.nan, False
     try:
         integral, _, _, *message = scipy.integrate.quad(
             height, lower, upper, limit=limit, full_output=1
         )
         converged = not message
     except _Stop:
-        converged = False
+        pass
     missing = _missing(groups[-1], tolerance)
     if missing or not converged:
-        return Replay(np.nan, False, np.unique(missing))
+        return Replay(math.nan, False, np.unique(missing))
     return Replay(integral, True, np.array([]))
 
 
 class _Stop(Exception):
-    """Raised by the integrand to end quad before its time."""
+    """Raised by the integrand to end quad early."""
 
 
-def _nearest(levels, level):
+def _nearest(levels: list[float], level: float) -> tuple[int | None, float]:
     """The index of the known level nearest to `level`, and its distance."""
     if not levels:
         return None, np.inf
@@ -94,7 +100,7 @@ def _nearest(levels, level):
     return nearest, distance
 
 
-def _missing(group, tolerance):
+def _missing(group: _Nodes, tolerance: float) -> list[float]:
     """The levels of a group of nodes that have not been evaluated."""
     # Deep down nodes are closer than the tolerance, and a neighbour is not the node.
     # But a group is evaluated as a whole: if one node is known, the others have moved.

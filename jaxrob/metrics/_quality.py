@@ -2,14 +2,12 @@
 
 Each takes `confusion`, integers `[L, K, K + 1]`: for every level the number of inputs
 by label (row) and answer (column), the last column for "unknown". Unknown answers
-count neither for nor against a class. Every value is one ratio of integers, or the mean
-of K such, rounded to float64 once, so that a threshold that the counts meet exactly is
-met.
+count neither for nor against a class.
 """
 
-from collections.abc import Callable
-
 import numpy as np
+
+from jaxrob.metrics._measure import Counts, Measure, Ratio, typical_inputs
 
 
 def accuracy(confusion: np.ndarray) -> np.ndarray:
@@ -24,7 +22,7 @@ def accuracy(confusion: np.ndarray) -> np.ndarray:
     Returns:
       float64 `[L]` in [0, 1].
     """
-    return _ratio(_correct(confusion).sum(-1), _decided(confusion), 1.0)
+    return measures["accuracy"](confusion)
 
 
 def recall(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
@@ -41,7 +39,7 @@ def recall(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
     Raises:
       ValueError: if `positive` is not a class.
     """
-    return _one_class(*_recall_counts(confusion), positive)
+    return _of_class(measures["recall"], confusion, positive)
 
 
 def precision(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
@@ -58,7 +56,7 @@ def precision(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
     Raises:
       ValueError: if `positive` is not a class.
     """
-    return _one_class(*_precision_counts(confusion), positive)
+    return _of_class(measures["precision"], confusion, positive)
 
 
 def f1(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
@@ -74,7 +72,7 @@ def f1(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
     Raises:
       ValueError: if `positive` is not a class.
     """
-    return _one_class(*_f1_counts(confusion), positive)
+    return _of_class(measures["f1"], confusion, positive)
 
 
 def indecision(confusion: np.ndarray) -> np.ndarray:
@@ -98,7 +96,7 @@ def decided_ratio(confusion: np.ndarray) -> np.ndarray:
     Returns:
       float64 `[L]` in [0, 1], one ratio of integers rounded once.
     """
-    return confusion[..., :-1].sum((-2, -1)) / confusion.sum((-2, -1))
+    return measures["decided_ratio"](confusion)
 
 
 def effectiveness(confusion: np.ndarray) -> np.ndarray:
@@ -113,16 +111,15 @@ def effectiveness(confusion: np.ndarray) -> np.ndarray:
     Returns:
       float64 `[L]` in [0, 1].
     """
-    unknown = confusion[..., -1].sum(-1)
-    return _correct(confusion).sum(-1) / (confusion.sum((-2, -1)) + unknown)
+    return measures["effectiveness"](confusion)
 
 
 def effective_inputs(confusion: np.ndarray, measure: str) -> int:
     """How many inputs a measure's values are shares of, for judging their scatter.
 
-    The denominator of its ratio; of a mean over K classes with n_k inputs, the number
-    whose share would scatter as much, `K**2 / sum(1 / n_k)`. The median over levels,
-    for unknown answers make it differ.
+    The inputs that its ratio is a share of; of a mean over K classes with n_k inputs,
+    the number whose share would scatter as much, `K**2 / sum(1 / n_k)`. It is the
+    median over the levels, since unknown answers make it differ from one to the next.
 
     Args:
       confusion: `[L, K, K + 1]`.
@@ -130,118 +127,75 @@ def effective_inputs(confusion: np.ndarray, measure: str) -> int:
 
     Returns:
       At least 1.
+
+    Raises:
+      ValueError: if the measure is unknown.
     """
-    if measure == "accuracy":
-        inputs = _decided(confusion)
-    elif measure in ("effectiveness", "decided_ratio"):
-        inputs = confusion.sum((-2, -1))
-    else:
-        _, below = _COUNTS[measure](confusion)
-        # F1 divides by labelled and given inputs: each counts twice.
-        below = below / (2 if measure == "f1" else 1)
-        if below.shape[-1] == 2:
-            inputs = below[..., 1]
-        else:
-            some = below > 0
-            reciprocals = np.where(some, 1 / np.where(some, below, 1), 0).sum(-1)
-            inputs = some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
-    return max(int(np.median(inputs)), 1)
+    return typical_inputs(measure_named(measure).num_inputs(confusion))
 
 
-# For each class the numerators and the denominators, `[L, K]`; 0 below is undefined.
+def measure_named(name: str) -> Measure:
+    """The measure of a name in `measures`.
+
+    Raises:
+      ValueError: if there is none.
+    """
+    if name not in measures:
+        raise ValueError(f"measure must be one of {tuple(measures)}; got {name!r}")
+    return measures[name]
 
 
-def _recall_counts(confusion):
-    return _correct(confusion), confusion[..., :-1].sum(-1)
+def _recall(counts: Counts) -> Ratio:
+    return Ratio(counts.correct, counts.decided, counts.decided)
 
 
-def _precision_counts(confusion):
-    given, labelled = confusion[..., :-1].sum(-2), confusion[..., :-1].sum(-1)
-    never_given = (given == 0) & (labelled > 0)
-    return _correct(confusion), np.where(never_given, 1, given)
+def _precision(counts: Counts) -> Ratio:
+    never_given = (counts.given == 0) & (counts.decided > 0)
+    below = np.where(never_given, 1, counts.given)
+    return Ratio(counts.correct, below, below)
 
 
-def _f1_counts(confusion):
-    given, labelled = confusion[..., :-1].sum(-2), confusion[..., :-1].sum(-1)
-    return 2 * _correct(confusion), given + labelled
+def _f1(counts: Counts) -> Ratio:
+    # An input may count in both, as one of its class and as one given the class.
+    below = counts.given + counts.decided
+    return Ratio(2 * counts.correct, below, below / 2)
 
 
-def _effectiveness_counts(confusion):
-    return _correct(confusion), confusion.sum(-1) + confusion[..., -1]
+def _effectiveness(counts: Counts) -> Ratio:
+    inputs = counts.decided + counts.unknown
+    return Ratio(counts.correct, inputs + counts.unknown, inputs)
 
 
-def _decided_counts(confusion):
-    return confusion[..., :-1].sum(-1), confusion.sum(-1)
+def _decided_ratio(counts: Counts) -> Ratio:
+    inputs = counts.decided + counts.unknown
+    return Ratio(counts.decided, inputs, inputs)
 
 
-_COUNTS = {
-    "precision": _precision_counts,
-    "recall": _recall_counts,
-    "f1": _f1_counts,
-}
-
-
-def _per_class(counts):
-    return lambda confusion: _ratio(*counts(confusion), np.nan)
-
+# All measures. The accuracy on the inputs of one class is its recall.
+_MEASURES = (
+    Measure("accuracy", _recall, if_undefined=1.0, is_proportion=True),
+    Measure("precision", _precision, of_classes=True),
+    Measure("recall", _recall, of_classes=True, is_proportion=True),
+    Measure("f1", _f1, of_classes=True),
+    Measure("effectiveness", _effectiveness),
+    Measure("decided_ratio", _decided_ratio, is_proportion=True),
+)
 
 # The measures by name, over all inputs: `[L]` from `[L, K, K + 1]`.
-measures: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "accuracy": accuracy,
-    "precision": precision,
-    "recall": recall,
-    "f1": f1,
-    "effectiveness": effectiveness,
-    "decided_ratio": decided_ratio,
-}
+measures = {measure.name: measure for measure in _MEASURES}
 
-# The same for each class, `[L, K]`; NaN where a class has nothing to divide by. The
-# accuracy on the inputs of one class is its recall.
-per_class: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "accuracy": _per_class(_recall_counts),
-    "precision": _per_class(_precision_counts),
-    "recall": _per_class(_recall_counts),
-    "f1": _per_class(_f1_counts),
-    "effectiveness": _per_class(_effectiveness_counts),
-    "decided_ratio": _per_class(_decided_counts),
-}
+# The same for each class, `[L, K]`; NaN where a class has nothing to divide by.
+per_class = {measure.name: measure.per_class for measure in _MEASURES}
 
 
-def _one_class(
-    numerators: np.ndarray, denominators: np.ndarray, positive: int | None
+def _of_class(
+    measure: Measure, confusion: np.ndarray, positive: int | None
 ) -> np.ndarray:
-    num_classes = numerators.shape[-1]
-    if positive is None and num_classes > 2:
-        return _mean(numerators, denominators)
-    positive = 1 if positive is None else positive
+    if positive is None:
+        return measure(confusion)
+    num_classes = confusion.shape[-2]
     if not 0 <= positive < num_classes:
         raise ValueError(
             f"positive must be a class from 0 to {num_classes - 1}; got {positive}"
         )
-    return _ratio(numerators[..., positive], denominators[..., positive], np.nan)
-
-
-def _mean(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
-    """The mean over classes of the ratios that are defined, rounded once.
-
-    Integers in units of 2**-128: the mean of the float64 0.7, 0.8 and 0.9 is below 0.8.
-    """
-    means = []
-    for row in zip(numerators.tolist(), denominators.tolist()):
-        ratios = [(above << 128) // below for above, below in zip(*row) if below]
-        means.append(sum(ratios) / (len(ratios) << 128) if ratios else np.nan)
-    return np.array(means)
-
-
-def _correct(confusion: np.ndarray) -> np.ndarray:
-    return np.diagonal(confusion, axis1=-2, axis2=-1)
-
-
-def _decided(confusion: np.ndarray) -> np.ndarray:
-    return confusion[..., :-1].sum((-2, -1))
-
-
-def _ratio(numerator: np.ndarray, denominator: np.ndarray, otherwise: float):
-    """`numerator / denominator`, and `otherwise` where the denominator is 0."""
-    none = denominator == 0
-    return np.where(none, otherwise, numerator / np.where(none, 1, denominator))
+    return measure.per_class(confusion)[..., positive]

@@ -4,6 +4,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._runtime.checks import check_type
+
 # By how much float32 rounding may lead a probability beyond 1.
 _SLACK = 1e-5
 
@@ -91,8 +93,7 @@ def expected_calibration_error(
       ValueError: if a confidence lies outside [0, 1], num_bins is below 1, or as
         `risk_coverage`.
     """
-    if not isinstance(num_bins, int | np.integer):
-        raise TypeError(f"num_bins must be an integer; got {num_bins!r}")
+    check_type("num_bins", num_bins, int | np.integer, "an integer")
     if num_bins < 1:
         raise ValueError(f"num_bins must be at least 1; got {num_bins}")
     confidence, correct = _checked(confidence, correct)
@@ -108,7 +109,7 @@ def expected_calibration_error(
     return np.array(errors)
 
 
-def _risk(confidence, correct):
+def _risk(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     """`[N]`: the expected share of errors among the first 1 ... N inputs."""
     order = np.argsort(-confidence)
     confidence, errors = confidence[order], np.cumsum(~correct[order])
@@ -119,7 +120,9 @@ def _risk(confidence, correct):
     return np.interp(answered, knots, heights) / answered
 
 
-def _checked(confidence, correct):
+def _checked(
+    confidence: np.ndarray | None, correct: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """float64 and bool, `[L, N]`."""
     if confidence is None:
         raise ValueError(

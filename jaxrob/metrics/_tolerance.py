@@ -6,32 +6,27 @@ from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.metrics._interval import _checked_bounds
-from jaxrob.metrics._robustness import checked_curve
+from jaxrob.metrics._checks import check_share, checked_curve
+from jaxrob.metrics._level_weights import level_weights, masses
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
 
 # From a value and a threshold, both in [0, 1], to a number in [0, 1].
-Scoring = Callable[[float, float], float]
+Score = Callable[[float, float], float]
 
 # By how much rounding may lead a user's function out of its range.
 _SLACK = 1e-9
-# A range must hold more than this share of the mass below its upper end: differences
-# of the CDF would be mostly rounding.
-_LEAST_SHARE = 1e-12
 
 
 def tolerance_robustness(
     levels: np.ndarray,
     values: np.ndarray,
     threshold: float,
-    tolerance: str | Scoring | None = None,
-    penalization: str | Scoring | None = None,
+    tolerance: str | Score | None = None,
+    penalization: str | Score | None = None,
     *,
     nominal: float | None = None,
     level_distribution: "Distribution | None" = None,
@@ -85,7 +80,7 @@ def tolerance_robustness(
         not in its range, a name is unknown, a function leaves its range, nominal is
         missing, or as `level_weights`.
     """
-    _check_unit("threshold", threshold)
+    check_share("threshold", threshold)
     fewest = 1 if bounds is not None else 2
     levels, values = checked_curve(levels, values, threshold, fewest)
     scores = level_scores(values, threshold, tolerance, penalization, nominal=nominal)
@@ -95,8 +90,8 @@ def tolerance_robustness(
 def level_scores(
     values: np.ndarray,
     threshold: float,
-    tolerance: str | Scoring | None = None,
-    penalization: str | Scoring | None = None,
+    tolerance: str | Score | None = None,
+    penalization: str | Score | None = None,
     *,
     nominal: float | None = None,
 ) -> np.ndarray:
@@ -116,7 +111,7 @@ def level_scores(
       TypeError: as `tolerance_robustness`.
       ValueError: as `tolerance_robustness`.
     """
-    _check_unit("threshold", threshold)
+    check_share("threshold", threshold)
     reward = _function("tolerance", tolerance, tolerances)
     if reward is linear_tolerance:
         if nominal is None:
@@ -124,7 +119,7 @@ def level_scores(
                 "nominal, the value where nothing is altered, is the linear "
                 "tolerance's x_max; got None"
             )
-        _check_unit("nominal", nominal)
+        check_share("nominal", nominal)
         reward = functools.partial(linear_tolerance, x_max=nominal)
     penalty = _function("penalization", penalization, penalizations)
     values = np.asarray(values, np.float64)
@@ -171,8 +166,8 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
     Raises:
       ValueError: if the threshold or x_max lies outside [0, 1].
     """
-    _check_unit("threshold", threshold)
-    _check_unit("x_max", x_max)
+    check_share("threshold", threshold)
+    check_share("x_max", x_max)
     value = np.asarray(value, np.float64)
     if x_max <= threshold:
         return step_tolerance(value, threshold) * (value > 0)
@@ -192,7 +187,7 @@ def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
     Raises:
       ValueError: if the threshold lies outside [0, 1].
     """
-    _check_unit("threshold", threshold)
+    check_share("threshold", threshold)
     return np.where(np.asarray(value, np.float64) >= threshold, 1.0, 0.0)
 
 
@@ -212,7 +207,7 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     Raises:
       ValueError: if the threshold lies outside [0, 1].
     """
-    _check_unit("threshold", threshold)
+    check_share("threshold", threshold)
     below = np.maximum(threshold - np.asarray(value, np.float64), 0)
     return below / threshold if threshold > 0 else np.zeros_like(below)
 
@@ -244,51 +239,10 @@ penalizations: dict[str, Callable] = {
 }
 
 
-def level_weights(
-    levels: np.ndarray,
-    level_distribution: "Distribution | None" = None,
-    bounds: tuple[float, float] | None = None,
-) -> np.ndarray:
-    """How much each level counts in a mean over the range.
-
-    The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
-    each gets half the mass between it and either neighbour, and the outermost all the
-    mass beyond them. Masses are differences of the CDF, since a density may be infinite
-    at an end, over the mass of the range, so that the distribution may reach beyond it.
-
-    Args:
-      levels: `[n]` distinct levels, in any order.
-      level_distribution: a continuous NumPyro distribution of one number that has a
-        CDF; by default uniform.
-      bounds: the range's lower and upper ends; by default the outermost levels.
-
-    Returns:
-      float64 `[n]`, at least 0, of the sum 1.
-
-    Raises:
-      TypeError: if the distribution is none of NumPyro's.
-      ValueError: if there are fewer than two levels (one with bounds), levels repeat,
-        are not finite or lie outside the bounds, or the distribution is discrete, of
-        several numbers, has no CDF, or no mass in the range.
-    """
-    levels = np.asarray(levels, np.float64)
-    fewest = 1 if bounds is not None else 2
-    ascending, _ = checked_curve(levels, np.zeros(levels.shape), 0.0, fewest)
-    lower, upper = _checked_bounds(ascending, bounds)
-    ends = np.concatenate([[lower], ascending, [upper]])
-    halves = masses(ends, level_distribution) / 2
-    weights = halves[:-1] + halves[1:]
-    weights[0] += halves[0]
-    weights[-1] += halves[-1]
-    placed = np.empty_like(weights)
-    placed[np.argsort(levels)] = weights / math.fsum(weights)
-    return placed
-
-
 def check_scoring(
     threshold: float,
-    tolerance: str | Scoring | None,
-    penalization: str | Scoring | None,
+    tolerance: str | Score | None,
+    penalization: str | Score | None,
     level_distribution: "Distribution | None",
     bounds: tuple[float, float],
 ) -> None:
@@ -305,7 +259,7 @@ def check_scoring(
       TypeError: as `tolerance_robustness`.
       ValueError: as `tolerance_robustness`.
     """
-    _check_unit("threshold", threshold)
+    check_share("threshold", threshold)
     some = np.array([0.0, threshold / 2, threshold, (1 + threshold) / 2, 1.0])
     reward = _function("tolerance", tolerance, tolerances)
     if reward is not linear_tolerance:
@@ -334,14 +288,16 @@ def beta(theta: float, gamma: float) -> float:
     Raises:
       ValueError: if theta or gamma lies outside [0, 1].
     """
-    _check_unit("theta", theta)
-    _check_unit("gamma", gamma)
+    check_share("theta", theta)
+    check_share("gamma", gamma)
     # The shortest decimals: the float 0.8 means 4/5.
     least, decided = Fraction(repr(float(theta))), Fraction(repr(float(gamma)))
     return float(least * decided / (2 - decided))
 
 
-def _function(name, function, table):
+def _function(
+    name: str, function: str | Score | None, table: dict[str, Callable]
+) -> Callable:
     if function is None:
         function = "step"
     if isinstance(function, str):
@@ -358,15 +314,21 @@ def _function(name, function, table):
     return function
 
 
-def _rewards(function, values, threshold):
+def _rewards(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:
     return _applied("tolerance", function, values, threshold, values < threshold)
 
 
-def _penalties(function, values, threshold):
+def _penalties(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:
     return _applied("penalization", function, values, threshold, values > threshold)
 
 
-def _applied(name, function, values, threshold, zero):
+def _applied(
+    name: str,
+    function: Callable,
+    values: np.ndarray,
+    threshold: float,
+    zero: np.ndarray,
+) -> np.ndarray:
     """The function of each value, one by one: a user's need not take arrays."""
     threshold = float(threshold)
     scores = np.array([float(function(v, threshold)) for v in values.tolist()])
@@ -380,61 +342,3 @@ def _applied(name, function, values, threshold, zero):
             f"{scores[i]} for the value {values[i]} and the threshold {threshold}"
         )
     return np.clip(scores, 0, largest)
-
-
-def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
-    """The mass between neighbours of `ends`, ascending, the first below the last.
-
-    Not normalised; uniform for no distribution. Raises as `level_weights`.
-    """
-    if distribution is None:
-        return np.diff(ends)
-    below = _cdf(distribution, ends)
-    if not np.isfinite(below).all():
-        bad = np.flatnonzero(~np.isfinite(below))[0]
-        raise ValueError(
-            f"level_distribution's CDF must be finite; got {below[bad]} at {ends[bad]}"
-        )
-    if below[-1] - below[0] <= _LEAST_SHARE * below[-1]:
-        raise ValueError(
-            "level_distribution must have mass in the range; got none in "
-            f"[{ends[0]:g}, {ends[-1]:g}] from {type(distribution).__name__}"
-        )
-    return np.maximum(np.diff(below), 0)
-
-
-def _cdf(distribution, at):
-    # Imported where it is used: whoever has a distribution has imported it already.
-    from numpyro.distributions import Distribution
-
-    if not isinstance(distribution, Distribution):
-        raise TypeError(
-            "level_distribution must be a NumPyro distribution, such as Normal(0, 1); "
-            f"got {distribution!r}"
-        )
-    kind = type(distribution).__name__
-    shape = distribution.shape()
-    if shape or distribution.is_discrete:
-        raise ValueError(
-            "level_distribution must be a continuous distribution of one number; got "
-            f"{kind} of the shape {shape}"
-            f"{', discrete' if distribution.is_discrete else ''}"
-        )
-    # Beyond the support some CDFs are NaN or negative.
-    support = distribution.support
-    first = float(getattr(support, "lower_bound", -np.inf))
-    last = float(getattr(support, "upper_bound", np.inf))
-    # In float32 the masses of close levels would be mostly rounding.
-    with jax.enable_x64(True):
-        try:
-            below = distribution.cdf(jnp.asarray(np.clip(at, first, last)))
-        except (AttributeError, NotImplementedError):
-            raise ValueError(
-                f"level_distribution must have a CDF; {kind} has none"
-            ) from None
-        return np.asarray(below, np.float64)
-
-
-def _check_unit(name, number):
-    if not 0 <= number <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {number}")

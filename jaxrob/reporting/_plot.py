@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._runtime.pixels import unit_range
+from jaxrob._runtime.pixels import as_floats
 from jaxrob.alterations import Alteration
 
 _LINE = "#1f4e79"
@@ -137,11 +137,10 @@ def examples(
     Raises:
       ValueError: if a level lies outside the range.
     """
-    image = jnp.asarray(image)
-    image = unit_range(image) if image.dtype == jnp.uint8 else jnp.float32(image)
-    levels = jnp.asarray(alteration.canonical(levels), jnp.float32)
-    alter = jax.vmap(lambda level: alteration(image, level, key))
-    return np.asarray(jax.jit(alter)(levels))
+    original = as_floats(image)
+    alter = jax.vmap(lambda level: alteration(original, level, key))
+    levels = alteration.canonical(levels)
+    return np.asarray(jax.jit(alter)(jnp.asarray(levels, jnp.float32)))
 
 
 def _pyplot() -> Any:

@@ -3,8 +3,8 @@
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._quadrature import Quadrature
 from jaxrob.strategies._random import Random
-from jaxrob.strategies._sample import Samples, sample
-from jaxrob.strategies._strategy import Question, Strategy
+from jaxrob.strategies._sample import sample
+from jaxrob.strategies._strategy import Question, Samples, Strategy
 from jaxrob.strategies._uniform import Uniform
 
 __all__ = (

@@ -4,8 +4,10 @@ import math
 
 import numpy as np
 
-from jaxrob.metrics._counts import between_counts
-from jaxrob.strategies._strategy import Question
+from jaxrob.metrics._curvature import Bend
+from jaxrob.metrics._finite_inputs import between_counts
+from jaxrob.strategies._grid import Grid
+from jaxrob.strategies._strategy import Question, Samples
 
 # Above this uncertainty of the crossing, as a share of the interval, it is halved.
 _TOO_UNCERTAIN = 0.3
@@ -15,12 +17,7 @@ _STEP = 0.5
 
 
 def past_the_crossing(
-    question: Question,
-    grid: np.ndarray,
-    values: np.ndarray,
-    i: int,
-    curvature: float,
-    doubt: float,
+    question: Question, samples: Samples, grid: Grid, shape: Bend, i: int
 ) -> int:
     """A level inside an interval, just past the crossing as seen from its nearer end.
 
@@ -29,30 +26,33 @@ def past_the_crossing(
 
     Args:
       question: the question.
-      grid: integers `[n]`, the levels known, in steps of the finest grid.
-      values: float64 `[n]`, the measure there.
-      i: the interval, from `grid[i]` to `grid[i + 1]`, at least 2 steps wide; the
-        values at its ends lie on opposite sides of the threshold.
-      curvature: the second divided difference expected there, per squared step.
-      doubt: how far off that may be.
+      samples: what is known.
+      grid: the known levels in steps.
+      shape: how the curve bends in each interval, on the range mapped to [0, 1].
+      i: the interval, from level i to level i + 1, at least 2 steps wide; the values at
+        its ends lie on opposite sides of the threshold.
 
     Returns:
       The level, in steps of the grid, strictly inside the interval.
     """
-    start, end = int(grid[i]), int(grid[i + 1])
-    first, last = values[i], values[i + 1]
+    start, end = int(grid.steps[i]), int(grid.steps[i + 1])
+    first, last = samples.values[i], samples.values[i + 1]
+    # Per squared step: the second divided difference to expect, and its doubt.
+    curvature = shape.slope_change[i] / grid.parts**2
+    doubt = shape.doubt[i] / grid.parts**2
+    num_inputs = samples.typical_inputs
     width, rise = end - start, last - first
-    level = between_counts(question.threshold, question.num_inputs)
+    level = between_counts(question.threshold, num_inputs)
     # Values that are no counts may fall between the level and the threshold.
     level = min(max(level, min(first, last)), max(first, last))
     chord_root = width * (level - first) / rise
     crossing = start + _root(first - level, rise / width, curvature, width)
     reach = doubt * chord_root * (width - chord_root)
-    if question.num_inputs is not None:
+    if num_inputs is not None:
         # Half the standard deviation of `flips` in the middle.
-        reach += 0.25 * math.sqrt(abs(rise) / question.num_inputs)
+        reach += 0.25 * math.sqrt(abs(rise) / num_inputs)
     uncertainty = reach * width / abs(rise)
-    if uncertainty > _TOO_UNCERTAIN * width or _is_stuck(grid, i):
+    if uncertainty > _TOO_UNCERTAIN * width or _is_stuck(grid.steps, i):
         return (start + end) // 2
     step = max(0.5, _STEP * uncertainty)
     if crossing - start < end - crossing:
@@ -60,7 +60,7 @@ def past_the_crossing(
     return max(math.floor(crossing - step), start + 1)
 
 
-def _root(first, slope, curvature, width):
+def _root(first: float, slope: float, curvature: float, width: int) -> float:
     """Where `first + slope u + curvature u (u - width)` is 0, for u in [0, width]."""
     root = -first / slope
     if abs(curvature) * width >= 0.9 * abs(slope):
@@ -73,9 +73,9 @@ def _root(first, slope, curvature, width):
     return min(max(-2 * first / denominator, 0), width) if denominator else root
 
 
-def _is_stuck(grid, i):
+def _is_stuck(steps: np.ndarray, i: int) -> bool:
     """Whether the last two levels were close to one end, as beside a jump."""
-    near = (grid[i + 1] - grid[i]) / 2
-    return (i >= 2 and grid[i] - grid[i - 2] < near) or (
-        i + 3 < len(grid) and grid[i + 3] - grid[i + 1] < near
+    near = (steps[i + 1] - steps[i]) / 2
+    return (i >= 2 and steps[i] - steps[i - 2] < near) or (
+        i + 3 < len(steps) and steps[i + 3] - steps[i + 1] < near
     )

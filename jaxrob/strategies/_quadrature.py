@@ -1,12 +1,12 @@
 """Adaptive numerical integration."""
 
 import dataclasses
-from typing import ClassVar
 
 import numpy as np
 
+from jaxrob._runtime.checks import check_type
 from jaxrob.metrics._quadrature import replay
-from jaxrob.strategies._strategy import Question
+from jaxrob.strategies._strategy import Question, Samples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -27,6 +27,7 @@ class Quadrature:
         are at most 21 (2 limit - 1). By default 24, for which the latter is 987, the
         largest below the paper's 1,024.
       rule: "quadrature", quad's own value.
+      rules: "quadrature" alone.
 
     Raises:
       TypeError: if `limit` is no integer.
@@ -34,20 +35,21 @@ class Quadrature:
     """
 
     limit: int = 24
-    rule: ClassVar[str] = "quadrature"
-    rules: ClassVar[tuple[str, ...]] = ("quadrature",)
+    rule = "quadrature"
+    rules = ("quadrature",)
 
-    def __post_init__(self):
-        if not isinstance(self.limit, int | np.integer):
-            raise TypeError(f"limit must be an integer; got {self.limit!r}")
+    def __post_init__(self) -> None:
+        check_type("limit", self.limit, int | np.integer, "an integer")
         if self.limit < 2:
             raise ValueError(f"limit must be at least 2; got {self.limit}")
 
-    def propose(
-        self, question: Question, levels: np.ndarray, values: np.ndarray
-    ) -> np.ndarray:
+    def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """The levels of quad's next bisection; see `Strategy`."""
-        accepted = values >= question.threshold
+        accepted = samples.values >= question.threshold
         return replay(
-            levels, accepted, question.lower, question.upper, self.limit
+            samples.levels, accepted, question.lower, question.upper, self.limit
         ).missing
+
+    def error_bound(self, question: Question, samples: Samples) -> None:
+        """None: quad's estimate of its error is no bound, least of all of steps."""
+        return None

@@ -1,11 +1,11 @@
 """Levels at random."""
 
 import dataclasses
-from typing import ClassVar
 
 import numpy as np
 
-from jaxrob.strategies._strategy import Question
+from jaxrob._runtime.checks import check_type
+from jaxrob.strategies._strategy import Question, Samples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -19,6 +19,7 @@ class Random:
       seed: of the draw, a non-negative integer. Levels of the same seed lie at the
         same places in every range.
       rule: "count", the share of the levels that are accepted.
+      rules: "count" alone.
 
     Raises:
       TypeError: if `n` or `seed` is no integer.
@@ -27,22 +28,23 @@ class Random:
 
     n: int = 41
     seed: int = 0
-    rule: ClassVar[str] = "count"
-    rules: ClassVar[tuple[str, ...]] = ("count",)
+    rule = "count"
+    rules = ("count",)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         for name, smallest in (("n", 1), ("seed", 0)):
             value = getattr(self, name)
-            if not isinstance(value, int | np.integer):
-                raise TypeError(f"{name} must be an integer; got {value!r}")
+            check_type(name, value, int | np.integer, "an integer")
             if value < smallest:
                 raise ValueError(f"{name} must be at least {smallest}; got {value}")
 
-    def propose(
-        self, question: Question, levels: np.ndarray, values: np.ndarray
-    ) -> np.ndarray:
+    def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """All levels at first, then none; see `Strategy`."""
-        if len(levels):
+        if len(samples.levels):
             return np.array([])
         draw = np.random.default_rng(self.seed)
         return draw.uniform(question.lower, question.upper, self.n)
+
+    def error_bound(self, question: Question, samples: Samples) -> None:
+        """None: the error is random."""
+        return None

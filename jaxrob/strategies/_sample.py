@@ -2,75 +2,90 @@
 
 import math
 from collections.abc import Callable
-from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.strategies._strategy import Question, Strategy
-
-
-class Samples(NamedTuple):
-    """What a strategy looked at.
-
-    Attributes:
-      levels: float64 `[n]`, ascending.
-      values: float64 `[n]`, the function there.
-      rounds: the number of proposals that held a new level.
-    """
-
-    levels: np.ndarray
-    values: np.ndarray
-    rounds: int
+from jaxrob.strategies._strategy import (
+    NO_SAMPLES,
+    Question,
+    Samples,
+    Strategy,
+    check_strategy,
+)
 
 
 def sample(
     strategy: Strategy,
     question: Question,
     function: Callable[[np.ndarray], np.ndarray],
+    num_inputs: int | None = None,
 ) -> Samples:
     """Evaluates a function wherever a strategy asks, each level once.
 
+    For trying a strategy out, or for curves that come from elsewhere. Example::
+
+        question = strategies.Question(lower=0.0, upper=1.0, threshold=0.8)
+        found = strategies.sample(strategies.ASAP(), question, lambda x: 1 - x / 2)
+        metrics.heaviside_robustness(found.levels, found.values, 0.8, "linear")  # 0.4
+
     Args:
       strategy: the strategy.
-      question: the range, the threshold and, if the values are shares of a number of
-        inputs, this number.
+      question: the range and the threshold.
       function: maps levels `[m]` to values `[m]`.
+      num_inputs: how many inputs each value is a share of; None for exact values.
 
     Returns:
-      All levels asked for.
+      All levels asked for, with their values.
 
     Raises:
+      TypeError: if the strategy lacks a part.
       ValueError: if the range is empty or not finite, the threshold outside [0, 1],
         num_inputs below 1, or the function gives another number of values or one that
         is not finite.
     """
+    check_strategy(strategy)
+    _check_question(question, num_inputs)
+    samples = NO_SAMPLES
+    while True:
+        asked = strategy.propose(question, samples)
+        new = np.setdiff1d(asked, samples.levels)
+        if not len(new):
+            return samples
+        levels = np.append(samples.levels, new)
+        values = np.append(samples.values, _checked_values(function(new), new))
+        order = np.argsort(levels)
+        samples = Samples(
+            levels[order],
+            values[order],
+            None if num_inputs is None else np.full(len(levels), num_inputs),
+            rounds=samples.rounds + 1,
+        )
+
+
+def _check_question(question: Question, num_inputs: int | None) -> None:
     lower, upper = question.lower, question.upper
     if not -math.inf < lower < upper < math.inf:
         raise ValueError(
             "the question's range must be finite with lower < upper; got "
             f"lower={lower}, upper={upper}"
         )
-    if question.num_inputs is not None and question.num_inputs < 1:
-        raise ValueError(
-            f"num_inputs must be at least 1, or None; got {question.num_inputs}"
-        )
+    if num_inputs is not None and num_inputs < 1:
+        raise ValueError(f"num_inputs must be at least 1, or None; got {num_inputs}")
     if not 0 <= question.threshold <= 1:
         raise ValueError(f"threshold must lie in [0, 1]; got {question.threshold}")
-    levels, values, rounds = np.array([]), np.array([]), 0
-    while len(new := np.setdiff1d(strategy.propose(question, levels, values), levels)):
-        found = np.asarray(function(new), np.float64)
-        if found.shape != new.shape:
-            raise ValueError(
-                f"the function must give a value for each of {len(new)} levels; got "
-                f"the shape {found.shape}"
-            )
-        if not np.isfinite(found).all():
-            bad = np.flatnonzero(~np.isfinite(found))[0]
-            raise ValueError(
-                f"the function must give finite values; got {found[bad]} at level "
-                f"{new[bad]:g}"
-            )
-        levels, values = np.append(levels, new), np.append(values, found)
-        order = np.argsort(levels)
-        levels, values, rounds = levels[order], values[order], rounds + 1
-    return Samples(levels, values, rounds)
+
+
+def _checked_values(found: np.ndarray, levels: np.ndarray) -> np.ndarray:
+    found = np.asarray(found, np.float64)
+    if found.shape != levels.shape:
+        raise ValueError(
+            f"the function must give a value for each of {len(levels)} levels; got "
+            f"the shape {found.shape}"
+        )
+    if not np.isfinite(found).all():
+        bad = np.flatnonzero(~np.isfinite(found))[0]
+        raise ValueError(
+            f"the function must give finite values; got {found[bad]} at level "
+            f"{levels[bad]:g}"
+        )
+    return found

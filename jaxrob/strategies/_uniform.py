@@ -1,11 +1,11 @@
 """Evenly spaced levels."""
 
 import dataclasses
-from typing import ClassVar
 
 import numpy as np
 
-from jaxrob.strategies._strategy import Question
+from jaxrob._runtime.checks import check_type
+from jaxrob.strategies._strategy import Question, Samples
 
 
 @dataclasses.dataclass(frozen=True)
@@ -17,6 +17,7 @@ class Uniform:
     Attributes:
       n: number of levels, at least 2.
       rule: "count", as in Definition 5.
+      rules: all but "quadrature".
 
     Raises:
       TypeError: if n is no integer.
@@ -24,21 +25,22 @@ class Uniform:
     """
 
     n: int = 41
-    rule: ClassVar[str] = "count"
-    rules: ClassVar[tuple[str, ...]] = ("count", "right", "linear")
+    rule = "count"
+    rules = ("count", "right", "linear")
 
-    def __post_init__(self):
-        if not isinstance(self.n, int | np.integer):
-            raise TypeError(f"n must be an integer; got {self.n!r}")
+    def __post_init__(self) -> None:
+        check_type("n", self.n, int | np.integer, "an integer")
         if self.n < 2:
             raise ValueError(f"n must be at least 2 levels; got {self.n}")
 
-    def propose(
-        self, question: Question, levels: np.ndarray, values: np.ndarray
-    ) -> np.ndarray:
+    def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """All levels at first, then none; see `Strategy`."""
-        if len(levels):
+        if len(samples.levels):
             return np.array([])
         # Unlike linspace symmetric, so that the middle of [-4, 4] is 0 for every odd n.
         share = np.arange(self.n) / (self.n - 1)
         return question.lower * share[::-1] + question.upper * share
+
+    def error_bound(self, question: Question, samples: Samples) -> None:
+        """None: what happens between the levels is not known."""
+        return None

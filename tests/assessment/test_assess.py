@@ -12,6 +12,7 @@ import scipy.stats
 
 import jaxrob
 from jaxrob import alterations, data, networks, strategies
+from jaxrob.metrics import RULES
 
 NUM_IMAGES = 200
 # Image n is right at levels up to its limit.
@@ -365,17 +366,22 @@ class Halving:
     """A strategy that refines: what it proposes depends on what it was told."""
 
     rule = "right"
+    rules = RULES
 
     def __init__(self):
         self.calls = []
 
-    def propose(self, question, levels, values):
-        self.calls.append((levels, values, question))
+    def propose(self, question, samples):
+        self.calls.append(samples)
+        levels, values = samples.levels, samples.values
         if not len(levels):
             return np.array([question.lower, question.upper])
         crossing = np.flatnonzero((values[1:] >= 0.5) != (values[:-1] >= 0.5))
         left, right = levels[crossing], levels[crossing + 1]
         return (left + right)[right - left > 1 / 64] / 2
+
+    def error_bound(self, question, samples):
+        return None
 
 
 def test_an_adaptive_strategy_is_told_what_it_asked_for():
@@ -385,11 +391,15 @@ def test_an_adaptive_strategy_is_told_what_it_asked_for():
     assert (np.diff(result.levels) > 0).all()
     expected = [exact_accuracy(level) for level in result.levels]
     np.testing.assert_array_equal(result.values, expected)
-    # Told in ascending order, with the number of images once it is known.
-    for levels, values, _ in strategy.calls[1:]:
-        assert (np.diff(levels) > 0).all() and len(levels) == len(values)
-    assert strategy.calls[0][2].num_inputs is None
-    assert strategy.calls[1][2].num_inputs == NUM_IMAGES
+    # Told in ascending order, with the number of images behind each value.
+    for samples in strategy.calls[1:]:
+        assert (np.diff(samples.levels) > 0).all()
+        assert len(samples.levels) == len(samples.values)
+        np.testing.assert_array_equal(
+            samples.num_inputs, np.full(len(samples.levels), NUM_IMAGES)
+        )
+    assert strategy.calls[0].typical_inputs is None
+    assert strategy.calls[1].typical_inputs == NUM_IMAGES
 
 
 def test_no_level_is_evaluated_twice_over_all_rounds():
@@ -399,14 +409,14 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
         seen.append(len(images))
         return np.tile(np.float32([1, 0]), (len(images), 1))
 
-    class Again:
+    class Again(Halving):
         rule = "count"
 
-        def propose(self, question, levels, values):
-            if len(levels) > 25:
+        def propose(self, question, samples):
+            if len(samples.levels) > 25:
                 return np.array([])
             # Overlaps itself, and levels of the same quality.
-            return np.linspace(0, 20 if len(levels) else 10, 21)
+            return np.linspace(0, 20 if len(samples.levels) else 10, 21)
 
     images = np.zeros((150, 8, 8, 1), np.uint8)
     result = jaxrob.assess(
@@ -498,11 +508,11 @@ def test_batches_in_another_order_on_a_later_pass_are_refused():
         )
 
 
-class Inside:
+class Inside(Halving):
     rule = "count"
 
-    def propose(self, question, levels, values):
-        return np.array([]) if len(levels) else np.array([0.4, 0.6])
+    def propose(self, question, samples):
+        return np.array([] if len(samples.levels) else [0.4, 0.6])
 
 
 @pytest.mark.parametrize("rule", ["right", "linear"])
@@ -513,16 +523,28 @@ def test_an_integral_needs_both_ends_of_the_range(rule):
 
 
 class Nothing(Inside):
-    def propose(self, question, levels, values):
+    def propose(self, question, samples):
+        return np.array([])
+
+
+class WithoutBound:
+    rule = "count"
+
+    def propose(self, question, samples):
         return np.array([])
 
 
 @pytest.mark.parametrize(
-    ("strategy", "error"),
-    [(41, TypeError), (strategies.Uniform, TypeError), (Nothing(), ValueError)],
+    ("strategy", "error", "message"),
+    [
+        (41, TypeError, "strategy must be one of jaxrob.strategies"),
+        (strategies.Uniform, TypeError, r"such as ASAP\(\), .* got the class Uniform"),
+        (WithoutBound(), TypeError, "WithoutBound lacks error_bound, rules"),
+        (Nothing(), ValueError, "the strategy proposed no level to begin with"),
+    ],
 )
-def test_things_that_are_no_strategy(strategy, error):
-    with pytest.raises(error, match="strategy"):
+def test_things_that_are_no_strategy(strategy, error, message):
+    with pytest.raises(error, match=message):
         assess(strategy=strategy)
 
 

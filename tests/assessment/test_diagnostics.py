@@ -9,7 +9,7 @@ import pytest
 import jaxrob
 from jaxrob import strategies
 from jaxrob._assessment.diagnostics import diagnose
-from jaxrob.strategies import ASAP, Question, sample
+from jaxrob.strategies import ASAP, Question, Samples, sample
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
 
@@ -29,11 +29,13 @@ def independent(levels):
     return np.array(draws) / 1000
 
 
+def sampled(levels, values, effects=None):
+    return Samples(levels, values, np.full(len(levels), 1000), effects, rounds=1)
+
+
 def diagnosed(function, levels, threshold=0.8, lower=0.0, upper=1.0):
-    question = Question(lower, upper, threshold, 1000)
-    return diagnose(
-        question, levels, function(levels), np.arange(len(levels)), len(levels), 1
-    )
+    question = Question(lower, upper, threshold)
+    return diagnose(question, sampled(levels, function(levels)), len(levels))
 
 
 def test_noise_shared_by_all_levels_is_no_jitter():
@@ -53,10 +55,10 @@ def test_steps_between_levels_of_the_same_effect_are_no_jitter():
     levels = np.linspace(0, 1, 257)
     steps = np.floor(levels * 50) / 50
     rows = np.unique(steps, return_inverse=True)[1]
-    question = Question(0.0, 1.0, 0.8, 1000)
-    found = diagnose(question, levels, common(steps), rows, 51, 1)
+    question = Question(0.0, 1.0, 0.8)
+    found = diagnose(question, sampled(levels, common(steps), rows), 51)
     assert not found.jitter > 12
-    taken_apart = diagnose(question, levels, common(steps), np.arange(257), 257, 1)
+    taken_apart = diagnose(question, sampled(levels, common(steps)), 257)
     assert taken_apart.jitter > found.jitter or math.isnan(found.jitter)
 
 
@@ -96,7 +98,7 @@ def test_points_and_rounds_are_those_of_the_evaluations():
 
     classifier = jaxrob.Classifier(apply, None, outputs="scores")
     result = jaxrob.assess(classifier, data, fade)
-    replay = sample(ASAP(), Question(0.0, 1.0, 0.8, 1000), common)
+    replay = sample(ASAP(), Question(0.0, 1.0, 0.8), common, 1000)
     assert result.diagnostics.points == len(replay.levels)
     assert result.diagnostics.rounds == replay.rounds > 1
     uniform = jaxrob.assess(classifier, data, fade, strategy=strategies.Uniform(41))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jaxrob import metrics
-from jaxrob.metrics import _interval
+from jaxrob.metrics import _bands, _bootstrap
 
 quick = settings(deadline=None, max_examples=30)
 UNITS = np.linspace(0, 1, 11)
@@ -132,8 +132,8 @@ def test_resampled_values_are_the_measures_of_the_inputs_drawn(k, total, seed):
     answers = rng.integers(k + 1, size=(3, total))
     weights = rng.integers(3, size=(total, 4)) * 1.0
     weights[0] += 1  # none is empty
-    for measure, truth in metrics.measures.items():
-        values = _interval.resampled_values(measure, labels, answers, k, weights)
+    for truth in metrics.measures.values():
+        values = _bootstrap.resampled_values(truth, labels, answers, k, weights)
         for b in range(4):
             drawn = np.repeat(np.arange(total), weights[:, b].astype(int))
             expected = truth(counts(labels[drawn], answers[:, drawn], k))
@@ -333,7 +333,7 @@ def test_confidence_interval_fails_before_the_bootstrap(monkeypatch):
     def never(*_):
         raise AssertionError("computed")
 
-    monkeypatch.setattr(_interval, "_bootstrap", never)
+    monkeypatch.setattr(_bands, "bootstrap", never)
     confusion = some_counts(3)
     for arguments, message in (
         (([0, 1, 2], confusion, "f1", 0.8), "one length"),

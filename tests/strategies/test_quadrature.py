@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import Quadrature, Question, Uniform
+from jaxrob.strategies import Quadrature, Question, Samples, Uniform
 
 THRESHOLD = 0.8
 quick = settings(deadline=None, max_examples=50)
 
 
 def ask(strategy, levels, values, lower=0.0, upper=1.0):
-    question = Question(lower, upper, threshold=THRESHOLD, num_inputs=None)
-    return strategy.propose(question, levels, values)
+    question = Question(lower, upper, threshold=THRESHOLD)
+    return strategy.propose(question, Samples(levels, values))
 
 
 def sample(strategy, function, lower, upper, snap=lambda levels: levels):
@@ -237,8 +237,8 @@ def test_without_one_level_the_integral_is_unknown(gone):
 @quick
 @given(st.integers(2, 200))
 def test_levels_of_another_strategy_are_not_enough(n):
-    question = Question(0.0, 1.0, threshold=THRESHOLD, num_inputs=None)
-    levels = Uniform(n).propose(question, np.array([]), np.array([]))
+    question = Question(0.0, 1.0, threshold=THRESHOLD)
+    levels = Uniform(n).propose(question, Samples(np.array([]), np.array([])))
     assert np.isnan(robustness(levels, np.ones(n), 0.0, 1.0))
 
 

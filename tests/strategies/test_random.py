@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import Question, Random
+from jaxrob.strategies import Question, Random, Samples
 
-NOTHING = np.array([])
+NOTHING = Samples(np.array([]), np.array([]))
 
 
 def ask(strategy, lower=0.0, upper=1.0):
-    question = Question(lower, upper, threshold=0.8, num_inputs=None)
-    return strategy.propose(question, NOTHING, NOTHING)
+    question = Question(lower, upper, threshold=0.8)
+    return strategy.propose(question, NOTHING)
 
 
 @settings(deadline=None, max_examples=50)
@@ -57,9 +57,9 @@ def test_the_estimate_scatters_as_a_binomial():
 
 
 def test_nothing_is_asked_twice():
-    question = Question(0.0, 1.0, threshold=0.8, num_inputs=10)
+    question = Question(0.0, 1.0, threshold=0.8)
     levels = np.sort(ask(Random(3)))
-    assert len(Random(3).propose(question, levels, np.ones(3))) == 0
+    assert len(Random(3).propose(question, Samples(levels, np.ones(3)))) == 0
 
 
 def test_defaults_and_rule():
@@ -72,11 +72,11 @@ def test_defaults_and_rule():
     [
         ({"n": 0}, ValueError, "n must be at least 1; got 0"),
         ({"n": -3}, ValueError, "n must be at least 1; got -3"),
-        ({"n": 41.0}, TypeError, "n must be an integer; got 41.0"),
-        ({"n": None}, TypeError, "n must be an integer; got None"),
+        ({"n": 41.0}, TypeError, "n must be an integer; got float"),
+        ({"n": None}, TypeError, "n must be an integer; got NoneType"),
         ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
-        ({"seed": 1.5}, TypeError, "seed must be an integer; got 1.5"),
-        ({"seed": None}, TypeError, "seed must be an integer; got None"),
+        ({"seed": 1.5}, TypeError, "seed must be an integer; got float"),
+        ({"seed": None}, TypeError, "seed must be an integer; got NoneType"),
     ],
 )
 def test_bad_arguments(arguments, error, message):

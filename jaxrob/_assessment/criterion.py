@@ -1,0 +1,70 @@
+"""When a classifier is good enough at a level."""
+
+import dataclasses
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._assessment.scoring import Scoring
+from jaxrob._classifier import Classifier
+from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._runtime.checks import check_type
+from jaxrob.metrics._quality import measure_named
+from jaxrob.uncertainty import unknown_threshold
+
+
+@dataclasses.dataclass(frozen=True)
+class Criterion:
+    """When a classifier is good enough at a level.
+
+    Attributes:
+      threshold: the lowest value of the measure that is accepted, in [0, 1].
+      measure: the quality measure, a name in `metrics.measures`.
+      alpha: the confidence level above which the classifier may answer "unknown"; None
+        if it always decides.
+      scoring: how much more or less than the threshold is worth.
+    """
+
+    threshold: float
+    measure: str
+    alpha: float | None
+    scoring: Scoring
+
+    def check(self, classifier: Classifier, reduced: bool) -> None:
+        """Refuses what is no criterion, or cannot be told from the answers kept.
+
+        Args:
+          classifier: the classifier that is judged.
+          reduced: whether only counts by class are kept.
+
+        Raises:
+          TypeError: if the threshold is no number.
+          ValueError: if a part is outside its range, or alpha does not go with the
+            classifier or with `reduced`.
+        """
+        number = int | float | np.number
+        check_type("threshold", self.threshold, number, "a number")
+        if not 0 <= self.threshold <= 1:
+            raise ValueError(f"threshold must lie in [0, 1]; got {self.threshold}")
+        measure_named(self.measure)
+        if self.alpha is None:
+            return
+        unknown_threshold(self.alpha)
+        if reduced:
+            raise ValueError("alpha needs single answers; it does not go with reduced")
+        if classifier.outputs == "scores":
+            raise ValueError(
+                'alpha needs uncertainties, which outputs="scores" does not have'
+            )
+
+    def with_unknown(self, curve: Curve | ReducedCurve) -> Curve | ReducedCurve:
+        """The curve, with answers that are too uncertain taken as "unknown"."""
+        if self.alpha is None or isinstance(curve, ReducedCurve):
+            return curve
+        return curve.with_unknown(self.alpha)
+
+    def values(self, curve: Curve | ReducedCurve) -> tuple[np.ndarray, np.ndarray]:
+        """The measure at each level, and how many inputs each value is a share of."""
+        confusion = self.with_unknown(curve).confusion
+        measure = metrics.measures[self.measure]
+        return measure(confusion), measure.num_inputs(confusion)

@@ -1,0 +1,121 @@
+"""Tolerance, penalization and the levels' probability: how levels are scored."""
+
+import dataclasses
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._curve import Curve, ReducedCurve
+from jaxrob.metrics._tolerance import check_scoring
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
+
+
+class Scores(NamedTuple):
+    """What tolerance and penalization make of a curve, see `metrics.level_scores`.
+
+    Attributes:
+      settings: the tolerance, the penalization, the nominal value and the distribution
+        of the levels, as text.
+      values: float64 `[L]` in [-1, 1], the score of the measure at each level.
+      low: float64 `[L]`, the lowest score within the measure's 95 % band.
+      high: float64 `[L]`, the highest.
+      weights: float64 `[L]`, how much each level counts.
+    """
+
+    settings: str
+    values: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    weights: np.ndarray
+
+
+@dataclasses.dataclass(frozen=True)
+class Scoring:
+    """How levels are scored and weighted (2024 paper, Definitions 3 and 6 to 8).
+
+    Attributes:
+      tolerance: the reward of accepted values, see `metrics.tolerance_robustness`.
+      penalization: the penalty of the others, likewise.
+      level_distribution: how probable the levels are, a NumPyro distribution.
+    """
+
+    tolerance: str | Callable[[float, float], float] | None = None
+    penalization: str | Callable[[float, float], float] | None = None
+    level_distribution: "Distribution | None" = None
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether nothing is asked for: a level is accepted or not, all count alike."""
+        return (
+            self.tolerance is None
+            and self.penalization is None
+            and self.level_distribution is None
+        )
+
+    @property
+    def needs_nominal(self) -> bool:
+        """Whether the tolerance is relative to the value at the identity."""
+        return self.tolerance in ("linear", metrics.linear_tolerance)
+
+    def check(self, threshold: float, bounds: tuple[float, float]) -> None:
+        """Refuses what could not score the levels of a range.
+
+        Raises:
+          TypeError: as `metrics.tolerance_robustness`.
+          ValueError: likewise.
+        """
+        if not self.is_plain:
+            check_scoring(
+                threshold,
+                self.tolerance,
+                self.penalization,
+                self.level_distribution,
+                bounds,
+            )
+
+    def scores(
+        self,
+        curve: Curve | ReducedCurve,
+        measure: str,
+        threshold: float,
+        bounds: tuple[float, float],
+        nominal: float | None,
+    ) -> Scores:
+        """The scores of a curve.
+
+        Args:
+          curve: the curve.
+          measure: a name in `metrics.measures`.
+          threshold: the lowest value accepted.
+          bounds: the range.
+          nominal: the measure's value at the identity, if it is needed.
+        """
+        values = metrics.measures[measure](curve.confusion)
+        middle, *ends = (
+            metrics.level_scores(
+                some, threshold, self.tolerance, self.penalization, nominal=nominal
+            )
+            for some in (values, *metrics.bands(curve.confusion, measure))
+        )
+        # A function of the user's need not be monotone.
+        low = np.minimum(middle, np.min(ends, 0))
+        high = np.maximum(middle, np.max(ends, 0))
+        weights = metrics.level_weights(curve.levels, self.level_distribution, bounds)
+        return Scores(self._settings(nominal), middle, low, high, weights)
+
+    def _settings(self, nominal: float | None) -> str:
+        settings = {
+            "tolerance": self.tolerance,
+            "penalization": self.penalization,
+            "nominal": nominal,
+            "level_distribution": self.level_distribution,
+        }
+        return ", ".join(f"{name}={_named(value)}" for name, value in settings.items())
+
+
+def _named(value: Any) -> str:
+    return getattr(value, "__name__", None) or repr(value)

@@ -1,0 +1,96 @@
+"""Confidence bands of measures, since the test set is finite."""
+
+import numpy as np
+from scipy import special
+
+from jaxrob.metrics._bootstrap import bootstrap, percentiles
+from jaxrob.metrics._checks import check_confidence, checked_confusion
+from jaxrob.metrics._quality import measure_named
+
+
+def wilson(
+    successes: np.ndarray, totals: np.ndarray, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Wilson's score interval for a proportion.
+
+    The proportions p with `|s/n - p| <= z sqrt(p (1 - p) / n)`, for s successes of n
+    and the normal quantile z (Wilson, 1927). Unlike the interval around s/n of the
+    usual standard error it is sound for small n and near 0 and 1.
+
+    Args:
+      successes: numbers in 0 ... totals, of any shape.
+      totals: of the same shape; 0 gives the interval [0, 1].
+      confidence: the coverage aimed at, in (0, 1).
+
+    Returns:
+      The lower and the upper ends, float64 in [0, 1], of the same shape: exactly 0
+      without a success, exactly 1 without a failure.
+
+    Raises:
+      ValueError: if the shapes differ, successes lie outside 0 ... totals, or the
+        confidence outside (0, 1).
+    """
+    check_confidence(confidence)
+    s, n = np.asarray(successes, np.float64), np.asarray(totals, np.float64)
+    if s.shape != n.shape:
+        raise ValueError(
+            "successes and totals must have one shape; got the shapes "
+            f"{s.shape} and {n.shape}"
+        )
+    if not ((s >= 0) & (s <= n) & np.isfinite(n)).all():
+        raise ValueError("successes must lie in 0 ... totals, and both be finite")
+    z = special.ndtri((1 + confidence) / 2)
+    some = np.where(n == 0, 1, n)
+    centre = s + z**2 / 2
+    half = z * np.sqrt(s * (n - s) / some + z**2 / 4)
+    low, high = (centre - half) / (some + z**2), (centre + half) / (some + z**2)
+    low, high = np.where(s == 0, 0, low), np.where(s == n, 1, high)
+    return np.clip(low, 0, 1), np.clip(high, 0, 1)
+
+
+def bands(
+    confusion: np.ndarray, measure: str, confidence: float = 0.95
+) -> tuple[np.ndarray, np.ndarray]:
+    """Pointwise confidence bands of a quality measure, for a finite test set.
+
+    Wilson's interval for proportions: accuracy, the decided ratio, and the recall of
+    two classes (see `jaxrob.metrics.recall`). The percentile bootstrap over inputs
+    (Efron, 1979) for the rest, widened if need be to hold the measured value. The
+    bootstrap cannot see what never happened: where all answers are right, its band has
+    no width.
+
+    Args:
+      confusion: integers `[L, K, K + 1]`, counts by label and answer, see
+        `jaxrob.Curve`; at least one at each level.
+      measure: a name in `jaxrob.metrics.measures`.
+      confidence: the coverage aimed at, at each level alone, in (0, 1).
+
+    Returns:
+      The lower and the upper ends, float64 `[L]` in [0, 1]; 0 and 1 where the measure
+      is undefined. Each depends on the counts of its own level alone, and the same
+      counts always give the same.
+
+    Raises:
+      ValueError: if the measure is unknown, the confidence lies outside (0, 1), or the
+        counts have a wrong shape, are negative or all 0 at a level.
+    """
+    check_confidence(confidence)
+    found = measure_named(measure)
+    confusion = checked_confusion(confusion)
+    ratio = found.single_ratio(confusion)
+    if found.is_proportion and ratio is not None:
+        return wilson(ratio.above, ratio.below, confidence)
+    ends = []
+    for counts in confusion:
+        counts = counts if found.of_classes else _of_one_class(counts)
+        ends.append(percentiles(bootstrap(counts, found), confidence, (0.0, 1.0)))
+    low, high = np.reshape(ends, (-1, 2)).T
+    values = found(confusion)
+    # fmin and fmax pass over the NaN of an undefined value.
+    return np.fmin(low, values), np.fmax(high, values)
+
+
+def _of_one_class(counts: np.ndarray) -> np.ndarray:
+    """Counts of two classes with as many correct, wrong and unknown answers."""
+    correct, unknown = np.trace(counts), counts[:, -1].sum()
+    return np.array([[correct, counts.sum() - correct - unknown, unknown], [0, 0, 0]])

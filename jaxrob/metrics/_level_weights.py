@@ -1,0 +1,109 @@
+"""How much each level counts: the probability of the levels, integrated."""
+
+import math
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.checks import check_type
+from jaxrob.metrics._checks import checked_curve, range_around
+
+if TYPE_CHECKING:
+    from numpyro.distributions import Distribution
+
+# A range must hold more than this share of the mass below its upper end: differences
+# of the CDF would be mostly rounding.
+_LEAST_SHARE = 1e-12
+
+
+def level_weights(
+    levels: np.ndarray,
+    level_distribution: "Distribution | None" = None,
+    bounds: tuple[float, float] | None = None,
+) -> np.ndarray:
+    """How much each level counts in a mean over the range.
+
+    The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
+    each gets half the mass between it and either neighbour, and the outermost all the
+    mass beyond them. Masses are differences of the CDF, since a density may be infinite
+    at an end, over the mass of the range, so that the distribution may reach beyond it.
+
+    Args:
+      levels: `[n]` distinct levels, in any order.
+      level_distribution: a continuous NumPyro distribution of one number that has a
+        CDF; by default uniform.
+      bounds: the range's lower and upper ends; by default the outermost levels.
+
+    Returns:
+      float64 `[n]`, at least 0, of the sum 1.
+
+    Raises:
+      TypeError: if the distribution is none of NumPyro's.
+      ValueError: if there are fewer than two levels (one with bounds), levels repeat,
+        are not finite or lie outside the bounds, or the distribution is discrete, of
+        several numbers, has no CDF, or no mass in the range.
+    """
+    levels = np.asarray(levels, np.float64)
+    fewest = 1 if bounds is not None else 2
+    ascending, _ = checked_curve(levels, np.zeros(levels.shape), 0.0, fewest)
+    lower, upper = range_around(ascending, bounds)
+    ends = np.concatenate([[lower], ascending, [upper]])
+    halves = masses(ends, level_distribution) / 2
+    weights = halves[:-1] + halves[1:]
+    weights[0] += halves[0]
+    weights[-1] += halves[-1]
+    placed = np.empty_like(weights)
+    placed[np.argsort(levels)] = weights / math.fsum(weights)
+    return placed
+
+
+def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
+    """The mass between neighbours of `ends`, ascending, the first below the last.
+
+    Not normalised; uniform for no distribution. Raises as `level_weights`.
+    """
+    if distribution is None:
+        return np.diff(ends)
+    below = _cdf(distribution, ends)
+    if not np.isfinite(below).all():
+        bad = np.flatnonzero(~np.isfinite(below))[0]
+        raise ValueError(
+            f"level_distribution's CDF must be finite; got {below[bad]} at {ends[bad]}"
+        )
+    if below[-1] - below[0] <= _LEAST_SHARE * below[-1]:
+        raise ValueError(
+            "level_distribution must have mass in the range; got none in "
+            f"[{ends[0]:g}, {ends[-1]:g}] from {type(distribution).__name__}"
+        )
+    return np.maximum(np.diff(below), 0)
+
+
+def _cdf(distribution: "Distribution", at: np.ndarray) -> np.ndarray:
+    # Imported here: whoever has a distribution has imported it already.
+    from numpyro.distributions import Distribution
+
+    wanted = "a NumPyro distribution, such as Normal(0, 1)"
+    check_type("level_distribution", distribution, Distribution, wanted)
+    kind = type(distribution).__name__
+    shape = distribution.shape()
+    if shape or distribution.is_discrete:
+        raise ValueError(
+            "level_distribution must be a continuous distribution of one number; got "
+            f"{kind} of the shape {shape}"
+            f"{', discrete' if distribution.is_discrete else ''}"
+        )
+    # Beyond the support some CDFs are NaN or negative.
+    support = distribution.support
+    first = float(getattr(support, "lower_bound", -np.inf))
+    last = float(getattr(support, "upper_bound", np.inf))
+    # In float32 the masses of close levels would be mostly rounding.
+    with jax.enable_x64(True):
+        try:
+            below = distribution.cdf(jnp.asarray(np.clip(at, first, last)))
+        except (AttributeError, NotImplementedError):
+            raise ValueError(
+                f"level_distribution must have a CDF; {kind} has none"
+            ) from None
+        return np.asarray(below, np.float64)

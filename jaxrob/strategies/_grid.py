@@ -1,0 +1,35 @@
+"""The finest grid that a strategy refines to, and the known levels on it."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob.strategies._strategy import Question, Samples
+
+
+class Grid(NamedTuple):
+    """A range cut into equal parts, and which of their ends are known.
+
+    Attributes:
+      parts: how many parts.
+      steps: integers `[n]` in 0 ... parts, the known levels, ascending.
+    """
+
+    parts: int
+    steps: np.ndarray
+
+    @property
+    def divisible(self) -> np.ndarray:
+        """Bool `[n - 1]`: whether an interval holds a level of the grid inside."""
+        return np.diff(self.steps) > 1
+
+    @property
+    def middles(self) -> np.ndarray:
+        """The level in the middle of each interval, in steps, rounded down."""
+        return (self.steps[:-1] + self.steps[1:]) // 2
+
+
+def grid_of(question: Question, samples: Samples, parts: int) -> Grid:
+    """The samples' levels on a grid of so many parts."""
+    steps = np.rint(question.positions(samples.levels) * parts).astype(int)
+    return Grid(parts, steps)
