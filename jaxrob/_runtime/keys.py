@@ -1,9 +1,10 @@
-"""Random keys that depend on an image's index alone."""
+"""Random keys that depend on an image's index alone, and draws on the host."""
 
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
 # No image has this index: the classifier's keys come from here.
 _CLASSIFIER = 2**32 - 1
@@ -46,3 +47,8 @@ def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 def classifier_keys(key: jax.Array, index: jax.Array) -> jax.Array:
     """`[B]` keys for a stochastic classifier, other than those of the alteration."""
     return alteration_keys(jax.random.fold_in(key, _CLASSIFIER), index)
+
+
+def host_generator(key: jax.Array) -> np.random.Generator:
+    """A NumPy generator for draws on the host, started by a key."""
+    return np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))

@@ -2,7 +2,7 @@
 
 Every method trains a Flax Linen module by `jaxrob.training.fit`, whose settings
 (`epochs` or `images_seen`, `checkpoint`, ...) it takes, and returns a
-`jaxrob.Classifier`. Altered images are made inside the compiled training step, from the
+`jaxrob.Classifier`. The compiled training step makes the altered images from the
 originals' bytes; none is stored.
 
 Two schedules compare methods. The 2020 paper's is a number of epochs, each over the

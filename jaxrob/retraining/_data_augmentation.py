@@ -8,7 +8,8 @@ import jax
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob.alterations import Alteration
-from jaxrob.retraining._mixture import check, mixture, on_all, on_half, originals
+from jaxrob.retraining._mixture import mixture
+from jaxrob.retraining._parts import check, on_all, on_half, originals
 from jaxrob.retraining._weak import find_weak
 from jaxrob.training import fit
 
@@ -22,20 +23,28 @@ def data_augmentation(
     levels: str = "random",
     **training: Any,
 ) -> Classifier:
-    """DA: trains on the originals and on altered copies of half of them.
+    """Trains a more robust network on the images and altered copies of them (DA).
 
-    For each alteration half of the images, drawn at random, are copied, four times if
-    levels lie on both sides of the identity, else (and for rotation) twice: see
-    `copies` and `input_sizes`. The network starts anew, for training on copies alone
-    forgets the originals.
+    For each alteration, half of the images are drawn at random and copied: four times
+    if levels lie on both sides of the identity, else (and for rotation) twice, see
+    `copies` and `input_sizes`. The network starts anew, because one that is trained on
+    copies alone forgets the originals.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
+        classifier = jaxrob.retraining.data_augmentation(
+            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+        )
 
     Args:
       module: a Flax Linen module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      levels: "random", uniformly in the range, anew in each epoch; "grid", as the
-        authors' scripts, the ends of the range and half of the way there.
+      levels: "random": uniformly in the range, anew in each epoch. "grid": the ends of
+        the range and half of the way there, as in the authors' scripts.
       **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
         originals and copies.
 
@@ -54,7 +63,7 @@ def data_augmentation(
     """
     check(dataset, alterations, levels)
     parts = originals(dataset) + on_half(dataset, alterations, key)
-    return fit(module, dataset, key=key, feed=mixture(parts, levels), **training)
+    return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)
 
 
 def limited_data_augmentation(
@@ -70,21 +79,22 @@ def limited_data_augmentation(
     levels: str = "random",
     **training: Any,
 ) -> Classifier:
-    """LDA: trains on the originals and on copies altered where the original is weak.
+    """Trains on the images and on copies altered where the original is weak (LDA).
 
-    Only alterations to which the original's robustness is below 100 % count; with them
-    every image is copied, as often as by `data_augmentation`.
+    Only the alterations to which the original network's robustness is below 100 %
+    count. Every image is copied for each of them, as often as by `data_augmentation`.
 
     Args:
       module: a Flax Linen module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      threshold: the lowest accepted accuracy, of which the original's robustness is.
+      threshold: the lowest accepted accuracy, by which the original's robustness is
+        measured.
       classifier: the original; by default one is trained first, by the same settings.
       validation: images on which its robustness is measured, at 41 levels of each
         alteration; needed with `classifier`. By default a random tenth of the data
-        set, on which no network is then trained. (The paper takes its test set.)
+        set; then no network is trained on it. (The paper takes its test set.)
       robustness: the original's robustness to each alteration, if known; then
         `threshold`, `classifier` and `validation` are not used.
       levels: see `data_augmentation`.
@@ -96,7 +106,7 @@ def limited_data_augmentation(
     Raises:
       TypeError: as `data_augmentation`.
       ValueError: as `data_augmentation`; if the robustness is 100 % for all
-        alterations, does not fit them, or cannot be measured for want of `validation`.
+        alterations, does not fit them, or cannot be measured without `validation`.
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini et al., 2020, section VI.B.
@@ -114,4 +124,4 @@ def limited_data_augmentation(
         training=training,
     )
     parts = originals(dataset) + on_all(dataset, weak)
-    return fit(module, dataset, key=key, feed=mixture(parts, levels), **training)
+    return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)

@@ -8,8 +8,10 @@ import jax.numpy as jnp
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import check_type
 from jaxrob.alterations import Alteration
-from jaxrob.retraining._mixture import check, mixture, on_all, on_half
+from jaxrob.retraining._mixture import mixture
+from jaxrob.retraining._parts import Part, check, on_all, on_half
 from jaxrob.retraining._weak import find_weak, original
 from jaxrob.training import fit
 
@@ -24,7 +26,9 @@ def network_parallelization(
     levels: str = "random",
     **training: Any,
 ) -> Classifier:
-    """NP: the original and a network trained on DA's copies alone, joined by a max.
+    """Puts a network trained on altered copies alone beside the original (NP).
+
+    The copies are those of `data_augmentation`; the two are joined as by `parallel`.
 
     Args:
       module: a Flax Linen module, see `jaxrob.training.fit`.
@@ -67,7 +71,10 @@ def limited_network_parallelization(
     levels: str = "random",
     **training: Any,
 ) -> Classifier:
-    """LNP: the original and a network trained on LDA's copies alone, joined by a max.
+    """Puts a network trained where the original is weak beside the original (LNP).
+
+    It is trained on the copies of `limited_data_augmentation` alone; the two are joined
+    as by `parallel`.
 
     Args:
       module: a Flax Linen module, see `jaxrob.training.fit`.
@@ -111,37 +118,35 @@ def limited_network_parallelization(
 
 
 def parallel(first: Classifier, second: Classifier) -> Classifier:
-    """Two classifiers joined by a max: each class gets the higher of its two outputs.
+    """Joins two classifiers: each class gets the higher of its two outputs.
 
-    The class answered is the one that either classifier is surest of. Two rows of
-    probabilities joined by a max add up to more than 1, so the joined ones are scaled
-    down to a distribution: the answer is the paper's, and confidences and gradients
-    exist, so that attacks and uncertainty work. Where both outputs are "sigmoid", the
+    The class answered is the one that either classifier is surest of. The higher ones
+    of two rows of probabilities add up to more than 1, so they are scaled down to a
+    distribution: the answer is the paper's, and there are confidences and gradients,
+    so that attacks and uncertainty work. Where the outputs of both are "sigmoid", the
     max is of the activations as they are (the paper's max layer), else of
     probabilities.
 
     Args:
       first: a classifier.
-      second: another one of the same classes. If both have several samples, as many.
+      second: another one of the same classes. If both have several samples, they have
+        the same number.
 
     Returns:
       The classifier C_o || C_par; both classifiers' variables are its leaves.
 
     Raises:
+      TypeError: if one is no classifier.
       ValueError: if the outputs of one are "scores", which do not compare.
 
     Source: Arcaini et al., 2020, section VI.C.
     """
     for classifier in (first, second):
-        if not isinstance(classifier, Classifier):
-            raise TypeError(
-                "first and second must be jaxrob.Classifier; got "
-                f"{type(classifier).__name__}"
-            )
+        check_type("first and second", classifier, Classifier, "jaxrob.Classifier")
         if classifier.outputs == "scores":
             raise ValueError(
-                'first and second must not have outputs="scores", of which a max has '
-                "no meaning"
+                'first and second must not have outputs="scores": those of two '
+                "classifiers do not compare"
             )
     sigmoid = first.outputs == second.outputs == "sigmoid"
     return Classifier(
@@ -152,16 +157,32 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
     )
 
 
-def _max_of_activations(both, images, keys=None):
+def _max_of_activations(
+    both: tuple[Classifier, Classifier],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+) -> jax.Array:
     return jnp.maximum(*(each.raw_outputs(images, keys) for each in both))
 
 
-def _max_of_log_probabilities(both, images, keys=None):
-    # As logits, they are scaled to a sum of 1 by the softmax that follows.
+def _max_of_log_probabilities(
+    both: tuple[Classifier, Classifier],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+) -> jax.Array:
+    # These are logits: the softmax that follows scales them to a sum of 1.
     return jnp.maximum(*(each.log_probabilities(images, keys) for each in both))
 
 
-def _second(module, dataset, parts, key, levels, training):
-    # Other first parameters than the original's, if that was trained with this key.
+def _second(
+    module: Any,
+    dataset: Dataset,
+    parts: list[Part],
+    key: jax.Array,
+    levels: str,
+    training: dict[str, Any],
+) -> Classifier:
+    """The network beside the original."""
+    # It starts from other parameters than the original, if that had this key.
     key = jax.random.fold_in(key, 1)
-    return fit(module, dataset, key=key, feed=mixture(parts, levels), **training)
+    return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)

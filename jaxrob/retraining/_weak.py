@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 from jaxrob._assessment.assess import assess
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.keys import host_generator
 from jaxrob.alterations import Alteration
 from jaxrob.strategies import Uniform
 from jaxrob.training import fit
@@ -28,9 +29,9 @@ def weak_alterations(
     levels: int = 41,
     mesh: Mesh | None = None,
 ) -> tuple[Alteration, ...]:
-    """The alterations to which the classifier's robustness is below 100 %.
+    """The alterations that the limited methods train on: robustness below 100 %.
 
-    The paper measures it on its test set, and the limited methods then learn from what
+    The paper measures it on its test set, so that the limited methods learn from what
     they are tested on. Give images that are neither tested on nor trained on.
 
     Args:
@@ -43,7 +44,7 @@ def weak_alterations(
       mesh: see `jaxrob.assess`.
 
     Returns:
-      Those of the alterations, in their order; maybe none.
+      Those of the alterations, in their order; there may be none.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.B.
@@ -65,15 +66,15 @@ def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
     """The alterations whose robustness, in the same order, is below 1."""
-    robustness = np.asarray(robustness, np.float64)
-    if robustness.shape != (len(alterations),):
+    values = np.asarray(robustness, np.float64)
+    if values.shape != (len(alterations),):
         raise ValueError(
             f"robustness must have one number for each of the {len(alterations)} "
-            f"alterations; got the shape {robustness.shape}"
+            f"alterations; got the shape {values.shape}"
         )
-    if not ((robustness >= 0) & (robustness <= 1)).all():
-        raise ValueError(f"robustness must lie in [0, 1]; got {robustness.tolist()}")
-    return tuple(a for a, value in zip(alterations, robustness) if value < 1)
+    if not ((values >= 0) & (values <= 1)).all():
+        raise ValueError(f"robustness must lie in [0, 1]; got {values.tolist()}")
+    return tuple(one for one, value in zip(alterations, values) if value < 1)
 
 
 def find_weak(
@@ -88,7 +89,10 @@ def find_weak(
     robustness: Sequence[float] | None,
     training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
-    """The weak alterations, the original as far as known, and what to train on.
+    """The weak alterations, the original if it is known, and what to train on.
+
+    The arguments are those of `limited_data_augmentation`, with the settings of `fit`
+    as `training`.
 
     Raises:
       ValueError: if a classifier comes without validation data or robustness, the
@@ -134,9 +138,8 @@ def original(
     return fit(module, dataset, key=key, **training)
 
 
-def _split(dataset, key):
+def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
     """The data set without a random tenth, and that tenth."""
-    rng = np.random.default_rng(np.asarray(jax.random.bits(key, 4)))
-    order = rng.permutation(len(dataset))
+    order = host_generator(key).permutation(len(dataset))
     held_out = max(1, int(_HELD_OUT * len(dataset)))
     return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

@@ -8,7 +8,8 @@ import jax
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob.alterations import Alteration
-from jaxrob.retraining._mixture import check, mixture, on_half, originals
+from jaxrob.retraining._mixture import mixture
+from jaxrob.retraining._parts import check, on_half, originals
 from jaxrob.training import fit
 
 
@@ -21,12 +22,20 @@ def worst_level(
     candidates: int = 4,
     **training: Any,
 ) -> Classifier:
-    """Data augmentation at the worst of several random levels.
+    """Trains a more robust network at the levels that hurt it most.
 
-    As `data_augmentation`, but for each copy `candidates` levels are drawn, and it is
-    trained on at the one where its loss under the present parameters is highest. A
-    step takes `candidates` forward passes more; only what is trained on counts as an
-    image seen.
+    It is `data_augmentation` at the worst of several random levels: for each copy
+    `candidates` levels are drawn, and the step trains on the one where the copy's loss
+    under the present parameters is highest. A step takes `candidates` forward passes
+    more. Only copies that are trained on count as images seen.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        alterations = [jaxrob.alterations.gaussian_blur(0.0, 2.0)]
+        classifier = jaxrob.retraining.worst_level(
+            jaxrob.networks.MLP(), train, alterations, key=jax.random.key(0), epochs=5
+        )
 
     Args:
       module: a Flax Linen module, see `jaxrob.training.fit`.
@@ -51,5 +60,5 @@ def worst_level(
     if candidates < 1:
         raise ValueError(f"candidates must be at least 1; got {candidates}")
     parts = originals(dataset) + on_half(dataset, alterations, key)
-    feed = mixture(parts, candidates=candidates)
-    return fit(module, dataset, key=key, feed=feed, **training)
+    batches = mixture(parts, candidates=candidates)
+    return fit(module, dataset, key=key, batches=batches, **training)

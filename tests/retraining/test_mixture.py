@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from jaxrob import Alteration, Dataset, alterations
-from jaxrob.retraining._mixture import Part, mixture, on_all, on_half, originals
+from jaxrob.retraining._mixture import mixture
+from jaxrob.retraining._parts import Part, on_all, on_half, originals
 
 KEY = jax.random.key(0)
 # What was done to an image can be read off it.
@@ -22,15 +23,15 @@ def numbered(n):
     return Dataset(np.arange(n, dtype=np.float32)[:, None], np.arange(n) % 7)
 
 
-def epoch(feed, seed=0):
-    return feed.epoch(np.random.default_rng(seed))
+def epoch(batches, seed=0):
+    return batches.draw(np.random.default_rng(seed))
 
 
-def shown(feed, dataset, seed=0, losses=None):
+def shown(batches, dataset, seed=0, losses=None):
     """The values and labels of all batches of an epoch, `[T, B]`."""
-    parts = epoch(feed, seed)
+    parts = epoch(batches, seed)
     found = []
-    step = jax.jit(lambda *a: feed.batch(*a, losses))
+    step = jax.jit(lambda *a: batches.make(*a, losses))
     for count in range(len(parts["index"])):
         part = {name: array[count] for name, array in parts.items()}
         index = part.pop("index")
@@ -51,10 +52,10 @@ def shown(feed, dataset, seed=0, losses=None):
 )
 def test_an_epoch_holds_every_copy_once(n, batch_size, copies):
     parts = [Part(None, np.arange(n), 1)] + [Part(ADD, np.arange(n), c) for c in copies]
-    feed = mixture(parts)(batch_size)
-    assert feed.size == n * (1 + sum(copies))
-    found = epoch(feed)
-    steps = feed.size // batch_size
+    batches = mixture(parts)(batch_size)
+    assert batches.size == n * (1 + sum(copies))
+    found = epoch(batches)
+    steps = batches.size // batch_size
     if not steps:
         return
     assert found["chosen"].shape == (steps, batch_size)
@@ -62,7 +63,7 @@ def test_an_epoch_holds_every_copy_once(n, batch_size, copies):
     times = np.bincount(rows.ravel(), minlength=n)
     # Whatever is left over of the epoch is dropped.
     assert times.max() <= 1 + sum(copies)
-    assert times.sum() == steps * batch_size > feed.size - batch_size
+    assert times.sum() == steps * batch_size > batches.size - batch_size
     # As few more as there are parts.
     assert found["index"].shape[1] <= batch_size + 2 * len(parts)
 
@@ -82,14 +83,14 @@ def test_batches_have_their_parts_in_proportion():
 
 def test_every_epoch_and_step_draws_anew():
     dataset = numbered(100)
-    feed = mixture(on_all(dataset, [SHIFT]))(100)
-    one, _ = shown(feed, dataset)
+    batches = mixture(on_all(dataset, [SHIFT]))(100)
+    one, _ = shown(batches, dataset)
     assert len(np.unique(one)) == one.size
     assert (np.sort(one[0]) != np.sort(one[1])).any()
     level = one / 1e5
     assert 0 <= level.min() < 0.1 and 0.9 < level.max() <= 1.002
-    again, _ = shown(feed, dataset)
-    other, _ = shown(feed, dataset, seed=1)
+    again, _ = shown(batches, dataset)
+    other, _ = shown(batches, dataset, seed=1)
     assert (one == again).all() and (one != other).any()
 
 
@@ -109,11 +110,11 @@ def test_the_grid_of_the_authors_scripts():
         (LOWER, 1e3, [-1, -0.5]),
         (alterations.rotation(-180.0, 180.0), None, None),
     ):
-        feed = mixture(on_all(dataset, [alteration]), "grid")(8)
+        batches = mixture(on_all(dataset, [alteration]), "grid")(8)
         if scale is None:
-            assert feed.size == 16
+            assert batches.size == 16
             continue
-        values, labels = shown(feed, dataset)
+        values, labels = shown(batches, dataset)
         levels = np.round(2 * values / scale) / 2
         found, times = np.unique(levels, return_counts=True)
         assert list(found) == expected and set(times) == {8}
@@ -124,16 +125,16 @@ def test_the_grid_of_the_authors_scripts():
 def test_the_worst_of_several_levels():
     dataset = numbered(400)
     parts = on_half(dataset, [SHIFT], KEY)
-    feed = mixture(parts, candidates=4)(100)
+    batches = mixture(parts, candidates=4)(100)
 
     def losses(images, labels):
         assert images.shape == (400, 1) and labels.shape == (400,)
         return images[:, 0]
 
-    levels = shown(feed, dataset, losses=losses)[0] / 1e5
+    levels = shown(batches, dataset, losses=losses)[0] / 1e5
     # The largest of four uniform levels: mean 4/5, variance 4/150.
     assert abs(levels.mean() - 0.8) < 4 * (4 / 150 / 400) ** 0.5 + 400 / 1e5
-    lowest = shown(feed, dataset, losses=lambda i, labels: -i[:, 0])[0] / 1e5
+    lowest = shown(batches, dataset, losses=lambda i, labels: -i[:, 0])[0] / 1e5
     assert abs(lowest.mean() - 0.2) < 4 * (4 / 150 / 400) ** 0.5 + 400 / 1e5
 
 
@@ -142,12 +143,12 @@ def test_images_are_altered_as_the_alteration_does(make):
     alteration = make()
     rng = np.random.default_rng(0)
     dataset = Dataset(rng.random((4, 6, 6, 1)).astype(np.float32), np.zeros(4, int))
-    feed = mixture(on_all(dataset, [alteration]), "grid")(4)
-    parts = epoch(feed)
+    batches = mixture(on_all(dataset, [alteration]), "grid")(4)
+    parts = epoch(batches)
     part = {name: array[0] for name, array in parts.items()}
     index, copy = part["index"], part["copy"]
     images = jnp.asarray(dataset.images[index])
-    batch, _ = feed.batch(images, jnp.zeros(len(index), int), part, KEY, None)
+    batch, _ = batches.make(images, jnp.zeros(len(index), int), part, KEY, None)
     levels = alteration.identity + (copy + 1) / 2 * (
         alteration.upper - alteration.identity
     )

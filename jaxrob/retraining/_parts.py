@@ -1,0 +1,72 @@
+"""Which images are copied, altered how, and how often."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+import numpy as np
+
+from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.keys import host_generator
+from jaxrob.alterations import Alteration
+from jaxrob.retraining._levels import LEVELS
+from jaxrob.retraining._sizes import copies
+
+
+class Part(NamedTuple):
+    """Copies of some images, all altered in the same way.
+
+    Attributes:
+      alteration: None for the originals.
+      images: rows of the data set.
+      copies: of each image.
+    """
+
+    alteration: Alteration | None
+    images: np.ndarray
+    copies: int
+
+    @property
+    def size(self) -> int:
+        """Copies in all."""
+        return len(self.images) * self.copies
+
+
+def check(dataset: Dataset, alterations: Sequence[Alteration], levels: str) -> None:
+    """Refuses what is no data set, no alterations, or no way to choose levels."""
+    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
+    if isinstance(alterations, Alteration):
+        raise TypeError("alterations must be a sequence; give [alteration]")
+    for alteration in alterations:
+        check_type("alterations", alteration, Alteration, "jaxrob.Alteration")
+    if not len(alterations):
+        raise ValueError("alterations is empty; at least one is needed")
+    if levels not in LEVELS:
+        raise ValueError(f"levels must be one of {LEVELS}; got {levels!r}")
+
+
+def originals(dataset: Dataset) -> list[Part]:
+    """Every image as it is."""
+    return [Part(None, np.arange(len(dataset)), 1)]
+
+
+def on_half(
+    dataset: Dataset, alterations: Sequence[Alteration], key: jax.Array
+) -> list[Part]:
+    """Each alteration on half of the images, drawn for itself."""
+    rng = host_generator(key)
+    return [
+        Part(
+            alteration,
+            np.sort(rng.permutation(len(dataset))[: len(dataset) // 2]),
+            copies(alteration),
+        )
+        for alteration in alterations
+    ]
+
+
+def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Part]:
+    """Each alteration on every image."""
+    every = np.arange(len(dataset))
+    return [Part(alteration, every, copies(alteration)) for alteration in alterations]

@@ -1,0 +1,171 @@
+"""The training loop."""
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import optax
+from jax.sharding import Mesh
+from tqdm.auto import tqdm
+
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset
+from jaxrob._engine.provenance import dataset_fingerprint
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.digest import stable_repr
+from jaxrob._runtime.hosts import is_first, local
+from jaxrob._runtime.keys import host_generator
+from jaxrob._runtime.mesh import along_images, checked_mesh
+from jaxrob.training._batches import Batches, every_image
+from jaxrob.training._checkpoints import open_checkpoints, restore, save
+from jaxrob.training._schedule import PlannedStep, make_schedule, remaining_steps
+from jaxrob.training._step import (
+    TrainingState,
+    compiled_step,
+    initial_state,
+    step_inputs,
+)
+
+
+def fit(
+    module: Any,
+    dataset: Dataset,
+    *,
+    key: jax.Array,
+    epochs: int | None = None,
+    images_seen: int | None = None,
+    batch_size: int = 128,
+    optimizer: optax.GradientTransformation | None = None,
+    outputs: str = "logits",
+    batches: Callable[[int], Batches] | None = None,
+    checkpoint: str | os.PathLike[str] | None = None,
+    checkpoint_every: int | None = None,
+    on_epoch: Callable[[int, Classifier], None] | None = None,
+    mesh: Mesh | None = None,
+    progress: bool = False,
+) -> Classifier:
+    """Trains a Flax Linen module on a data set, to a classifier that can be assessed.
+
+    The loss is the cross-entropy of the module's log-probabilities.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        module = jaxrob.networks.MLP()
+        classifier = jaxrob.training.fit(module, train, key=jax.random.key(0))
+
+    Args:
+      module: a Linen module called as `module(images, train=True)`, and without
+        `train` where it does not train. It may have dropout and batch statistics.
+      dataset: the training set.
+      key: a random key for the parameters, the order of the images and dropout.
+      epochs: passes over the data, at least 1; by default 5.
+      images_seen: how many images are trained on, in place of `epochs`; the last epoch
+        may end early. At least a batch, and rounded down to whole ones.
+      batch_size: images in a step; what is left over of an epoch is dropped.
+      optimizer: by default Adam, its rate decaying from 1e-3 along a cosine.
+      outputs: what the module returns, see `Classifier`.
+      batches: for other batches than the data set's images as they are, a function from
+        the batch size to `Batches`; see `jaxrob.retraining`.
+      checkpoint: a folder for checkpoints. If it holds one, the training goes on from
+        there and ends with the parameters, bit for bit, that it would have ended with;
+        a finished training just returns. Only parameters, batch statistics and the
+        optimiser's state are kept: the order of the images and all random draws follow
+        from the key and the number of the step.
+      checkpoint_every: steps between checkpoints; by default those of an epoch. There
+        is one at the end in any case.
+      on_epoch: called after each epoch with its number, from 1, and the classifier so
+        far, in evaluation mode. It is not called again for epochs before a resumption.
+      mesh: devices over which the images of each step are split, along all of its
+        axes; by default all devices of this process. Each holds all parameters. Losses,
+        batch statistics and dropout are those of the whole batch, whether or not the
+        devices divide it: results are those of one device, except for rounding. For
+        several processes see `jaxrob.evaluate`.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      The classifier, in evaluation mode.
+
+    Raises:
+      TypeError: if `dataset` is no `Dataset` in memory.
+      ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is
+        no class of the module, both `epochs` and `images_seen` are given, the latter
+        is below `batch_size`, or the checkpoints are of a training with other
+        settings or an optimiser of another structure (its numbers are not compared).
+      FloatingPointError: if the loss is no longer finite.
+    """
+    _check(dataset, epochs, batch_size, checkpoint_every)
+    mesh = along_images(checked_mesh(mesh))
+    shown = (batches or every_image(len(dataset)))(batch_size)
+    schedule = make_schedule(shown.size, batch_size, epochs, images_seen)
+    if optimizer is None:
+        optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
+    init_key, order_key, dropout_key = jax.random.split(key, 3)
+    state = initial_state(module, outputs, dataset, optimizer, init_key, mesh)
+    step = compiled_step(
+        module, outputs, optimizer, shown.make, order_key, dropout_key, mesh
+    )
+    checkpoints, done = None, 0
+    if checkpoint is not None:
+        checkpoints = open_checkpoints(
+            checkpoint,
+            module=stable_repr(module),
+            dataset=dataset_fingerprint(dataset),
+            key=jax.random.key_data(key).tolist(),
+            num_steps=schedule.num_steps,
+            batch_size=batch_size,
+            outputs=outputs,
+            batches=shown.description,
+        )
+        state, done = restore(checkpoints, state)
+        every = checkpoint_every or schedule.epoch_steps
+        schedule = schedule._replace(checkpoint_every=every)
+    steps = remaining_steps(shown, schedule, host_generator(order_key), done)
+    hidden = not (progress and is_first())
+    bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
+    with bar:
+        for planned in steps:
+            state, loss = step(state, *step_inputs(dataset, planned, mesh))
+            bar.update()
+            _check_finite(loss, planned)
+            if checkpoints is not None and planned.is_kept:
+                save(checkpoints, planned.done, state)
+            if planned.ends_epoch:
+                bar.set_postfix(epoch=planned.epoch, loss=f"{float(loss):.4f}")
+                if on_epoch is not None:
+                    on_epoch(planned.epoch, _classifier(module, state, outputs))
+    if checkpoints is not None:
+        checkpoints.manager.close()
+    return _classifier(module, state, outputs)
+
+
+def _check(
+    dataset: Dataset, epochs: int | None, batch_size: int, checkpoint_every: int | None
+) -> None:
+    """Refuses what is no data set, and numbers outside their range."""
+    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
+    if epochs is not None and epochs < 1:
+        raise ValueError(f"epochs must be at least 1; got {epochs}")
+    if checkpoint_every is not None and checkpoint_every < 1:
+        raise ValueError(f"checkpoint_every must be at least 1; got {checkpoint_every}")
+    if not 1 <= batch_size <= len(dataset):
+        raise ValueError(
+            f"batch_size must lie in 1 ... {len(dataset)}, the number of images; got "
+            f"{batch_size}"
+        )
+
+
+def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
+    # To look at the loss is to wait for the step, so that not every step is looked at.
+    if not (planned.ends_epoch or planned.is_kept) or np.isfinite(float(loss)):
+        return
+    epoch, step = f"epoch {planned.epoch}", f"step {planned.done}"
+    when = epoch if planned.ends_epoch else step
+    raise FloatingPointError(f"the loss is {loss} after {when}: lower the rate")
+
+
+def _classifier(module: Any, state: TrainingState, outputs: str) -> Classifier:
+    params, collections, _ = local(state)
+    return Classifier.from_linen(module, {"params": params, **collections}, outputs)

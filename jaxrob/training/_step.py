@@ -1,0 +1,155 @@
+"""One step of training: the state, the compiled update, and what it reads."""
+
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._runtime.hosts import put, put_rows
+from jaxrob._runtime.mesh import split_over, whole_on
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.training._schedule import PlannedStep
+
+
+class TrainingState(NamedTuple):
+    """What a step changes.
+
+    Attributes:
+      params: the module's parameters.
+      collections: its other variables, such as batch statistics, by collection.
+      optimizer: the optimiser's state.
+    """
+
+    params: Any
+    collections: dict[str, Any]
+    optimizer: optax.OptState
+
+
+# From the state, images, labels, rows drawn and the step's number, to the next state
+# and the loss.
+Step = Callable[..., tuple[TrainingState, jax.Array]]
+
+
+def initial_state(
+    module: Any,
+    outputs: str,
+    dataset: Dataset,
+    optimizer: optax.GradientTransformation,
+    key: jax.Array,
+    mesh: Mesh,
+) -> TrainingState:
+    """The state before the first step, whole on each device.
+
+    Raises:
+      ValueError: if a label is no class of the module.
+    """
+    variables = jax.jit(module.init)(key, as_floats(dataset.images[:1]))
+    classifier = Classifier.from_linen(module, variables, outputs)
+    num_classes = classifier.num_classes(dataset.images.shape[1:])
+    check_labels_below(dataset.labels, num_classes, f"labels of {dataset.name}")
+    params = variables["params"]
+    collections = {name: value for name, value in variables.items() if name != "params"}
+    state = TrainingState(params, collections, optimizer.init(params))
+    return put(state, whole_on(mesh))
+
+
+def compiled_step(
+    module: Any,
+    outputs: str,
+    optimizer: optax.GradientTransformation,
+    make_batch: Callable[..., tuple[jax.Array, jax.Array]],
+    batch_key: jax.Array,
+    dropout_key: jax.Array,
+    mesh: Mesh,
+) -> Step:
+    """The update of the state by one batch, compiled for a mesh.
+
+    Args:
+      module: the Linen module.
+      outputs: what it returns, see `Classifier`.
+      optimizer: the optimiser.
+      make_batch: see `Batches.make`.
+      batch_key: a random key, from which with the step's number that of the batch
+        follows.
+      dropout_key: likewise, that of dropout.
+      mesh: the devices, along one axis.
+    """
+
+    def loss(
+        params: Any,
+        collections: dict[str, Any],
+        images: jax.Array,
+        labels: jax.Array,
+        key: jax.Array,
+    ) -> tuple[jax.Array, Any]:
+        returned, collections = module.apply(
+            {"params": params, **collections},
+            images,
+            train=True,
+            rngs={"dropout": key},
+            mutable=list(collections),
+        )
+        return _cross_entropy(returned, labels, outputs).mean(), collections
+
+    @functools.partial(jax.jit, out_shardings=whole_on(mesh))
+    def step(
+        state: TrainingState,
+        images: jax.Array,
+        labels: jax.Array,
+        drawn: dict[str, jax.Array],
+        number: jax.Array,
+    ) -> tuple[TrainingState, jax.Array]:
+        params, collections, optimizer_state = state
+
+        def losses(images: jax.Array, labels: jax.Array) -> jax.Array:
+            returned = module.apply({"params": params, **collections}, images)
+            return _cross_entropy(returned, labels, outputs)
+
+        key = jax.random.fold_in(batch_key, number)
+        # Without the images that fill up the devices' parts. XLA splits the batch as
+        # evenly as can be, and sums over the devices where a sum over the images is.
+        images = as_floats(images[: len(labels)])
+        batch = make_batch(images, labels, drawn, key, losses)
+        images, labels = jax.lax.with_sharding_constraint(batch, split_over(mesh))
+        gradient = jax.value_and_grad(loss, has_aux=True)
+        key = jax.random.fold_in(dropout_key, number)
+        (value, collections), updates = gradient(
+            params, collections, images, labels, key
+        )
+        updates, optimizer_state = optimizer.update(updates, optimizer_state, params)
+        params = optax.apply_updates(params, updates)
+        return TrainingState(params, collections, optimizer_state), value
+
+    return step
+
+
+def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
+    """Images, labels, rows drawn and number, as the step takes them after the state."""
+    index = planned.image_index
+    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    if mesh.size == 1:
+        # Given as host arrays, they reach the parameters' device fastest.
+        return np.asarray(dataset.images[index]), *others
+    # Each device takes as many images: the last is repeated.
+    index = np.pad(index, (0, -len(index) % mesh.size), "edge")
+
+    def read(rows: slice) -> np.ndarray:
+        return np.asarray(dataset.images[index[rows]])
+
+    images = put_rows(read, len(index), split_over(mesh))
+    return images, *put(others, whole_on(mesh))
+
+
+def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:
+    """The loss of each image, `[B]`, from what the module returned."""
+    classifier = Classifier(lambda variables, images: returned, None, outputs)
+    # Of the images, only their number counts here.
+    log_probabilities = classifier.log_probabilities(labels)[0]
+    return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]
