@@ -1,4 +1,4 @@
-"""The vulnerability to adversarial examples, weighted by how similar they are."""
+"""How vulnerable a classifier is to adversarial examples, by how similar they are."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -6,7 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._classifier import Classifier
-from jaxrob.adversarial._attack import Attack, as_floats, most_adversarial
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._lbfgs import lbfgs
 from jaxrob.adversarial._similarity import structural_similarity
 
@@ -41,16 +42,27 @@ def adversariability(
     attack: Callable[..., Attack] | Sequence[Callable[..., Attack]] = lbfgs,
     similarity: Callable[..., np.ndarray] = structural_similarity,
 ) -> Adversariability:
-    """The share of images with an adversarial example, weighted by its similarity.
+    """Measures how vulnerable a classifier is to adversarial examples, in [0, 1).
+
+    It is the share of images with an adversarial example, each weighted by its
+    similarity to the image. 0 is best.
+
+    Example::
+
+        test = jaxrob.data.load("digits")[:32]
+        found = jaxrob.adversarial.adversariability(
+            classifier, test.images, test.labels
+        )
+        print(found.value, found.success_rate)
 
     adv(C, P) = sum over p in CE of S(p, p_ae) / |CE|, with CE the images p of P that
     are classified correctly, p_ae the most similar adversarial example of p (Definition
     7), and S replaced by 0 where there is none.
 
-    The definitions are of binary classifiers; here any wrong class counts. Where all
-    adversarial examples of an image have a negative similarity, which the definitions
-    rule out, it counts as 0. Of all that an attack evaluates for an image, only what it
-    returns is considered.
+    The definitions are of binary classifiers; here any wrong class counts. An image
+    whose adversarial examples all have a negative similarity, which the definitions
+    rule out, counts as 0. Only what an attack returns is considered, not all that it
+    evaluates.
 
     Args:
       classifier: the classifier.
@@ -81,7 +93,7 @@ def adversariability(
                 f"attack and similarity must be functions; got {type(one).__name__}"
             )
     found = [one(classifier, images, labels) for one in attacks]
-    unaltered = as_floats(images)
+    unaltered = np.asarray(as_floats(images))
     found = [
         one._replace(
             similarity=np.where(one.success, similarity(unaltered, one.images), 0.0)
@@ -106,5 +118,5 @@ def adversariability(
     )
 
 
-def _mean(total, count):
+def _mean(total: float, count: int) -> float:
     return float(total / count) if count else float("nan")

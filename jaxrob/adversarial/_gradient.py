@@ -13,17 +13,10 @@ from optax import projections
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import split_over
-from jaxrob.adversarial._attack import (
-    LEAD,
-    UNTARGETED,
-    Attack,
-    by_image,
-    check,
-    class_scores,
-    lead,
-    padded_blocks,
-    result,
-)
+from jaxrob.adversarial._attack import Attack
+from jaxrob.adversarial._blocks import by_image, padded_blocks, place
+from jaxrob.adversarial._problem import UNTARGETED, make_attack, make_problem
+from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 
 NORMS = ("linf", "l2")
 _LIVE_IMAGES = 8
@@ -43,14 +36,25 @@ def pgd(
     batch_size: int | None = None,
     mesh: Mesh | None = None,
 ) -> Attack:
-    """Projected gradient ascent on the loss of the right class, within a ball.
+    """Finds adversarial examples within a ball around each image, by gradient ascent.
+
+    Example::
+
+        test = jaxrob.data.load("digits")[:32]
+        attack = jaxrob.adversarial.pgd(
+            classifier, test.images, test.labels, epsilon=0.1
+        )
+        print(attack.success.mean())
+
+    Projected gradient ascent on the loss of the right class:
 
         x <- clip(project(x + step_size * d), 0, 1),
 
     where d is the sign of the gradient (linf) or the gradient over its norm (l2), and
-    the projection is onto the ball of radius epsilon around the image. From the image
-    itself, so that the result is deterministic. Of all points visited the closest that
-    is classified wrongly is returned (Definition 7 asks for the most similar).
+    the projection is onto the ball of radius epsilon around the image. It starts from
+    the image itself, so that the result is deterministic. Of all points visited that
+    are classified wrongly, the closest is returned (Definition 7 asks for the most
+    similar).
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
@@ -84,22 +88,22 @@ def pgd(
     _check_positive("step_size", step_size)
     if norm not in NORMS:
         raise ValueError(f"norm must be one of {NORMS}; got {norm!r}")
-    problem = check(classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES)
+    problem = make_problem(
+        classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
+    )
     candidates, mesh = problem.images.copy(), problem.mesh
-    classifier = problem.classifier
-    shared = classifier, np.float32(epsilon), np.float32(step_size)
+    shared = problem.classifier, np.float32(epsilon), np.float32(step_size)
     ascend = _ASCEND[norm]
     for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
-        some, right = problem.images[index], problem.labels[index]
-        keys = None if problem.keys is None else problem.keys[index]
-        far = np.full(len(some), np.inf, np.float32)
-        *block, far = put((some, right, keys, far), split_over(mesh))
-        state = _State(block[0], block[0], far)
+        block = place((problem.images, problem.labels), problem.keys, index, mesh)
+        far = put(np.full(len(index), np.inf, np.float32), split_over(mesh))
+        state = _Ascent(block[0], block[0], far)
         # The loop is outside of XLA, whose own make convolutions slow on a CPU.
         for _ in range(steps):
             state = ascend(shared, state, *block, mesh=mesh)
-        candidates[index] = fetch(_look(classifier, state, *block, mesh=mesh).best)
-    return result(problem, candidates, np.full(len(candidates), UNTARGETED))
+        state = _end(problem.classifier, state, *block, mesh=mesh)
+        candidates[index] = fetch(state.best)
+    return make_attack(problem, candidates, np.full(len(candidates), UNTARGETED))
 
 
 def fgsm(
@@ -113,7 +117,9 @@ def fgsm(
     batch_size: int | None = None,
     mesh: Mesh | None = None,
 ) -> Attack:
-    """The fast gradient sign method: one step of `pgd`, to the ball's surface.
+    """Finds adversarial examples fast, by one step of `pgd` to the ball's surface.
+
+    It is the fast gradient sign method.
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
@@ -149,17 +155,34 @@ def fgsm(
     )
 
 
-class _State(NamedTuple):
+class _Ascent(NamedTuple):
+    """The state of a block of images.
+
+    Attributes:
+      points: where they are.
+      best: the closest points so far that are classified wrongly.
+      distance: their distance from the images.
+    """
+
     points: jax.Array
-    best: jax.Array  # the closest point so far that is classified wrongly
-    distance: jax.Array  # its distance from the image
+    best: jax.Array
+    distance: jax.Array
 
 
-def _ascend(shared, state, images, labels, keys, *, norm):
+def _ascend(
+    shared: tuple[Classifier, jax.Array, jax.Array],
+    state: _Ascent,
+    images: jax.Array,
+    labels: jax.Array,
+    keys: jax.Array | None,
+    *,
+    norm: str,
+) -> _Ascent:
+    """One step."""
     classifier, epsilon, step_size = shared
 
-    def total_odds(points):
-        scores = jax.nn.log_softmax(class_scores(classifier, points, keys))
+    def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
+        scores = jax.nn.log_softmax(ranking_scores(classifier, points, keys))
         # The log odds against the right class: of the cross-entropy's direction, but
         # without its loss of all digits where the classifier is sure.
         right = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
@@ -180,11 +203,22 @@ _ASCEND = {norm: by_image(functools.partial(_ascend, norm=norm)) for norm in NOR
 
 
 @by_image
-def _look(classifier, state, images, labels, keys):
-    return _closest(state, class_scores(classifier, state.points, keys), images, labels)
+def _end(
+    classifier: Classifier,
+    state: _Ascent,
+    images: jax.Array,
+    labels: jax.Array,
+    keys: jax.Array | None,
+) -> _Ascent:
+    """Considers the points of the last step too."""
+    scores = ranking_scores(classifier, state.points, keys)
+    return _closest(state, scores, images, labels)
 
 
-def _closest(state, scores, images, labels):
+def _closest(
+    state: _Ascent, scores: jax.Array, images: jax.Array, labels: jax.Array
+) -> _Ascent:
+    """The state with the points taken as its best where they are better."""
     distance = jnp.linalg.norm((state.points - images).reshape(len(images), -1), axis=1)
     better = (lead(scores, labels) < -LEAD) & (distance < state.distance)
     return state._replace(
@@ -193,15 +227,15 @@ def _closest(state, scores, images, labels):
     )
 
 
-def _unit(gradient, norm):
-    """The direction of steepest ascent, of length 1 in the norm; 0 where none is."""
+def _unit(gradient: jax.Array, norm: str) -> jax.Array:
+    """The direction of steepest ascent, of length 1 in the norm; 0 if there is none."""
     if norm == "linf":
         return jnp.sign(gradient)
-    # By the largest first, for squares of small numbers underflow.
+    # By the largest first, because squares of small numbers underflow.
     gradient = gradient / jnp.maximum(jnp.abs(gradient).max(), _TINY)
     return gradient / jnp.maximum(jnp.linalg.norm(gradient), _TINY)
 
 
-def _check_positive(name, value):
+def _check_positive(name: str, value: float) -> None:
     if not (np.isfinite(value) and value > 0):
         raise ValueError(f"{name} must be positive and finite; got {value}")

@@ -12,7 +12,7 @@ _FILTER_SIZE = 11
 
 
 def structural_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The structural similarity of two images, of one window that is all of the image.
+    """How similar two images are: structural similarity, the image as one window.
 
     S(p, q) = (2 mu_p mu_q + c1) (2 sigma_pq + c2)
               / ((mu_p^2 + mu_q^2 + c1) (sigma_p^2 + sigma_q^2 + c2))
@@ -20,8 +20,8 @@ def structural_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     with the means, variances and the covariance of all pixels in all channels. The
     definition names neither the constants nor the divisor of the variances: here
     c1 = 0.01^2 and c2 = 0.03^2 (Wang et al., 2004, for pixels in [0, 1]) and the number
-    of values. In float64, for an adversarial example may be so similar that float32
-    cannot tell it from the image.
+    of values. It is computed in float64, because an adversarial example may be so
+    similar that float32 cannot tell it from the image.
 
     Args:
       a: images `[N, H, W, C]` in [0, 1].
@@ -47,10 +47,10 @@ def structural_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 
 def windowed_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """The mean structural similarity over Gaussian windows, as `dm_pix.ssim` has it.
+    """How similar two images are: mean structural similarity over Gaussian windows.
 
-    Wang et al. (2004): windows of 11 x 11 pixels with a standard deviation of 1.5, of
-    each channel alone.
+    It is `dm_pix.ssim`'s, that of Wang et al. (2004): windows of 11 x 11 pixels with a
+    standard deviation of 1.5, of each channel alone.
 
     Args:
       a: images `[N, H, W, C]` in [0, 1], at least 11 x 11.
@@ -68,17 +68,17 @@ def windowed_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
             f"images must be at least {_FILTER_SIZE} x {_FILTER_SIZE} for windows of "
             f"that size; got the shape {a.shape}"
         )
-    a, b = (jnp.asarray(x, jnp.float32) for x in (a, b))
-    return np.asarray(_windowed(a, b), np.float64)
+    similarity = _windowed(jnp.asarray(a, jnp.float32), jnp.asarray(b, jnp.float32))
+    return np.asarray(similarity, np.float64)
 
 
 @jax.jit
-def _windowed(a, b):
-    # One image after the other: the filter of many at once keeps all its maps.
+def _windowed(a: jax.Array, b: jax.Array) -> jax.Array:
+    # One image after the other: the filter of many at once would keep all its maps.
     return jax.lax.map(lambda pair: ssim(*pair), (a, b))
 
 
-def _checked_pair(a, b):
+def _checked_pair(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     a, b = np.asarray(a), np.asarray(b)
     if a.ndim != 4 or a.shape != b.shape:
         raise ValueError(

@@ -1,0 +1,94 @@
+"""Blocks of images, attacked together and each on its own."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._runtime.hosts import put
+from jaxrob._runtime.mesh import on_each_device, platform, split_over
+
+# Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
+# twice as slow where it leaves the caches.
+_MAX_ROWS = 256
+_MAX_ROWS_CPU = 16
+_MAX_BYTES = 2**30
+
+
+def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Compiles a function that treats images one by one, each device its own.
+
+    Args:
+      function: `function(shared, *arrays)` of what is the same for all images and of
+        arrays with a leading axis of images; returns such arrays.
+
+    Returns:
+      A function of the same arguments and of `mesh`, over which the images are split.
+      Its program communicates nothing.
+    """
+
+    @functools.partial(jax.jit, static_argnames="mesh")
+    def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: Mesh) -> Any:
+        each = on_each_device(
+            lambda shared, arrays: function(shared, *arrays), mesh, (False, True)
+        )
+        return each(shared, arrays)
+
+    @functools.wraps(compiled)
+    def call(shared: Any, *arrays: Any, mesh: Mesh) -> Any:
+        # The caller may have set another mesh.
+        with jax.set_mesh(mesh):
+            return compiled(shared, arrays, mesh=mesh)
+
+    return call
+
+
+def place(
+    arrays: tuple[np.ndarray, ...],
+    keys: jax.Array | None,
+    index: np.ndarray,
+    mesh: Mesh,
+) -> tuple[Any, ...]:
+    """The rows at `index` of each array and of the keys, split over the devices."""
+    rows = tuple(array[index] for array in arrays)
+    return put((*rows, None if keys is None else keys[index]), split_over(mesh))
+
+
+def padded_blocks(index: np.ndarray, rows: int) -> Iterator[np.ndarray]:
+    """The indices in blocks of exactly `rows`, the last filled up with its last."""
+    for start in range(0, len(index), rows):
+        block = index[start : start + rows]
+        yield np.pad(block, (0, rows - len(block)), mode="edge")
+
+
+def equal_rows(num_images: int, most: int, mesh: Mesh) -> int:
+    """Images in a block, a multiple of the devices, where none is much smaller.
+
+    Args:
+      num_images: images in all, however many are attacked.
+      most: images in a block at most, except for rounding up to whole devices.
+      mesh: the devices.
+    """
+    num_blocks = -(-num_images // most)
+    rows = -(-num_images // num_blocks)
+    return -(-rows // mesh.size) * mesh.size
+
+
+def rows_that_fit(
+    largest_array: int, image_size: int, live_images: int, mesh: Mesh
+) -> int:
+    """Images in a block for all devices: the most that help and that memory allows.
+
+    Args:
+      largest_array: bytes for one image of the classifier's largest array.
+      image_size: values in an image.
+      live_images: copies of an image that the attack keeps.
+      mesh: the devices.
+    """
+    most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
+    # The gradient keeps what the forward pass computed: a few arrays of that size.
+    row = 4 * largest_array + 4 * live_images * image_size
+    return mesh.size * max(1, min(most, _MAX_BYTES // row))

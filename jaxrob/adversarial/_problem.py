@@ -1,0 +1,218 @@
+"""What every attack takes: checked inputs, with the classifier's answers on them."""
+
+import functools
+import operator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
+from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._engine.answers import INVALID, Answers, answer
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.keys import checked_key, classifier_keys
+from jaxrob._runtime.mesh import checked_mesh, whole_on
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.adversarial._attack import Attack
+from jaxrob.adversarial._blocks import (
+    by_image,
+    equal_rows,
+    padded_blocks,
+    place,
+    rows_that_fit,
+)
+from jaxrob.adversarial._scores import ranking_scores
+from jaxrob.adversarial._similarity import structural_similarity
+
+# The target of an attack that has none.
+UNTARGETED = -1
+
+
+class Problem(NamedTuple):
+    """Checked inputs of an attack.
+
+    Attributes:
+      classifier: the classifier, on each device.
+      images: float32 `[N, H, W, C]`, on the host.
+      labels: int32 `[N]`.
+      keys: `[N]` random keys for a stochastic classifier, else None.
+      before: the answers on the unaltered images, on the host.
+      runner_up: int32 `[N]`, the best class except the label on the unaltered images.
+      num_classes: number of classes, K.
+      rows: images attacked at a time, a multiple of the devices.
+      mesh: the devices.
+    """
+
+    classifier: Classifier
+    images: np.ndarray
+    labels: np.ndarray
+    keys: jax.Array | None
+    before: Answers
+    runner_up: np.ndarray
+    num_classes: int
+    rows: int
+    mesh: Mesh
+
+    @property
+    def correct(self) -> np.ndarray:
+        """Bool `[N]`, whether the unaltered image is classified correctly."""
+        return np.asarray(self.before.predicted == self.labels)
+
+
+def make_problem(
+    classifier: Classifier,
+    images: Any,
+    labels: Any,
+    key: jax.Array | None,
+    batch_size: int | None,
+    mesh: Mesh | None,
+    live_images: int,
+) -> Problem:
+    """Refuses what cannot be attacked, and asks the classifier about the rest.
+
+    Args:
+      classifier: the classifier.
+      images: `[N, H, W, C]`, as `Dataset` takes them.
+      labels: `[N]` integers.
+      key: a random key, needed if the classifier is stochastic.
+      batch_size: images attacked at a time, or None.
+      mesh: the devices, or None.
+      live_images: copies of an image that the attack keeps.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a value is outside its range, the classifier is not differentiable
+        or does not take the images, or its outputs are NaN.
+    """
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    mesh = checked_mesh(mesh)
+    data = Dataset(np.asarray(images), labels)
+    info = _check_attackable(classifier, data)
+    if batch_size is not None and operator.index(batch_size) < 1:
+        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
+    most = batch_size or rows_that_fit(
+        info.largest_array, data.images[0].size, live_images, mesh
+    )
+    rows = equal_rows(len(data), most, mesh)
+    images, labels = np.asarray(as_floats(data.images)), data.labels
+    keys = _image_keys(classifier, key, len(images))
+    classifier = put(classifier, whole_on(mesh))
+    before, runner_up = _answers(classifier, images, labels, keys, rows, mesh)
+    invalid = before.predicted == INVALID
+    if invalid.any():
+        raise ValueError(
+            "the classifier returned NaN, or rows that are no probabilities, for "
+            f"{invalid.sum()} of {len(images)} unaltered images"
+        )
+    return Problem(
+        classifier,
+        images,
+        labels,
+        keys,
+        before,
+        runner_up,
+        info.num_classes,
+        rows,
+        mesh,
+    )
+
+
+def make_attack(problem: Problem, images: np.ndarray, target: np.ndarray) -> Attack:
+    """The attack's result, after the classifier's own verdict on what was found.
+
+    Args:
+      problem: what was attacked.
+      images: float32 `[N, H, W, C]`, the candidates; the image as it was where there is
+        none.
+      target: int32 `[N]`, the class aimed at.
+    """
+    classifier, unaltered, labels, keys, *_ = problem
+    after, _ = _answers(classifier, images, labels, keys, problem.rows, problem.mesh)
+    success = problem.correct & np.asarray(after.predicted != INVALID)
+    success &= np.where(
+        target == UNTARGETED, after.predicted != labels, after.predicted == target
+    )
+    images = np.where(success[:, None, None, None], images, unaltered)
+    change = (images.astype(np.float64) - unaltered).reshape(len(images), -1)
+    pick = functools.partial(np.where, success)
+    return Attack(
+        images,
+        success,
+        pick(structural_similarity(unaltered, images), 0.0),
+        pick(np.linalg.norm(change, axis=1), np.nan),
+        problem.correct,
+        labels,
+        np.asarray(target, np.int32),
+        pick(after.predicted, problem.before.predicted),
+        pick(after.confidence, problem.before.confidence),
+    )
+
+
+def _check_attackable(classifier: Classifier, data: Dataset) -> TraceInfo:
+    """Refuses images, labels and classifiers that no attack can take."""
+    shape = data.images.shape
+    if len(shape) != 4:
+        raise ValueError(
+            "images must have the shape [N, H, W, C], because an attack needs the "
+            f"range [0, 1]; got {shape}"
+        )
+    info = trace_info(classifier, shape[1:])
+    check_labels_below(data.labels, info.num_classes, "labels")
+    obstacle = gradient_obstacle(classifier, shape[1:])
+    if obstacle is not None:
+        raise ValueError(
+            "classifier must be differentiable in its images, because an attack "
+            "follows gradients; one that runs on the host (Classifier.from_host) is "
+            f"not: {obstacle}"
+        )
+    return info
+
+
+def _image_keys(
+    classifier: Classifier, key: jax.Array | None, num_images: int
+) -> jax.Array | None:
+    """A key for each image, if the classifier is stochastic."""
+    if not classifier.stochastic:
+        return None
+    if key is None:
+        raise ValueError(
+            "the classifier is stochastic and needs a key, such as "
+            "key=jax.random.key(0); got key=None"
+        )
+    index = jnp.arange(num_images, dtype=jnp.uint32)
+    return classifier_keys(checked_key(key), index)
+
+
+def _answers(
+    classifier: Classifier,
+    images: np.ndarray,
+    labels: np.ndarray,
+    keys: jax.Array | None,
+    rows: int,
+    mesh: Mesh,
+) -> tuple[Answers, np.ndarray]:
+    """Answers and the best class except the label, `[N]`, on the host."""
+    found = []
+    for index in padded_blocks(np.arange(len(images)), rows):
+        block = place((images, labels), keys, index, mesh)
+        found.append(_block_answers(classifier, *block, mesh=mesh))
+    return jax.tree.map(
+        lambda *parts: np.concatenate(parts)[: len(images)], *map(fetch, found)
+    )
+
+
+@by_image
+def _block_answers(
+    classifier: Classifier,
+    images: jax.Array,
+    labels: jax.Array,
+    keys: jax.Array | None,
+) -> tuple[Answers, jax.Array]:
+    scores = ranking_scores(classifier, images, keys)
+    is_label = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
+    runner_up = jnp.where(is_label, -jnp.inf, scores).argmax(axis=-1)
+    return answer(classifier, images, keys), runner_up.astype(jnp.int32)
