@@ -1,0 +1,148 @@
+"""Imports run one way, and what runs another is found out."""
+
+import ast
+import pathlib
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+import jaxrob
+
+ROOT = pathlib.Path(__file__).parents[1]
+SCRIPTS = sorted((ROOT / "experiments").rglob("*.py"))
+LINT = "from importlinter.cli import lint_imports_command as run; run(['--no-cache'])"
+
+
+def copy_package(folder):
+    """The package and its contracts in a folder of their own."""
+    package = folder / "jaxrob"
+    shutil.copytree(
+        pathlib.Path(jaxrob.__file__).parent,
+        package,
+        ignore=shutil.ignore_patterns("__pycache__"),
+    )
+    shutil.copy(ROOT / "pyproject.toml", folder)
+    return package
+
+
+def lint_imports(folder):
+    """The exit status and the report."""
+    done = subprocess.run(
+        [sys.executable, "-c", LINT], cwd=folder, capture_output=True, text=True
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+def test_the_package_keeps_its_contracts(tmp_path):
+    copy_package(tmp_path)
+    status, report = lint_imports(tmp_path)
+    assert status == 0, report
+    assert "imports run one way KEPT" in report
+    assert "no circles within a room KEPT" in report
+
+
+TYPE_ONLY = """
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jaxrob import reporting
+"""
+
+
+@pytest.mark.parametrize(
+    ("files", "broken", "named"),
+    [
+        (
+            {"_runtime/probe.py": "import jaxrob.roma\n"},
+            "imports run one way BROKEN",
+            "jaxrob._runtime.probe -> jaxrob.roma (l.1)",
+        ),
+        (
+            {"metrics/_probe.py": TYPE_ONLY},
+            "imports run one way BROKEN",
+            "jaxrob.metrics._probe -> jaxrob.reporting (l.5)",
+        ),
+        (
+            {"roma/_probe.py": "from jaxrob.adversarial import lbfgs\n"},
+            "imports run one way BROKEN",
+            "jaxrob.roma._probe -> jaxrob.adversarial (l.1)",
+        ),
+        (
+            {"probes/__init__.py": "'''A room that is on no list.'''\n"},
+            "imports run one way BROKEN",
+            "jaxrob.probes",
+        ),
+        (
+            {
+                "roma/_probe.py": "from jaxrob.roma import _answer\n",
+                "roma/_answer.py": "from jaxrob.roma import _probe\n",
+            },
+            "no circles within a room BROKEN",
+            "_probe",
+        ),
+    ],
+    ids=["upwards", "type only", "sideways", "unlisted", "circle"],
+)
+def test_a_violation_is_named(tmp_path, files, broken, named):
+    package = copy_package(tmp_path)
+    for name, text in files.items():
+        (package / name).parent.mkdir(exist_ok=True)
+        (package / name).write_text(text)
+    status, report = lint_imports(tmp_path)
+    assert status != 0
+    assert broken in report and named in report, report
+
+
+def private_parts(source):
+    """What a script takes of the library that is not public, with its lines."""
+    tree = ast.parse(source)
+    found, names = [], {"jaxrob"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            taken = [(alias.name, alias.asname) for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            taken = [
+                (f"{node.module}.{alias.name}", alias.asname or alias.name)
+                for alias in node.names
+            ]
+        else:
+            continue
+        for path, name in taken:
+            if path.split(".")[0] == "jaxrob":
+                names.add(name)
+                found.append((node.lineno, path))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            path = ast.unparse(node)
+            if path.split(".")[0] in names:
+                found.append((node.lineno, path))
+    return [
+        f"line {line}: {path}"
+        for line, path in sorted(found)
+        if any(part[0] == "_" and part[:2] != "__" for part in path.split("."))
+    ]
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+def test_scripts_use_what_is_public(script):
+    assert private_parts(script.read_text()) == []
+
+
+def test_what_a_script_may_not_use_is_named():
+    source = """import jaxrob, jaxrob._runtime.mesh as mesh
+from jaxrob.roma import _draws, assess
+from jaxrob._engine.journal import Journal
+from jaxrob import training
+print(jaxrob.__version__, training.fit, self._journal, jaxrob._curve.Curve)
+training._step(assess)
+"""
+    assert private_parts(source) == [
+        "line 1: jaxrob._runtime.mesh",
+        "line 2: jaxrob.roma._draws",
+        "line 3: jaxrob._engine.journal.Journal",
+        "line 5: jaxrob._curve",
+        "line 5: jaxrob._curve.Curve",
+        "line 6: training._step",
+    ]
