@@ -1,0 +1,131 @@
+"""What `import jaxrob` opens, and what it costs."""
+
+import importlib
+import inspect
+import json
+import statistics
+import subprocess
+import sys
+import time
+
+import pytest
+
+import jaxrob
+
+ROOMS = (
+    "adversarial",
+    "alterations",
+    "bayes",
+    "data",
+    "metrics",
+    "networks",
+    "reporting",
+    "retraining",
+    "roma",
+    "strategies",
+    "training",
+    "uncertainty",
+)
+# What only some of the rooms need, and what takes long to import.
+NOT_AT_ONCE = (
+    "cv2",
+    "flax",
+    "matplotlib",
+    "numpyro",
+    "optax",
+    "orbax",
+    "PIL",
+    "sklearn",
+)
+
+
+def in_a_fresh_process(program):
+    """What the program prints, as JSON."""
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def public_names(module):
+    """What the module says is public, or what it defines itself."""
+    own = (
+        name
+        for name, value in vars(module).items()
+        if getattr(value, "__module__", None) == module.__name__
+    )
+    return getattr(module, "__all__", [name for name in own if name[0] != "_"])
+
+
+def test_every_room_opens_from_the_package():
+    # One after another, each the first to be used.
+    opened = in_a_fresh_process(
+        f"""
+import json, jaxrob
+listed = dir(jaxrob)
+rooms = {{name: getattr(jaxrob, name).__name__ for name in {ROOMS}}}
+assert callable(jaxrob.reporting.table) and callable(jaxrob.training.fit)
+assert callable(jaxrob.data.digits) and callable(jaxrob.bayes.fit)
+assert jaxrob.networks.MLP().features
+print(json.dumps([listed, rooms]))
+"""
+    )
+    listed, rooms = opened
+    assert rooms == {name: f"jaxrob.{name}" for name in ROOMS}
+    assert set(listed) == {*jaxrob.__all__, "__version__"} and listed == sorted(listed)
+    assert set(ROOMS) < set(listed)
+
+
+def test_import_alone_loads_nothing_that_only_a_room_needs():
+    loaded = in_a_fresh_process(
+        "import sys, json, jaxrob; print(json.dumps(sorted(sys.modules)))"
+    )
+    assert "jaxrob.alterations" in loaded
+    assert not set(NOT_AT_ONCE) & set(loaded)
+    # What `from jaxrob import *` or a completion would load is not the package's own.
+    assert "jaxrob.bayes" not in loaded and "jaxrob.training" not in loaded
+
+
+def test_a_name_that_is_not_there_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="module 'jaxrob' has no .* 'robustness'"):
+        jaxrob.robustness  # noqa: B018
+    assert not hasattr(jaxrob, "_training")
+
+
+@pytest.mark.parametrize("room", ["", *ROOMS])
+def test_every_public_name_resolves_and_says_what_it_is(room):
+    module = importlib.import_module(f"jaxrob.{room}".rstrip("."))
+    assert module.__doc__
+    names = public_names(module)
+    assert names and len(names) == len(set(names))
+    undocumented = []
+    for name in names:
+        value = getattr(module, name)
+        described = inspect.ismodule(value) or inspect.isclass(value)
+        if not (described or inspect.isroutine(value)):
+            continue  # a constant, which its module's comments describe
+        doc = value.__doc__ or ""
+        # A dataclass without a docstring is given its signature.
+        if not doc.strip() or doc.startswith(f"{name}("):
+            undocumented.append(name)
+    assert not undocumented
+
+
+@pytest.mark.slow
+def test_import_takes_little_longer_than_what_it_stands_on():
+    programs = {"jaxrob": "import jaxrob", "others": "import jax, flax.linen, optax"}
+
+    def seconds(program):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", program], check=True)
+        return time.perf_counter() - start
+
+    for program in programs.values():
+        seconds(program)  # from the disk, once
+    taken = {name: [] for name in programs}
+    for _ in range(7):
+        for name, program in programs.items():
+            taken[name].append(seconds(program))
+    ours, others = (statistics.median(taken[name]) for name in programs)
+    assert ours <= 1.25 * others, (ours, others)
