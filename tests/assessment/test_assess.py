@@ -1,8 +1,5 @@
 """Assessments from classifiers whose accuracy is known in closed form."""
 
-import os
-import pathlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +8,7 @@ import pytest
 import scipy.stats
 
 import jaxrob
-from jaxrob import alterations, data, networks, strategies
+from jaxrob import alterations, strategies
 from jaxrob.metrics import RULES
 
 NUM_IMAGES = 200
@@ -605,29 +602,3 @@ def test_unknown_answers_are_left_out_of_the_accuracy():
     assert (result.values == 1).all()
     assert (result.curve.indecision == 0.5).all()
     assert (result.curve.with_unknown(None).accuracy == 0.5).all()
-
-
-def test_the_published_idc_network_on_real_patches():
-    folder = os.environ.get("JAXROB_DATA_DIR")
-    if not folder or not pathlib.Path(folder, "idc").is_dir():
-        pytest.skip("JAXROB_DATA_DIR names no folder that holds idc/")
-    patches = data.load("idc", data_dir=folder)
-    variables = networks.load_idc_weights(
-        pathlib.Path(folder, "idc", "idc_cnn_weights.npz")
-    )
-    classifier = jaxrob.Classifier.from_linen(networks.IdcCNN(), variables, "sigmoid")
-    results = jaxrob.assess(
-        classifier,
-        patches,
-        alterations.presets.cnn_2020(),
-        strategy=strategies.Uniform(5),
-        key=jax.random.key(0),
-    )
-    for result in results:
-        # The data set's known figure: exactly 183 of 214 unaltered patches.
-        unaltered = result.values[result.levels == result.identity]
-        assert unaltered == [183 / 214]
-    # Figure 2 of the 2020 paper: translation and zoom stay above the threshold.
-    by_name = {result.alteration: result for result in results}
-    assert by_name["horizontal translation"].robustness == 1.0
-    assert by_name["brightness"].robustness < 1.0

@@ -417,7 +417,10 @@ def test_idc_pretrained(tmp_path):
     last = err.splitlines()[-1]
     assert "brightness: robustness is 0." in last and "rotation" not in last
     document = json.loads((tmp_path / "idc.json").read_text())
+    # 183 of 214 patches, which the authors publish.
     assert "85.51% right unaltered" in out and len(document["robustness"]) == 8
+    # Figure 2 of the 2020 paper: translation stays above the threshold.
+    assert document["robustness"]["horizontal translation"] == 1
     assert 0 <= document["adversariability"] < 1 and document["num_attacked"] <= 6
     for name in ("idc", "adversarial"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
