@@ -1,4 +1,7 @@
-"""Programs that one process has compiled serve the others, and the scripts they run."""
+"""How the tests share the time: what is compiled, and which files come first.
+
+Programs that one process has compiled serve the others, and the scripts they run.
+"""
 
 import os
 import tempfile
@@ -15,3 +18,12 @@ def pytest_configure(config):
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+
+
+# Minutes each, of processes of their own.
+LONGEST = ("test_scripts.py", "test_devices.py")
+
+
+def pytest_collection_modifyitems(items):
+    # First, or one of the two processes would wait for the other at the end.
+    items.sort(key=lambda item: item.path.name not in LONGEST)
