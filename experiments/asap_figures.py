@@ -70,7 +70,7 @@ def dip(level):
 
 def _figure_5():
     figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
-    question = Question(0.0, 1.0, 0.8, None)
+    question = Question(0.0, 1.0, 0.8)
     fine = np.linspace(0, 1, 1001)
     numbers = []
     print("figure 5: levels, robustness by the paper's sum and with crossings on lines")
@@ -280,9 +280,7 @@ def _robustness(curve, strategy):
 def _replay(curve, strategy):
     """What a strategy would have asked for."""
     num_inputs = int(curve.curve.confusion[0].sum())
-    question = Question(
-        curve.lower, curve.upper, curve.threshold, num_inputs, curve.identity
-    )
+    question = Question(curve.lower, curve.upper, curve.threshold, curve.identity)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
 
     def value(levels):
@@ -295,7 +293,7 @@ def _replay(curve, strategy):
             np.interp(levels, curve.levels, curve.values),
         )
 
-    return sample(strategy, question, value)
+    return sample(strategy, question, value, num_inputs)
 
 
 def _most_telling(curves):

@@ -165,9 +165,9 @@ def _replayed(alteration, values, num_inputs, threshold, strategy):
         "rounds": found.rounds,
         # Sums of the same widths in another order differ by rounding.
         "error": round(abs(robustness - truth), 12),
-        "bound": strategy.error_bound(question, found.levels, found.values),
-        "width": np.ptp(_interval(found.levels, found.values, question)),
-        "full_width": np.ptp(_interval(every, values, question)),
+        "bound": strategy.error_bound(question, found),
+        "width": np.ptp(_interval(found.levels, found.values, num_inputs, question)),
+        "full_width": np.ptp(_interval(every, values, num_inputs, question)),
     }
 
 
@@ -209,7 +209,7 @@ def _coverage(correct):
                 found, question = _replay(
                     alteration, values, size, benchmarks.THRESHOLD.value, strategy
                 )
-                interval = _interval(found.levels, found.values, question)
+                interval = _interval(found.levels, found.values, size, question)
                 # As `Assessment.confidence_interval`, it holds the estimate.
                 robustness = metrics.heaviside_robustness(
                     found.levels,
@@ -250,20 +250,20 @@ def _coverage(correct):
 def _replay(alteration, values, num_inputs, threshold, strategy):
     """What a strategy asks for, its values those of the nearest level of the grid."""
     question = Question(
-        alteration.lower, alteration.upper, threshold, num_inputs, alteration.identity
+        alteration.lower, alteration.upper, threshold, alteration.identity
     )
     step = (alteration.upper - alteration.lower) / (len(values) - 1)
 
     def value(levels):
         return values[np.rint((levels - alteration.lower) / step).astype(int)]
 
-    return sample(strategy, question, value), question
+    return sample(strategy, question, value, num_inputs), question
 
 
-def _interval(levels, values, question):
-    right = np.rint(values * question.num_inputs).astype(int)
+def _interval(levels, values, num_inputs, question):
+    right = np.rint(values * num_inputs).astype(int)
     confusion = np.zeros((len(levels), 2, 3), int)
-    confusion[:, 0, 0], confusion[:, 0, 1] = right, question.num_inputs - right
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
     return metrics.confidence_interval(
         levels,
         confusion,
