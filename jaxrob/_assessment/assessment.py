@@ -1,4 +1,4 @@
-"""How robust a classifier is to one alteration, and what that is computed from."""
+"""The result of assessing a classifier."""
 
 import dataclasses
 import functools
@@ -82,8 +82,8 @@ class Assessment:
     def confidence_interval(self) -> Interval:
         """The 95 % interval that the finite test set leaves for the robustness.
 
-        See `jaxrob.metrics.confidence_interval`. It always holds `robustness`, so that
-        it is wider by that where the rule is coarser than the interval.
+        See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
+        the rule is coarser than the interval, the interval is widened.
         """
         if self.scores is not None:
             return Interval(
@@ -112,9 +112,9 @@ class Assessment:
     def robustness_per_class(self) -> np.ndarray:
         """float64 `[K]`, the robustness for each class; NaN where it has no inputs.
 
-        The accuracy on the inputs of one class is its recall. An adaptive strategy's
-        levels were chosen for the measure over all classes, and its error bound is of
-        that: for exact values of each class take `strategies.Uniform`.
+        The accuracy on the inputs of one class is its recall. An adaptive strategy
+        chose the levels for the measure over all classes, and its error bound holds for
+        that alone: for exact values of each class take `strategies.Uniform`.
 
         Raises:
           ValueError: if the robustness is of scores.

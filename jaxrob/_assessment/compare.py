@@ -62,12 +62,12 @@ def compare(
 
     Returns:
       The `Comparison`, first minus second. Its difference is that of
-      `Assessment.robustness`, by the assessments' own rules; the interval is widened to
-      hold it, if need be. The same assessments always give the same interval, and its
-      mirror image when they are swapped.
+      `Assessment.robustness`, by the assessments' own rules; where necessary the
+      interval is widened to hold it. The same assessments always give the same
+      interval, and its mirror image when they are swapped.
 
     Raises:
-      TypeError: if one is no assessment.
+      TypeError: if one is not an assessment.
       ValueError: if the assessments differ in what they must share, one keeps only
         counts, or the confidence lies outside (0, 1).
     """

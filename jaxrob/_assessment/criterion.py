@@ -31,14 +31,14 @@ class Criterion:
     scoring: Scoring
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
-        """Refuses what is no criterion, or cannot be told from the answers kept.
+        """Refuses parts that are out of range, or need answers that are not kept.
 
         Args:
           classifier: the classifier that is judged.
           reduced: whether only counts by class are kept.
 
         Raises:
-          TypeError: if the threshold is no number.
+          TypeError: if the threshold is not a number.
           ValueError: if a part is outside its range, or alpha does not go with the
             classifier or with `reduced`.
         """

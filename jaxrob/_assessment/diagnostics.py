@@ -11,8 +11,8 @@ from jaxrob.strategies import Question, Samples
 
 # Triples of levels that span no more than this share of the range tell jitter.
 _CLOSE = 1 / 64
-# Of 117 runs of ASAP on real curves, 9 of 10 stay below 12, and most of the others have
-# a jump; with random numbers of their own at each level, half are above 59.
+# Of 117 runs of ASAP on real curves 9 in 10 stay below 12, and most of the others have
+# a jump. Of runs whose levels each have random numbers of their own, half exceed 59.
 _MOST_JITTER = 12.0
 _MOST_PLATEAU = 0.02
 _WIDEST_UNSEEN = 0.2
@@ -69,9 +69,10 @@ def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:
     Args:
       question: the question it was sampled for.
       samples: all that the strategy asked for, at least one level.
-      points: the levels evaluated, of levels of the same effect one.
+      points: how many levels were evaluated; of levels of the same effect, one is.
     """
-    positions, num_inputs = question.positions(samples.levels), samples.typical_inputs
+    positions = question.positions_of(samples.levels)
+    num_inputs = samples.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])
     plateau = open_width(positions, samples.values, question.threshold, num_inputs)
     # A step between levels of the same effect is no jitter.

@@ -81,8 +81,8 @@ def _explore(
 ) -> _Steps:
     """Asks the strategy until it has seen enough.
 
-    No level is evaluated twice, nor two of the same effect. Where the scoring needs the
-    value at the identity, the identity is evaluated beside the first levels.
+    No level is evaluated twice, and of levels of the same effect one is. Where the
+    scoring needs the value at the identity, that is evaluated with the first levels.
     """
     question = Question(
         alteration.lower, alteration.upper, criterion.threshold, alteration.identity

@@ -230,7 +230,7 @@ def _checked(value: Any, field: dataclasses.Field) -> Any:
 
 
 def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is no number")
+    raise ValueError(f"{constant} is not a number")
 
 
 def _numbers(array: np.ndarray) -> list[float | None]:

@@ -55,7 +55,7 @@ def bands(
 
     Wilson's interval for proportions: accuracy, the decided ratio, and the recall of
     two classes (see `jaxrob.metrics.recall`). The percentile bootstrap over inputs
-    (Efron, 1979) for the rest, widened if need be to hold the measured value. The
+    (Efron, 1979) for the rest, widened where necessary to hold the measured value. The
     bootstrap cannot see what never happened: where all answers are right, its band has
     no width.
 

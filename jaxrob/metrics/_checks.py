@@ -17,7 +17,7 @@ def checked_curve(
       fewest: the smallest n allowed.
 
     Raises:
-      ValueError: if one of them is not like that.
+      ValueError: if one of them is not as described.
     """
     levels, values = np.asarray(levels, np.float64), np.asarray(values, np.float64)
     if levels.ndim != 1 or levels.shape != values.shape or len(levels) < fewest:
@@ -49,7 +49,7 @@ def range_around(
       bounds: the range's ends; by default the outermost levels.
 
     Raises:
-      ValueError: if the bounds are no range, or a level lies outside.
+      ValueError: if the bounds are not a range, or a level lies outside.
     """
     lower, upper = (levels[0], levels[-1]) if bounds is None else bounds
     if bounds is not None and not -np.inf < lower < upper < np.inf:
@@ -68,7 +68,7 @@ def checked_confusion(confusion: np.ndarray) -> np.ndarray:
     """Counts `[L, K, K + 1]` by label and answer, at least one input at each level.
 
     Raises:
-      ValueError: if they are none.
+      ValueError: if they are not such counts.
     """
     confusion = np.asarray(confusion)
     shape = confusion.shape

@@ -50,7 +50,7 @@ def bend(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> B
     """
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
-    # A little less than half, for positions are rounded.
+    # A little less than half, because positions are rounded.
     gap = np.diff(positions) * (0.5 - 1e-9)
     left = np.searchsorted(positions, positions[first] - gap, side="right") - 1
     right = np.searchsorted(positions, positions[second] + gap, side="left")

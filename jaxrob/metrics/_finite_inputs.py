@@ -1,4 +1,4 @@
-"""Where the finite number of inputs leaves a crossing of the threshold open."""
+"""What a finite number of inputs leaves open: how values scatter, what may cross."""
 
 import math
 
@@ -28,7 +28,7 @@ def between_counts(threshold: float, num_inputs: int | None) -> float:
 
 
 def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:
-    """By how much a value may stray from the chord for lack of inputs.
+    """By how much a value may stray from the chord because inputs are few.
 
     Between two levels with the same random numbers, single inputs turn wrong or right
     at levels of their own: a bridge of as many steps as the values differ by, at least

@@ -18,8 +18,8 @@ from jaxrob.metrics._robustness import Interval, accepted_share
 
 # Straight pieces that stand for a parabola.
 _PIECES = 32
-# An interval over which the curve rises or falls by more than this many times the width
-# of its bands is no smooth piece of it.
+# Where the curve rises or falls over an interval by more than this many times the width
+# of its bands, it is not smooth there.
 _STEEP = 6.0
 
 
@@ -39,7 +39,7 @@ def robustness_interval(
     their width, may be accepted or not wherever its ends differ. With pointwise bands
     of some confidence the interval covers the robustness about as often, or a little
     more: at a crossing the curve is within its band as often as that. With several
-    crossings it is wider, for both bands err everywhere at once.
+    crossings it is wider, because both bands err everywhere at once.
 
     Args:
       levels: `[L]` distinct levels, in any order.

@@ -54,7 +54,7 @@ def heaviside_robustness(
     Raises:
       ValueError: if the arrays' shapes differ, there are fewer than two levels (one
         for "count" and "quadrature"), levels repeat, a number is not finite, the rule
-        is none of the above, or bounds are missing or no range.
+        is none of the above, or bounds are missing or not a range.
     """
     fewest = 1 if rule in ("count", "quadrature") else 2
     levels, values = checked_curve(levels, values, threshold, fewest)

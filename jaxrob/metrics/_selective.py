@@ -37,8 +37,8 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
       The `RiskCoverage`.
 
     Raises:
-      ValueError: if confidence is missing or NaN, an array has not the shape `[L, N]`
-        with at least one input, or correct is neither 0 nor 1 somewhere.
+      ValueError: if confidence is missing or NaN, an array does not have the shape
+        `[L, N]` with at least one input, or correct is neither 0 nor 1 somewhere.
     """
     confidence, correct = _checked(confidence, correct)
     risk = np.empty(confidence.shape)
@@ -89,7 +89,7 @@ def expected_calibration_error(
       float64 `[L]` in [0, 1].
 
     Raises:
-      TypeError: if num_bins is no integer.
+      TypeError: if num_bins is not an integer.
       ValueError: if a confidence lies outside [0, 1], num_bins is below 1, or as
         `risk_coverage`.
     """

@@ -228,7 +228,7 @@ def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     return 1 - step_tolerance(value, threshold)
 
 
-# The functions by name. The linear tolerance takes its x_max besides.
+# The functions by name. The linear tolerance also takes x_max.
 tolerances: dict[str, Callable] = {
     "linear": linear_tolerance,
     "step": step_tolerance,

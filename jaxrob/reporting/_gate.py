@@ -1,4 +1,4 @@
-"""Whether results are good enough, for a continuous integration to decide on."""
+"""Whether results are good enough, so that continuous integration can decide."""
 
 import math
 import re
@@ -20,14 +20,21 @@ class Requirement(NamedTuple):
 
 
 def requirement(text: str, quantities: Sequence[str]) -> Requirement:
-    """Reads a requirement such as "robustness>=0.9".
+    """Reads a requirement such as "robustness>=0.9", from a command line for instance.
+
+    Example::
+
+        found = {result.alteration: reporting.quantities(result) for result in results}
+        least = reporting.requirement("robustness>=0.9", ["robustness"])
+        for sentence in reporting.unmet([least], found):
+            print(sentence)  # blur: robustness is 0.85, at least 0.9 is required
 
     Args:
       text: a quantity, ">=" and a number in [0, 1]; spaces do not matter.
       quantities: the quantities there are.
 
     Raises:
-      ValueError: if the text is nothing like that, or the quantity none of these.
+      ValueError: if the text is not of this form, or there is no such quantity.
     """
     found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
     if not found:
@@ -41,7 +48,7 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
             f"{text!r}"
         )
     if not re.fullmatch(r"[0-9.eE+-]+", number) or not _is_number(number):
-        raise ValueError(f"{number!r} in {text!r} is no number")
+        raise ValueError(f"{number!r} in {text!r} is not a number")
     if not 0 <= float(number) <= 1:
         raise ValueError(f"the number must lie in [0, 1]; got {number} in {text!r}")
     return Requirement(quantity, float(number))
@@ -86,9 +93,9 @@ def unmet(
     """What falls short, in words: nothing if all is good enough.
 
     Args:
-      requirements: the requirements; every one is of everything found.
-      found: the values of the quantities, by what they are of, an alteration for
-        instance. One that is NaN is not good enough.
+      requirements: the requirements; each holds for everything found.
+      found: the values of the quantities, by the name of what they belong to, such as
+        an alteration. A value that is NaN is not good enough.
     """
     return [
         f"{name}: {quantity} is not known, at least {least:g} is required"
@@ -104,8 +111,8 @@ def unmet(
 def worse(new: Assessment, old: Assessment) -> list[str]:
     """Whether a classifier is less robust than an earlier one, in words.
 
-    It is if the 95 % interval of the difference, by `jaxrob.compare`, lies below 0; a
-    difference that the finite test set may have made is none.
+    It is if the 95 % interval of the difference, by `jaxrob.compare`, lies below 0. A
+    difference that the finite test set may have caused does not count.
 
     Args:
       new: an assessment.
@@ -116,7 +123,7 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
 
     Raises:
       TypeError: as `jaxrob.compare`.
-      ValueError: likewise, if the two cannot be compared.
+      ValueError: as `jaxrob.compare`, if the two cannot be compared.
     """
     found = compare(new, old)
     low, high = found.confidence_interval
@@ -130,7 +137,7 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
     ]
 
 
-def _is_number(text):
+def _is_number(text: str) -> bool:
     try:
         float(text)
     except ValueError:

@@ -7,13 +7,18 @@ from jaxrob._assessment.assessment import Assessment
 
 
 def table(assessments: Sequence[Assessment]) -> str:
-    """A table with a row for each assessment.
+    """Assessments side by side, for a terminal or a log: a row for each.
 
     Columns: the alteration and its range, the measure at the identity and at its
     worst, the level where it is worst, the robustness ("timeout" where numerical
     integration failed) with its 95 % confidence interval, the levels evaluated and the
     seconds. The measure and its threshold are below the table, or in a last column
-    where they differ; below that, what there is to beware of.
+    where they differ. Warnings follow.
+
+    Example::
+
+        results = jaxrob.assess(classifier, dataset, [blur, noise], key=key)
+        print(jaxrob.reporting.table(results))
 
     Args:
       assessments: the assessments, at least one.

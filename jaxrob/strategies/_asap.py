@@ -65,7 +65,7 @@ class ASAP:
       rules: "right" and "linear".
 
     Raises:
-      TypeError: if `n` is no integer.
+      TypeError: if `n` is not an integer.
       ValueError: if `n` is below 2, or the concavity neither "auto" nor positive and
         finite.
     """
@@ -95,7 +95,7 @@ class ASAP:
         # width is final, where Algorithm 1 to the letter would halve it once more.
         parts = 1 << (int(self.n) - 1).bit_length()
         if not len(samples.levels):
-            return question.levels(self._bends.first_steps(question, parts) / parts)
+            return question.levels_at(self._bends.first_steps(question, parts) / parts)
         grid = grid_of(question, samples, parts)
         shape = self._bends.shape(question, samples)
         split = self._may_cross(question, samples, shape) & grid.divisible
@@ -107,9 +107,9 @@ class ASAP:
                 # The robustness is known well enough. Are the ends of its interval?
                 wide = math.fsum(bent) > _SMALL_SHARE * width
                 split = (bent > 0) & grid.divisible & wide
-                return question.levels(grid.middles[split] / parts)
+                return question.levels_at(grid.middles[split] / parts)
         inner = self._bends.inner_steps(question, samples, grid, shape)
-        return question.levels(inner[split] / parts)
+        return question.levels_at(inner[split] / parts)
 
     def error_bound(self, question: Question, samples: Samples) -> float:
         """The largest error of the robustness (2022 paper, Theorem 1).
@@ -139,7 +139,7 @@ class ASAP:
         values = samples.values
         above = values >= question.threshold
         level = between_counts(question.threshold, self._bends.num_inputs(samples))
-        width = np.diff(question.positions(samples.levels))
+        width = np.diff(question.positions_of(samples.levels))
         # A parabola of concavity a through the ends, on [0, width], has its vertex at
         # half the width less rise / (2 a width), and lies a * vertex**2 beyond the
         # first end there. Either side of the threshold is as bad: take the distance

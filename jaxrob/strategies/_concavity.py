@@ -82,7 +82,7 @@ class EstimatedConcavity(NamedTuple):
         if question.identity is None:
             return first
         # There the curve may have a peak narrower than the first intervals.
-        identity = question.positions(np.array(question.identity)) * parts
+        identity = question.positions_of(np.array(question.identity)) * parts
         return np.union1d(first, np.rint(identity))
 
     def num_inputs(self, samples: Samples) -> int | None:
@@ -91,7 +91,7 @@ class EstimatedConcavity(NamedTuple):
 
     def shape(self, question: Question, samples: Samples) -> Bend:
         """The estimate."""
-        positions = question.positions(samples.levels)
+        positions = question.positions_of(samples.levels)
         return bend(positions, samples.values, samples.typical_inputs)
 
     def inner_steps(

@@ -31,5 +31,5 @@ class Grid(NamedTuple):
 
 def grid_of(question: Question, samples: Samples, parts: int) -> Grid:
     """The samples' levels on a grid of so many parts."""
-    steps = np.rint(question.positions(samples.levels) * parts).astype(int)
+    steps = np.rint(question.positions_of(samples.levels) * parts).astype(int)
     return Grid(parts, steps)

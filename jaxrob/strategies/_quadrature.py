@@ -30,7 +30,7 @@ class Quadrature:
       rules: "quadrature" alone.
 
     Raises:
-      TypeError: if `limit` is no integer.
+      TypeError: if `limit` is not an integer.
       ValueError: if `limit` is below 2.
     """
 
@@ -51,5 +51,5 @@ class Quadrature:
         ).missing
 
     def error_bound(self, question: Question, samples: Samples) -> None:
-        """None: quad's estimate of its error is no bound, least of all of steps."""
+        """None: quad only estimates its error."""
         return None

@@ -22,7 +22,7 @@ class Random:
       rules: "count" alone.
 
     Raises:
-      TypeError: if `n` or `seed` is no integer.
+      TypeError: if `n` or `seed` is not an integer.
       ValueError: if there is no level, or the seed is negative.
     """
 

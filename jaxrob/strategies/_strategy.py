@@ -29,11 +29,11 @@ class Question(NamedTuple):
         """The length of the range."""
         return self.upper - self.lower
 
-    def positions(self, levels: np.ndarray) -> np.ndarray:
+    def positions_of(self, levels: np.ndarray) -> np.ndarray:
         """The levels on the range mapped to [0, 1]."""
         return (levels - self.lower) / self.width
 
-    def levels(self, positions: np.ndarray) -> np.ndarray:
+    def levels_at(self, positions: np.ndarray) -> np.ndarray:
         """The levels at positions in [0, 1], exact at both ends and in the middle."""
         return self.lower * (1 - positions) + self.upper * positions
 

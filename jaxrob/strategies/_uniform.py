@@ -20,7 +20,7 @@ class Uniform:
       rules: all but "quadrature".
 
     Raises:
-      TypeError: if n is no integer.
+      TypeError: if n is not an integer.
       ValueError: if there are fewer than 2 levels.
     """
 
