@@ -1,10 +1,11 @@
 """Uniform distributions in the balls of radius epsilon around an image.
 
-Each is a transformation of independent components, of which a share can be drawn
-anew: that is the move of multilevel splitting.
+Each is a transformation of independent components. The move of multilevel splitting
+draws a share of these anew.
 """
 
 import math
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -12,20 +13,29 @@ import jax.numpy as jnp
 from jaxrob.roma._perturbation import Perturbation
 
 # From this many pixels on, a draw in the L-infinity ball takes 16 random bits a pixel.
-# Random bits are what an MLP's samples cost most, and steps of epsilon / 32768 in each
-# of so many pixels are below what a classifier's score resolves.
+# Random bits take most of the time of an MLP's draws, and steps of epsilon / 32768 in
+# each of so many pixels are below what a classifier's outputs resolve.
 _HALF_WORDS_FROM = 64
 
 
 def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
-    """The uniform distribution in `{x: |x - x0| <= epsilon}`.
+    """Perturbed images drawn uniformly, in volume, from a ball around the image.
+
+    The ball around an image x0 is `{x: |x - x0| <= epsilon}`. `jaxrob.roma.assess`
+    makes it from its own arguments; make one to draw perturbed images yourself.
+
+    Example::
+
+        near = jaxrob.roma.ball("linf", epsilon=0.1)
+        latent = near.draw(jax.random.key(0), image)
+        perturbed = near.perturbed(image, latent)
 
     Args:
       norm: "linf", the largest change of a pixel, as Levy and Katz (2022); "l2", the
-        Euclidean one; "l1", the sum of absolute changes. Uniform means in volume.
+        Euclidean one; "l1", the sum of absolute changes.
       epsilon: the radius, in units of pixels in [0, 1].
-      clip: whether perturbed images are clipped to [0, 1]; their distribution is not
-        uniform then. The paper does not clip.
+      clip: whether perturbed images are clipped to [0, 1]. Then they are not uniform.
+        The paper does not clip.
 
     Raises:
       ValueError: if the norm is none of these, or epsilon is not positive and finite.
@@ -38,7 +48,7 @@ def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
     return Perturbation(f"{norm} ball", draw, apply, move, norm, float(epsilon), clip)
 
 
-def _draw_linf(key, image):
+def _draw_linf(key: jax.Array, image: jax.Array) -> jax.Array:
     if image.size < _HALF_WORDS_FROM:
         return jax.random.uniform(key, image.shape, minval=-1.0)
     words = jax.random.bits(key, (-(-image.size // 2),))
@@ -46,11 +56,11 @@ def _draw_linf(key, image):
     return _symmetric(halves).reshape(image.shape)
 
 
-def _apply_linf(image, latent, epsilon):
+def _apply_linf(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
     return image + epsilon * latent
 
 
-def _move_linf(key, latent, share):
+def _move_linf(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
     if latent.size < _HALF_WORDS_FROM:
         which, where = jax.random.split(key)
         renewed = jax.random.bernoulli(which, share, latent.shape)
@@ -62,40 +72,40 @@ def _move_linf(key, latent, share):
     return jnp.where(renewed, _symmetric(words & 0xFFFF), latent)
 
 
-def _draw_l2(key, image):
+def _draw_l2(key: jax.Array, image: jax.Array) -> jax.Array:
     # The first d of d + 2 coordinates of a uniform point on a sphere are uniform in
     # the ball (Barthe et al. 2005).
     return jax.random.normal(key, (image.size + 2,))
 
 
-def _apply_l2(image, latent, epsilon):
+def _apply_l2(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
     inside = latent[:-2] / jnp.linalg.norm(latent)
     return image + epsilon * inside.reshape(image.shape)
 
 
-def _move_l2(key, latent, share):
+def _move_l2(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
     # A preconditioned Crank-Nicolson step, reversible for the normal distribution.
     fresh = jax.random.normal(key, latent.shape)
     return jnp.sqrt(1 - share) * latent + jnp.sqrt(share) * fresh
 
 
-def _draw_l1(key, image):
+def _draw_l1(key: jax.Array, image: jax.Array) -> jax.Array:
     # d of d + 1 exponentials, divided by their sum, with random signs.
     return jax.random.laplace(key, (image.size + 1,))
 
 
-def _apply_l1(image, latent, epsilon):
+def _apply_l1(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
     inside = latent[:-1] / jnp.abs(latent).sum()
     return image + epsilon * inside.reshape(image.shape)
 
 
-def _move_l1(key, latent, share):
+def _move_l1(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
     which, what = jax.random.split(key)
     renewed = jax.random.bernoulli(which, share, latent.shape)
     return jnp.where(renewed, jax.random.laplace(what, latent.shape), latent)
 
 
-def _symmetric(halves):
+def _symmetric(halves: jax.Array) -> jax.Array:
     """Uniform in (-1, 1) from 16 bits, symmetric about 0."""
     return (halves.astype(jnp.float32) - (2**15 - 0.5)) / 2**15
 

@@ -1,14 +1,18 @@
 """Categorial robustness: categories side by side (Levy and Katz 2022, experiment 3)."""
 
+import itertools
 import warnings
-from typing import NamedTuple
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 import scipy
 
+Group = TypeVar("Group")
+
 
 class Categorial(NamedTuple):
-    """Robustness of C categories.
+    """How robust each of C categories is, and which differ.
 
     Attributes:
       names: the categories' names.
@@ -18,16 +22,16 @@ class Categorial(NamedTuple):
       interval: `[C, 2]` its 95 % interval over inputs, by Student's t, within [0, 1].
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.
-      plr_all: `[C]` mean plr of all inputs, where those without an answer enter with
-        the share of their plain draws that were not distinctly misclassified; NaN if
-        there are such and nothing was counted.
+      plr_all: `[C]` mean plr of all inputs. Those without an answer enter with the
+        share of their plain draws that were not distinctly misclassified; if nothing
+        was counted for them, it is NaN.
       welch: `[C, C]` p-values of Welch's t-test for equal means.
       binomial: `[C, C]` p-values of the binomial test that an input with a distinctly
         misclassified draw is as likely in either category; NaN where nothing was
         counted.
 
     The p-values are Holm's (1979), corrected for all pairs of categories; their
-    diagonals are 1. NaN stands where a category has fewer than two answers.
+    diagonals are 1. They are NaN where a category has fewer than two answers.
     """
 
     names: tuple[str, ...]
@@ -49,7 +53,9 @@ def compare_categories(
     categories: np.ndarray,
     class_names: tuple[str, ...] | None = None,
 ) -> Categorial:
-    """Means, spreads and tests by category.
+    """Tells which categories of inputs are more robust than others.
+
+    `RomaResult.categorial` calls it with its own arrays.
 
     Args:
       plr: `[N]`, NaN where there is no answer.
@@ -102,19 +108,19 @@ def compare_categories(
     )
 
 
-def _welch(first, second):
+def _welch(first: np.ndarray, second: np.ndarray) -> float:
     if min(len(first), len(second)) < 2:
         return np.nan
     if np.ptp(first) == 0 and np.ptp(second) == 0:
         return 1.0 if first[0] == second[0] else 0.0
     with warnings.catch_warnings():
-        # Of values that are equal but for rounding, SciPy warns.
+        # SciPy warns of values that are equal except for rounding.
         warnings.simplefilter("ignore", RuntimeWarning)
         return scipy.stats.ttest_ind(first, second, equal_var=False).pvalue
 
 
-def _binomial(first, second):
-    if first is None:
+def _binomial(first: np.ndarray | None, second: np.ndarray | None) -> float:
+    if first is None or second is None:
         return np.nan
     hit, all_hit = first.sum(), first.sum() + second.sum()
     if all_hit == 0:
@@ -123,21 +129,25 @@ def _binomial(first, second):
     return scipy.stats.binomtest(int(hit), int(all_hit), expected).pvalue
 
 
-def _of_pairs(groups, test):
-    """Holm-corrected p-values of all pairs."""
+def _of_pairs(
+    groups: Sequence[Group], test: Callable[[Group, Group], float]
+) -> np.ndarray:
+    """Corrected p-values of all pairs of groups, `[C, C]`."""
     number = len(groups)
     values = np.ones((number, number))
     pairs = np.triu_indices(number, 1)
     if not len(pairs[0]):
         return values
-    found = np.array([test(groups[i], groups[j]) for i, j in zip(*pairs)])
-    corrected = _holm(found)
+    # In the order of `pairs`.
+    found = [test(*two) for two in itertools.combinations(groups, 2)]
+    corrected = _holm(np.array(found))
     values[pairs] = corrected
     values.T[pairs] = corrected
     return values
 
 
-def _holm(p_values):
+def _holm(p_values: np.ndarray) -> np.ndarray:
+    """Corrected p-values (Holm 1979); those that are NaN stay so and do not count."""
     valid = np.flatnonzero(~np.isnan(p_values))
     order = valid[np.argsort(p_values[valid])]
     factors = np.arange(len(order), 0, -1)
@@ -146,9 +156,12 @@ def _holm(p_values):
     return corrected
 
 
-def _or_nan(values, statistic, least):
+def _or_nan(
+    values: np.ndarray, statistic: Callable[[np.ndarray], float], least: int
+) -> float:
+    """A statistic of the values; NaN of fewer than `least`."""
     return statistic(values) if len(values) >= least else np.nan
 
 
-def _deviation(values):
-    return np.std(values, ddof=1)
+def _deviation(values: np.ndarray) -> float:
+    return float(np.std(values, ddof=1))

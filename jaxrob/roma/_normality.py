@@ -17,7 +17,7 @@ _COARSEST = 1e-3
 
 
 class Normality(NamedTuple):
-    """How normal samples are. All fields have the samples' leading axes.
+    """How normal samples are. All arrays have the samples' leading axes.
 
     Attributes:
       statistic: Anderson and Darling's A², corrected for n; normal below
@@ -35,7 +35,12 @@ class Normality(NamedTuple):
 
 
 def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normality:
-    """Tests whether samples are normal, mean and variance unknown.
+    """Tests whether samples are normally distributed, with unknown mean and variance.
+
+    Example::
+
+        found = jaxrob.roma.anderson_darling(jnp.log(confidences))  # [..., n]
+        is_normal = found.statistic < 0.561
 
     For `p_i = (i - 1/2) / n` and the ascending standardised samples' normal
     probabilities F_i, with A² as defined by Anderson and Darling (1954),
@@ -48,8 +53,8 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
 
     Args:
       samples: `[..., n]` with n >= 8; computed in float32.
-      ascending: whether they are sorted already (by `sort`, which takes most of the
-        time: monotone functions of sorted samples need no second one).
+      ascending: whether they are sorted already. Sorting takes most of the time, and
+        increasing functions of sorted samples are sorted.
 
     Returns:
       A `Normality` of `[...]`; its statistic is NaN where a sample is NaN or infinite.
@@ -69,8 +74,8 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
     # A mean of large samples is itself rounded; the second one sets that right.
     centred = samples - mean
     centred = centred - jnp.mean(centred, axis=-1, keepdims=True)
-    # In units of the largest deviation, lest the squares underflow. Equal samples may
-    # still be off their rounded mean.
+    # In units of the largest deviation, so that the squares do not underflow. Equal
+    # samples may still be off their rounded mean.
     constant = samples[..., :1] == samples[..., -1:]
     unit = jnp.maximum(-centred[..., :1], centred[..., -1:])
     unit = jnp.where(constant, 1.0, unit)
@@ -106,8 +111,9 @@ def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
     """Whether float32 resolves a distribution well enough to test its shape.
 
     It does if float32's spacing at `magnitude` is at most a thousandth of the standard
-    deviation. Pass the largest number met on the way, where that is not a sample: the
-    logits', for confidences near 1 and perturbations that hardly change them.
+    deviation. Pass the largest number that the samples were computed from, if it is
+    larger than they are: the largest logit, for instance, of confidences near 1 that
+    perturbations hardly change.
 
     Args:
       magnitude: `[...]`, the size of the numbers whose rounding matters.
@@ -125,8 +131,8 @@ def resolved(magnitude: jax.Array, standard_deviation: jax.Array) -> jax.Array:
 def sort(samples: jax.Array) -> jax.Array:
     """Sorts float32 `[..., n]` along the last axis, as `jnp.sort` does but faster.
 
-    By the bit patterns, as integers of the same order: XLA's sort on a CPU is several
-    times faster on these than with a comparison of floats that caters for NaN.
+    It sorts the bit patterns, as integers of the same order. XLA's sort on a CPU is
+    several times faster on these than on floats, where it has to look for NaN.
     """
     samples = jnp.asarray(samples, jnp.float32)
     bits = jax.lax.bitcast_convert_type(samples, jnp.int32)

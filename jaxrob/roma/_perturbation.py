@@ -11,12 +11,29 @@ import jax.numpy as jnp
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Perturbation:
-    """How images near one image are drawn.
+    """How random images near an image are drawn.
+
+    `ball`, `from_sampler` and `from_alteration` make the usual ones. Make your own to
+    give splitting a move.
 
     A perturbed image is `apply(image, latent, size)` of a latent draw
     `draw(key, image)`. The latent's distribution does not depend on `size`, so that
-    the same draws serve every epsilon. A pytree whose one leaf is `size`: another
+    the same draws serve every epsilon. It is a pytree whose one leaf is `size`: another
     epsilon goes through the same compiled program.
+
+    Example::
+
+        def draw(key, image):
+            return jax.random.normal(key, image.shape)
+
+        def apply(image, latent, size):
+            return image + size * latent
+
+        def move(key, latent, share):
+            fresh = jax.random.normal(key, latent.shape)
+            return jnp.sqrt(1 - share) * latent + jnp.sqrt(share) * fresh
+
+        noise = jaxrob.roma.Perturbation("noise", draw, apply, move, size=0.1)
 
     Attributes:
       name: what reports call it.
@@ -26,8 +43,8 @@ class Perturbation:
         from the old one in about `share` (in (0, 1]) of what it consists of, reversible
         with respect to that distribution; None if there is none. Multilevel splitting
         needs it.
-      norm: "linf", "l2" or "l1" for the uniform distribution in a ball, whose tilted
-        versions importance sampling knows; None otherwise.
+      norm: "linf", "l2" or "l1" for the uniform distribution in a ball; None otherwise.
+        Importance sampling can tilt the first two.
       size: epsilon.
       clip: whether perturbed images are clipped to [0, 1].
     """
@@ -43,9 +60,9 @@ class Perturbation:
     clip: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def perturbed(self, image: jax.Array, latent: Any) -> jax.Array:
-        """The perturbed image, clipped if so asked."""
+        """The perturbed image, clipped if `clip` says so."""
         return self.clipped(self.apply(image, latent, self.size))
 
     def clipped(self, image: jax.Array) -> jax.Array:
-        """The image, clipped to [0, 1] if so asked."""
+        """The image, clipped to [0, 1] if `clip` says so."""
         return jnp.clip(image, 0, 1) if self.clip else image

@@ -1,8 +1,9 @@
-"""What an assessment of probabilistic local robustness finds."""
+"""The result of an assessment of probabilistic local robustness."""
 
 import dataclasses
 import json
 import pathlib
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,10 @@ from jaxrob.roma._categorial import Categorial, compare_categories
 
 @dataclasses.dataclass(frozen=True)
 class RomaResult:
-    """The probability of a distinct misclassification near each of N inputs.
+    """How robust each of N inputs is to random perturbations.
+
+    `plr` is the probabilistic local robustness, one less the probability of a distinct
+    misclassification near the input.
 
     Attributes:
       estimator: how it was estimated.
@@ -22,22 +26,22 @@ class RomaResult:
       excluded: `[N]` int32, the class predicted at the unperturbed input; any other
         counts as misclassified.
       labels: `[N]` int32, or None.
-      status: `[N]` strings: which stage gave the answer, or why there is none. Of
+      status: `[N]` strings: which method gave the answer, or why there is none. Of
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
         probability is so small that only an upper bound is given), "untrusted" (the
         weights of importance sampling are too uneven), "incomplete" (splitting got
         stuck: the probability is at most what is given).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
-        perturbed input is distinctly misclassified; NaN where there is no answer, the
-        upper bound where "bounded" or "incomplete".
+        perturbed input is distinctly misclassified. It is NaN where there is no answer,
+        and an upper bound where "bounded" or "incomplete".
       log_low: float64 `[N]`, the lower end of its 95 % interval; NaN where the
         estimator knows none.
       log_high: float64 `[N]`, the upper end.
-      hits: int32 `[N]`, distinct misclassifications among the plain draws; None where
+      hits: int `[N]`, distinct misclassifications among the plain draws; None where
         none were made.
       evaluations: int64 `[N]`, forward passes spent, a gradient counted as three.
-      statistic: of "roma", Anderson and Darling's; None of others.
+      statistic: of "roma", Anderson and Darling's; None for the others, as all below.
       boxcox_lambda: of "roma", the transform's parameter, NaN where not transformed.
       mean: of "roma", the mean of the normal distribution fitted.
       std: of "roma", its standard deviation.
@@ -102,7 +106,7 @@ class RomaResult:
         return text
 
 
-def _jsonable(value):
+def _jsonable(value: Any) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     if value.dtype.kind != "f":

@@ -18,10 +18,20 @@ _CELLS = 1024
 
 
 def from_sampler(fn: Callable[..., jax.Array], clip: bool = False) -> Perturbation:
-    """Perturbed images as `fn(key, image)` draws them; splitting has no move for it.
+    """Perturbed images as a function of yours draws them.
+
+    The estimator "splitting" has no move for it.
+
+    Example::
+
+        def speckle(key, image):
+            return image * (1 + 0.1 * jax.random.normal(key, image.shape))
+
+        noisy = jaxrob.roma.from_sampler(speckle, clip=True)
+        found = jaxrob.roma.assess(classifier, images, perturbation=noisy, key=key)
 
     Args:
-      fn: a pure function that returns an image of the same shape.
+      fn: `fn(key, image)`, a pure function that returns an image of the same shape.
       clip: whether perturbed images are clipped to [0, 1].
     """
     name = getattr(fn, "__name__", "sampler")
@@ -31,17 +41,23 @@ def from_sampler(fn: Callable[..., jax.Array], clip: bool = False) -> Perturbati
 def from_alteration(
     alteration: Alteration, level_distribution: Any = None, clip: bool = False
 ) -> Perturbation:
-    """An alteration at a random level.
+    """Perturbed images as an alteration gives them at a random level.
+
+    Example::
+
+        blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
+        blurred = jaxrob.roma.from_alteration(blur)
+        found = jaxrob.roma.assess(classifier, images, perturbation=blurred, key=key)
 
     Args:
       alteration: the alteration.
-      level_distribution: NumPyro's distribution of the level, which has a CDF,
+      level_distribution: NumPyro's distribution of the level, which has a CDF. It is
         renormalised to the alteration's range; uniform by default.
       clip: whether perturbed images are clipped to [0, 1].
 
     Raises:
       TypeError: as `metrics.level_weights`.
-      ValueError: likewise.
+      ValueError: as `metrics.level_weights`.
     """
     ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)
     below = np.append(0.0, np.cumsum(masses(ends, level_distribution)))
@@ -51,17 +67,26 @@ def from_alteration(
     return Perturbation(alteration.name, draw, apply, clip=clip)
 
 
-def _take_key(key, image):
+def _take_key(key: jax.Array, image: jax.Array) -> jax.Array:
     del image
     return key
 
 
-def _apply_sampler(image, key, size, *, fn):
+def _apply_sampler(
+    image: jax.Array, key: jax.Array, size: Any, *, fn: Callable[..., jax.Array]
+) -> jax.Array:
     del size
     return fn(key, image)
 
 
-def _draw_level(key, image, *, cumulative, ends):
+def _draw_level(
+    key: jax.Array,
+    image: jax.Array,
+    *,
+    cumulative: tuple[float, ...],
+    ends: tuple[float, ...],
+) -> tuple[jax.Array, jax.Array]:
+    """A level, by the inverse of its distribution function, and a key."""
     del image
     which, rest = jax.random.split(key)
     position = jax.random.uniform(which)
@@ -69,11 +94,17 @@ def _draw_level(key, image, *, cumulative, ends):
 
 
 @functools.cache
-def _constant(values):
+def _constant(values: tuple[float, ...]) -> np.ndarray:
     return np.asarray(values, np.float32)
 
 
-def _apply_alteration(image, latent, size, *, alteration):
+def _apply_alteration(
+    image: jax.Array,
+    latent: tuple[jax.Array, jax.Array],
+    size: Any,
+    *,
+    alteration: Alteration,
+) -> jax.Array:
     del size
     level, key = latent
     return alteration(image, level, key)

@@ -1,7 +1,7 @@
 """Uniform distributions in a ball, tilted towards a half-space.
 
-A point u of the unit ball is drawn with a density that favours one direction, and its
-likelihood ratio to the uniform density makes up for it.
+A point u of the unit ball is drawn with a density that favours one direction. The
+likelihood ratio of the uniform density to it makes up for that.
 
 * In the L-infinity ball the density is proportional to exp(b . u): a product of
   truncated exponentials.
@@ -10,7 +10,7 @@ likelihood ratio to the uniform density makes up for it.
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -28,16 +28,16 @@ class Tilt(NamedTuple):
 
     Attributes:
       none: `none(image)`, the parameters of no tilt.
-      towards: `towards(slope, intercept, variance)`, the parameters for a score of
+      towards: `towards(slope, intercept, variance)`, the parameters for a margin of
         `slope . u + intercept` and a rest of that variance. A density tilted by
-        exp(theta score) would move the mean of both parts, that of the rest by theta
-        times its variance, and one that only knows the slope shall not make up for
-        what the rest would contribute: with theta such that the mean of the whole is
-        0 (or as near as tilts go), the part along the slope.
+        exp(theta margin) would move the mean of both parts, that of the rest by theta
+        times its variance. The theta taken is the one with which the mean of the whole
+        is 0 (or as near as tilts go). The tilt is the part along the slope alone; it
+        does not make up for what the rest would contribute.
       draw: `draw(key, parameters)`, u.
       log_ratio: `log_ratio(u, parameters)`, the log-density of no tilt less that of
         the tilt, up to a constant.
-      log_constant: `log_constant(parameters)`, that constant, by NumPy in float64 for
+      log_constant: `log_constant(parameters)`, that constant, by NumPy in float64, for
         parameters with a leading axis.
     """
 
@@ -48,16 +48,18 @@ class Tilt(NamedTuple):
     log_constant: Callable
 
 
-def _box_none(image):
+def _box_none(image: jax.Array) -> jax.Array:
     return jnp.zeros(image.shape)
 
 
-def _box_towards(slope, intercept, variance):
+def _box_towards(
+    slope: jax.Array, intercept: jax.Array, variance: jax.Array
+) -> jax.Array:
     steepest = jnp.abs(slope).max()
     steepest = jnp.where(steepest > 0, steepest, 1)
     unit = slope / steepest
 
-    def too_strong(largest):
+    def too_strong(largest: jax.Array) -> jax.Array:
         b = largest * unit
         mean = _box_mean(b)
         divergence = jnp.sum(b * mean - _log_sinhc(b))
@@ -68,7 +70,7 @@ def _box_towards(slope, intercept, variance):
     return _bisect(too_strong, 1e4) * unit
 
 
-def _box_draw(key, b):
+def _box_draw(key: jax.Array, b: jax.Array) -> jax.Array:
     v = jax.random.uniform(key, b.shape)
     # By the inverse of the distribution function, for |b|, then mirrored.
     size = jnp.abs(b)
@@ -80,11 +82,11 @@ def _box_draw(key, b):
     return jnp.clip(jnp.where(b < 0, -u, u), -1, 1)
 
 
-def _box_log_ratio(u, b):
+def _box_log_ratio(u: jax.Array, b: jax.Array) -> jax.Array:
     return -jnp.sum(b * u)
 
 
-def _box_log_constant(b):
+def _box_log_constant(b: np.ndarray) -> np.ndarray:
     b = np.abs(np.asarray(b, np.float64)).reshape(len(b), -1)
     safe = np.maximum(b, 1e-4)
     # log(sinh b / b), from sinh b = e^b (1 - e^-2b) / 2.
@@ -92,14 +94,14 @@ def _box_log_constant(b):
     return np.where(b < 1e-4, b**2 / 6, values).sum(axis=1)
 
 
-def _box_mean(b):
+def _box_mean(b: jax.Array) -> jax.Array:
     """The mean of one component: coth b - 1 / b."""
     flat = jnp.abs(b) < 0.03
     safe = jnp.where(flat, 1.0, b)
     return jnp.where(flat, b / 3, 1 / jnp.tanh(safe) - 1 / safe)
 
 
-def _log_sinhc(b):
+def _log_sinhc(b: jax.Array) -> jax.Array:
     """The logarithm of sinh b / b."""
     flat = jnp.abs(b) < 0.03
     safe = jnp.where(flat, 1.0, jnp.abs(b))
@@ -114,18 +116,18 @@ class _Cap(NamedTuple):
     mode: jax.Array
 
 
-def _cap_none(image):
+def _cap_none(image: jax.Array) -> _Cap:
     return _Cap(jnp.zeros(image.shape).at[(0,) * image.ndim].set(1.0), jnp.zeros(()))
 
 
-def _cap_towards(slope, intercept, variance):
+def _cap_towards(slope: jax.Array, intercept: jax.Array, variance: jax.Array) -> _Cap:
     norm = jnp.sqrt(jnp.sum(slope**2))
     safe = jnp.where(norm > 0, norm, 1)
     direction = jnp.where(norm > 0, slope / safe, _cap_none(slope).direction)
     # The uniform measure beyond s is about (1 - s^2)^((d + 1) / 2).
     farthest = np.sqrt(-np.expm1(-2 * _LARGEST_DIVERGENCE / (slope.size + 1)))
 
-    def too_strong(mode):
+    def too_strong(mode: jax.Array) -> jax.Array:
         # The density of the component is like exp(b s) with its mode at this b.
         b = (slope.size - 1) * mode / ((1 - mode) * (1 + mode))
         return intercept + mode * norm + b / safe * variance > 0
@@ -134,10 +136,12 @@ def _cap_towards(slope, intercept, variance):
     return _Cap(direction, jnp.where(norm > 0, mode, 0.0))
 
 
-def _bisect(too_large, high):
+def _bisect(too_large: Callable[[jax.Array], jax.Array], high: float) -> jax.Array:
     """The largest of [0, high] that is not too large."""
 
-    def halve(_, ends):
+    def halve(
+        _: jax.Array, ends: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, jax.Array]:
         low, high = ends
         middle = (low + high) / 2
         large = too_large(middle)
@@ -146,18 +150,23 @@ def _bisect(too_large, high):
     return jax.lax.fori_loop(0, _BISECTIONS, halve, (0.0, high))[0]
 
 
-def _cap_shape(mode, size, xp):
+def _cap_shape(mode: Any, size: int, xp: Any) -> tuple[Any, Any]:
     """The exponents of (1 + s) and (1 - s) in the component's density.
 
-    The density (1 - s^2)^((d - 1) / 2) exp(b s) has its maximum at the mode and there
-    the same curvature.
+    The density (1 - s^2)^((d - 1) / 2) exp(b s) has its maximum at the same mode, and
+    the same curvature there.
+
+    Args:
+      mode: the mode s.
+      size: the ball's dimension, d.
+      xp: `jax.numpy` or `numpy`, which computes in float64.
     """
     # Not 1 - mode^2, which cancels near 1: float32 and float64 must agree.
     centre = (size - 1) / 2 * (1 + mode**2) / ((1 - mode) * (1 + mode))
     return xp.asarray(centre * (1 + mode)), xp.asarray(centre * (1 - mode))
 
 
-def _cap_draw(key, cap):
+def _cap_draw(key: jax.Array, cap: _Cap) -> jax.Array:
     along, rest = jax.random.split(key)
     size = cap.direction.size
     up, down = _cap_shape(cap.mode, size, jnp)
@@ -177,7 +186,7 @@ def _cap_draw(key, cap):
     return u.reshape(cap.direction.shape)
 
 
-def _cap_log_ratio(u, cap):
+def _cap_log_ratio(u: jax.Array, cap: _Cap) -> jax.Array:
     size = cap.direction.size
     up, down = _cap_shape(cap.mode, size, jnp)
     s = jnp.clip(jnp.sum(u * cap.direction), -1 + 1e-7, 1 - 1e-7)
@@ -185,7 +194,7 @@ def _cap_log_ratio(u, cap):
     return (usual - up) * jnp.log1p(s) + (usual - down) * jnp.log1p(-s)
 
 
-def _cap_log_constant(cap):
+def _cap_log_constant(cap: _Cap) -> np.ndarray:
     size = np.asarray(cap.direction[0]).size
     up, down = _cap_shape(np.asarray(cap.mode, np.float64), size, np)
     usual = (size - 1) / 2
@@ -198,7 +207,7 @@ def _cap_log_constant(cap):
 
 
 #: By the norm of the ball.
-TILTS = {
+TILTS: dict[str | None, Tilt] = {
     "linf": Tilt(
         _box_none,
         _box_towards,

@@ -4,9 +4,9 @@ Box-Cox (1964) for positive samples, which come as logarithms since small confid
 underflow, and Yeo-Johnson (2000) for samples of both signs. Each has one parameter,
 fitted by maximum likelihood.
 
-Both negative log-likelihoods are convex in the parameter, hence Newton's method. For
-Box-Cox, twice the variance is the mean of `((e^(λa) - e^(λb))/λ)²` over pairs of
-samples, and the logarithm of each, `λ(a + b) + 2 log(sinh(λ(a - b)/2)/λ)` up to a
+Both negative log-likelihoods are convex in the parameter, so Newton's method finds the
+minimum. For Box-Cox, twice the variance is the mean of `((e^(λa) - e^(λb))/λ)²` over
+pairs of samples. The logarithm of each, `λ(a + b) + 2 log(sinh(λ(a - b)/2)/λ)` up to a
 constant, is convex; so is the logarithm of a sum of exponentials of convex functions.
 For Yeo-Johnson see Marchand et al. (2022), "SecureFedYJ".
 """
@@ -19,8 +19,8 @@ import jax.numpy as jnp
 # Newton's iterations.
 _ITERATIONS = 14
 # The derivatives cancel where an exponent vanishes. The step is taken from a point this
-# far from there: its square is Newton's error then, and float32's spacing over it the
-# rounding's.
+# far from there. Newton's error is then its square, and the rounding's is float32's
+# spacing over it.
 _NUDGE = 1e-2
 # The largest exponent of Yeo-Johnson's transform while searching: its square and a sum
 # of 10,000 such are still finite in float32.
@@ -28,12 +28,18 @@ _LARGEST_EXPONENT = 35.0
 
 
 def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
-    """Box and Cox's transform, `(x^λ - 1)/λ`, or `log x` where λ is 0.
+    """Makes positive samples more normal: Box and Cox's transform.
 
-    In float32 it loses x^λ beside 1 where that is tiny, and overflows above e^88. Up
-    to an affine map it is the same of x over any constant, so pass `log_x - c`, with c
-    the mean that `boxcox_lambda` took off or any log in the middle of the samples, and
-    take c off whatever else is transformed and compared with these.
+    It is `(x^λ - 1)/λ`, or `log x` where λ is 0. In float32 it loses x^λ beside 1 where
+    that is tiny, and overflows above e^88. Up to an affine map it is the same of x over
+    any constant. So pass `log_x - c`, with c the mean of `log_x` or any number in the
+    middle of the samples, and subtract the same c from what is compared with them.
+
+    Example::
+
+        centre = log_x.mean()
+        lmbda = jaxrob.roma.boxcox_lambda(log_x)
+        transformed = jaxrob.roma.boxcox(log_x - centre, lmbda)
 
     Args:
       log_x: `[...]`, logarithms of positive numbers.
@@ -47,7 +53,7 @@ def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
 
 
 def boxcox_lambda(log_x: jax.Array) -> jax.Array:
-    """The maximum-likelihood λ of Box and Cox's transform.
+    """Fits Box and Cox's transform: its maximum-likelihood λ.
 
     The log-likelihood, `(λ - 1) sum log x - n/2 log var(x^λ/λ)` (Box and Cox, 1964),
     is `-n/2 log var((e^(λc) - 1)/λ)` up to a constant, with c the logarithms less their
@@ -73,17 +79,17 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
     u = centred / sd[..., None]
     smallest, largest = jnp.min(u, axis=-1), jnp.max(u, axis=-1)
 
-    def derivatives(scaled):
+    def derivatives(scaled: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of `log var((e^(scaled u) - 1)/scaled)`, the first and the second."""
-        # Less the largest exponent, which rescales the variance alone, so that nothing
-        # overflows; and less 1, for precision where they are all small.
+        # The largest exponent is subtracted, which only rescales the variance, so that
+        # nothing overflows; and 1, for precision where they are all small.
         top = scaled * jnp.where(scaled > 0, largest, smallest)
         less_1 = jnp.expm1(scaled[..., None] * u - top[..., None])
         w = less_1 + 1
         d = less_1 - jnp.mean(less_1, axis=-1, keepdims=True)
         uw = u * w
         variance = jnp.mean(d * d, axis=-1)
-        # cov(w, uw) - variance/scaled, the difference taken sample by sample.
+        # cov(w, uw) - variance/scaled, subtracted sample by sample.
         slope = jnp.mean(d * (scaled[..., None] * uw - d), axis=-1)
         slope = slope / (scaled * variance)
         # var(uw) + cov(w, u²w).
@@ -105,10 +111,10 @@ def boxcox_lambda(log_x: jax.Array) -> jax.Array:
 
 
 def yeojohnson(x: jax.Array, lmbda: jax.Array) -> jax.Array:
-    """Yeo and Johnson's transform (2000).
+    """Makes samples of both signs more normal: Yeo and Johnson's transform (2000).
 
-    Box and Cox's of 1 + x with λ where x >= 0, and less that of 1 - x with 2 - λ where
-    x < 0.
+    Where x >= 0 it is Box and Cox's transform of 1 + x with λ. Where x < 0 it is minus
+    that of 1 - x with 2 - λ.
 
     Args:
       x: `[...]`, any real numbers.
@@ -124,7 +130,7 @@ def yeojohnson(x: jax.Array, lmbda: jax.Array) -> jax.Array:
 
 
 def yeojohnson_lambda(x: jax.Array) -> jax.Array:
-    """The maximum-likelihood λ of Yeo and Johnson's transform.
+    """Fits Yeo and Johnson's transform: its maximum-likelihood λ.
 
     The log-likelihood is `(λ - 1) sum sign(x) log(1 + |x|) - n/2 log var(y)` with y the
     transformed samples (Yeo and Johnson, 2000).
@@ -145,7 +151,7 @@ def yeojohnson_lambda(x: jax.Array) -> jax.Array:
     log = jnp.log1p(jnp.abs(x))
     mean_log = jnp.mean(sign * log, axis=-1)
 
-    def derivatives(lmbda):
+    def derivatives(lmbda: jax.Array) -> tuple[jax.Array, jax.Array]:
         """Of half of `log var(y) - 2 (lmbda - 1) mean_log`, the first and second."""
         exponent = jnp.where(negative, 2 - lmbda[..., None], lmbda[..., None])
         # The transform of |x| and its derivatives by the exponent.
@@ -188,7 +194,7 @@ def _newton(
     A Newton step that leaves the bracket is replaced by the bracket's middle.
     """
 
-    def step(_, state):
+    def step(_: jax.Array, state: tuple[jax.Array, ...]) -> tuple[jax.Array, ...]:
         point, lower, upper = state
         point = nudge(point)
         slope, curvature = derivatives(point)
@@ -196,7 +202,7 @@ def _newton(
         upper = jnp.where(slope > 0, point, upper)
         point = point - slope / curvature
         inside = (point >= lower) & (point <= upper)
-        # NaN stays, to be seen.
+        # NaN stays, so that it is seen.
         outside = ~inside & ~jnp.isnan(slope)
         return jnp.where(outside, (lower + upper) / 2, point), lower, upper
 
