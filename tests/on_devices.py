@@ -147,6 +147,7 @@ def check_no_communication(mesh):
     from jaxrob.adversarial import _lbfgs
     from jaxrob.roma import _draws
     from jaxrob.roma._algorithm1 import examine_normality, observe_hic
+    from jaxrob.roma._work import Work
 
     classifier, key = put((make_classifier(), jax.random.key(7)), whole_on(mesh))
     images = put(np.zeros((16, 8, 8, 1), np.uint8), split_over(mesh))
@@ -163,16 +164,14 @@ def check_no_communication(mesh):
             classifier, prepared, index, key, at, np.int32(2), **static
         ),
         _draws._step.lower(
-            classifier,
-            roma.ball("linf", 0.1),
-            _draws.Inputs(images, index, classes),
-            key,
-            np.float32(0.4),
+            Work(classifier, roma.ball("linf", 0.1), jnp.float32(0.4), key, mesh),
+            images,
+            index,
+            classes,
             num_samples=40,
             rows=20,
             observe=observe_hic,
             summarise=examine_normality,
-            mesh=mesh,
         ),
         _lbfgs._advance.__wrapped__.lower(
             (classifier, np.float32(0.6)), (lanes, *aim), mesh=mesh

@@ -1,8 +1,9 @@
 """RoMA: the probability of a distinct misclassification near each input."""
 
-from jaxrob.roma._assess import ESTIMATORS, assess
+from jaxrob.roma._assess import assess
 from jaxrob.roma._ball import ball
 from jaxrob.roma._categorial import Categorial, compare_categories
+from jaxrob.roma._estimators import ESTIMATORS
 from jaxrob.roma._normality import anderson_darling
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._result import RomaResult

@@ -1,6 +1,6 @@
 """Algorithm 1 of Levy and Katz (2022): a normal distribution of confidences."""
 
-from typing import Any, NamedTuple
+from typing import Generic, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,34 +8,12 @@ import numpy as np
 from scipy import special
 
 from jaxrob.roma._count import observe_hits
+from jaxrob.roma._draws import summarise_draws
+from jaxrob.roma._estimate import Answers
+from jaxrob.roma._margins import log_hic
 from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
-from jaxrob.roma._scores import log_hic
 from jaxrob.roma._transform import boxcox, boxcox_lambda
-
-
-class NormalFit(NamedTuple):
-    """What Algorithm 1 finds for each input; arrays `[N]`.
-
-    Attributes:
-      status: "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
-        "failed" (neither), "constant" (all draws give the same confidence) or
-        "unresolved" (the confidences vary by little more than float32's rounding, so
-        that the test would see the rounding).
-      statistic: Anderson and Darling's, of the confidences where they are normal and
-        of the transformed ones elsewhere.
-      boxcox_lambda: maximum-likelihood lambda; NaN where nothing was transformed.
-      mean: the mean that the normal distribution was given.
-      std: its standard deviation.
-      log_probability: log of the probability of a distinct misclassification; NaN but
-        for "normal" and "transformed".
-    """
-
-    status: np.ndarray
-    statistic: np.ndarray
-    boxcox_lambda: np.ndarray
-    mean: np.ndarray
-    std: np.ndarray
-    log_probability: np.ndarray
+from jaxrob.roma._work import Array, Inputs, Settings, Work
 
 
 class Confidences(NamedTuple):
@@ -53,6 +31,78 @@ class Confidences(NamedTuple):
     hit: jax.Array
 
 
+class Moments(NamedTuple, Generic[Array]):
+    """What lines 5 to 12 need of N inputs.
+
+    Where there are two columns, the first is of the confidences as drawn, in units of
+    the largest, `hic / max`. The second is of the transformed ones, in units of the
+    geometric mean, `hic / exp(mean log)`.
+
+    Attributes:
+      log_unit: `[N, 2]`, the logarithms of these units.
+      boxcox_lambda: `[N]`, the maximum-likelihood lambda.
+      statistic: `[N, 2]`, Anderson and Darling's.
+      mean: `[N, 2]`.
+      std: `[N, 2]`.
+      constant: `[N]`, whether all draws give the same confidence.
+      resolved: `[N]`, whether float32 resolves the confidences.
+      hits: int32 `[N]`, draws that are distinctly misclassified.
+    """
+
+    log_unit: Array
+    boxcox_lambda: Array
+    statistic: Array
+    mean: Array
+    std: Array
+    constant: Array
+    resolved: Array
+    hits: Array
+
+
+class NormalFit(NamedTuple):
+    """What Algorithm 1 finds for each input; arrays `[N]`.
+
+    Attributes:
+      status: "normal" (as drawn), "transformed" (normal after Box and Cox's transform),
+        "failed" (neither), "constant" (all draws give the same confidence) or
+        "unresolved" (the confidences vary by little more than float32's rounding, so
+        that the test would see the rounding).
+      statistic: Anderson and Darling's, of the confidences where they are normal and
+        of the transformed ones elsewhere.
+      boxcox_lambda: maximum-likelihood lambda; NaN where nothing was transformed.
+      mean: the mean that the normal distribution was given.
+      std: its standard deviation.
+      log_probability: log of the probability of a distinct misclassification; NaN
+        except where "normal" or "transformed".
+    """
+
+    status: np.ndarray
+    statistic: np.ndarray
+    boxcox_lambda: np.ndarray
+    mean: np.ndarray
+    std: np.ndarray
+    log_probability: np.ndarray
+
+
+def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
+    """Estimator "roma": Algorithm 1."""
+    found = summarise_draws(work, inputs, settings, observe_hic, examine_normality)
+    fit = fit_normal(found, settings.delta)
+    none = np.full(len(fit.status), np.nan)
+    return Answers(
+        status=fit.status,
+        log_adversarial_probability=fit.log_probability,
+        log_low=none,
+        log_high=none,
+        hits=found.hits,
+        evaluations=np.full(len(fit.status), settings.num_samples, np.int64),
+        statistic=fit.statistic,
+        boxcox_lambda=fit.boxcox_lambda,
+        mean=fit.mean,
+        std=fit.std,
+    )
+
+
 def observe_hic(
     log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
 ) -> Confidences:
@@ -64,11 +114,11 @@ def observe_hic(
     )
 
 
-def examine_normality(observed: Confidences) -> dict[str, Any]:
+def examine_normality(observed: Confidences) -> Moments[jax.Array]:
     """What lines 5 to 12 need of b inputs, from `[b, n]`.
 
-    Both are taken of multiples, `hic / max` and `hic / exp(mean log)`, for neither
-    statistic nor standard score depends on the unit, and hic may underflow.
+    Neither statistic nor standard score depends on the unit, so both are taken of
+    multiples of hic, which may itself underflow.
     """
     # Both transforms keep the order: one sort serves.
     ascending = sort(observed.log_hic)
@@ -78,35 +128,34 @@ def examine_normality(observed: Confidences) -> dict[str, Any]:
     lmbda = boxcox_lambda(ascending)
     raw = anderson_darling(jnp.exp(ascending - largest[:, None]), ascending=True)
     transformed = anderson_darling(boxcox(centred, lmbda[:, None]), ascending=True)
-    return {
-        "log_unit": _pair(largest, centre),
-        "lambda": lmbda,
-        "statistic": _pair(raw.statistic, transformed.statistic),
-        "mean": _pair(raw.mean, transformed.mean),
-        "std": _pair(raw.standard_deviation, transformed.standard_deviation),
-        "constant": ascending[:, 0] == largest,
-        "resolved": resolved(observed.magnitude.max(axis=1), centred.std(axis=1)),
-        "hits": observed.hit.sum(axis=1, dtype=jnp.int32),
-    }
+    return Moments(
+        log_unit=_pair(largest, centre),
+        boxcox_lambda=lmbda,
+        statistic=_pair(raw.statistic, transformed.statistic),
+        mean=_pair(raw.mean, transformed.mean),
+        std=_pair(raw.standard_deviation, transformed.standard_deviation),
+        constant=ascending[:, 0] == largest,
+        resolved=resolved(observed.magnitude.max(axis=1), centred.std(axis=1)),
+        hits=observed.hit.sum(axis=1, dtype=jnp.int32),
+    )
 
 
-def fit_normal(found: dict[str, np.ndarray], delta: float) -> NormalFit:
+def fit_normal(found: Moments[np.ndarray], delta: float) -> NormalFit:
     """Lines 5 to 14, by what `examine_normality` returned for N inputs."""
-    found = {
-        name: np.asarray(value, bool if value.dtype == bool else np.float64).T
-        for name, value in found.items()
-    }
-    is_normal, is_transformed = found["statistic"] < NORMAL_BELOW
-    usable = ~found["constant"] & found["resolved"]
+    largest, centre = found.log_unit.astype(np.float64).T
+    lmbda = found.boxcox_lambda.astype(np.float64)
+    statistic, in_unit_mean, in_unit_std = (
+        a.astype(np.float64).T for a in (found.statistic, found.mean, found.std)
+    )
+    is_normal, is_transformed = statistic < NORMAL_BELOW
+    usable = ~found.constant & found.resolved
     status = np.select(
-        [found["constant"], ~found["resolved"], is_normal, is_transformed],
+        [found.constant, ~found.resolved, is_normal, is_transformed],
         ["constant", "unresolved", "normal", "transformed"],
         "failed",
     )
-    largest, centre = found["log_unit"]
-    lmbda = found["lambda"]
     # Line 13 prints Box-Cox(delta) for both cases, but where nothing was transformed
-    # delta is not either. In the units of `examine_normality`:
+    # delta is not either.
     with np.errstate(all="ignore"):
         bound = np.stack(
             [
@@ -114,17 +163,17 @@ def fit_normal(found: dict[str, np.ndarray], delta: float) -> NormalFit:
                 _boxcox(np.log(delta) - centre, lmbda),
             ]
         )
-        score = (bound - found["mean"]) / found["std"]
+        score = (bound - in_unit_mean) / in_unit_std
         # The paper's units again.
         grown = np.exp(lmbda * centre)
-        mean = [np.exp(largest) * found["mean"][0]]
-        mean.append(grown * found["mean"][1] + _boxcox(centre, lmbda))
-        std = [np.exp(largest) * found["std"][0], grown * found["std"][1]]
+        mean = [np.exp(largest) * in_unit_mean[0]]
+        mean.append(grown * in_unit_mean[1] + _boxcox(centre, lmbda))
+        std = [np.exp(largest) * in_unit_std[0], grown * in_unit_std[1]]
         log_probability = special.log_ndtr(-np.where(is_normal, *score))
     answered = usable & (is_normal | is_transformed)
     return NormalFit(
         status,
-        np.where(usable, np.where(is_normal, *found["statistic"]), np.nan),
+        np.where(usable, np.where(is_normal, *statistic), np.nan),
         np.where(usable & ~is_normal, lmbda, np.nan),
         np.where(usable, np.where(is_normal, *mean), np.nan),
         np.where(usable, np.where(is_normal, *std), np.nan),
@@ -132,10 +181,10 @@ def fit_normal(found: dict[str, np.ndarray], delta: float) -> NormalFit:
     )
 
 
-def _pair(as_drawn, transformed):
+def _pair(as_drawn: jax.Array, transformed: jax.Array) -> jax.Array:
     return jnp.stack([as_drawn, transformed], axis=1)
 
 
-def _boxcox(log_x, lmbda):
+def _boxcox(log_x: np.ndarray, lmbda: np.ndarray) -> np.ndarray:
     exponent = lmbda * log_x
     return log_x * special.exprel(exponent)

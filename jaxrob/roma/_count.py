@@ -5,7 +5,33 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob.roma._scores import log_hic
+from jaxrob.roma._draws import summarise_draws
+from jaxrob.roma._estimate import Answers
+from jaxrob.roma._margins import log_hic
+from jaxrob.roma._work import Inputs, Settings, Work
+
+
+def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
+    """Estimator "count": hits among plain draws, with an exact interval."""
+    hits = summarise_draws(work, inputs, settings, observe_hits, count_hits)
+    return counted(hits, settings.num_samples)
+
+
+def counted(hits: np.ndarray, num_samples: int) -> Answers:
+    """The answers that `[N]` hits among so many plain draws give."""
+    low, high = clopper_pearson(hits, num_samples)
+    with np.errstate(divide="ignore"):
+        log_p, log_low, log_high = (
+            np.log(part) for part in (hits / num_samples, low, high)
+        )
+    return Answers(
+        status=np.full(len(hits), "counted", "U16"),
+        log_adversarial_probability=log_p,
+        log_low=log_low,
+        log_high=log_high,
+        hits=np.asarray(hits, np.int64),
+        evaluations=np.full(len(hits), num_samples, np.int64),
+    )
 
 
 def observe_hits(

@@ -16,7 +16,7 @@ from scipy import special, stats
 import jaxrob
 from jaxrob.roma import assess
 from jaxrob.roma._ball import ball
-from jaxrob.roma._importance import pooled, weigh
+from jaxrob.roma._weights import nothing_drawn, pooled, weigh
 
 KEY = jax.random.key(0)
 EPSILON, DELTA = 0.1, 0.6
@@ -183,7 +183,7 @@ def test_weigh_against_its_definition():
     terms = np.where(scores >= 0, np.exp(log_weights), 0)
     np.testing.assert_allclose(np.exp(found.log_probability), terms.mean(axis=1))
     error = terms.std(axis=1) / terms.mean(axis=1) / np.sqrt(1000)
-    np.testing.assert_allclose(found.error, error, rtol=1e-9)
+    np.testing.assert_allclose(found.standard_error, error, rtol=1e-9)
     assert found.trusted.all() and not found.bounded.any()
 
 
@@ -214,11 +214,13 @@ def test_pooled_estimates_are_those_of_all_draws():
         weigh(scores[:, 1000:], log_weights[:, 1000:]),
     )
     found, expected = pooled(*parts), weigh(scores, log_weights)
-    for name in ("log_probability", "error", "share", "hits"):
+    for name in ("log_probability", "standard_error", "share", "hits"):
         np.testing.assert_allclose(
             getattr(found, name), getattr(expected, name), rtol=1e-9, err_msg=name
         )
     np.testing.assert_array_equal(found.number[:3], 3000)
+    for part, only in zip(pooled(nothing_drawn(4), parts[0]), parts[0]):
+        np.testing.assert_array_equal(part, only)
 
 
 def both_sides(variables, images):

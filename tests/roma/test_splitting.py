@@ -16,11 +16,13 @@ from linear_truth import (
 )
 
 import jaxrob
-from jaxrob.roma import _splitting
+from jaxrob._runtime.mesh import checked_mesh
+from jaxrob.roma import _particles, _splitting
 from jaxrob.roma._ball import ball
-from jaxrob.roma._lanes import Lanes
+from jaxrob.roma._pairs import Pairs
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._splitting import split
+from jaxrob.roma._work import Work, placed
 
 KEY = jax.random.key(0)
 DIM = 20
@@ -56,17 +58,26 @@ def linear_classifier(weights):
     return jaxrob.Classifier(linear, jnp.float32(weights)[:, None])
 
 
-def make_lanes(number, dim=DIM, cls=1):
-    return Lanes(
+def make_pairs(number, dim=DIM, cls=1):
+    return Pairs(
         images=np.zeros((number, dim), np.float32),
         index=np.arange(number, dtype=np.uint32),
         classes=np.full(number, cls, np.int32),
     )
 
 
-def climb(classifier, lanes, logit_delta=10.0, norm="linf", **options):
+def work(classifier, perturbation, logit_delta, mesh=None):
+    logit_delta = jnp.float32(logit_delta)
+    return placed(Work(classifier, perturbation, logit_delta, KEY, checked_mesh(mesh)))
+
+
+def climb(classifier, pairs, logit_delta=10.0, norm="linf", **options):
     options = {"rows": SLOTS * N, "num_particles": N} | options
-    return split(classifier, ball(norm, 1.0), lanes, logit_delta, KEY, **options)
+    return split(work(classifier, ball(norm, 1.0), logit_delta), pairs, **options)
+
+
+def complete(found):
+    return found.status == "splitting"
 
 
 def true_linf(t):
@@ -123,8 +134,8 @@ class TestTruth:
 @pytest.mark.parametrize("log_p", np.log([1e-2, 1e-7]))
 def test_intervals_cover_the_truth(norm, log_p):
     classifier = linear_classifier(weights_of(log_p, norm))
-    found = climb(classifier, make_lanes(40), norm=norm)
-    assert found.complete.all()
+    found = climb(classifier, make_pairs(40), norm=norm)
+    assert complete(found).all()
     z = (found.log_probability - log_p) / found.standard_error
     # Of 40 intervals of 95 % at least 33, with probability 0.999.
     assert (np.abs(z) < 1.96).sum() >= 33
@@ -139,7 +150,7 @@ def test_intervals_cover_the_truth(norm, log_p):
 def test_standard_error_of_independent_particles():
     # As many draws as particles, and no move.
     p = 0.4
-    found = climb(linear_classifier(weights_of(np.log(p))), make_lanes(SLOTS))
+    found = climb(linear_classifier(weights_of(np.log(p))), make_pairs(SLOTS))
     assert (found.evaluations == N).all()
     q = np.exp(found.log_probability)
     assert np.abs(q - p).max() < 4 * np.sqrt(p * (1 - p) / N)
@@ -148,15 +159,15 @@ def test_standard_error_of_independent_particles():
 
 
 # In 64 dimensions latents are 16-bit numbers, whose sums float32 holds exactly, in
-# whatever order; so rounding cannot change a decision. Two lanes have one input.
-EXACT = make_lanes(7, 64)._replace(
+# whatever order; so rounding cannot change a decision. Two pairs have one input.
+EXACT = make_pairs(7, 64)._replace(
     index=np.uint32([0, 1, 2, 3, 3, 5, 6]), classes=np.int32([1, 2, 1, 1, 2, 2, 1])
 )
 
 
-def exact(lanes, rows):
+def exact(pairs, rows):
     classifier = jaxrob.Classifier(linear, jnp.ones((64, 2)))
-    return climb(classifier, lanes, 14.0, rows=rows, num_particles=100, mesh=None)
+    return climb(classifier, pairs, 14.0, rows=rows, num_particles=100)
 
 
 def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
@@ -165,53 +176,52 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
     assert len(np.unique(found)) == 7
 
     order = np.array([3, 5, 0, 6, 1, 2, 4])
-    shuffled = exact(Lanes(*(part[order] for part in EXACT)), rows=399)
+    shuffled = exact(Pairs(*(part[order] for part in EXACT)), rows=399)
     np.testing.assert_array_equal(shuffled.log_probability, found[order])
 
     script = """
         import sys
         import jax, numpy as np, jax.numpy as jnp, jaxrob
-        from jax.sharding import Mesh, NamedSharding, PartitionSpec
-        from jaxrob.roma import _splitting
+        from jax.sharding import Mesh
+        from jaxrob._runtime.mesh import split_over
+        from jaxrob.roma import _particles, _splitting
         from jaxrob.roma._ball import ball
-        from jaxrob.roma._lanes import Lanes
+        from jaxrob.roma._pairs import Pairs
+        from jaxrob.roma._work import Work, placed
         def apply(variables, images):
             logit = images.sum(axis=1)
             return jnp.stack([jnp.zeros_like(logit), logit, logit], axis=1)
         folder = sys.argv[1]
-        lanes = Lanes(**np.load(f"{folder}/lanes.npz"))
-        classifier, linf = jaxrob.Classifier(apply), ball("linf", 1.0)
+        pairs = Pairs(**np.load(f"{folder}/pairs.npz"))
         mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("a", "b"))
-        key = jax.random.key(0)
-        found = _splitting.split(classifier, linf, lanes, 14.0, key, rows=400,
-                                 num_particles=100, mesh=mesh)
+        linf, key = ball("linf", 1.0), jax.random.key(0)
+        work = placed(Work(jaxrob.Classifier(apply), linf, jnp.float32(14), key, mesh))
+        found = _splitting.split(work, pairs, rows=400, num_particles=100)
         np.save(f"{folder}/found.npy", found.log_probability)
 
         image = jax.ShapeDtypeStruct((64,), jnp.float32)
-        by_lane = NamedSharding(mesh, PartitionSpec(("a", "b")))
-        state = _splitting._empty(linf, image, 4, 100, by_lane)
-        common = classifier, linf, np.float32(14), key
-        four = Lanes(*(part[:4] for part in lanes))
-        text = _splitting._step.lower(common, state, four, np.ones(4, bool),
-                                      num_particles=100, mesh=mesh).as_text()
+        systems = _particles.empty_systems(linf, image, 4, 100, split_over(mesh))
+        four = Pairs(*(part[:4] for part in pairs))
+        text = _particles.step.lower(work, systems, four, np.ones(4, bool),
+                                     num_particles=100).as_text()
         assert "num_partitions = 4" in text, text[:500]
         for collective in ("all_reduce", "all_gather", "all_to_all",
                            "collective_permute", "reduce_scatter"):
             assert collective not in text, collective
     """
-    np.savez(tmp_path / "lanes.npz", **EXACT._asdict())
+    np.savez(tmp_path / "pairs.npz", **EXACT._asdict())
     environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4")
     command = [sys.executable, "-c", textwrap.dedent(script), tmp_path]
     subprocess.run(command, env=environment, check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), found)
 
 
-def test_more_lanes_and_new_parameters_compile_nothing():
+def test_more_pairs_and_new_parameters_compile_nothing():
     classifiers = [linear_classifier(weights_of(np.log(p))) for p in (0.1, 0.01)]
-    climb(classifiers[0], make_lanes(9))
-    before = _splitting._step._cache_size()
-    climb(classifiers[1], make_lanes(12), logit_delta=9.0)
-    assert _splitting._step._cache_size() == before
+    climb(classifiers[0], make_pairs(9))
+    before = _particles.step._cache_size()
+    climb(classifiers[1], make_pairs(12), logit_delta=9.0)
+    assert _particles.step._cache_size() == before
 
 
 def test_a_host_function_gets_a_block_in_one_call():
@@ -224,47 +234,47 @@ def test_a_host_function_gets_a_block_in_one_call():
         logits = images @ weights
         return np.stack([np.zeros_like(logits), logits], axis=1)
 
-    found = climb(jaxrob.Classifier.from_host(function, 2), make_lanes(SLOTS))
+    found = climb(jaxrob.Classifier.from_host(function, 2), make_pairs(SLOTS))
     assert set(sizes) == {SLOTS * N}
     z = (found.log_probability - log_p) / found.standard_error
     assert (np.abs(z) < 3).all()
 
 
-def test_no_lanes():
-    found = climb(linear_classifier(WEIGHTS), make_lanes(0))
+def test_no_pairs():
+    found = climb(linear_classifier(WEIGHTS), make_pairs(0))
     assert [part.shape for part in found] == [(0,)] * 4
 
 
 class TestIncomplete:
     def test_impossible(self):
         weights = 9.9 / np.abs(WEIGHTS).sum() * WEIGHTS
-        found = climb(linear_classifier(weights), make_lanes(SLOTS))
-        assert not found.complete.any()
+        found = climb(linear_classifier(weights), make_pairs(SLOTS))
+        assert not complete(found).any()
         assert (found.log_probability <= _splitting.FLOOR).all()
         assert (found.log_probability > 2 * _splitting.FLOOR).all()
 
     def test_constant_score(self):
-        found = climb(linear_classifier(0 * WEIGHTS), make_lanes(SLOTS))
-        assert not found.complete.any()
+        found = climb(linear_classifier(0 * WEIGHTS), make_pairs(SLOTS))
+        assert not complete(found).any()
         np.testing.assert_array_equal(found.log_probability, 0)
         np.testing.assert_array_equal(found.standard_error, 0)
         np.testing.assert_array_equal(found.evaluations, N)
 
-    def in_steps(self, step, log_p, lanes):
+    def in_steps(self, step, log_p, pairs):
         variables = jnp.float32(weights_of(log_p))[:, None], jnp.float32(step)
-        return climb(jaxrob.Classifier(in_steps, variables), lanes)
+        return climb(jaxrob.Classifier(in_steps, variables), pairs)
 
     def test_all_or_nothing(self):
         # Nothing shows the way to one in a hundred thousand.
         log_p = np.log(1e-5)
-        found = self.in_steps(10.0, log_p, make_lanes(SLOTS))
-        assert not found.complete.any()
+        found = self.in_steps(10.0, log_p, make_pairs(SLOTS))
+        assert not complete(found).any()
         assert (found.log_probability > log_p).all()
 
     def test_small_steps_are_climbed(self):
         log_p = np.log(1e-4)
-        found = self.in_steps(1.0, log_p, make_lanes(24))
-        assert found.complete.all()
+        found = self.in_steps(1.0, log_p, make_pairs(24))
+        assert complete(found).all()
         z = (found.log_probability - log_p) / found.standard_error
         assert (np.abs(z) < 1.96).sum() >= 19
         assert abs(np.exp(found.log_probability - log_p).mean() - 1) < 0.3
@@ -294,20 +304,20 @@ class TestModes:
         return true_linf(self.TOP), linear_linf_log_probability(self.STEEP, crossing)
 
     def test_of_two_classes_both_are_found(self):
-        lanes = make_lanes(40)._replace(classes=np.int32([1, 2] * 20))
-        found = climb(jaxrob.Classifier(self.apply, False), lanes, 0.0)
-        assert found.complete.all()
+        pairs = make_pairs(40)._replace(classes=np.int32([1, 2] * 20))
+        found = climb(jaxrob.Classifier(self.apply, False), pairs, 0.0)
+        assert complete(found).all()
         for cls, log_p in zip((1, 2), self.truth()):
-            mine = lanes.classes == cls
+            mine = pairs.classes == cls
             z = (found.log_probability - log_p)[mine] / found.standard_error[mine]
             assert (np.abs(z) < 1.96).sum() >= 15
 
     def test_of_one_class_the_late_one_is_missed(self):
         # What splitting cannot do, and hardly notices.
-        found = climb(jaxrob.Classifier(self.apply, True), make_lanes(24), 0.0)
+        found = climb(jaxrob.Classifier(self.apply, True), make_pairs(24), 0.0)
         early, late = self.truth()
         assert late > early + np.log(30)
-        assert found.complete.all()
+        assert complete(found).all()
         error = found.log_probability - np.logaddexp(early, late)
         assert np.median(error / found.standard_error) < -3
 
@@ -320,21 +330,21 @@ class TestRefusals:
             largest / threshold(true_linf, np.log(1e-5), HIGHEST["linf"]) * WEIGHTS
         )
         with pytest.raises(ValueError, match="returned NaN.* of the inputs, first of"):
-            climb(linear_classifier(weights), make_lanes(SLOTS), 0.99 * largest)
+            climb(linear_classifier(weights), make_pairs(SLOTS), 0.99 * largest)
 
     def test_no_move(self):
         still = Perturbation("noise", jax.random.normal, lambda image, *_: image)
         classifier = linear_classifier(WEIGHTS)
         with pytest.raises(ValueError, match="a move; noise has none"):
-            split(classifier, still, make_lanes(1), 1.0, KEY, rows=N)
+            split(work(classifier, still, 1.0), make_pairs(1), rows=N)
 
     def test_too_few_particles(self):
         with pytest.raises(
             ValueError, match="num_particles must be at least 40; got 39"
         ):
-            climb(linear_classifier(WEIGHTS), make_lanes(1), num_particles=39)
+            climb(linear_classifier(WEIGHTS), make_pairs(1), num_particles=39)
 
     def test_stochastic(self):
         classifier = jaxrob.Classifier(lambda _, x, keys: x[:, :2], stochastic=True)
         with pytest.raises(ValueError, match="stochastic"):
-            climb(classifier, make_lanes(1))
+            climb(classifier, make_pairs(1))

@@ -1,25 +1,16 @@
-"""Scores of a distinct misclassification, from log-probabilities.
+"""By how much a class is the distinct answer, from log-probabilities.
 
 An input is distinctly misclassified as class c when c is the answer, c is not the class
 predicted at the unperturbed input, and its probability is at least delta (Levy and Katz
-2022, Definition 3). These events exclude each other, whatever delta is, so their
+2022, Definition 3). These events exclude each other for any delta, so their
 probabilities add up.
 """
 
 import jax
 import jax.numpy as jnp
 
-from jaxrob._classifier import Classifier
-
-
-def log_probabilities(
-    classifier: Classifier, images: jax.Array, keys: jax.Array | None = None
-) -> jax.Array:
-    """`[B, K]` log-probabilities, the mean over the classifier's samples taken."""
-    each = classifier.log_probabilities(images, keys)
-    if len(each) == 1:
-        return each[0]
-    return jax.nn.logsumexp(each, axis=0) - jnp.log(len(each))
+from jaxrob._classifier import mean_over_samples
+from jaxrob.roma._work import Work
 
 
 def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
@@ -36,8 +27,8 @@ def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
     return jnp.where(is_excluded, -jnp.inf, log_p).max(axis=-1)
 
 
-def class_scores(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
-    """How far each class is from being a distinct answer: at least 0 if it is.
+def distinct_margins(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
+    """By how much each class is the distinct answer: at least 0 if it is.
 
     The smaller of logit p_c - logit delta and log p_c - max over j != c of log p_j.
     For delta >= 0.5 it is always the first, which is nearly linear in the perturbation
@@ -53,7 +44,7 @@ def class_scores(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
     classes = jnp.arange(log_p.shape[-1])
     best = log_p.argmax(axis=-1, keepdims=True)
     others = jnp.where(classes == best, -jnp.inf, log_p)
-    # 1 - p of the best class from the others: its own p may round to 1.
+    # 1 - p of the best class comes from the others: its own p may round to 1.
     log_rest_of_best = jax.nn.logsumexp(others, axis=-1, keepdims=True)
     not_best = jnp.where(classes == best, -1.0, log_p)
     log_rest = jnp.where(
@@ -67,8 +58,10 @@ def class_scores(log_p: jax.Array, logit_delta: jax.Array) -> jax.Array:
     return jnp.minimum(log_p - log_rest - logit_delta, log_p - rival)
 
 
-def class_score(log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array) -> jax.Array:
-    """`class_scores` of one class, differentiable everywhere but on ties.
+def distinct_margin(
+    log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`distinct_margins` of one class, differentiable everywhere except on ties.
 
     Args:
       log_p: `[..., K]` log-probabilities.
@@ -83,3 +76,21 @@ def class_score(log_p: jax.Array, cls: jax.Array, logit_delta: jax.Array) -> jax
     others = jnp.where(is_class, -jnp.inf, log_p)
     logit = own - jax.nn.logsumexp(others, axis=-1)
     return jnp.minimum(logit - logit_delta, own - others.max(axis=-1))
+
+
+def margins_of_pairs(work: Work, classes: jax.Array, images: jax.Array) -> jax.Array:
+    """The distinct margins of P pairs on m images each, classified in one batch.
+
+    Args:
+      work: the classifier, which is not stochastic, and delta.
+      classes: `[P]`, the pairs' classes.
+      images: `[P, m, H, W, C]`, perturbed images.
+
+    Returns:
+      `[P, m]`.
+    """
+    shape = images.shape[:2]
+    log_p = mean_over_samples(
+        work.classifier.log_probabilities(images.reshape(-1, *images.shape[2:]))
+    ).reshape(*shape, -1)
+    return jax.vmap(distinct_margin, (0, 0, None))(log_p, classes, work.logit_delta)

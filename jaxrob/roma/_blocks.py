@@ -1,0 +1,77 @@
+"""Inputs, or pairs of an input and a class, in blocks of one size."""
+
+import functools
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._runtime.memory import bucket
+
+Tree = TypeVar("Tree")
+
+
+def blocks(tree: Tree, mesh: Mesh, most: int) -> Iterator[tuple[Tree, int]]:
+    """Blocks of rows, all of one size. The last row is repeated to fill the last one.
+
+    Args:
+      tree: a pytree of arrays `[N, ...]` on the host.
+      mesh: the devices.
+      most: rows that each device takes at most in a block.
+
+    Yields:
+      A block, and how many of its rows count.
+    """
+    number = len(jax.tree.leaves(tree)[0])
+    size = min(most, bucket(-(-number // mesh.size), 2)) * mesh.size
+    for first in range(0, number, size):
+        chosen = np.minimum(np.arange(first, first + size), number - 1)
+        take = functools.partial(np.take, indices=chosen, axis=0)
+        yield jax.tree.map(take, tree), min(size, number - first)
+
+
+def first_of(tree: Tree, number: int) -> Tree:
+    """The first rows of all arrays of a pytree."""
+    return jax.tree.map(lambda array: array[:number], tree)
+
+
+def taken(tree: Tree, chosen: np.ndarray | slice) -> Tree:
+    """The rows chosen (by position) of all arrays of a pytree."""
+    return jax.tree.map(lambda array: array[chosen], tree)
+
+
+def put_at(tree: Tree, chosen: np.ndarray, part: Tree) -> Tree:
+    """A copy of a pytree of NumPy arrays with other rows at the positions chosen."""
+
+    def one(array: np.ndarray, new: np.ndarray) -> np.ndarray:
+        array = np.array(array)
+        array[chosen] = new
+        return array
+
+    return jax.tree.map(one, tree, part)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Pytrees of arrays, put together along the first axis."""
+    return jax.tree.map(lambda *some: np.concatenate(some), *parts)
+
+
+def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
+    """Refuses a classifier's outputs that are no distributions.
+
+    Args:
+      valid: `[n]` whether the outputs on an input's perturbations are distributions.
+      indices: `[n]` or more, the inputs' indices.
+
+    Raises:
+      ValueError: if some are not.
+    """
+    if not valid.all():
+        first = indices[: len(valid)][~valid][0]
+        raise ValueError(
+            "the classifier returned NaN, or rows that are no probabilities, for "
+            f"perturbations of {(~valid).sum()} of {len(valid)} inputs in a block, "
+            f"first of the input {first}"
+        )

@@ -1,0 +1,46 @@
+"""Pairs of an input and a class that it may be mistaken for."""
+
+from typing import Generic, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob.roma._work import Array
+
+# The index of no input: here the pairs' keys branch off from those of plain draws.
+_PAIRS = 2**32 - 2
+
+#: What tells the random numbers of different uses apart. The numbers are part of the
+#: results: add new ones at the end.
+TILT_SEARCH, TILTED_DRAWS, SPLITTING = range(3)
+
+
+class Pairs(NamedTuple, Generic[Array]):
+    """P pairs of an input and a class.
+
+    Attributes:
+      images: `[P, H, W, C]`, uint8 or float32 in [0, 1].
+      indices: `[P]` uint32, the inputs' indices, which the random keys depend on.
+      classes: `[P]` int32, the classes.
+    """
+
+    images: Array
+    indices: Array
+    classes: Array
+
+
+def pair_keys(key: jax.Array, pairs: Pairs[jax.Array], use: int) -> jax.Array:
+    """`[P]` keys that depend on the input, the class and the use alone.
+
+    Args:
+      key: the assessment's random key.
+      pairs: the pairs.
+      use: what the keys are for: `TILT_SEARCH`, `TILTED_DRAWS` or `SPLITTING`.
+    """
+    key = jax.random.fold_in(key, _PAIRS)
+
+    def one(index: jax.Array, cls: jax.Array) -> jax.Array:
+        of_class = jax.random.fold_in(jax.random.fold_in(key, index), cls)
+        return jax.random.fold_in(of_class, use)
+
+    return jax.vmap(one)(pairs.indices, pairs.classes.astype(jnp.uint32))

@@ -1,0 +1,247 @@
+"""Particle systems that climb levels of the margin: the step on the devices.
+
+A block has slots, each with the particle system of one pair of an input and a class.
+All slots take a step at once: moves at one level, and the choice of the next.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from jax.sharding import NamedSharding
+
+from jaxrob._runtime.hosts import put
+from jaxrob._runtime.mesh import on_each_device
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.roma._margins import margins_of_pairs
+from jaxrob.roma._pairs import SPLITTING, Pairs, pair_keys
+from jaxrob.roma._perturbation import Perturbation
+from jaxrob.roma._work import Work
+
+#: The share of the particles above a level, and the moves that each makes there.
+KEEP = 0.25
+NUM_MOVES = 5
+#: On plateaus of the margin other shares happen. Fewer particles than the least say too
+#: little; a greater share than the most might need any number of levels.
+LEAST_KEPT = 10
+_MOST_KEPT = 0.5
+# Moves are adapted to this share of acceptances, at this rate. They are not adapted
+# below the smallest share, where they would do nothing.
+_ACCEPTANCE = 0.3
+_ADAPTATION = 0.6
+_SMALLEST_SHARE = 2.0**-16
+
+#: What a step did: it reached a level, it reached 0, it cannot go on because of a
+#: plateau, or a margin was NaN.
+GOING, FINISHED, STUCK, INVALID = range(4)
+
+
+class ParticleSystems(NamedTuple):
+    """The particle systems in l slots, with N particles each.
+
+    Attributes:
+      latents: a pytree of arrays `[l, N, ...]`, see `Perturbation`.
+      margins: `[l, N]`.
+      ancestors: int `[l, N]`, which of the first particles each stems from (its Eve
+        index).
+      level: `[l]`, which all margins exceed.
+      log_share: `[l]`, the logarithm of the share that a move renews.
+      number: uint32 `[l]`, of the step since the system's first.
+      invalid: bool `[l]`, whether a margin was NaN.
+    """
+
+    latents: Any
+    margins: jax.Array
+    ancestors: jax.Array
+    level: jax.Array
+    log_share: jax.Array
+    number: jax.Array
+    invalid: jax.Array
+
+
+class Outcome(NamedTuple):
+    """What a step did in l slots.
+
+    Attributes:
+      status: int `[l]`, `GOING`, `FINISHED`, `STUCK` or `INVALID`.
+      above: int `[l]`, particles above 0 if finished, else above the new level.
+      common_ancestry: `[l]`, the probability that two of these, drawn with
+        replacement, stem from one of the first particles.
+    """
+
+    status: jax.Array
+    above: jax.Array
+    common_ancestry: jax.Array
+
+
+def empty_systems(
+    perturbation: Perturbation,
+    image: jax.ShapeDtypeStruct,
+    num_slots: int,
+    num_particles: int,
+    sharding: NamedSharding,
+) -> ParticleSystems:
+    """Systems of the right shapes, to be started anew in every slot."""
+    latent = jax.eval_shape(perturbation.draw, jax.random.key(0), image)
+    systems = ParticleSystems(
+        latents=jax.tree.map(
+            lambda leaf: jnp.zeros((num_slots, num_particles, *leaf.shape), leaf.dtype),
+            latent,
+        ),
+        margins=jnp.zeros((num_slots, num_particles)),
+        ancestors=jnp.zeros((num_slots, num_particles), jnp.int32),
+        level=jnp.zeros(num_slots),
+        log_share=jnp.zeros(num_slots),
+        number=jnp.zeros(num_slots, jnp.uint32),
+        invalid=jnp.zeros(num_slots, bool),
+    )
+    return put(systems, sharding)
+
+
+@functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")
+def step(
+    work: Work,
+    systems: ParticleSystems,
+    pairs: Pairs[jax.Array],
+    fresh: jax.Array,
+    *,
+    num_particles: int,
+) -> tuple[ParticleSystems, Outcome]:
+    """The moves at one level, and the choice of the next.
+
+    Args:
+      work: the classifier and so on; the perturbation has a move.
+      systems: the systems in l slots.
+      pairs: the pairs in the slots.
+      fresh: bool `[l]`, where a pair has just taken its slot. Its system has no level
+        yet, and draws its particles instead of moving them.
+      num_particles: N.
+    """
+
+    def local(
+        work: Work,
+        systems: ParticleSystems,
+        pairs: Pairs[jax.Array],
+        fresh: jax.Array,
+    ) -> tuple[ParticleSystems, Outcome]:
+        images = as_floats(pairs.images)
+        systems = _started(systems, fresh)
+        fold = jax.vmap(jax.random.fold_in, (0, None))
+        keys = pair_keys(work.key, pairs, SPLITTING)
+        keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
+
+        def move(number: jax.Array, systems: ParticleSystems) -> ParticleSystems:
+            each = jax.vmap(fold, (None, 0), 1)(
+                fold(keys, number), jnp.arange(num_particles)
+            )
+            latents = _propose(work.perturbation, each, systems, images, fresh)
+            perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
+            margins = margins_of_pairs(work, pairs.classes, perturbed(images, latents))
+            return _accept(systems, latents, margins, fresh)
+
+        # The last draw is enough.
+        first = jnp.where(fresh.all(), NUM_MOVES - 1, 0)
+        systems = jax.lax.fori_loop(first, NUM_MOVES, move, systems)
+        level, outcome, survivors = jax.vmap(_select)(
+            fold(keys, NUM_MOVES), systems.margins, systems.ancestors
+        )
+        status = jnp.where(systems.invalid, INVALID, outcome.status)
+        systems = systems._replace(
+            latents=jax.tree.map(lambda part: _take(part, survivors), systems.latents),
+            margins=_take(systems.margins, survivors),
+            ancestors=_take(systems.ancestors, survivors),
+            level=level,
+            number=systems.number + 1,
+        )
+        return systems, outcome._replace(status=status)
+
+    split = (False, True, True, True)
+    return on_each_device(local, work.mesh, split)(work, systems, pairs, fresh)
+
+
+def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
+    """The systems with those of fresh slots before their first step."""
+    first = jnp.arange(systems.ancestors.shape[1])
+    return systems._replace(
+        ancestors=jnp.where(fresh[:, None], first, systems.ancestors),
+        level=jnp.where(fresh, -jnp.inf, systems.level),
+        log_share=jnp.where(fresh, 0, systems.log_share),
+        number=jnp.where(fresh, 0, systems.number),
+        invalid=systems.invalid & ~fresh,
+    )
+
+
+def _propose(
+    perturbation: Perturbation,
+    keys: jax.Array,
+    systems: ParticleSystems,
+    images: jax.Array,
+    fresh: jax.Array,
+) -> Any:
+    """Moved latents, or drawn ones in fresh slots."""
+    assert perturbation.move is not None
+    move = jax.vmap(jax.vmap(perturbation.move, (0, 0, None)))
+    draw = jax.vmap(jax.vmap(perturbation.draw, (0, None)))
+    moved = move(keys, systems.latents, jnp.exp(systems.log_share))
+    return jax.lax.cond(
+        fresh.any(), lambda: _where(fresh, draw(keys, images), moved), lambda: moved
+    )
+
+
+def _accept(
+    systems: ParticleSystems, latents: Any, margins: jax.Array, fresh: jax.Array
+) -> ParticleSystems:
+    """The systems after a proposal; a fresh slot takes all of it."""
+    above = margins > systems.level[:, None]
+    log_share = systems.log_share + _ADAPTATION * (above.mean(axis=1) - _ACCEPTANCE)
+    accepted = above | fresh[:, None]
+    return systems._replace(
+        latents=_where(accepted, latents, systems.latents),
+        margins=jnp.where(accepted, margins, systems.margins),
+        log_share=jnp.clip(log_share, math.log(_SMALLEST_SHARE), 0),
+        invalid=systems.invalid | jnp.isnan(margins).any(axis=1),
+    )
+
+
+def _select(
+    key: jax.Array, margins: jax.Array, ancestors: jax.Array
+) -> tuple[jax.Array, Outcome, jax.Array]:
+    """The next level of one system, and which particles take the place of which."""
+    num_particles = len(margins)
+    wanted = round(KEEP * num_particles)
+    order = jnp.argsort(-margins)
+    top, level = margins[order[0]], margins[order[wanted]]
+    # On a plateau at the top, all of it is kept: nothing is strictly above it.
+    below_top = jnp.where(margins < top, margins, -jnp.inf).max()
+    level = jnp.where(level == top, below_top, level)
+    kept = (margins > level).sum()
+    hits = (margins >= 0).sum()
+    finished = hits >= wanted
+    stuck = (kept < LEAST_KEPT) | (kept > _MOST_KEPT * num_particles)
+    status = jnp.where(finished, FINISHED, jnp.where(stuck, STUCK, GOING))
+    # Each survivor is copied as often as another, or once more; which are, is drawn.
+    kept = jnp.maximum(kept, 1).astype(jnp.uint32)
+    first = jax.random.bits(key) % kept
+    survivors = order[(first + jnp.arange(num_particles, dtype=jnp.uint32)) % kept]
+    chosen = jnp.where(finished, margins >= 0, margins > level)
+    families = jnp.zeros(num_particles).at[ancestors].add(chosen)
+    above = jnp.maximum(chosen.sum(), 1)
+    common_ancestry = (families**2).sum() / above**2
+    return level, Outcome(status, above, common_ancestry), survivors
+
+
+def _where(mask: jax.Array, new: Any, old: Any) -> Any:
+    """`new` where the mask of the leading axes says so, for pytrees."""
+
+    def one(new: jax.Array, old: jax.Array) -> jax.Array:
+        axes = mask.shape + (1,) * (new.ndim - mask.ndim)
+        return jnp.where(mask.reshape(axes), new, old)
+
+    return jax.tree.map(one, new, old)
+
+
+def _take(values: jax.Array, indices: jax.Array) -> jax.Array:
+    """`values[l, indices[l]]` for all l."""
+    return jax.vmap(lambda some, which: some[which])(values, indices)
