@@ -15,6 +15,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import Dataset
 from jaxrob._engine.evaluate import evaluate
+from jaxrob._engine.provenance import provenance
 from jaxrob.alterations import Alteration
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ __all__ = (
     "evaluate",
     "metrics",
     "networks",
+    "provenance",
     "reporting",
     "retraining",
     "roma",
