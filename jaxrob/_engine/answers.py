@@ -45,8 +45,8 @@ def answer(
     Returns:
       Answers of shape `[B]`.
     """
-    # Classes first: what is taken over them then vectorises over the images, which on a
-    # CPU is a tenth of a perceptron's assessment.
+    # Classes first: reductions over them then vectorise over the images. On a CPU this
+    # saves a tenth of a perceptron's assessment.
     outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)
     if classifier.outputs == "scores":
         none = jnp.full(len(images), jnp.nan)

@@ -66,7 +66,7 @@ def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
     curve = jaxrob.evaluate(classifier, few, NOISE, levels, key=KEY)
     for n, image in enumerate(few.images):
         for row, level in enumerate(levels):
-            # By hand, in NumPy but for the noise and the network.
+            # By hand, in NumPy except for the noise and the network.
             noise = jax.random.normal(jax.random.fold_in(KEY, n), image.shape)
             altered = np.clip(image / 255 + np.sqrt(level) * np.asarray(noise), 0, 1)
             logits = classifier.apply_fn(
@@ -400,7 +400,7 @@ def test_noise_and_a_stochastic_classifier_draw_independently(dataset):
         alterations.compose([alterations.zoom(), noise]),
     ):
         curve = jaxrob.evaluate(classifier, data, alteration, [1.0], key=KEY)
-        # Equal draws would score 1 for every image, hence a confidence of 0.88.
+        # Equal draws would score 1 for every image: a confidence of 0.88.
         assert curve.confidence.max() < 0.65
 
 
