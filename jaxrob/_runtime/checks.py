@@ -1,5 +1,6 @@
 """Checks of arguments, made before anything is traced or computed."""
 
+import operator
 from typing import Any
 
 
@@ -17,3 +18,15 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
     """
     if not isinstance(value, kind):
         raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}")
+
+
+def check_at_least_one(**numbers: int) -> None:
+    """Refuses whole numbers below 1, given by their names.
+
+    Raises:
+      TypeError: if one is no whole number.
+      ValueError: if one is below 1.
+    """
+    for name, number in numbers.items():
+        if operator.index(number) < 1:
+            raise ValueError(f"{name} must be at least 1; got {number}")

@@ -1,7 +1,6 @@
 """The strongest perturbation within a ball, by the gradient's direction."""
 
 import functools
-import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +10,7 @@ from jax.sharding import Mesh
 from optax import projections
 
 from jaxrob._classifier import Classifier
+from jaxrob._runtime.checks import check_at_least_one
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import split_over
 from jaxrob.adversarial._attack import Attack
@@ -81,8 +81,7 @@ def pgd(
     attacks" (2018), section 2.1.
     """
     _check_positive("epsilon", epsilon)
-    if operator.index(steps) < 1:
-        raise ValueError(f"steps must be at least 1; got {steps}")
+    check_at_least_one(steps=steps)
     if step_size is None:
         step_size = 2.5 * epsilon / steps
     _check_positive("step_size", step_size)

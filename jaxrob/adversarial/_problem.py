@@ -1,7 +1,6 @@
 """What every attack takes: checked inputs, with the classifier's answers on them."""
 
 import functools
-import operator
 from typing import Any, NamedTuple
 
 import jax
@@ -12,7 +11,7 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._engine.answers import INVALID, Answers, answer
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import check_at_least_one, check_type
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import checked_key, classifier_keys
 from jaxrob._runtime.mesh import checked_mesh, whole_on
@@ -92,8 +91,8 @@ def make_problem(
     mesh = checked_mesh(mesh)
     data = Dataset(np.asarray(images), labels)
     info = _check_attackable(classifier, data)
-    if batch_size is not None and operator.index(batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
+    if batch_size is not None:
+        check_at_least_one(batch_size=batch_size)
     most = batch_size or rows_that_fit(
         info.largest_array, data.images[0].size, live_images, mesh
     )

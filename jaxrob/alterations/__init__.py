@@ -1,4 +1,8 @@
-"""Alterations: what acquisition and elaboration do to an image, by level."""
+"""Alterations: what the acquisition and elaboration of an image do to it, by level.
+
+Each function returns an `Alteration` for a range of levels. `presets` holds those of
+the papers.
+"""
 
 from jaxrob.alterations import presets
 from jaxrob.alterations._alteration import Alteration

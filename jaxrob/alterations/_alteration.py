@@ -3,7 +3,7 @@
 import dataclasses
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
@@ -17,20 +17,24 @@ _IDENTITY_TOLERANCE = 1e-9
 
 @dataclasses.dataclass(frozen=True)
 class Alteration:
-    """An alteration and its range of plausible levels `[lower, upper]`.
+    """What may happen to an image, by a level from a range `[lower, upper]`.
 
-    Arcaini et al. (2020), Definition 3: a transformation that mimics what happens to
-    an image when a problem occurs in its acquisition or its elaboration. One level,
-    `identity`, leaves the image as it is.
+    A classifier's robustness is measured over that range. One level, `identity`, leaves
+    the image as it is.
 
-    Any pure function is an alteration, on images `[H, W, C]` or any other array:
+    Any pure function is an alteration, on images `[H, W, C]` or any other array.
 
-        negative = Alteration("negative", lambda image, level:
-                              (1 - level) * image + level * (1 - image), 0.0, 1.0)
+    Example::
+
+        def fade(image, level):
+            return (1 - level) * image + level * 0.5
+
+        fading = jaxrob.Alteration("fading", fade, 0.0, 1.0)
+        faded = fading(image, 0.3)
 
     Attributes:
       name: what reports call it.
-      fn: `fn(image, level)`, or `fn(image, level, key)` if `stochastic`, returning an
+      fn: `fn(image, level)`, or `fn(image, level, key)` if `stochastic`; it returns an
         array of the image's shape. It is traced with a scalar float32 level and must
         return the image unchanged at `identity`. A function defined anew at every
         use is compiled anew at every use.
@@ -52,20 +56,26 @@ class Alteration:
     Raises:
       ValueError: if the range is empty or not finite, the identity lies outside it,
         or the resolution is not positive.
+
+    Source: Definition 3 of Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with
+    robustness of convolutional neural networks for image classification, 2020: a
+    transformation that mimics what happens to an image when a problem occurs in its
+    acquisition or its elaboration.
     """
 
     name: str
     fn: Callable[..., Any]
     lower: float
     upper: float
-    identity: float | None = None
+    # None becomes `lower`, so that readers always find a number.
+    identity: float = cast(float, None)
     unit: str = ""
     stochastic: bool = False
     resolution: float | None = None
     prepare: Callable[..., Any] | None = None
     representative: Callable[[np.ndarray], np.ndarray] | None = None
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         lower, upper = float(self.lower), float(self.upper)
         if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
             raise ValueError(
@@ -104,7 +114,7 @@ class Alteration:
         """Alters one image.
 
         Args:
-          image: float32 `[H, W, C]` in [0, 1], or whatever array `fn` takes.
+          image: float32 `[H, W, C]` in [0, 1], or another array that `fn` takes.
           level: a scalar in `[lower, upper]`; not checked, since it may be traced.
           key: a random key, needed if the alteration is stochastic.
 
@@ -118,7 +128,7 @@ class Alteration:
         return self.at_level(self.prepared(image, key), level)
 
     def prepared(self, image: jax.Array, key: jax.Array | None = None) -> Any:
-        """What `at_level` needs of one image, whatever the level."""
+        """What `at_level` needs of one image, the same for all levels."""
         if self.stochastic and key is None:
             raise ValueError(f"{self.name} is stochastic and needs a key; got key=None")
         args = (image, key) if self.stochastic else (image,)
@@ -151,7 +161,7 @@ class Alteration:
         return np.clip(self.snap(levels), self.lower, self.upper)
 
     def snap(self, levels: np.ndarray) -> np.ndarray:
-        """The levels, those that miss the identity by rounding alone set to it."""
+        """The levels, with those that miss the identity by rounding alone set to it."""
         tolerance = _IDENTITY_TOLERANCE * (self.upper - self.lower)
         near = np.abs(levels - self.identity) <= tolerance
         return np.where(near, self.identity, levels)

@@ -1,5 +1,6 @@
 """Brightness."""
 
+import jax
 import jax.numpy as jnp
 
 from jaxrob.alterations._alteration import Alteration, check_image
@@ -29,6 +30,6 @@ def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
     )
 
 
-def _scale(image, level):
+def _scale(image: jax.Array, level: jax.Array) -> jax.Array:
     check_image("brightness", image)
     return jnp.clip(image * (1 + level), 0.0, 1.0)

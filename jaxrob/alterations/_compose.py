@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
@@ -13,10 +14,15 @@ from jaxrob.alterations._alteration import Alteration
 def rescale(
     alteration: Alteration, lower: float, upper: float, unit: str = ""
 ) -> Alteration:
-    """The same alteration with its levels mapped linearly to `[lower, upper]`.
+    """Gives an alteration another range: maps its levels linearly to `[lower, upper]`.
 
-    For instance `rescale(gaussian_blur(0, 2), 0, 1)` takes levels in [0, 1] and blurs
-    with twice the level, as the papers after the first one do.
+    The papers after the first one measure alterations by such levels.
+
+    Example::
+
+        # Levels in [0, 1], with a radius of twice the level.
+        blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
+        blur = jaxrob.alterations.rescale(blur, 0.0, 1.0)
 
     Args:
       alteration: the alteration whose range is mapped.
@@ -64,7 +70,13 @@ def compose(
     upper: float = 1.0,
     name: str | None = None,
 ) -> Alteration:
-    """Several alterations applied one after the other, driven by one level.
+    """Makes one alteration of several, applied one after the other by one level.
+
+    Example::
+
+        noise = jaxrob.alterations.gaussian_noise(0.0, 0.01)
+        blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
+        blurred_noise = jaxrob.alterations.compose([noise, blur])
 
     Each member's range is mapped linearly from `[lower, upper]`, so at `upper` every
     member is at its own highest level.
@@ -106,11 +118,18 @@ def compose(
     )
 
 
-def _prepare(image, *key, alteration):
+def _prepare(image: jax.Array, *key: jax.Array, alteration: Alteration) -> Any:
     return alteration.prepared(image, *key)
 
 
-def _at_rescaled_level(prepared, level, *, alteration, identity, ratio):
+def _at_rescaled_level(
+    prepared: Any,
+    level: jax.Array,
+    *,
+    alteration: Alteration,
+    identity: float,
+    ratio: float,
+) -> jax.Array:
     return alteration.at_level(
         prepared, alteration.identity + (level - identity) * ratio
     )
@@ -125,11 +144,18 @@ def _rescaled_representative(
     return identity + (alteration.canonical(original) - alteration.identity) / ratio
 
 
-def _prepare_first(image, key=None, *, members):
+def _prepare_first(
+    image: jax.Array, key: jax.Array | None = None, *, members: tuple[Alteration, ...]
+) -> tuple[Any, jax.Array | None]:
     return members[0].prepared(image, _member_key(members, key, 0)), key
 
 
-def _apply_all(first_and_key, level, *, members):
+def _apply_all(
+    first_and_key: tuple[Any, jax.Array | None],
+    level: jax.Array,
+    *,
+    members: tuple[Alteration, ...],
+) -> jax.Array:
     first, key = first_and_key
     image = members[0].at_level(first, level)
     for index, member in enumerate(members[1:], 1):
@@ -137,5 +163,9 @@ def _apply_all(first_and_key, level, *, members):
     return image
 
 
-def _member_key(members, key, index):
-    return jax.random.fold_in(key, index) if members[index].stochastic else None
+def _member_key(
+    members: tuple[Alteration, ...], key: jax.Array | None, index: int
+) -> jax.Array | None:
+    if key is None or not members[index].stochastic:
+        return None
+    return jax.random.fold_in(key, index)

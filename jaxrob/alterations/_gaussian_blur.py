@@ -16,10 +16,15 @@ _SMALLEST = 0.05
 
 
 def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
-    """Convolution with a Gaussian; beyond the edge, edge pixels repeat.
+    """Blurs, as a lens out of focus does: convolution with a Gaussian.
 
     Arcaini et al. (2020), table I (BA). The level is the radius, which is the
-    Gaussian's standard deviation, in pixels.
+    Gaussian's standard deviation, in pixels. Beyond the edge, edge pixels repeat.
+
+    Example::
+
+        blur = jaxrob.alterations.gaussian_blur(0.0, 2.0)
+        blurred = blur(image, 1.5)
 
     Args:
       lower: smallest radius; the range must hold the identity, so 0.
@@ -44,12 +49,12 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     )
 
 
-def _planes(image):
+def _planes(image: jax.Array) -> jax.Array:
     check_image("gaussian_blur", image)
     return jnp.moveaxis(image, -1, 0)
 
 
-def _blur(planes, level, *, largest):
+def _blur(planes: jax.Array, level: jax.Array, *, largest: float) -> jax.Array:
     _, height, width = planes.shape
     reach = max(1, math.ceil(_TRUNCATE * largest))
     return separable(

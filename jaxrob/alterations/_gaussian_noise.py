@@ -10,7 +10,7 @@ from jaxrob.alterations._alteration import Alteration, check_image
 def gaussian_noise(
     lower: float = 0.0, upper: float = 200 / 255**2, clip: bool = True
 ) -> Alteration:
-    """Zero-mean normal noise, independent for each pixel and channel.
+    """Adds zero-mean normal noise, independent for each pixel and channel.
 
     Arcaini et al. (2020), table I (GN). The level is the variance, for pixels in
     [0, 1]: the paper's [0, 200] on pixels in 0-255 is [0, 200 / 255**2]. The same key
@@ -42,16 +42,18 @@ def gaussian_noise(
     )
 
 
-def _draw_image_noise(image, key):
+def _draw_image_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     check_image("gaussian_noise", image)
     return _draw_noise(image, key)
 
 
-def _draw_noise(image, key):
+def _draw_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     return image, jax.random.normal(key, image.shape, image.dtype)
 
 
-def _add_noise(image_and_noise, level, *, clip):
+def _add_noise(
+    image_and_noise: tuple[jax.Array, jax.Array], level: jax.Array, *, clip: bool
+) -> jax.Array:
     image, noise = image_and_noise
     # The square root's slope at 0 is infinite: keep 0 out of the branch not taken.
     positive = level > 0

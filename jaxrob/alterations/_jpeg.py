@@ -12,7 +12,7 @@ int32 products added up, which vectorise over all blocks at once.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -101,7 +101,7 @@ def jpeg_decode(
         )
     luma = _decode_blocks(coefficients.luma, _LUMA_TABLE, quality)
     luma = _planes(luma, luma_shape)[0, :height]
-    if channels == 1:
+    if coefficients.chroma is None:
         return unit_range(luma[:, :width, None])
     # Cropped by a product, or XLA would reorder the blocks once for each colour.
     luma = _product(luma, np.eye(luma_shape[2], width, dtype=np.float32), 1)
@@ -225,7 +225,7 @@ def _decode_blocks(
     return jnp.clip(levels, 0, 255)
 
 
-def _bits(x: jax.Array | np.ndarray) -> jax.Array:
+def _bits(x: jax.Array | np.float32) -> jax.Array:
     return jax.lax.bitcast_convert_type(x, jnp.int32)
 
 
@@ -234,7 +234,7 @@ def _transform(
 ) -> jax.Array:
     """Applies (matrix x + half) >> shift along axis 0, then along axis 1, int32."""
 
-    def along_first(blocks, shift):
+    def along_first(blocks: jax.Array, shift: Any) -> tuple[jax.Array, None]:
         # The axis goes behind the other, and after two passes is back.
         terms = (blocks[i][:, None] * matrix[:, i, None] for i in range(8))
         return (sum(terms) + (1 << (shift - 1))) >> shift, None
@@ -293,6 +293,8 @@ def _upsample(chroma: jax.Array, height: int, width: int) -> jax.Array:
     return jnp.floor((sums + bias) * 2.0**-4)
 
 
-def _product(a: jax.Array, b: np.ndarray, axes) -> jax.Array:
+def _product(
+    a: jax.Array, b: np.ndarray, axes: int | tuple[tuple[int, ...], tuple[int, ...]]
+) -> jax.Array:
     # Anything less than full float32 (TF32, bf16) would round the integers.
     return jnp.tensordot(a, b, axes, precision=jax.lax.Precision.HIGHEST)

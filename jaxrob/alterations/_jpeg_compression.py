@@ -1,18 +1,25 @@
 """JPEG compression."""
 
+from types import ModuleType
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._jpeg import jpeg_coefficients, jpeg_decode
+from jaxrob.alterations._jpeg import (
+    JpegCoefficients,
+    jpeg_coefficients,
+    jpeg_decode,
+)
 
 # A level that stands for quality 100; level 0 is no compression at all.
 _QUALITY_100 = 0.25
 
 
 def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
-    """What a JPEG file gives back, bit for bit as libjpeg-turbo and Pillow do.
+    """Compresses to a JPEG file and back, bit for bit as libjpeg-turbo and Pillow do.
 
     Arcaini et al. (2020), table I (JC). The level is 100 - quality, with the quality
     rounded to the nearest integer (halves upwards) and at least 1. At level 0 the
@@ -48,7 +55,7 @@ def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
     )
 
 
-def _quality(level, xp):
+def _quality(level: Any, xp: ModuleType) -> Any:
     return xp.clip(xp.floor(100.5 - level), 1, 100)
 
 
@@ -57,11 +64,13 @@ def _representative(levels: np.ndarray) -> np.ndarray:
     return np.where(levels == 0, 0.0, compressed)
 
 
-def _transform(image):
+def _transform(image: jax.Array) -> tuple[jax.Array, JpegCoefficients]:
     return image, jpeg_coefficients(image)
 
 
-def _compress(image_and_coefficients, level):
+def _compress(
+    image_and_coefficients: tuple[jax.Array, JpegCoefficients], level: jax.Array
+) -> jax.Array:
     image, coefficients = image_and_coefficients
     quality = _quality(level, jnp).astype(jnp.int32)
     # Not a choice between two images: XLA would fuse the decoder's last step into it,

@@ -9,7 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-# What stands where the image has no pixel; "crop" is for the caller to see to.
+# What stands where the image has no pixel; the caller takes care of "crop".
 FILLS = ("crop", "edge", "constant")
 
 # Up to this many pixels along an axis two dense products are faster than gathers, by
@@ -29,7 +29,7 @@ def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Arr
       `[H', W', C]`.
     """
 
-    def product(planes, matrix, axis):
+    def product(planes: jax.Array, matrix: jax.Array, axis: int) -> jax.Array:
         # TPUs would multiply in bfloat16 and GPUs in TF32 at a lower precision.
         return jnp.tensordot(
             planes, matrix, ((axis,), (1,)), precision=jax.lax.Precision.HIGHEST
@@ -54,7 +54,7 @@ def grid(image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str) -> ja
     if max(image.shape[:2]) > _LARGEST_PRODUCT:
         return bilinear(image, rows[:, None], columns, fill)
 
-    def matrix(positions, size):
+    def matrix(positions: jax.Array, size: int) -> jax.Array:
         if fill != "constant":
             positions = jnp.clip(positions, 0, size - 1)
         distance = jnp.abs(positions[:, None] - jnp.arange(size))
@@ -94,11 +94,12 @@ def bilinear(
     beside, below = min(width - 1, 1), width * min(height - 1, 1)
     pixels = image.reshape(height * width, channels)
     # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
-    return sum(
+    found = sum(
         weight.reshape(-1, 1)
         * jnp.take(pixels, (corner + offset).reshape(-1), axis=0, mode="clip")
         for weight, offset in zip(weights, (0, beside, below, below + beside))
-    ).reshape(*corner.shape, channels)
+    )
+    return jnp.asarray(found).reshape(*corner.shape, channels)
 
 
 def window_positions(
@@ -114,7 +115,7 @@ def window_positions(
     Returns:
       `[size]` positions; the pixel centres 0, 1, ... for start 0 and scale 1, exactly.
     """
-    return start + (jnp.arange(size) + 0.5) * scale - 0.5
+    return jnp.asarray(start + (jnp.arange(size) + 0.5) * scale - 0.5)
 
 
 def check_fill(name: str, fill: str) -> None:
@@ -123,12 +124,16 @@ def check_fill(name: str, fill: str) -> None:
         raise ValueError(f"{name}: fill must be one of {FILLS}; got {fill!r}")
 
 
-# Compiled also where it is called eagerly, or the loop would be anew each time.
+# Compiled also where it is called eagerly, or the loop would be compiled each time.
 @functools.partial(jax.jit, static_argnames=("height", "width"))
-def _table(rows, columns, height, width):
+def _table(
+    rows: jax.Array, columns: jax.Array, height: int, width: int
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
     """The index of the pixel before each position, and four neighbours' weights."""
 
-    def line(positions):
+    def line(
+        positions: tuple[jax.Array, jax.Array],
+    ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
         rows, columns = positions
         top, down = _neighbour(rows, height)
         left, right = _neighbour(columns, width)
@@ -139,8 +144,8 @@ def _table(rows, columns, height, width):
             down * right,
         )
 
-    # A loop, for XLA would fuse what it can into the gathers and compute it again for
-    # each image: with one, an MLP's step at 28x28 takes half of the time.
+    # A loop, because XLA would fuse what it can into the gathers and compute it again
+    # for each image: with a loop, an MLP's step at 28x28 takes half of the time.
     return jax.lax.map(line, tuple(jnp.broadcast_arrays(rows, columns)))
 
 

@@ -11,7 +11,7 @@ from jaxrob.alterations._resample import bilinear, check_fill
 def rotation(
     lower: float = -180.0, upper: float = 180.0, fill: str = "crop"
 ) -> Alteration:
-    """Rotation about the image's centre, interpolated bilinearly.
+    """Rotates about the image's centre, interpolated bilinearly.
 
     Arcaini et al. (2020), table I (Rot). The level is the angle in degrees, positive
     anticlockwise.
@@ -36,9 +36,10 @@ def rotation(
     )
 
 
-def _rotate(image, level, *, fill):
+def _rotate(image: jax.Array, level: jax.Array, *, fill: str) -> jax.Array:
     check_image("rotation", image)
-    rows, columns = _source_positions(level, *image.shape[:2], fill)
+    height, width, _ = image.shape
+    rows, columns = _source_positions(level, height, width, fill)
     return bilinear(image, rows, columns, fill)
 
 

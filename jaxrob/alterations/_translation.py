@@ -1,5 +1,6 @@
 """Horizontal and vertical translation."""
 
+import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
@@ -12,7 +13,7 @@ _UNITS = ("px", "relative")
 def horizontal_translation(
     lower: float = -4.0, upper: float = 4.0, fill: str = "crop", unit: str = "px"
 ) -> Alteration:
-    """Translation along the rows; a positive level moves the content to the right.
+    """Moves the content along the rows; a positive level moves it to the right.
 
     Arcaini et al. (2020), table I (HT). Fractional levels interpolate linearly.
 
@@ -39,15 +40,17 @@ def horizontal_translation(
 def vertical_translation(
     lower: float = -4.0, upper: float = 4.0, fill: str = "crop", unit: str = "px"
 ) -> Alteration:
-    """Translation along the columns; a positive level moves the content down.
+    """Moves the content along the columns; a positive level moves it down.
 
     Arcaini et al. (2020), table I (VT). Everything else is as in
-    `horizontal_translation`, with the image's height for its width.
+    `horizontal_translation`, with the image's height in place of its width.
     """
     return _translation("vertical translation", 0, lower, upper, fill, unit)
 
 
-def _translation(name, axis, lower, upper, fill, unit):
+def _translation(
+    name: str, axis: int, lower: float, upper: float, fill: str, unit: str
+) -> Alteration:
     check_fill(name, fill)
     if unit not in _UNITS:
         raise ValueError(f"{name}: unit must be one of {_UNITS}; got {unit!r}")
@@ -63,7 +66,16 @@ def _translation(name, axis, lower, upper, fill, unit):
     return Alteration(name, fn, lower, upper, identity=0.0, unit=unit)
 
 
-def _translate(image, level, *, name, axis, extremes, fill, relative):
+def _translate(
+    image: jax.Array,
+    level: jax.Array,
+    *,
+    name: str,
+    axis: int,
+    extremes: tuple[float, float],
+    fill: str,
+    relative: bool,
+) -> jax.Array:
     check_image(name, image)
     size = image.shape[axis]
     pixels = size if relative else 1
@@ -80,7 +92,7 @@ def _translate(image, level, *, name, axis, extremes, fill, relative):
         start = jnp.where(level == 0, 0.0, last)
         scale = jnp.where(level == 0, 1.0, scale)
 
-    def positions(along):
+    def positions(along: int) -> jax.Array:
         # The other axis is cropped by the same factor, about its centre.
         length = image.shape[along]
         centred = 0.5 * length * (1 - scale)

@@ -1,11 +1,13 @@
 """Zoom."""
 
+import jax
+
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._resample import grid, window_positions
 
 
 def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
-    """Magnification about the centre: a central crop, rescaled bilinearly.
+    """Magnifies about the centre: a central crop, rescaled bilinearly.
 
     Arcaini et al. (2020), table I (Z). The level is the factor of magnification.
 
@@ -28,12 +30,12 @@ def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
     return Alteration("zoom", _magnify, lower, upper, identity=1.0, unit="factor")
 
 
-def _magnify(image, level):
+def _magnify(image: jax.Array, level: jax.Array) -> jax.Array:
     check_image("zoom", image)
     height, width, _ = image.shape
     scale = 1 / level
 
-    def positions(size):
+    def positions(size: int) -> jax.Array:
         return window_positions(0.5 * size * (1 - scale), scale, size)
 
     return grid(image, positions(height), positions(width), "edge")

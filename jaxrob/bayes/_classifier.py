@@ -1,5 +1,6 @@
 """The posterior's predictions, as a classifier."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -14,13 +15,13 @@ from jaxrob.bayes._posterior import Posterior, draw
 def classifier(
     posterior: Posterior, num_samples: int = 10, *, key: jax.Array
 ) -> Classifier:
-    """The classifier whose samples are draws from the posterior.
+    """Makes a classifier of a posterior; its samples are draws from the posterior.
 
     The draws w_t, t = 1 ... T, are made once. With a heteroscedastic head, p_t is the
     average over draws of the logits' noise at fixed w_t. The noise of an image is the
-    same at every level, so that levels compare, and for every w_t: each p_t is as good
-    an estimate as with noise of its own, and their differences, the epistemic
-    uncertainty, hold less of it.
+    same at every level, so that levels compare. It is also the same for every w_t: each
+    p_t is as good an estimate as with noise of its own, and their differences, the
+    epistemic uncertainty, hold less of it.
 
     Args:
       posterior: the posterior.
@@ -41,17 +42,24 @@ def classifier(
     return from_draws(variables, *posterior.likelihood)
 
 
-def from_draws(variables: Any, apply_fn: Any, head: Head) -> Classifier:
+def from_draws(variables: Any, apply_fn: Callable[..., Any], head: Head) -> Classifier:
     """The classifier of parameters that lie along a leading axis."""
     apply = bind(apply_draws, apply_fn=apply_fn, head=head)
     return Classifier(apply, variables, stochastic=head.stochastic)
 
 
-def apply_draws(variables, images, keys=None, *, apply_fn, head):
+def apply_draws(
+    variables: dict[str, Any],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+    *,
+    apply_fn: Callable[..., Any],
+    head: Head,
+) -> jax.Array:
     """Logits `[T, B, K]`."""
     params, fixed = variables["params"], variables["fixed"]
 
-    def outputs(params):
+    def outputs(params: Any) -> jax.Array:
         return apply_fn(params, fixed, images)
 
     # One draw after the other: many sets of weights at once would make grouped
@@ -62,6 +70,4 @@ def apply_draws(variables, images, keys=None, *, apply_fn, head):
     shape = (num_outputs.shape[-1] // 2,)
     bits = jax.vmap(lambda key: jax.random.bits(key, shape, jnp.uint32))(keys)
     noise = normals(bits, head.noise_draws)
-    return jax.lax.map(
-        lambda params: log_probabilities(head, outputs(params), noise), params
-    )
+    return jax.lax.map(lambda params: log_probabilities(outputs(params), noise), params)

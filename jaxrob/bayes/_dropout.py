@@ -1,5 +1,6 @@
 """Monte-Carlo dropout."""
 
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -7,9 +8,9 @@ import jax.numpy as jnp
 from flax import linen, nnx
 
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.bound import bind
-from jaxrob.bayes._model import check_positive
-from jaxrob.bayes._network import pure
+from jaxrob._runtime.bound import Bound, bind
+from jaxrob._runtime.checks import check_at_least_one
+from jaxrob.bayes._network import as_dicts
 
 
 def mc_dropout(
@@ -18,10 +19,19 @@ def mc_dropout(
     num_samples: int = 10,
     outputs: str = "logits",
 ) -> Classifier:
-    """A classifier whose samples are passes through a network with dropout active.
+    """Makes a classifier with uncertainty of a network with dropout (Monte Carlo).
 
-    All else is in evaluation mode. The units dropped depend on the image and the
-    sample, never on the level, so that levels compare.
+    Its samples are passes through the network with dropout active. All else is in
+    evaluation mode. The units dropped depend on the image and the sample, never on the
+    level, so that levels compare.
+
+    Example::
+
+        module = jaxrob.networks.IdcCNN()
+        trained = jaxrob.training.fit(
+            module, jaxrob.data.load("idc"), key=jax.random.key(0), outputs="sigmoid"
+        )
+        classifier = jaxrob.bayes.mc_dropout(module, trained.variables, 20, "sigmoid")
 
     Args:
       module: a Flax module with dropout layers, Linen or NNX.
@@ -40,21 +50,22 @@ def mc_dropout(
 
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
-    check_positive(num_samples=num_samples)
+    check_at_least_one(num_samples=num_samples)
     if variables is None and isinstance(module, nnx.Module):
         variables = nnx.state(module)
-    return from_passes(pure(variables), dropping(module), num_samples, outputs)
+    apply_fn = dropout_apply_fn(module)
+    return from_passes(as_dicts(variables), apply_fn, num_samples, outputs)
 
 
 def from_passes(
-    variables: Any, apply_fn: Any, num_samples: int, outputs: str
+    variables: Any, apply_fn: Callable[..., Any], num_samples: int, outputs: str
 ) -> Classifier:
     """The classifier of a function of variables, images and one key."""
     apply = bind(apply_passes, apply_fn=apply_fn, num_samples=int(num_samples))
     return Classifier(apply, variables, outputs, stochastic=True)
 
 
-def dropping(module: Any) -> Any:
+def dropout_apply_fn(module: Any) -> Bound:
     """`apply_fn(variables, images, key)` of a module, with dropout active."""
     if isinstance(module, linen.Module):
         return bind(_apply_linen, module=module)
@@ -68,14 +79,21 @@ def dropping(module: Any) -> Any:
     return bind(_apply_nnx, graph=graph)
 
 
-def apply_passes(variables, images, keys, *, apply_fn, num_samples):
+def apply_passes(
+    variables: Any,
+    images: jax.Array,
+    keys: jax.Array,
+    *,
+    apply_fn: Callable[..., Any],
+    num_samples: int,
+) -> jax.Array:
     """Outputs `[S, B, K]`."""
 
-    def one(key, image):
+    def one(key: jax.Array, image: jax.Array) -> jax.Array:
         return apply_fn(variables, image[None], key)[0]
 
-    def sample(number):
-        # Image by image, for a mask must not depend on the batch.
+    def sample(number: jax.Array) -> jax.Array:
+        # Image by image, because a mask must not depend on the batch.
         return jax.vmap(one)(
             jax.vmap(jax.random.fold_in, (0, None))(keys, number), images
         )
@@ -86,16 +104,18 @@ def apply_passes(variables, images, keys, *, apply_fn, num_samples):
 _NO_DROPOUT = "module must have dropout layers; {} has none"
 
 
-def _apply_linen(variables, images, key, *, module):
+def _apply_linen(
+    variables: Any, images: jax.Array, key: jax.Array, *, module: linen.Module
+) -> Any:
     layers = []
 
-    def drop(call, args, kwargs, context):
+    def drop(call: Callable[..., Any], args: Any, kwargs: Any, context: Any) -> Any:
         layer = context.module
         if not isinstance(layer, linen.Dropout) or context.method_name != "__call__":
             return call(*args, **kwargs)
         layers.append(layer)
         inputs = args[0] if args else kwargs["inputs"]
-        # The layer would heed the `deterministic` that evaluation mode gives it.
+        # The layer itself would obey the `deterministic` of evaluation mode.
         shape = list(inputs.shape)
         for axis in layer.broadcast_dims:
             shape[axis] = 1
@@ -109,7 +129,9 @@ def _apply_linen(variables, images, key, *, module):
     return outputs
 
 
-def _apply_nnx(state, images, key, *, graph):
+def _apply_nnx(
+    state: Any, images: jax.Array, key: jax.Array, *, graph: nnx.GraphDef
+) -> Any:
     module = nnx.merge(graph, state)
     module.eval()
     for number, layer in enumerate(_dropout_layers(module)):
@@ -118,5 +140,5 @@ def _apply_nnx(state, images, key, *, graph):
     return module(images)
 
 
-def _dropout_layers(module):
+def _dropout_layers(module: Any) -> list[nnx.Dropout]:
     return [node for _, node in nnx.iter_graph(module) if isinstance(node, nnx.Dropout)]

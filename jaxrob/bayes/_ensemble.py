@@ -8,7 +8,7 @@ import jax.numpy as jnp
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.bound import bind
-from jaxrob.bayes._network import applied, pure
+from jaxrob.bayes._network import as_dicts, variables_apply_fn
 
 
 def ensemble(
@@ -16,7 +16,17 @@ def ensemble(
     members: Sequence[Any],
     outputs: str = "logits",
 ) -> Classifier:
-    """One classifier of several trained networks of the same structure.
+    """Makes one classifier, with uncertainty, of several networks trained alike.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        module = jaxrob.networks.MLP()
+        members = [
+            jaxrob.training.fit(module, train, key=jax.random.key(seed)).variables
+            for seed in range(5)
+        ]
+        classifier = jaxrob.bayes.ensemble(module, members)
 
     Args:
       module: a Flax module, Linen or NNX, or a function of variables and images; it
@@ -35,8 +45,8 @@ def ensemble(
     Source: Lakshminarayanan, Pritzel and Blundell, Simple and scalable predictive
     uncertainty estimation using deep ensembles, 2017.
     """
-    apply_fn = applied(module)
-    members = [pure(member) for member in members]
+    apply_fn = variables_apply_fn(module)
+    members = [as_dicts(member) for member in members]
     if not members:
         raise ValueError("members must hold the variables of at least one; got none")
     shapes = [jax.tree.map(jnp.shape, member) for member in members]
@@ -50,12 +60,16 @@ def ensemble(
     return from_members(stacked, apply_fn, outputs)
 
 
-def from_members(variables: Any, apply_fn: Any, outputs: str) -> Classifier:
+def from_members(
+    variables: Any, apply_fn: Callable[..., Any], outputs: str
+) -> Classifier:
     """The classifier of members that lie along a leading axis."""
     return Classifier(bind(apply_members, apply_fn=apply_fn), variables, outputs)
 
 
-def apply_members(variables, images, *, apply_fn):
+def apply_members(
+    variables: Any, images: jax.Array, *, apply_fn: Callable[..., Any]
+) -> jax.Array:
     """Outputs `[S, B, K]`."""
     # One after the other, as the draws of a posterior.
     return jax.lax.map(lambda member: apply_fn(member, images), variables)

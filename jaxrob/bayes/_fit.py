@@ -6,9 +6,9 @@ import jax
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import check_at_least_one
 from jaxrob._runtime.keys import checked_key
 from jaxrob.bayes._classifier import classifier
-from jaxrob.bayes._model import check_positive
 from jaxrob.bayes._nuts import nuts
 from jaxrob.bayes._svi import svi
 
@@ -24,7 +24,13 @@ def fit(
     inference: str = "svi",
     **options: Any,
 ) -> Classifier:
-    """Makes a Bayesian classifier of a module: infers its posterior and draws from it.
+    """Trains a Bayesian classifier: infers a module's posterior and draws from it.
+
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        module = jaxrob.networks.MLP()
+        classifier = jaxrob.bayes.fit(module, train, key=jax.random.key(0))
 
     Args:
       module: a Flax module, Linen or NNX, that returns logits `[B, K]`, or `[B, 2K]`
@@ -54,7 +60,7 @@ def fit(
         raise ValueError(
             f"inference must be one of {tuple(_INFERENCE)}; got {inference!r}"
         )
-    check_positive(num_samples=num_samples)
+    check_at_least_one(num_samples=num_samples)
     key, draw_key = jax.random.split(checked_key(key))
     posterior = _INFERENCE[inference](module, dataset, key=key, **options)
     return classifier(posterior, num_samples, key=draw_key)

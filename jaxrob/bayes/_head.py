@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from jaxrob._runtime.checks import check_at_least_one
+
 HEADS = ("plain", "heteroscedastic")
 
 
@@ -34,7 +36,7 @@ class Head(NamedTuple):
         """K, from the number of the network's outputs.
 
         Raises:
-          ValueError: if that leaves less than two classes, or half a class.
+          ValueError: if that leaves fewer than two classes, or half a class.
         """
         if self.stochastic and num_outputs % 2:
             raise ValueError(
@@ -58,32 +60,27 @@ def checked_head(name: str, noise_draws: int) -> Head:
     """
     if name not in HEADS:
         raise ValueError(f"head must be one of {HEADS}; got {name!r}")
-    noise_draws = operator.index(noise_draws)
-    if noise_draws < 1:
-        raise ValueError(f"noise_draws must be at least 1; got {noise_draws}")
-    return Head(name, noise_draws)
+    check_at_least_one(noise_draws=noise_draws)
+    return Head(name, operator.index(noise_draws))
 
 
-def log_probabilities(
-    head: Head, outputs: jax.Array, noise: jax.Array | None
-) -> jax.Array:
+def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
     """Log-probabilities at fixed weights w.
 
     With a heteroscedastic head, the logits are `Normal(mean, softplus(scale))` and
     `p = mean over draws of softmax(mean + softplus(scale) noise)`: the noise is of the
-    data and is averaged away here, at each w, lest it be booked as epistemic (Kendall
-    and Gal, What uncertainties do we need in Bayesian deep learning for computer
-    vision?, 2017, section 3.3).
+    data, and is averaged away here, at each w, or it would be booked as epistemic
+    (Kendall and Gal, What uncertainties do we need in Bayesian deep learning for
+    computer vision?, 2017, section 3.3).
 
     Args:
-      head: the head.
       outputs: `[B, K]`, or `[B, 2K]` with a heteroscedastic head.
       noise: `[M, K, B]` from `normals`, None with a plain head.
 
     Returns:
       `[B, K]`.
     """
-    if not head.stochastic:
+    if noise is None:
         return jax.nn.log_softmax(outputs)
     # Images last: sums over ten classes last would leave vector units idle.
     mean, scale = jnp.split(outputs.T, 2)
@@ -94,11 +91,11 @@ def log_probabilities(
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:
     """Standard normals in antithetic pairs, well spread over the pairs.
 
-    The pairs' first halves are a Sobol' net, of which random bits flip the binary
-    digits (a digital shift), brought to normals by their quantile function. Each draw
-    by itself is standard normal and independent over the K coordinates, so that means
-    over draws are unbiased; with 8 draws, those of a softmax over 10 classes err as
-    little as with 35 independent ones.
+    The pairs' first halves are a Sobol' net. Random bits flip its binary digits (a
+    digital shift), and the normal quantile function makes normals of it. Each draw by
+    itself is standard normal and independent over the K coordinates, so that means over
+    draws are unbiased. With 8 draws, those of a softmax over 10 classes err as little
+    as with 35 independent ones.
 
     Args:
       bits: uint32 `[B, K]`, random.
@@ -123,4 +120,4 @@ def _net(num_points: int, dimensions: int) -> np.ndarray:
     """The first points of a Sobol' net, uint32 `[num_points, dimensions]`."""
     exponent = (num_points - 1).bit_length()
     points = scipy.stats.qmc.Sobol(dimensions, scramble=False).random_base2(exponent)
-    return np.uint32(points[:num_points] * 2**32)
+    return (points[:num_points] * 2**32).astype(np.uint32)

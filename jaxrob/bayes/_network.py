@@ -5,12 +5,11 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 from flax import linen, nnx
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.bound import Bound, bind
-from jaxrob._runtime.pixels import unit_range
+from jaxrob._runtime.pixels import as_floats
 
 
 class Network(NamedTuple):
@@ -40,13 +39,13 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
       TypeError: if it is no module.
       ValueError: if it has no parameters.
     """
-    apply_fn = parametric(module)
+    apply_fn = params_apply_fn(module)
     if isinstance(module, linen.Module):
         fixed = dict(_init(key, image, module=module))
         params = fixed.pop("params", {})
     else:
         _, params, fixed = nnx.split(module, nnx.Param, ...)
-        params, fixed = nnx.to_pure_dict(params), nnx.to_pure_dict(fixed)
+        params, fixed = as_dicts(params), as_dicts(fixed)
     if not jax.tree.leaves(params):
         raise ValueError(
             f"module must have parameters; {type(module).__name__} has none"
@@ -54,8 +53,12 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
     return Network(apply_fn, params, fixed)
 
 
-def parametric(module: Any) -> Bound:
-    """`apply_fn` of a `Network`."""
+def params_apply_fn(module: Any) -> Bound:
+    """`apply_fn(params, fixed, images)` of a module, as `Network` has it.
+
+    Raises:
+      TypeError: if it is no module.
+    """
     if isinstance(module, linen.Module):
         return bind(_apply_linen, module=module)
     if isinstance(module, nnx.Module):
@@ -65,8 +68,12 @@ def parametric(module: Any) -> Bound:
     )
 
 
-def applied(module: Any) -> Callable[[Any, jax.Array], jax.Array]:
-    """`apply_fn(variables, images)` of a module, or a function that is one already."""
+def variables_apply_fn(module: Any) -> Callable[..., Any]:
+    """`apply_fn(variables, images)` of a module, or a function that is one already.
+
+    Raises:
+      TypeError: if it is neither.
+    """
     if isinstance(module, linen.Module):
         return Classifier.from_linen(module, None).apply_fn
     if isinstance(module, nnx.Module):
@@ -79,30 +86,27 @@ def applied(module: Any) -> Callable[[Any, jax.Array], jax.Array]:
     )
 
 
-def pure(variables: Any) -> Any:
-    """The variables, an NNX state as nested dictionaries of arrays."""
+def as_dicts(variables: Any) -> Any:
+    """Variables with an NNX state as nested dictionaries of arrays."""
     return (
         nnx.to_pure_dict(variables) if isinstance(variables, nnx.State) else variables
     )
 
 
-def as_images(images: jax.Array) -> jax.Array:
-    """float32 inputs, bytes divided by 255."""
-    if images.dtype == jnp.uint8:
-        return unit_range(images)
-    return images.astype(jnp.float32)
-
-
 @functools.partial(jax.jit, static_argnames="module")
-def _init(key, image, *, module):
-    return module.init(key, as_images(image)[None])
+def _init(key: jax.Array, image: jax.Array, *, module: linen.Module) -> Any:
+    return module.init(key, as_floats(image)[None])
 
 
-def _apply_linen(params, fixed, images, *, module):
+def _apply_linen(
+    params: Any, fixed: Any, images: jax.Array, *, module: linen.Module
+) -> Any:
     return module.apply({"params": params, **fixed}, images)
 
 
-def _apply_nnx(params, fixed, images, *, graph):
+def _apply_nnx(
+    params: Any, fixed: Any, images: jax.Array, *, graph: nnx.GraphDef
+) -> Any:
     module = nnx.merge(graph, params, fixed)
     module.eval()
     return module(images)

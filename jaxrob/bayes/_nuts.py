@@ -5,15 +5,15 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.flatten_util import ravel_pytree
 from jax.sharding import Mesh
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import check_at_least_one
 from jaxrob._runtime.hosts import is_first, local, put
 from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.mesh import along_images, checked_mesh, whole_on
-from jaxrob.bayes._model import check_positive, model, noise_bits, pose
+from jaxrob._runtime.mesh import whole_on
+from jaxrob.bayes._model import make_problem, model, noise_bits
 from jaxrob.bayes._posterior import Posterior
 
 
@@ -30,10 +30,10 @@ def nuts(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Posterior:
-    """Samples from the posterior itself, for small networks and data sets.
+    """Samples a network's posterior itself, for small networks and data sets.
 
-    Every step passes all images through the network, up to a thousand times. The
-    noise of a heteroscedastic head is drawn once for each image.
+    It is the No-U-Turn sampler. Every step passes all images through the network, up to
+    a thousand times. The noise of a heteroscedastic head is drawn once for each image.
 
     Args:
       module: see `svi`.
@@ -42,7 +42,7 @@ def nuts(
       head: see `svi`.
       noise_draws: see `svi`.
       prior_scale: see `svi`.
-      num_warmup: steps that adapt the sampler and are dropped.
+      num_warmup: first steps, which adapt the sampler and are dropped.
       num_draws: samples kept, of one chain.
       mesh: devices over which all images are split, see `svi`.
       progress: whether a progress bar is shown.
@@ -57,24 +57,24 @@ def nuts(
 
     Source: Hoffman and Gelman, The No-U-Turn sampler, 2014.
     """
-    check_positive(num_warmup=num_warmup, num_draws=num_draws)
-    mesh = along_images(checked_mesh(mesh))
+    check_at_least_one(num_warmup=num_warmup, num_draws=num_draws)
     init_key, noise_key, key = jax.random.split(checked_key(key), 3)
-    likelihood, evidence, num_classes = pose(
+    problem = make_problem(
         module, dataset, init_key, head, noise_draws, prior_scale, mesh
     )
-    bits = noise_bits(likelihood.head, noise_key, (len(dataset), num_classes))
-    initial, unravel = ravel_pytree(local(evidence.params))
-    kernel = NUTS(model, init_strategy=init_to_value(values={"params": initial}))
+    likelihood, shape = problem.likelihood, (len(dataset), problem.num_classes)
+    bits = noise_bits(likelihood.head, noise_key, shape)
+    start = init_to_value(values={"params": problem.initial})
+    kernel = NUTS(model, init_strategy=start)
     sampler = MCMC(
         kernel,
         num_warmup=num_warmup,
         num_samples=num_draws,
         progress_bar=progress and is_first(),
     )
-    with jax.set_mesh(mesh):
-        key, bits = put((key, bits), whole_on(mesh))
-        sampler.run(key, likelihood, evidence, bits)
+    with jax.set_mesh(problem.mesh):
+        key, bits = put((key, bits), whole_on(problem.mesh))
+        sampler.run(key, likelihood, problem.data, bits)
     samples = local(sampler.get_samples()["params"])
     if not np.isfinite(samples).all():
         raise FloatingPointError("NUTS returned samples that are not finite")
@@ -87,8 +87,8 @@ def nuts(
         )
     return Posterior(
         likelihood,
-        unravel(samples.mean(axis=0)),
-        unravel(samples.std(axis=0)),
-        samples=jax.vmap(unravel)(samples),
-        fixed=local(evidence.fixed),
+        problem.unravel(samples.mean(axis=0)),
+        problem.unravel(samples.std(axis=0)),
+        samples=jax.vmap(problem.unravel)(samples),
+        fixed=local(problem.data.fixed),
     )

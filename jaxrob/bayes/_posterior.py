@@ -8,8 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
+from jaxrob._runtime.checks import check_at_least_one
 from jaxrob._runtime.keys import checked_key
-from jaxrob.bayes._model import Likelihood, check_positive
+from jaxrob.bayes._model import Likelihood
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -52,13 +53,14 @@ def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
 
     Args:
       posterior: the posterior.
-      num_samples: number of draws; of NUTS, as many of its samples, each at most once.
+      num_samples: number of draws. With NUTS, as many of its samples are chosen, each
+        at most once.
       key: a random key.
 
     Raises:
       ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
     """
-    check_positive(num_samples=num_samples)
+    check_at_least_one(num_samples=num_samples)
     key = checked_key(key)
     if posterior.samples is not None:
         available = len(jax.tree.leaves(posterior.samples)[0])

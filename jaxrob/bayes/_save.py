@@ -3,9 +3,6 @@
 import io
 import json
 import os
-import struct
-import zipfile
-import zlib
 from typing import Any
 
 import jax
@@ -14,32 +11,19 @@ import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.digest import host_array
+from jaxrob._runtime.npz import DAMAGE
 from jaxrob.bayes._classifier import apply_draws, from_draws
-from jaxrob.bayes._dropout import apply_passes, dropping, from_passes
+from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
 from jaxrob.bayes._ensemble import apply_members, from_members
 from jaxrob.bayes._head import checked_head
 from jaxrob.bayes._model import Likelihood
-from jaxrob.bayes._network import applied, parametric
+from jaxrob.bayes._network import params_apply_fn, variables_apply_fn
 from jaxrob.bayes._posterior import Posterior
 
 _FORMAT = "jaxrob.bayes 1"
 _HEADER = "header"
 _FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
-# What damage makes zipfile and NumPy raise.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    KeyError,
-    MemoryError,
-    NotImplementedError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-)
 
 
 def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
@@ -88,8 +72,8 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
 
     Args:
       path: the file.
-      module: the module that the posterior or classifier is of, or the function in
-        case of an ensemble of one.
+      module: the module that the posterior or classifier is of; for an ensemble of a
+        function, that function.
 
     Returns:
       The posterior or the classifier.
@@ -104,7 +88,7 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
         contents = io.BytesIO(file.read())
     try:
         header, tree = _read(contents)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(
             f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
         ) from None
@@ -114,28 +98,27 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
         fields["fixed"] = fields["fixed"] or {}
         if fields["elbo"] is not None:
             fields["elbo"] = np.asarray(fields["elbo"])
-        return Posterior(Likelihood(parametric(module), head), **fields)
+        return Posterior(Likelihood(params_apply_fn(module), head), **fields)
     variables = tree["variables"]
     if header["kind"] == "draws":
         head = checked_head(*header["head"])
-        return from_draws({"fixed": {}} | variables, parametric(module), head)
+        return from_draws({"fixed": {}} | variables, params_apply_fn(module), head)
+    outputs = header["outputs"]
     if header["kind"] == "members":
-        return from_members(variables, applied(module), header["outputs"])
-    return from_passes(
-        variables, dropping(module), header["num_samples"], header["outputs"]
-    )
+        return from_members(variables, variables_apply_fn(module), outputs)
+    apply_fn = dropout_apply_fn(module)
+    return from_passes(variables, apply_fn, header["num_samples"], outputs)
 
 
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     """The kind of a classifier, and what apart from the module defines it."""
     apply_fn = getattr(classifier, "apply_fn", None)
-    kind = _KINDS.get(apply_fn.function) if isinstance(apply_fn, Bound) else None
-    if kind is None:
+    if not isinstance(apply_fn, Bound) or apply_fn.function not in _KINDS:
         raise TypeError(
             "value must be a jaxrob.bayes.Posterior or a classifier made by "
             f"jaxrob.bayes; got {type(classifier).__name__}"
         )
-    settings = dict(apply_fn.keywords)
+    kind, settings = _KINDS[apply_fn.function], dict(apply_fn.keywords)
     del settings["apply_fn"]
     if kind == "draws":
         return kind, settings
@@ -160,15 +143,15 @@ def _read(contents: io.BytesIO) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
     """An array that npz files can hold, and the name of its real type."""
-    if jax.dtypes.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
-        return np.asarray(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
-    array = np.asarray(leaf)
+    array = host_array(leaf)
+    if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
+        return array, str(jax.random.key_impl(leaf))
     return array, array.dtype.name
 
 
-def _from_numpy(array: np.ndarray, dtype: str) -> Any:
+def _from_numpy(array: np.ndarray, dtype: str) -> jax.Array:
     if dtype in _KEYS:
-        return jax.random.wrap_key_data(array, impl=dtype)
+        return jax.random.wrap_key_data(jnp.asarray(array), impl=dtype)
     # npz files do not know bfloat16 and its like, but keep their bytes.
     return jnp.asarray(array.view(dtype) if array.dtype.kind == "V" else array)
 

@@ -6,7 +6,8 @@ import pathlib
 import numpy as np
 
 from jaxrob._dataset import Dataset
-from jaxrob.data._image_folder import image_folder, read_file
+from jaxrob.data._files import read_file
+from jaxrob.data._image_folder import image_folder
 from jaxrob.data._split import check_split
 from jaxrob.data._tar import read_tar
 
@@ -35,26 +36,26 @@ _PICKLE_MARK = 0x80
 
 
 def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
-    """CIFAR-10's photographs of ten kinds of things.
+    """Loads CIFAR-10, photographs of ten kinds of things.
 
-    What is looked for, in this order: the binary batches (`data_batch_1.bin` to
+    It looks for these, in this order: the binary batches (`data_batch_1.bin` to
     `data_batch_5.bin` and `test_batch.bin`) in `directory`; in its folder
     `cifar-10-batches-bin`; in its archive `cifar-10-binary.tar.gz`; and images in
     class folders, as `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
-    The published version for Python is made of pickles, which can run any code when
-    they are loaded; it is refused.
+    The published version for Python is refused: it is made of pickles, which can run
+    any code when they are loaded.
 
     Args:
       directory: where one of the above lies.
       split: "test" (10,000 images) or "train" (50,000).
 
     Returns:
-      uint8 images `[N, 32, 32, 3]`, RGB; labels 0-9 in the official numbering,
-      which is the alphabetic one. Batches keep the official order, image folders are
+      uint8 images `[N, 32, 32, 3]`, RGB, and labels 0-9 in the official numbering,
+      which is the alphabetic one. Batches keep the official order; image folders are
       ordered by class.
 
     Raises:
-      FileNotFoundError: if nothing of the above is there.
+      FileNotFoundError: if none of the above is there.
       ValueError: if the split is unknown, a file is damaged, a label is above 9, or
         only pickles are there.
 
@@ -151,5 +152,5 @@ def _from_images(path: pathlib.Path, split: str) -> Dataset:
 def _refuse_pickle(name: str | pathlib.Path) -> str:
     return (
         f"{name}: CIFAR-10 for Python, which is made of pickles; they are never "
-        f"loaded, for a pickle can run any code. Use the binary version, {_ARCHIVE}"
+        f"loaded, because a pickle can run any code. Use the binary version, {_ARCHIVE}"
     )

@@ -20,8 +20,8 @@ def decode_image(
 ) -> np.ndarray:
     """Decodes one PNG or JPEG.
 
-    Of an animation the first frame is taken. A transparent image is laid on white,
-    16 bits a channel are cut to the upper 8, and a palette or CMYK becomes RGB.
+    The first frame of an animation is taken. A transparent image is laid on white, 16
+    bits a channel are cut to the upper 8, and a palette or CMYK becomes RGB.
 
     Args:
       data: the file's bytes.

@@ -10,7 +10,7 @@ _TEST_IMAGES = 500
 
 
 def digits(split: str = "test", size: int = 28) -> Dataset:
-    """The 1,797 handwritten digits that scikit-learn brings along.
+    """Loads the 1,797 handwritten digits that come with scikit-learn.
 
     The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) so
     that the networks for MNIST fit. The split is stratified by class, always the

@@ -9,14 +9,14 @@ import numpy as np
 
 from jaxrob._dataset import Dataset
 from jaxrob.data._decode import decode_image
-from jaxrob.data._image_folder import read_file
+from jaxrob.data._files import read_file
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
 _SHAPE = (50, 50, 3)
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
-    """Patches of 50x50 pixels whose file names end in their class.
+    """Loads patches of breast histology, 50x50 pixels, by the class in their names.
 
     `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are left out.
 

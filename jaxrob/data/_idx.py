@@ -5,9 +5,11 @@ import math
 import os
 import sys
 import zlib
-from typing import BinaryIO
+from io import BufferedIOBase
 
 import numpy as np
+
+from jaxrob.data._files import is_gzip
 
 _DTYPES = {
     0x08: np.dtype(">u1"),
@@ -25,7 +27,7 @@ _CHUNK = 1 << 20
 
 
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
-    """Reads one IDX file, plain or compressed by gzip.
+    """Reads one IDX file, the format of MNIST and its relatives, plain or gzipped.
 
     The header is checked against the real size of the file before anything of the
     size it claims is allocated. Compression is recognised by its first bytes, not by
@@ -49,9 +51,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     path = os.fspath(path)
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
-        compressed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        if not compressed:
+        if not is_gzip(file):
             return _parse(file, path, size, exact=True)
         try:
             with gzip.GzipFile(fileobj=file) as stream:
@@ -61,7 +61,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
             raise ValueError(f"{path}: damaged gzip stream: {error}") from error
 
 
-def _parse(stream: BinaryIO, path: str, size: int, exact: bool) -> np.ndarray:
+def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndarray:
     """Parses a stream of `size` bytes, or of at most as many if not `exact`."""
     magic = _read_at_most(stream, 4)
     if len(magic) < 4:
@@ -110,7 +110,7 @@ def _parse(stream: BinaryIO, path: str, size: int, exact: bool) -> np.ndarray:
     return array.astype(dtype.newbyteorder("="), copy=False)
 
 
-def _read_at_most(stream: BinaryIO, size: int) -> bytearray:
+def _read_at_most(stream: BufferedIOBase, size: int) -> bytearray:
     """Reads up to `size` bytes, so that memory grows with what is really there."""
     data = bytearray()
     while len(data) < size:

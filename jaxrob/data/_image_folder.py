@@ -10,7 +10,8 @@ import numpy as np
 
 from jaxrob._dataset import Dataset
 from jaxrob.data._decode import SUFFIXES, decode_image
-from jaxrob.data._tar import MAX_FILE_BYTES, read_tar
+from jaxrob.data._files import read_file
+from jaxrob.data._tar import read_tar
 
 _Parts = tuple[str, ...]
 # Images in one task: small ones decode in less time than threads take to change.
@@ -22,13 +23,18 @@ def image_folder(
     size: tuple[int, int] | None = None,
     grey: bool = False,
 ) -> Dataset:
-    """Images whose folder is their class: `cat/1.png`, `cat/2.jpg`, `dog/1.png`, ...
+    """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
+
+    Example::
+
+        dataset = jaxrob.data.image_folder("pictures", size=(64, 64))
+        print(dataset.class_names, dataset.images.shape)
 
     Classes are numbered in the order of their sorted names, images are ordered by
     class and file name. The class folders may lie inside enclosing folders, if these
-    hold nothing else that is an image. Hidden files and folders are left out, and so
-    are other files beside the class folders. Of an animation the first frame is
-    taken; transparent images are laid on white.
+    hold no other image. Hidden files and folders are left out, and so are other files
+    beside the class folders. The first frame of an animation is taken; transparent
+    images are laid on white.
 
     Args:
       path: a folder, or a tar or tar.gz archive (read once, in memory).
@@ -44,8 +50,8 @@ def image_folder(
       FileNotFoundError: if there is nothing at `path`.
       ValueError: if there is no image; an image is damaged, claims an absurd size,
         lies outside a class folder, or differs in size from the first while `size`
-        is None; a class folder holds none or something else than PNG and JPEG; or
-        the archive is damaged or holds links. The message names the file.
+        is None; a class folder holds none, or files other than PNG and JPEG; or the
+        archive is damaged or holds links. The message names the file.
       ImportError: if Pillow is missing.
     """
     size = _check_size(size)
@@ -171,16 +177,6 @@ def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Callable[[], bytes] | No
         for name in sorted(name for name in files if not name.startswith(".")):
             file = pathlib.Path(folder, name)
             yield (*parts, name), functools.partial(read_file, file)
-
-
-def read_file(path: pathlib.Path) -> bytes:
-    """The bytes of a regular file of sensible size, else a ValueError."""
-    if not path.is_file():
-        raise ValueError(f"{path}: not a regular file")
-    size = path.stat().st_size
-    if size > MAX_FILE_BYTES:
-        raise ValueError(f"{path}: {size} bytes; at most {MAX_FILE_BYTES} are read")
-    return path.read_bytes()
 
 
 def _check_size(size: tuple[int, int] | None) -> tuple[int, int] | None:

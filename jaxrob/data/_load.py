@@ -19,6 +19,11 @@ def load(
 ) -> Dataset:
     """Loads a data set by its name.
 
+    Example::
+
+        train = jaxrob.data.load("digits", "train")
+        test = jaxrob.data.load("digits")
+
     Args:
       name: "digits" (embedded), "mnist", "cifar10" or "idc".
       split: "test" or "train"; "idc" has "test" only.

@@ -13,7 +13,11 @@ _PREFIX = {"test": "t10k", "train": "train"}
 
 
 def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
-    """MNIST's handwritten digits, or any data set published in the same files.
+    """Loads MNIST's handwritten digits, or any data set published in the same files.
+
+    Example::
+
+        train = jaxrob.data.mnist("data/mnist", "train")
 
     Args:
       directory: the folder of `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`,

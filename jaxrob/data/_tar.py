@@ -6,8 +6,8 @@ import tarfile
 import zlib
 from collections.abc import Iterator
 
-# Far above any image or batch; what claims more is a bomb or a mistake.
-MAX_FILE_BYTES = 256 << 20
+from jaxrob.data._files import MAX_FILE_BYTES, is_gzip
+
 _CHUNK = 1 << 20
 _DAMAGE = (
     tarfile.TarError,
@@ -39,9 +39,7 @@ def read_tar(
     """
     path = os.fspath(path)
     with open(path, "rb") as file:
-        compressed = file.read(2) == b"\x1f\x8b"
-        file.seek(0)
-        stream = gzip.GzipFile(fileobj=file) if compressed else file
+        stream = gzip.GzipFile(fileobj=file) if is_gzip(file) else file
         try:
             # Not tarfile's own decompression: the end of the stream is needed below.
             with tarfile.open(fileobj=stream, mode="r:") as archive:
@@ -52,8 +50,7 @@ def read_tar(
                     if member.isdir():
                         yield parts, None
                     else:
-                        _check_member(member, path)
-                        yield parts, archive.extractfile(member).read()
+                        yield parts, _contents(archive, member, path)
                 # tarfile takes a damaged header for the end of the archive.
                 stream.seek(archive.offset)
                 if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
@@ -76,8 +73,10 @@ def _parts(name: str, path: str) -> tuple[str, ...]:
     return parts
 
 
-def _check_member(member: tarfile.TarInfo, path: str) -> None:
-    if not member.isfile() or member.issparse():
+def _contents(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> bytes:
+    regular = member.isfile() and not member.issparse()
+    stream = archive.extractfile(member) if regular else None
+    if stream is None:
         raise ValueError(
             f"{path}: member {member.name!r} is not a regular file but of tar type "
             f"{member.type!r}; links, devices and sparse files are not read"
@@ -87,3 +86,4 @@ def _check_member(member: tarfile.TarInfo, path: str) -> None:
             f"{path}: member {member.name!r} claims {member.size} bytes; at most "
             f"{MAX_FILE_BYTES} are read"
         )
+    return stream.read()

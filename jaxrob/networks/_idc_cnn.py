@@ -3,30 +3,18 @@
 import functools
 import io
 import os
-import struct
 import zipfile
-import zlib
-from typing import Any, BinaryIO
+from typing import IO, Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from jaxrob._runtime.npz import DAMAGE
 from jaxrob.networks._pool import max_pool
 
 _CHANNEL_ORDERS = ("rgb", "bgr")
-# What damage makes zipfile and NumPy raise; a RuntimeError is encryption or an unknown
-# method of compression.
-_DAMAGE = (
-    zipfile.BadZipFile,
-    zlib.error,
-    struct.error,
-    EOFError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-)
 
 
 class IdcCNN(nn.Module):
@@ -40,9 +28,9 @@ class IdcCNN(nn.Module):
     The outputs are one sigmoid activation for each class: they do not add up to 1.
 
     Attributes:
-      channel_order: the order of colours in which the weights expect the image. What
-        is passed is RGB always, and turned round inside if this is "bgr", which the
-        published weights need.
+      channel_order: the order of colours in which the weights expect the image, "rgb"
+        or "bgr". Images passed are always RGB; the network turns them round if it is
+        "bgr", which the published weights need.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section IV; in the
@@ -94,9 +82,15 @@ class IdcCNN(nn.Module):
 
 
 def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Loads the published weights of C_o.
+    """Loads the published weights of C_o, the network of the 2020 paper.
 
     They expect BGR, so they belong to `IdcCNN(channel_order="bgr")`.
+
+    Example::
+
+        module = jaxrob.networks.IdcCNN()
+        variables = jaxrob.networks.load_idc_weights("c_o.npz")
+        classifier = jaxrob.Classifier.from_linen(module, variables, "sigmoid")
 
     Args:
       path: an npz file of arrays under their Keras names, such as
@@ -116,7 +110,7 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
         contents = io.BytesIO(file.read())
     try:
         archive = zipfile.ZipFile(contents)
-    except _DAMAGE as error:
+    except DAMAGE as error:
         raise ValueError(f"{path}: not a readable npz file: {error}") from error
     found = _members(archive, path)
     missing = sorted(expected.keys() - found.keys())
@@ -130,7 +124,7 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
         try:
             with archive.open(found[name]) as stream:
                 array = _read_array(stream, shape)
-        except _DAMAGE as error:
+        except DAMAGE as error:
             raise ValueError(f"{path}: {name}: {error}") from error
         variables[collection].setdefault(module, {})[key] = jnp.asarray(array)
     return variables
@@ -172,7 +166,7 @@ def _members(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
     return members
 
 
-def _read_array(stream: BinaryIO, shape: tuple[int, ...]) -> np.ndarray:
+def _read_array(stream: IO[bytes], shape: tuple[int, ...]) -> np.ndarray:
     """Reads one npy stream; its header is checked before its data are allocated."""
     version = np.lib.format.read_magic(stream)
     if version != (1, 0):

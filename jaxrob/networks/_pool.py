@@ -11,7 +11,7 @@ def max_pool(x: jax.Array, size: int) -> jax.Array:
     """The largest of each window of `size` by `size`; windows do not overlap.
 
     Flax's own gradient is a serial scatter on CPUs, ten times as slow as the forward
-    pass. Here it is a product with a mask, and ties share it.
+    pass. Here it is a product with a mask; values that tie share it.
 
     Args:
       x: `[B, H, W, C]`.
@@ -24,7 +24,9 @@ def max_pool(x: jax.Array, size: int) -> jax.Array:
 
 
 @max_pool.defjvp
-def _max_pool_jvp(size, primals, tangents):
+def _max_pool_jvp(
+    size: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
     (x,), (tangent,) = primals, tangents
     largest = max_pool(x, size)
     is_largest = _windows(x, size) == largest[:, :, None, :, None]
@@ -32,7 +34,7 @@ def _max_pool_jvp(size, primals, tangents):
     return largest, (share * _windows(tangent, size)).sum(axis=(2, 4))
 
 
-def _windows(x, size):
+def _windows(x: jax.Array, size: int) -> jax.Array:
     """`[B, H // size, size, W // size, size, C]`."""
     batch, height, width, channels = x.shape
     rows, columns = height // size, width // size

@@ -28,17 +28,16 @@ def reference(num_draws=200_000):
 @functools.cache
 def estimates(noise_draws, repeats):
     """`[repeats, B, K]`: the head's probabilities with so many draws."""
-    head = checked_head("heteroscedastic", noise_draws)
 
     def probabilities(bits):
-        return jnp.exp(log_probabilities(head, OUTPUTS, normals(bits, noise_draws)))
+        return jnp.exp(log_probabilities(OUTPUTS, normals(bits, noise_draws)))
 
     bits = jax.random.bits(jax.random.key(noise_draws), (repeats, len(OUTPUTS), 5))
     return np.asarray(jax.jit(jax.vmap(probabilities))(bits))
 
 
 def test_plain_outputs_are_logits():
-    log_p = log_probabilities(checked_head("plain", 8), OUTPUTS, None)
+    log_p = log_probabilities(OUTPUTS, None)
     np.testing.assert_allclose(log_p, special.log_softmax(OUTPUTS, axis=1), atol=1e-6)
 
 
@@ -81,9 +80,8 @@ def test_the_extreme_bits_are_finite():
 
 def test_tiny_probabilities_keep_their_logarithm():
     outputs = np.float32([[0.0, -300.0, -20.0, -20.0]])
-    head = checked_head("heteroscedastic", 8)
     noise = normals(jax.random.bits(jax.random.key(0), (1, 2)), 8)
-    log_p = log_probabilities(head, outputs, noise)
+    log_p = log_probabilities(outputs, noise)
     np.testing.assert_allclose(log_p, [[0, -300]], atol=1e-4)
 
 

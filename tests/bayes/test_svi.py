@@ -156,7 +156,7 @@ class Flat(linen.Module):
             {"module": Flat(2), "head": "heteroscedastic"},
             "at least two classes; its 2 outputs are 1 with the heteroscedastic head",
         ),
-        ({"module": Flat(2)}, "labels of dataset must be below .* 2; got 2"),
+        ({"module": Flat(2)}, "labels of dataset must be below .* 2 .*; got 2"),
         (
             {"module": Flat(500), "guide": "full_rank"},
             "at most 4,096 parameters; the module has 5,000",

@@ -1,0 +1,28 @@
+"""Files as bytes."""
+
+import pathlib
+from io import BufferedIOBase
+
+# Far above any image or batch; what claims more is a bomb or a mistake.
+MAX_FILE_BYTES = 256 << 20
+
+
+def read_file(path: pathlib.Path) -> bytes:
+    """The bytes of a regular file.
+
+    Raises:
+      ValueError: if it is no regular file, or larger than 256 MiB.
+    """
+    if not path.is_file():
+        raise ValueError(f"{path}: not a regular file")
+    size = path.stat().st_size
+    if size > MAX_FILE_BYTES:
+        raise ValueError(f"{path}: {size} bytes; at most {MAX_FILE_BYTES} are read")
+    return path.read_bytes()
+
+
+def is_gzip(file: BufferedIOBase) -> bool:
+    """Whether a file just opened begins as gzip streams do; reading starts anew."""
+    found = file.read(2) == b"\x1f\x8b"
+    file.seek(0)
+    return found
