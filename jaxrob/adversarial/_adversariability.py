@@ -69,8 +69,8 @@ def adversariability(
       images: `[N, H, W, C]`, uint8 or floating in [0, 1].
       labels: `[N]` integers, the right classes.
       attack: how adversarial examples are found: a function of (classifier, images,
-        labels) that returns an `Attack`, or several, of which the most similar example
-        of each image counts. Give its further arguments by `functools.partial`, such as
+        labels) that returns an `Attack`, or several of them; then the most similar
+        example of each image counts. Give further arguments by `functools.partial`:
         `partial(pgd, epsilon=0.1)` or `partial(lbfgs, key=key, mesh=mesh)`.
       similarity: a function of two arrays `[N, H, W, C]` in [0, 1] that returns `[N]`:
         `structural_similarity` (Definition 6) or `windowed_similarity`.
@@ -103,7 +103,7 @@ def adversariability(
     best = most_adversarial(found)
     weights = np.maximum(best.similarity, 0)
     correct = best.correct
-    # A class for each column of a table of images.
+    # A table with a row for each image and a column for each class.
     num_classes = classifier.num_classes(unaltered.shape[1:])
     of_class = best.labels[:, None] == np.arange(num_classes)
     counts = (of_class & correct[:, None]).sum(axis=0)

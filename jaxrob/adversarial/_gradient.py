@@ -97,7 +97,7 @@ def pgd(
         block = place((problem.images, problem.labels), problem.keys, index, mesh)
         far = put(np.full(len(index), np.inf, np.float32), split_over(mesh))
         state = _Ascent(block[0], block[0], far)
-        # The loop is outside of XLA, whose own make convolutions slow on a CPU.
+        # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(steps):
             state = ascend(shared, state, *block, mesh=mesh)
         state = _end(problem.classifier, state, *block, mesh=mesh)
@@ -182,8 +182,8 @@ def _ascend(
 
     def total_odds(points: jax.Array) -> tuple[jax.Array, jax.Array]:
         scores = jax.nn.log_softmax(ranking_scores(classifier, points, keys))
-        # The log odds against the right class: of the cross-entropy's direction, but
-        # without its loss of all digits where the classifier is sure.
+        # The log odds against the right class: their gradient points as the
+        # cross-entropy's does, but keeps its digits where the classifier is sure.
         right = jax.nn.one_hot(labels, scores.shape[-1], dtype=bool)
         wrong = jax.nn.logsumexp(jnp.where(right, -jnp.inf, scores), axis=-1)
         return (wrong - jnp.where(right, scores, 0).sum(axis=-1)).sum(), scores

@@ -62,7 +62,7 @@ def lbfgs(
     and returned.
 
     The objective is divided by 2 c: near the image its Hessian is then close to the
-    identity, whatever the image and the classifier. The directions are
+    identity for every image and classifier. The directions are
     `optax.scale_by_lbfgs`'s; steps are halved until the objective decreases, and
     projected onto the box. Pixels that the gradient pushes out of it are held
     (Bertsekas, 1982). A change of variables, such as tanh, would hold all pixels that
@@ -165,7 +165,7 @@ def _closest_found(
     block = place((problem.images, target), problem.keys, index, mesh)
     searches = _begin(None, block[0], mesh=mesh)
     while True:
-        # The loop is outside of XLA, whose own make convolutions slow on a CPU.
+        # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(check_every):
             searches = _advance(shared, searches, *block, mesh=mesh)
         done = active & fetch(searches.done)

@@ -1,4 +1,4 @@
-"""The scores of which the largest decides, and by how much it does."""
+"""The scores by which a class is predicted, and by how much one leads."""
 
 import jax
 import jax.numpy as jnp

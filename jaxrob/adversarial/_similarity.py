@@ -39,7 +39,7 @@ def structural_similarity(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """
     a, b = _checked_pair(a, b)
     a, b = (x.reshape(len(x), -1).astype(np.float64) for x in (a, b))
-    # Each factor by what it lacks to 1: 2 x y = x^2 + y^2 - (x - y)^2.
+    # Each factor as 1 less something small: 2 x y = x^2 + y^2 - (x - y)^2.
     mean_a, mean_b, variances = a.mean(1), b.mean(1), a.var(1) + b.var(1)
     luminance = (mean_a - mean_b) ** 2 / (mean_a**2 + mean_b**2 + _C1)
     structure = (a - b).var(1) / (variances + _C2)

@@ -27,7 +27,7 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
         blurred = blur(image, 1.5)
 
     Args:
-      lower: smallest radius; the range must hold the identity, so 0.
+      lower: smallest radius, 0: the range must hold the identity.
       upper: largest radius.
 
     Returns:

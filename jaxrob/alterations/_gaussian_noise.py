@@ -17,7 +17,7 @@ def gaussian_noise(
     gives the same noise at every level, up to its scale.
 
     Args:
-      lower: lowest variance; the range must hold the identity, so 0.
+      lower: lowest variance, 0: the range must hold the identity.
       upper: highest variance.
       clip: whether the result is clipped to [0, 1], as a sensor saturates. Without it
         the alteration takes arrays of any shape.

@@ -26,8 +26,8 @@ class JpegCoefficients(NamedTuple):
 
     Attributes:
       luma: The grey or Y plane, `[8, 8, N]`: vertical frequency, horizontal frequency,
-        and 8x8 block, of which the height and the width rounded up to multiples of 8
-        have N, row by row.
+        and 8x8 block. The N blocks lie row by row; height and width are rounded up to
+        multiples of 8.
       chroma: The blocks of the subsampled Cb and then of the Cr plane, `[8, 8, 2 N']`,
         or None for grey.
     """

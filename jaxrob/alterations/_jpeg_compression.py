@@ -28,7 +28,7 @@ def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
     are rounded to bytes first, and no gradient passes.
 
     Args:
-      lower: lowest level; the range must hold the identity, so 0.
+      lower: lowest level, 0: the range must hold the identity.
       upper: highest level, at most 100.
 
     Returns:

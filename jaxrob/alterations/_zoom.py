@@ -12,8 +12,8 @@ def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
     Arcaini et al. (2020), table I (Z). The level is the factor of magnification.
 
     Args:
-      lower: smallest factor; the range must hold the identity, and a factor below 1
-        would show what lies outside the image, so 1.
+      lower: smallest factor, 1: the range must hold the identity, and a factor below 1
+        would show what lies outside the image.
       upper: largest factor.
 
     Returns:

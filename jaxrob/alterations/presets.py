@@ -67,8 +67,8 @@ def asap_2022(benchmark: str = "mnist") -> tuple[Alteration, ...]:
 def bnn_2024() -> tuple[Alteration, ...]:
     """The seven alterations of the 2024 paper on Bayesian networks, table 1.
 
-    Translations are in steps of a canvas of 200 pixels, whatever the image's size:
-    20 steps are a tenth of it.
+    Translations are in steps of a canvas of 200 pixels, for images of any size: 20
+    steps are a tenth of the size.
     """
     steps = "steps of 200"
     return (

@@ -62,8 +62,8 @@ def apply_draws(
     def outputs(params: Any) -> jax.Array:
         return apply_fn(params, fixed, images)
 
-    # One draw after the other: many sets of weights at once would make grouped
-    # convolutions of plain ones, which are several times slower.
+    # One draw after the other: many sets of weights at once would turn convolutions
+    # into grouped ones, which are several times slower.
     if not head.stochastic:
         return jax.lax.map(outputs, params)
     num_outputs = jax.eval_shape(outputs, jax.tree.map(lambda leaf: leaf[0], params))

@@ -263,7 +263,7 @@ def _loss(
     likelihood, guide, num_classes, batch_size, num_particles = objective
     guide_key, noise_key = jax.random.split(key)
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))
-    # The plate would draw its images anew, with some twice before others once.
+    # The plate itself would draw images anew, some twice before others once.
     batch = numpyro.handlers.substitute(model, data={"images": index})
     arguments = likelihood, data, bits, batch_size
     loss = TraceMeanField_ELBO(num_particles).loss(

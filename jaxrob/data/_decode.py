@@ -56,7 +56,7 @@ def decode_image(
             image = _to_rgb(pil, image)
         if grey:
             image = image.convert("L")
-    # Decoders raise whatever a hostile file leads them to: SyntaxError, struct.error,
+    # Hostile files lead decoders to errors of all kinds: SyntaxError, struct.error,
     # IndexError, DecompressionBombError and more.
     except Exception as error:
         raise ValueError(f"{name}: not a readable PNG or JPEG: {error}") from error

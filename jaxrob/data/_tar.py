@@ -25,7 +25,7 @@ def read_tar(
 ) -> Iterator[tuple[tuple[str, ...], bytes | None]]:
     """Yields the visible files and folders of a tar or tar.gz archive, in its order.
 
-    Members of which some part of the name begins with a dot are left out.
+    Members with a part of their name that begins with a dot are left out.
 
     Args:
       path: the archive; compression is recognised by its first bytes.

@@ -26,8 +26,8 @@ class VGG16(nn.Module):
     Source: Simonyan and Zisserman, Very deep convolutional networks for large-scale
     image recognition, 2014, as Liu and Deng, Very deep convolutional neural network
     based image classification using small training sample size, 2015, fit it to
-    CIFAR-10. Levy and Katz, RoMA, 2022, assess a VGG16 on CIFAR-10, of which they
-    give no details.
+    CIFAR-10. Levy and Katz, RoMA, 2022, assess a VGG16 on CIFAR-10 and give no details
+    of it.
     """
 
     num_classes: int = 10

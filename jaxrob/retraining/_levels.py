@@ -19,7 +19,7 @@ def altered(
     Args:
       alteration: the alteration.
       images: `[b, ...]`.
-      levels: `[candidates, b]`, of which each row gives one level to each image.
+      levels: `[candidates, b]`; each row gives one level to each image.
       key: a random key for noise; that of an image is the same at all its levels.
 
     Returns:

@@ -1,13 +1,14 @@
 """The alterations that a classifier is weak at."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._assessment.assess import assess
+from jaxrob._assessment.assessment import Assessment
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._runtime.keys import host_generator
@@ -15,7 +16,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.strategies import Uniform
 from jaxrob.training import fit
 
-# What of the training data is held out where no validation data are given.
+# The share of the training data that is held out if no validation data are given.
 _HELD_OUT = 0.1
 
 
@@ -49,7 +50,7 @@ def weak_alterations(
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.B.
     """
-    assessments = assess(
+    found = assess(
         classifier,
         dataset,
         tuple(alterations),
@@ -58,8 +59,8 @@ def weak_alterations(
         key=key,
         mesh=mesh,
     )
-    robustness = [assessment.robustness for assessment in assessments]
-    return below_one(alterations, robustness)
+    assessments = cast(tuple[Assessment, ...], found)
+    return below_one(alterations, [one.robustness for one in assessments])
 
 
 def below_one(
@@ -131,7 +132,7 @@ def find_weak(
 def original(
     module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
 ) -> Classifier:
-    """The original, trained as the retrained network will be, but on images alone."""
+    """The original network, trained by the settings of the retrained one, on images."""
     training = {k: value for k, value in training.items() if k != "on_epoch"}
     if training.get("checkpoint") is not None:
         training["checkpoint"] = f"{training['checkpoint']}-original"

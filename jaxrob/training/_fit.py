@@ -158,7 +158,7 @@ def _check(
 
 
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
-    # To look at the loss is to wait for the step, so that not every step is looked at.
+    # Reading the loss waits for the step, so it is not read after every step.
     if not (planned.ends_epoch or planned.is_kept) or np.isfinite(float(loss)):
         return
     epoch, step = f"epoch {planned.epoch}", f"step {planned.done}"

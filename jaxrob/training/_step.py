@@ -114,7 +114,7 @@ def compiled_step(
 
         key = jax.random.fold_in(batch_key, number)
         # Without the images that fill up the devices' parts. XLA splits the batch as
-        # evenly as can be, and sums over the devices where a sum over the images is.
+        # evenly as it can, and makes sums over the images sums over the devices.
         images = as_floats(images[: len(labels)])
         batch = make_batch(images, labels, drawn, key, losses)
         images, labels = jax.lax.with_sharding_constraint(batch, split_over(mesh))
@@ -135,9 +135,9 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
     index = planned.image_index
     others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
     if mesh.size == 1:
-        # Given as host arrays, they reach the parameters' device fastest.
+        # The step takes arrays of the host fastest.
         return np.asarray(dataset.images[index]), *others
-    # Each device takes as many images: the last is repeated.
+    # All devices take equally many images, so the last one is repeated.
     index = np.pad(index, (0, -len(index) % mesh.size), "edge")
 
     def read(rows: slice) -> np.ndarray:
@@ -150,6 +150,6 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
 def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:
     """The loss of each image, `[B]`, from what the module returned."""
     classifier = Classifier(lambda variables, images: returned, None, outputs)
-    # Of the images, only their number counts here.
+    # Labels in place of images: only their number counts here.
     log_probabilities = classifier.log_probabilities(labels)[0]
     return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]
