@@ -213,7 +213,7 @@ def _select(
     wanted = round(KEEP * num_particles)
     order = jnp.argsort(-margins)
     top, level = margins[order[0]], margins[order[wanted]]
-    # On a plateau at the top, all of it is kept: nothing is strictly above it.
+    # Of a plateau at the top all is kept, since nothing is strictly above it.
     below_top = jnp.where(margins < top, margins, -jnp.inf).max()
     level = jnp.where(level == top, below_top, level)
     kept = (margins > level).sum()
@@ -221,7 +221,7 @@ def _select(
     finished = hits >= wanted
     stuck = (kept < LEAST_KEPT) | (kept > _MOST_KEPT * num_particles)
     status = jnp.where(finished, FINISHED, jnp.where(stuck, STUCK, GOING))
-    # Each survivor is copied as often as another, or once more; which are, is drawn.
+    # All survivors are copied equally often, some of them once more: which, is drawn.
     kept = jnp.maximum(kept, 1).astype(jnp.uint32)
     first = jax.random.bits(key) % kept
     survivors = order[(first + jnp.arange(num_particles, dtype=jnp.uint32)) % kept]

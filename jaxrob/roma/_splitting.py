@@ -1,11 +1,11 @@
 """Adaptive multilevel splitting: how probable a rare misclassification is.
 
-Without gradients. Particles, perturbed images of one input, climb a ladder of levels
-of the margin: those above a level are copied, and Markov moves that never go below it
-make the copies differ. A level is where a fixed share of the particles is above, so
-that its probability, given the level before, is that share, and the product of the
-shares reaches probabilities far below one over the number of evaluations (subset
-simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
+It needs no gradients. Particles, perturbed images of one input, climb a ladder of
+levels of the margin: those above a level are copied, and Markov moves that never go
+below it make the copies differ. A level is chosen so that a fixed share of the
+particles is above it. This share is its probability, given the level before. The
+product of the shares reaches probabilities far below one over the number of evaluations
+(subset simulation, Au and Beck, 2001; Cérou, Del Moral, Furon and Guyader, 2012).
 
 A method of the cascade (see `jaxrob.roma._cascade`).
 """
@@ -40,7 +40,7 @@ from jaxrob.roma._particles import (
 from jaxrob.roma._pilot import Candidates
 from jaxrob.roma._work import Work, rows_on_a_device, stochastic_obstacle
 
-#: The log-probability at which a pair is given up.
+#: The log-probability below which a pair is given up.
 FLOOR = math.log(1e-15)
 
 # The variance of log p is taken as this many times its estimate, which is noisy.
@@ -96,10 +96,11 @@ def split(
     estimates the variance (Chan and Lai, 2013; Lee and Whiteley, 2018; for adaptive
     levels Du and Guyader, 2021). The standard error is the root of 1.25 times that.
 
-    It is wrong, and hardly knows, where the images that count are in a part in which
-    none of the particles at an early level was: a narrow second mode that is behind
-    until late. Fewer than 1,000 particles make that worse. In a handful of dimensions
-    the L-infinity ball's moves mix badly. A standard error above a half is a warning.
+    The estimate is wrong, and its error hardly shows it, if the images that count lie
+    in a part of the ball that no particle was in at an early level: in a narrow second
+    mode that is behind until late. Fewer than 1,000 particles make that worse. In a
+    handful of dimensions the L-infinity ball's moves mix badly. A standard error above
+    a half is a warning.
 
     Args:
       work: the classifier and so on, placed; the perturbation has a move, and the
@@ -110,12 +111,11 @@ def split(
       num_particles: N, at least 40.
 
     Returns:
-      The estimates; they depend neither on the order of the pairs nor on `rows` or the
+      The estimates. They do not depend on the order of the pairs, on `rows` or on the
       mesh, except for rounding. The status is "splitting", or "incomplete" where the
-      probability is below `FLOOR`, or a plateau of the margin hides what lies above it.
-      There `log_probability` is that of the last level reached, and what was asked for
-      lies below it (up to the error of the estimate). Plus and minus 1.96 of the
-      standard error is a 95 % interval.
+      probability is below `FLOOR` or a plateau of the margin hides what lies above it.
+      Then `log_probability` is that of the last level reached: an upper bound, up to
+      its error. The 95 % interval is plus and minus 1.96 standard errors.
 
     Raises:
       ValueError: if the perturbation has no move, there are too few particles, or the
@@ -130,7 +130,6 @@ def split(
         raise ValueError(
             f"num_particles must be at least {LEAST_KEPT / KEEP:g}; got {num_particles}"
         )
-    pairs = Pairs(*map(np.asarray, pairs))
     climb = _at_the_foot(len(pairs.classes))
     size = _num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
     by_slot = split_over(work.mesh)

@@ -1,10 +1,10 @@
 """Draws from a ball that is tilted towards a class.
 
 For one input and one class, the class's margin is nearly linear in the perturbation u.
-The distribution is tilted along the mean gradient, found under the tilt itself in a
-few rounds, until the mean margin is below 0 by what the part that is not linear adds
-among the draws that count. Then every second to tenth draw is a hit, and its weight
-makes up for the tilt (Siegmund 1976, for the exponential tilt).
+The distribution is tilted along the mean gradient, which is found in a few rounds under
+the tilt itself. It is tilted until the mean margin is below 0 by no more than the part
+that is not linear adds among the draws that count. Then every second to tenth draw is a
+hit, and its weight makes up for the tilt (Siegmund 1976, for the exponential tilt).
 """
 
 import functools
@@ -107,7 +107,11 @@ def draw_tilted(
 def _put_blocks(
     work: Work, tree: Any, rows: int, draws: int
 ) -> Iterator[tuple[Any, int, Any]]:
-    """Blocks of about as many draws as fit: on the host, how many count, on devices."""
+    """Blocks of about as many draws as fit.
+
+    Yields:
+      A block on the host, how many of its rows count, and the block on the devices.
+    """
     split = split_over(work.mesh)
     most = max(1, min(_MOST_PAIRS, min(rows, _MOST_DRAWS) // draws))
     with jax.set_mesh(work.mesh):
