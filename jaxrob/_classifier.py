@@ -101,9 +101,7 @@ class Classifier:
 
     @staticmethod
     def from_nnx(module: Any, outputs: str = "logits") -> "Classifier":
-        """A Flax NNX module as a classifier.
-
-        It is applied in evaluation mode. The module itself is not changed.
+        """A Flax NNX module, applied in evaluation mode. It is not changed itself.
 
         Args:
           module: the module, called with images `[B, H, W, C]`.
@@ -121,9 +119,7 @@ class Classifier:
         num_classes: int,
         outputs: str = "logits",
     ) -> "Classifier":
-        """A function on the host as a classifier: any framework, or a service.
-
-        What needs gradients refuses it.
+        """A function on the host, of any framework or service, without gradients.
 
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array and returns
@@ -289,9 +285,9 @@ class _Structure(NamedTuple):
 
 def _structure(classifier: Classifier) -> _Structure:
     leaves, tree = jax.tree.flatten(classifier)
-    avals = map(jax.typeof, leaves)
+    types = map(jax.typeof, leaves)
     return _Structure(
-        tree, tuple(jax.ShapeDtypeStruct(aval.shape, aval.dtype) for aval in avals)
+        tree, tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in types)
     )
 
 
