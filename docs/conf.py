@@ -1,0 +1,50 @@
+"""How Sphinx builds the site: `sphinx-build -W -b html docs docs/_build/html`."""
+
+from typing import Any
+
+import jaxrob
+
+project = "jaxrob"
+author = "The jaxrob authors"
+copyright = author
+version = release = jaxrob.__version__
+
+extensions = [
+    "myst_parser",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.napoleon",
+    "sphinx.ext.viewcode",
+]
+exclude_patterns = ["_build"]
+
+html_theme = "furo"
+html_title = "jaxrob"
+html_copy_source = False
+html_static_path = ["_static"]
+html_css_files = ["site.css"]
+# "linear" is a value to type, not a quotation.
+smartquotes = False
+
+myst_heading_anchors = 3
+
+# Docstrings write names as `name`: a link where there is such a name, else code.
+default_role = "py:obj"
+# One parameter a line where a signature is longer than a line of code.
+maximum_signature_line_length = 88
+autodoc_member_order = "bysource"
+autodoc_typehints_format = "short"
+autodoc_preserve_defaults = True
+napoleon_numpy_docstring = False
+# "Attributes:" of a class is a list of fields, not objects of their own.
+napoleon_custom_sections = [("Attributes", "params_style")]
+
+
+def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
+    """Leaves out a named tuple's fields, which its docstring describes."""
+    del app, what, name, options
+    return skip or type(obj).__name__ == "_tuplegetter"
+
+
+def setup(app: Any) -> None:
+    """Called by Sphinx."""
+    app.connect("autodoc-skip-member", _skip)

@@ -1,0 +1,74 @@
+"""The Python on the site's pages and in the README runs, and prints what they show."""
+
+import importlib.util
+import math
+import pathlib
+import re
+
+import jax
+import pytest
+
+ROOT = pathlib.Path(__file__).parents[2]
+
+_spec = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "pages.py")
+pages = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(pages)
+
+_NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
+# Networks trained on another machine are a little different ones.
+_TOLERANCE = {"rel_tol": 0.25, "abs_tol": 0.05}
+
+
+def _words(text):
+    """The text without its numbers, white space and rules all alike."""
+    return re.sub(r"-{2,}", "--", " ".join(_NUMBER.sub("#", text).split()))
+
+
+def _numbers(text):
+    """The numbers of a text, percentages as shares."""
+    found = _NUMBER.findall(text)
+    return [float(n[:-1]) / 100 if n[-1] == "%" else float(n) for n in found]
+
+
+@pytest.fixture(scope="module")
+def quickly():
+    """Most of the time is compilation, and a third of that optimisation."""
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+    # Other tests want programs of their own.
+    jax.clear_caches()
+
+
+@pytest.mark.usefixtures("quickly")
+@pytest.mark.parametrize(
+    "page", pages.pages(), ids=lambda page: str(page.relative_to(ROOT))
+)
+def test_python_runs_and_prints_what_the_page_shows(page, tmp_path):
+    """In order, in one namespace, in an empty folder."""
+    printed = pages.run(page, tmp_path)
+    for block, got in zip(pages.blocks(page.read_text()), printed, strict=True):
+        if block.output is None:
+            assert got == "", f"line {block.line} prints what the page does not show"
+            continue
+        shown = block.output
+        if block.varies:
+            got, shown = (_words(text.split("\n")[0]) for text in (got, shown))
+        assert _words(got) == _words(shown), f"line {block.line}"
+        for value, number in zip(_numbers(got), _numbers(shown), strict=True):
+            assert math.isclose(value, number, **_TOLERANCE), f"line {block.line}"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_pages_show_what_there_is(page):
+    """Every block of Python is one that is run; every picture and page exists."""
+    text = page.read_text()
+    assert len(pages.blocks(text)) == text.count("```python"), "indented, or unclosed"
+    for picture in pages.pictures(page):
+        assert picture.exists(), picture
+    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
+        assert (page.parent / target).exists(), target
