@@ -21,7 +21,7 @@ from scipy import special, stats
 
 import jaxrob
 from jaxrob import alterations, bayes, data, metrics, networks, reporting, training
-from jaxrob.strategies import ASAP, Question, Uniform
+from jaxrob.strategies import ASAP, Question, Samples, Uniform
 
 _LINE, _ACCEPTED, _THRESHOLD, _OTHER = "#1f4e79", "#2a9d5c", "#c0392b", "#e08e0b"
 _GREY = "0.45"
@@ -90,21 +90,21 @@ def _accuracy(level: np.ndarray) -> np.ndarray:
 def asap_rounds() -> Figure:
     """The first rounds of Algorithm 1 on an exact curve, with its parabolas."""
     concavity, rounds = 2.0, 4
-    question = Question(0.0, 1.0, 0.8, None)
+    question = Question(0.0, 1.0, 0.8)
     strategy = ASAP(n=64, concavity=concavity)
     figure, panels = plt.subplots(
         1, rounds, figsize=(9, 2.7), layout="constrained", sharey=True
     )
-    levels, values = np.array([]), np.array([])
+    samples = Samples(np.array([]), np.array([]))
     fine = np.linspace(0, 1, 400)
     for number, axes in enumerate(panels, 1):
-        new = np.setdiff1d(strategy.propose(question, levels, values), levels)
-        levels = np.sort(np.append(levels, new))
-        values = _accuracy(levels)
+        new = np.setdiff1d(strategy.propose(question, samples), samples.levels)
+        levels = np.sort(np.append(samples.levels, new))
+        samples = Samples(levels, _accuracy(levels), rounds=number)
         axes.plot(fine, _accuracy(fine), color=_GREY, linewidth=0.8, linestyle=":")
         for start, end in zip(levels[:-1], levels[1:]):
             _area(axes, start, end, concavity, question.threshold)
-        axes.plot(levels, values, "o", color=_LINE, markersize=3.5)
+        axes.plot(levels, samples.values, "o", color=_LINE, markersize=3.5)
         axes.plot(new, _accuracy(new), "o", color=_OTHER, markersize=3.5)
         axes.axhline(question.threshold, color=_THRESHOLD, linestyle="--", linewidth=1)
         axes.set(xlabel="level", ylim=(0.4, 1.3), xlim=(-0.03, 1.03))

@@ -49,9 +49,9 @@ class Block(NamedTuple):
 
 
 def pages() -> list[pathlib.Path]:
-    """The README and the pages with Python on them."""
-    found = [FOLDER.parent / "README.md", *sorted(FOLDER.rglob("*.md"))]
-    return [page for page in found if blocks(page.read_text())]
+    """The pages of the site and at the top level."""
+    top = FOLDER.parent
+    return [*sorted(top.glob("*.md")), *sorted(FOLDER.rglob("*.md"))]
 
 
 def blocks(text: str) -> list[Block]:
@@ -119,5 +119,6 @@ def _write(page: pathlib.Path) -> None:
 
 if __name__ == "__main__":
     for chosen in map(pathlib.Path, sys.argv[1:]) if sys.argv[1:] else pages():
-        print(chosen, flush=True)
-        _write(chosen.absolute())
+        if blocks(chosen.read_text()):
+            print(chosen, flush=True)
+            _write(chosen.absolute())

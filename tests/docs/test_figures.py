@@ -3,9 +3,12 @@
 import importlib.util
 import pathlib
 
+import pytest
+
 FOLDER = pathlib.Path(__file__).parents[2] / "docs"
 
 
+@pytest.mark.slow
 def test_draws_the_pictures_that_pages_show(tmp_path):
     """All of them, and no others."""
     spec = importlib.util.spec_from_file_location("figures", FOLDER / "figures.py")

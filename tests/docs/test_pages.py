@@ -14,6 +14,9 @@ _spec = importlib.util.spec_from_file_location("pages", ROOT / "docs" / "pages.p
 pages = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(pages)
 
+PAGES = pages.pages()
+WITH_PYTHON = [page for page in PAGES if pages.blocks(page.read_text())]
+
 _NUMBER = re.compile(r"[-+]?\d+(?:\.\d+)?(?:e[-+]?\d+)?%?")
 # Networks trained on another machine are a little different ones.
 _TOLERANCE = {"rel_tol": 0.25, "abs_tol": 0.05}
@@ -40,9 +43,10 @@ def quickly():
     jax.clear_caches()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize(
-    "page", pages.pages(), ids=lambda page: str(page.relative_to(ROOT))
+    "page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT))
 )
 def test_python_runs_and_prints_what_the_page_shows(page, tmp_path):
     """In order, in one namespace, in an empty folder."""
@@ -59,11 +63,7 @@ def test_python_runs_and_prints_what_the_page_shows(page, tmp_path):
             assert math.isclose(value, number, **_TOLERANCE), f"line {block.line}"
 
 
-@pytest.mark.parametrize(
-    "page",
-    [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))],
-    ids=lambda page: str(page.relative_to(ROOT)),
-)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_show_what_there_is(page):
     """Every block of Python is one that is run; every picture and page exists."""
     text = page.read_text()
