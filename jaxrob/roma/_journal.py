@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from jaxrob._engine.journal import Journal, decoded
+from jaxrob._engine.journal import Journal, JournalOfFirstProcess, decoded
 from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._work import Inputs, Settings
@@ -12,7 +12,7 @@ _INPUTS = 256
 
 
 def answers_in(
-    journal: Journal | None,
+    journal: Journal | JournalOfFirstProcess | None,
     estimate: Callable[[Inputs, Settings], Answers],
     inputs: Inputs,
     settings: Settings,
