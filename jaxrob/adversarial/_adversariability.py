@@ -19,7 +19,7 @@ class Adversariability(NamedTuple):
       value: the adversariability, in [0, 1); NaN if no image is classified correctly.
       per_class: float64 `[K]`, that of the images of each class alone; NaN for a class
         without any that is classified correctly.
-      num_inputs: the images classified correctly, |CE|: those that count.
+      num_inputs: the images classified correctly, which are those that count.
       num_inputs_per_class: int64 `[K]`, those of each class.
       success_rate: the share of them with an adversarial example, in [0, 1]; NaN
         likewise. Similarities of 1 would make the value as large.
@@ -55,9 +55,12 @@ def adversariability(
         )
         print(found.value, found.success_rate)
 
-    adv(C, P) = sum over p in CE of S(p, p_ae) / |CE|, with CE the images p of P that
-    are classified correctly, p_ae the most similar adversarial example of p (Definition
-    7), and S replaced by 0 where there is none.
+    The value is::
+
+        adv(C, P) = sum over p in CE of S(p, p_ae) / |CE|
+
+    with CE the images p of P that are classified correctly, and p_ae the most similar
+    adversarial example of p (Definition 7). S is replaced by 0 where there is none.
 
     The definitions are of binary classifiers; here any wrong class counts. An image
     whose adversarial examples all have a negative similarity, which the definitions

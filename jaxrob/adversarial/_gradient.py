@@ -46,9 +46,9 @@ def pgd(
         )
         print(attack.success.mean())
 
-    Projected gradient ascent on the loss of the right class:
+    Projected gradient ascent on the loss of the right class::
 
-        x <- clip(project(x + step_size * d), 0, 1),
+        x <- clip(project(x + step_size * d), 0, 1)
 
     where d is the sign of the gradient (linf) or the gradient over its norm (l2), and
     the projection is onto the ball of radius epsilon around the image. It starts from

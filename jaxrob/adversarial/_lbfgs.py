@@ -52,9 +52,9 @@ def lbfgs(
         attack = jaxrob.adversarial.lbfgs(classifier, test.images, test.labels)
         print(attack.success.mean(), attack.distance)
 
-    For the target class t, Szegedy et al. (2014) minimise
+    For the target class t, Szegedy et al. (2014) minimise::
 
-        c |r|^2 - log p_t(x + r)    with x + r in [0, 1],
+        c |r|^2 - log p_t(x + r)    with x + r in [0, 1]
 
     and search by bisection for the largest c at whose minimum p_t reaches the target
     confidence. Of all points evaluated that reach it, and at which t is also the class

@@ -35,7 +35,7 @@ def tolerance_robustness(
     """Robustness that rewards what is accepted and penalizes what is not.
 
     2024 paper, Definition 8, for a measure x(i) at level i and the probability p(i) of
-    that level:
+    that level::
 
         1/2 + 1/2 int (tol(x(i), threshold) - dep(x(i), threshold)) p(i) di
 
@@ -147,7 +147,7 @@ def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
 def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.ndarray:
     """Grows from 0 on the threshold to 1 at x_max, and no further.
 
-    2024 paper, section 4:
+    2024 paper, section 4::
 
         max(min(value, x_max) - threshold, 0) / (x_max - threshold)
 

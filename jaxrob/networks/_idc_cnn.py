@@ -97,7 +97,7 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
         `conv2d_1/kernel`; between the layer and the array's name may be other parts.
 
     Returns:
-      The variables `{"params": ..., "batch_stats": ...}` of `IdcCNN`, float32.
+      The variables of `IdcCNN`, float32, in the collections "params" and "batch_stats".
 
     Raises:
       ValueError: if the file is no npz, or an array is missing, superfluous, of

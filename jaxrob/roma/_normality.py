@@ -43,13 +43,13 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
         is_normal = found.statistic < 0.561
 
     For `p_i = (i - 1/2) / n` and the ascending standardised samples' normal
-    probabilities F_i, with A² as defined by Anderson and Darling (1954),
+    probabilities F_i, Anderson and Darling (1954) define A² as::
 
-        A² = -n - sum_i (2i - 1)/n (log F_i + log(1 - F_{n+1-i})),
+        A² = -n - sum_i (2i - 1)/n (log F_i + log(1 - F_{n+1-i}))
 
-    times `1 + 0.75/n + 2.25/n²`, which makes the limit's critical values hold for
-    n >= 8 (D'Agostino and Stephens, 1986, table 4.7). `scipy.stats.anderson` gives A²
-    itself and divides the critical values instead.
+    Here it is times `1 + 0.75/n + 2.25/n²`, which makes the limit's critical values
+    hold for n >= 8 (D'Agostino and Stephens, 1986, table 4.7). `scipy.stats.anderson`
+    gives A² itself and divides the critical values instead.
 
     Args:
       samples: `[..., n]` with n >= 8; computed in float32.

@@ -137,7 +137,7 @@ def yeojohnson_lambda(x: jax.Array) -> jax.Array:
 
     Args:
       x: `[..., n]`, standardised: the transform depends on origin and unit, and is
-        nearly linear, λ hardly determined, where all |x| are tiny.
+        nearly linear, λ hardly determined, where all `|x|` are tiny.
 
     Returns:
       `[...]`; 1 where all samples are equal, and NaN where one is NaN or infinite.
