@@ -22,13 +22,16 @@ html_title = "jaxrob"
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-# "linear" is a value to type, not a quotation.
-smartquotes = False
+# Dashes alone: "linear" is a value to type, not a quotation.
+smartquotes_action = "D"
 
 myst_heading_anchors = 3
 
-# Docstrings write names as `name`: a link where there is such a name, else code.
+# Docstrings write names as `name`: a link where there is such a name, else code. What
+# begins with "jaxrob." must be a name on these pages, unless it is private.
 default_role = "py:obj"
+nitpicky = True
+nitpick_ignore_regex = [("py:.*", r"(?!jaxrob\.).*|.*\._.*")]
 # One parameter a line where a signature is longer than a line of code.
 maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
