@@ -6,33 +6,50 @@ r"""Figures 5 to 10 of the 2022 paper, each as PNG with its numbers as JSON.
 5: two synthetic functions whose robustness is known. 6: where numerical integration
 samples. 7: the scatter of random sampling. 8 and 9: the levels that ASAP takes, over n.
 10: the robustness that it finds, over n. Figures 6 to 10 replay each strategy on curves
-of many levels, which are kept in the folder `--output`, so that an interrupted run goes
-on where it was: ASAP's levels are among those of the curves, other values lie on lines
-between them.
+of many levels: ASAP's levels are among those of the curves, other values lie on lines
+between them. All is written into the folder `--output`; the curves are kept there, so
+that an interrupted run goes on where it was.
 """
 
-import json
 import math
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
-import benchmarks
 import numpy as np
-import startup
 from absl import app, flags
+from common import benchmarks, define, files, startup
 from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
+import jaxrob
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import ASAP, Quadrature, Question, Random, Uniform, sample
+from jaxrob.strategies import (
+    ASAP,
+    Quadrature,
+    Question,
+    Random,
+    Samples,
+    Strategy,
+    Uniform,
+    sample,
+)
 
-_N = flags.DEFINE_integer("n", 1024, "Intervals of the curves; a power of 2.", 2)
+flags.adopt_module_key_flags(benchmarks)
+_N = define.n()
 _REPETITIONS = flags.DEFINE_integer("repetitions", 100, "Of random sampling.", 1)
 
-_COLOURS = plt.get_cmap("tab10").colors
+_COLOURS = [f"C{number}" for number in range(10)]
+
+# Assessments at all levels of the grid, by the alteration's name.
+_Curves = Mapping[str, jaxrob.Assessment]
+# A figure, and its numbers as values that JSON can hold.
+_Result = tuple[Figure, Any]
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    if _N.value & (_N.value - 1):
-        raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     output = benchmarks.output()
     _save(output / "figure5", _figure_5())
     benchmark = benchmarks.load()
@@ -45,11 +62,11 @@ def main(argv):
         _save(output / f"figure{number}-{benchmarks.title()}", figure(curves))
 
 
-def _save(path, result):
+def _save(path: Path, result: _Result) -> None:
     figure, numbers = result
     figure.savefig(path.with_suffix(".png"), dpi=110)
     plt.close(figure)
-    path.with_suffix(".json").write_text(json.dumps(numbers, indent=1))
+    files.write_json(path.with_suffix(".json"), numbers)
     print(f"wrote {path}.png and .json")
 
 
@@ -57,18 +74,19 @@ def _save(path, result):
 # robustness of its own, but no formula.
 
 
-def bump(level):
+def bump(level: np.ndarray) -> np.ndarray:
     """At least 0.8 on [0.35, 0.75]: a robustness of 40.00 %."""
     around = np.cos(2 * np.pi * (level - 0.55) / 1.1)
     return 0.8 + 0.18 * (around - math.cos(2 * np.pi * 0.2 / 1.1))
 
 
-def dip(level):
+def dip(level: np.ndarray) -> np.ndarray:
     """Below 0.8 on (0.3, 0.43) and (0.934, 1]: a robustness of 80.40 %."""
     return 0.8 + 1.5 * (level - 0.3) * (level - 0.43) * (0.934 - level) * (1 + level)
 
 
-def _figure_5():
+def _figure_5() -> _Result:
+    """Two functions whose robustness is known, by three strategies."""
     figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     question = Question(0.0, 1.0, 0.8)
     fine = np.linspace(0, 1, 1001)
@@ -109,7 +127,8 @@ def _figure_5():
     return figure, numbers
 
 
-def _figure_6(curves):
+def _figure_6(curves: _Curves) -> _Result:
+    """Where numerical integration samples."""
     name = _most_telling(curves)
     curve = curves[name]
     found = _replay(curve, Quadrature())
@@ -143,7 +162,7 @@ def _figure_6(curves):
     return figure, numbers
 
 
-def _figure_7(curves):
+def _figure_7(curves: _Curves) -> _Result:
     """Vertical translation and brightness, as the paper, and what crosses most."""
     names = dict.fromkeys(("vertical translation", "brightness", _most_telling(curves)))
     sizes = [size for size in (10, 20, 50, 100, 200, 500) if size <= _N.value]
@@ -180,7 +199,7 @@ def _figure_7(curves):
     return figure, numbers
 
 
-def _figure_8(curves):
+def _figure_8(curves: _Curves) -> _Result:
     """The paper's a = 2, for all alterations."""
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     strategies = {
@@ -194,7 +213,7 @@ def _figure_8(curves):
     return figure, numbers
 
 
-def _figure_9(curves):
+def _figure_9(curves: _Curves) -> _Result:
     """Gaussian noise, as the paper, for several concavities and the automatic one."""
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     curve = curves["gaussian noise"]
@@ -206,7 +225,7 @@ def _figure_9(curves):
     return figure, numbers
 
 
-def _figure_10(curves):
+def _figure_10(curves: _Curves) -> _Result:
     """The error on gaussian noise, as the paper, and on what crosses most."""
     names = dict.fromkeys(("gaussian noise", _most_telling(curves)))
     figure, panels = plt.subplots(
@@ -242,7 +261,9 @@ def _figure_10(curves):
     return figure, numbers
 
 
-def _points_over_n(axes, curves, strategies):
+def _points_over_n(
+    axes: Axes, curves: _Curves, strategies: Mapping[str, Iterable[Strategy]]
+) -> list[dict[str, Any]]:
     numbers = []
     for colour, (name, some) in zip(_COLOURS, strategies.items()):
         points = [len(_replay(curves[name], strategy).levels) for strategy in some]
@@ -256,7 +277,7 @@ def _points_over_n(axes, curves, strategies):
     return numbers
 
 
-def _by_concavity(curve):
+def _by_concavity(curve: jaxrob.Assessment) -> dict[str, list[ASAP]]:
     strategies = {
         f"a = {a}": [ASAP(n, benchmarks.concavity(curve, a)) for n in _sizes()]
         for a in (2, 32, 128, 256)
@@ -266,24 +287,24 @@ def _by_concavity(curve):
     }
 
 
-def _sizes():
+def _sizes() -> list[int]:
     return [2**k for k in range(3, _N.value.bit_length())]
 
 
-def _robustness(curve, strategy):
+def _robustness(curve: jaxrob.Assessment, strategy: Strategy) -> float:
     found = _replay(curve, strategy)
     return heaviside_robustness(
         found.levels, found.values, curve.threshold, strategy.rule
     )
 
 
-def _replay(curve, strategy):
+def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> Samples:
     """What a strategy would have asked for."""
     num_inputs = int(curve.curve.confusion[0].sum())
     question = Question(curve.lower, curve.upper, curve.threshold, curve.identity)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
 
-    def value(levels):
+    def value(levels: np.ndarray) -> np.ndarray:
         position = (levels - curve.lower) / step
         nearest = np.rint(position).astype(int)
         # Exact on the grid, where a value may lie on the threshold.
@@ -296,12 +317,12 @@ def _replay(curve, strategy):
     return sample(strategy, question, value, num_inputs)
 
 
-def _most_telling(curves):
+def _most_telling(curves: _Curves) -> str:
     """The alteration whose robustness is nearest to a half."""
     return min(curves, key=lambda name: abs(curves[name].robustness - 0.5))
 
 
-def _name(strategy):
+def _name(strategy: Uniform | ASAP) -> str:
     if isinstance(strategy, Uniform):
         return "uniform"
     return (

@@ -12,23 +12,26 @@ the strategies are replayed without the network:
 * on `--draws` test sets drawn with replacement from the population: how often the 95 %
   interval holds the population's robustness, on curves that cross the threshold.
 
-Prints both and writes them as JSON. Here "a=128" is on the range mapped to [0, 1],
-whatever its length, as in the paper's ranges of length 1.
+Prints both and writes them as JSON into `--output`. Here "a=128" is on the range
+mapped to [0, 1], whatever its length, as in the paper's ranges of length 1.
 """
 
-import json
+from collections.abc import Callable, Sequence
+from typing import Any
 
-import benchmarks
 import numpy as np
-import startup
 from absl import app, flags
+from common import benchmarks, define, files, startup
 
+import jaxrob
 from jaxrob import alterations, metrics
 from jaxrob.strategies import (
     ASAP,
     Quadrature,
     Question,
     Random,
+    Samples,
+    Strategy,
     Uniform,
     sample,
 )
@@ -57,20 +60,19 @@ _RANGES = {
     "jpeg": alterations.jpeg_compression(0.0, 100.0),
 }
 
+flags.adopt_module_key_flags(benchmarks)
 _FIRST = flags.DEFINE_integer("first", 0, "First image of the population.", 0)
 _POPULATION = flags.DEFINE_integer(
     "population", None, "Images evaluated; by default as many as in a test set.", 1
 )
-_N = flags.DEFINE_integer("n", 1024, "Intervals of the grid; a power of 2.", 8)
+_N = define.n()
 _DRAWS = flags.DEFINE_integer("draws", 500, "Test sets drawn; 0 for none.", 0)
 
 _THRESHOLDS = tuple(np.round(np.arange(0.7, 0.951, 0.025), 3).tolist())
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    if _N.value & (_N.value - 1):
-        raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     benchmark = benchmarks.load(_FIRST.value, _POPULATION.value)
     correct = {
         name: benchmarks.correct(
@@ -93,11 +95,11 @@ def main(argv):
     if _DRAWS.value:
         document["coverage"] = _coverage(correct)
     path = benchmarks.output() / f"study-{benchmarks.title()}-{_FIRST.value}.json"
-    path.write_text(json.dumps(document, indent=1))
+    files.write_json(path, document)
     print(f"wrote {path}")
 
 
-def _bounds(correct):
+def _bounds(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """Points, errors and bounds on one test set, over thresholds."""
     strategies = {
         "ASAP a=128": ASAP(_N.value, 128.0),
@@ -116,7 +118,7 @@ def _bounds(correct):
     return rows
 
 
-def _print_bounds(rows, strategies):
+def _print_bounds(rows: Sequence[dict[str, Any]], strategies: Sequence[str]) -> None:
     threshold = benchmarks.THRESHOLD.value
     at = [row for row in rows if row["threshold"] == threshold]
     print(
@@ -137,7 +139,7 @@ def _print_bounds(rows, strategies):
             print(f"{title}, {strategy}: {_summary(some)}")
 
 
-def _summary(rows):
+def _summary(rows: Sequence[dict[str, Any]]) -> str:
     points = [row["points"] for row in rows]
     rounds = [row["rounds"] for row in rows]
     errors = [row["error"] for row in rows]
@@ -153,7 +155,14 @@ def _summary(rows):
     )
 
 
-def _replayed(alteration, values, num_inputs, threshold, strategy):
+def _replayed(
+    alteration: jaxrob.Alteration,
+    values: np.ndarray,
+    num_inputs: int,
+    threshold: float,
+    strategy: ASAP,
+) -> dict[str, Any]:
+    """What a strategy finds on a curve, beside what the whole grid has."""
     found, question = _replay(alteration, values, num_inputs, threshold, strategy)
     truth = np.mean(values[1:] >= threshold)
     robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
@@ -171,73 +180,35 @@ def _replayed(alteration, values, num_inputs, threshold, strategy):
     }
 
 
-def _coverage(correct):
+def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
     """How often the interval holds the robustness on the population."""
-    strategies = {
+    # Each for the number of a draw.
+    strategies: dict[str, Callable[[int], Strategy]] = {
         "ASAP auto": lambda draw: ASAP(_N.value),
         "ASAP a=128": lambda draw: ASAP(_N.value, 128.0),
         "uniform": lambda draw: Uniform(41),
         "random": lambda draw: Random(41, draw),
         "integration": lambda draw: Quadrature(),
     }
-    size = benchmarks.NUM_IMAGES.value
     rows = []
     print(
-        f"\n{_DRAWS.value} draws of {size}: share whose interval holds, and its width"
+        f"\n{_DRAWS.value} draws of {benchmarks.NUM_IMAGES.value}: share whose "
+        "interval holds, and its width"
     )
     for name, alteration in _RANGES.items():
         right = correct[name].astype(np.float32)
-        every = np.linspace(alteration.lower, alteration.upper, len(right))
-        truth = metrics.heaviside_robustness(
-            every,
-            right.mean(axis=1, dtype=np.float64),
-            benchmarks.THRESHOLD.value,
-            "linear",
-        )
+        truth = _robustness_by_all(alteration, right)
         if not 0 < truth < 1:
             continue
-        # The same draws for every range.
-        rng = np.random.default_rng(benchmarks.SEED.value)
-        weights = rng.multinomial(
-            size, np.full(right.shape[1], 1 / right.shape[1]), size=_DRAWS.value
-        )
-        curves = np.rint(right @ weights.T.astype(np.float32)) / size
-        for label, make in strategies.items():
-            held, widths, points = 0, [], []
-            for draw, values in enumerate(curves.T.astype(np.float64)):
-                strategy = make(draw)
-                found, question = _replay(
-                    alteration, values, size, benchmarks.THRESHOLD.value, strategy
-                )
-                interval = _interval(found.levels, found.values, size, question)
-                # As `Assessment.confidence_interval`, it holds the estimate.
-                robustness = metrics.heaviside_robustness(
-                    found.levels,
-                    found.values,
-                    benchmarks.THRESHOLD.value,
-                    strategy.rule,
-                    bounds=(alteration.lower, alteration.upper),
-                )
-                low = np.fmin(interval.start, robustness)
-                high = np.fmax(interval.end, robustness)
-                held += bool(low <= truth <= high)
-                widths.append(high - low)
-                points.append(len(found.levels))
-            rows.append(
-                {
-                    "range": name,
-                    "strategy": label,
-                    "robustness": truth,
-                    "held": held / _DRAWS.value,
-                    "width": np.mean(widths),
-                    "points": np.mean(points),
-                }
-            )
-        cells = "   ".join(
-            f"{row['strategy']} {row['held']:.1%} {row['width']:.2%}"
-            for row in rows[-len(strategies) :]
-        )
-        print(f"{name:30}{truth:8.2%}   {cells}")
+        curves = _drawn_curves(right)
+        found = [
+            {"range": name, "strategy": label, "robustness": truth}
+            | _held(alteration, curves, truth, make)
+            for label, make in strategies.items()
+        ]
+        cells = (f"{r['strategy']} {r['held']:.1%} {r['width']:.2%}" for r in found)
+        print(f"{name:30}{truth:8.2%}   {'   '.join(cells)}")
+        rows += found
     for label in strategies:
         held = [row["held"] for row in rows if row["strategy"] == label]
         if held:
@@ -247,20 +218,85 @@ def _coverage(correct):
     return rows
 
 
-def _replay(alteration, values, num_inputs, threshold, strategy):
+def _robustness_by_all(alteration: jaxrob.Alteration, right: np.ndarray) -> float:
+    """The population's robustness, by all levels of the grid."""
+    return metrics.heaviside_robustness(
+        np.linspace(alteration.lower, alteration.upper, len(right)),
+        right.mean(axis=1, dtype=np.float64),
+        benchmarks.THRESHOLD.value,
+        "linear",
+    )
+
+
+def _drawn_curves(right: np.ndarray) -> np.ndarray:
+    """The accuracy on each test set drawn, `[draws, levels]`."""
+    size = benchmarks.NUM_IMAGES.value
+    # The same draws for every range.
+    rng = np.random.default_rng(benchmarks.SEED.value)
+    weights = rng.multinomial(
+        size, np.full(right.shape[1], 1 / right.shape[1]), size=_DRAWS.value
+    )
+    curves = np.rint(right @ weights.T.astype(np.float32)) / size
+    return curves.T.astype(np.float64)
+
+
+def _held(
+    alteration: jaxrob.Alteration,
+    curves: np.ndarray,
+    truth: float,
+    make: Callable[[int], Strategy],
+) -> dict[str, float]:
+    """The share of draws whose interval holds the truth, its mean width, the levels."""
+    held, widths, points = 0, [], []
+    threshold = benchmarks.THRESHOLD.value
+    for draw, values in enumerate(curves):
+        strategy = make(draw)
+        size = benchmarks.NUM_IMAGES.value
+        found, question = _replay(alteration, values, size, threshold, strategy)
+        interval = _interval(found.levels, found.values, size, question)
+        # As `Assessment.confidence_interval`, it holds the estimate.
+        robustness = metrics.heaviside_robustness(
+            found.levels,
+            found.values,
+            threshold,
+            strategy.rule,
+            bounds=(alteration.lower, alteration.upper),
+        )
+        low = np.fmin(interval.start, robustness)
+        high = np.fmax(interval.end, robustness)
+        held += bool(low <= truth <= high)
+        widths.append(high - low)
+        points.append(len(found.levels))
+    return {
+        "held": held / _DRAWS.value,
+        "width": float(np.mean(widths)),
+        "points": float(np.mean(points)),
+    }
+
+
+def _replay(
+    alteration: jaxrob.Alteration,
+    values: np.ndarray,
+    num_inputs: int,
+    threshold: float,
+    strategy: Strategy,
+) -> tuple[Samples, Question]:
     """What a strategy asks for, its values those of the nearest level of the grid."""
     question = Question(
         alteration.lower, alteration.upper, threshold, alteration.identity
     )
     step = (alteration.upper - alteration.lower) / (len(values) - 1)
 
-    def value(levels):
+    def value(levels: np.ndarray) -> np.ndarray:
         return values[np.rint((levels - alteration.lower) / step).astype(int)]
 
     return sample(strategy, question, value, num_inputs), question
 
 
-def _interval(levels, values, num_inputs, question):
+def _interval(
+    levels: np.ndarray, values: np.ndarray, num_inputs: int, question: Question
+) -> metrics.Interval:
+    """The 95 % interval of robustness by accuracies on a test set."""
     right = np.rint(values * num_inputs).astype(int)
     confusion = np.zeros((len(levels), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right

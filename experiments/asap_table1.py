@@ -9,27 +9,24 @@ the automatic one, by numerical integration, and by as many uniform levels as AS
 Prints the tables and the answers to the paper's questions 1, 2.1, 2.2 and 5, and writes
 them as JSON into the folder `--output`. What it computed for the oracle is kept there,
 so that an interrupted run goes on where it was. `--require` is of what the library's
-default strategy finds.
+default strategy finds. On MNIST it takes 15 minutes on two CPU cores.
 """
 
-import json
 import math
 import statistics
 import time
+from collections.abc import Sequence
+from typing import Any
 
-import benchmarks
-import gate
-import hosts
 import jax
-import jax.numpy as jnp
-import startup
-import timing
 from absl import app, flags
+from common import benchmarks, define, files, gate, hosts, startup, timing
 
 import jaxrob
-from jaxrob.strategies import ASAP, Quadrature, Uniform
+from jaxrob.strategies import ASAP, Quadrature, Strategy, Uniform
 
-_N = flags.DEFINE_integer("n", 1024, "Levels of the oracle, and ASAP's n.", 2)
+flags.adopt_module_key_flags(benchmarks)
+_N = define.n()
 _requirements = gate.define_require("robustness", "robustness.low")
 
 ORACLE, ALIGNED = "oracle", "aligned oracle"
@@ -37,20 +34,20 @@ PAPER, RERUN = "ASAP a=128", "ASAP a=256"
 AUTO, STOPPING = "ASAP auto", "ASAP auto, stopping"
 INTEGRATION, UNIFORM = "integration", "uniform"
 
+# A method's results, one for each alteration.
+_Rows = list[dict[str, Any]]
 
-def main(argv):
+
+def main(argv: Sequence[str]) -> None:
     startup.start(argv)
-    if _N.value & (_N.value - 1):
-        raise app.UsageError(f"n must be a power of 2; got {_N.value}")
     benchmark = benchmarks.load()
     print(
         f"{benchmarks.title()}: {len(benchmark.test_set)} images, on "
         f"{jax.devices()[0].device_kind}; accuracy >= {benchmarks.THRESHOLD.value:g}"
     )
-    forward, _ = timing.best_forward(
-        benchmark.classifier, jnp.asarray(benchmark.test_set.images, jnp.float32) / 255
+    forward_seconds = timing.forward_seconds(
+        benchmark.classifier, benchmark.test_set.images
     )
-    forward_seconds = statistics.median(timing.seconds(forward) for _ in range(5))
     rows = []
     print(_line("alteration", "method", "points", "s", "rob", *_DIFFERENCES))
     for alteration in benchmark.alterations:
@@ -69,7 +66,7 @@ def main(argv):
         "answers": answers,
     }
     path = benchmarks.output() / f"table1-{benchmarks.title()}.json"
-    path.write_text(json.dumps(document, indent=1))
+    files.write_json(path, document)
     print(f"wrote {path}")
     gate.require(
         _requirements(),
@@ -84,21 +81,21 @@ def main(argv):
     )
 
 
-_DIFFERENCES = ("d oracle", "d aligned", "bound", "interval")
-
-
-def _assess_all(benchmark, alteration, forward_seconds):
+def _assess_all(
+    benchmark: benchmarks.Benchmark,
+    alteration: jaxrob.Alteration,
+    forward_seconds: float,
+) -> _Rows:
     """A row for each method, the oracles first."""
     n = _N.value
-    oracles = {
+    found = {
         name: benchmarks.dense(benchmark, alteration, levels, rule)
         for name, levels, rule in ((ORACLE, n, "count"), (ALIGNED, n + 1, "right"))
     }
-    wall = {}
+    wall = {name: oracle.seconds for name, oracle in found.items()}
 
-    def assess(strategy, name=None):
-        start = time.perf_counter()
-        assessment = jaxrob.assess(
+    def assess(strategy: Strategy) -> jaxrob.Assessment:
+        return jaxrob.assess(
             benchmark.classifier,
             benchmark.test_set,
             alteration,
@@ -108,20 +105,21 @@ def _assess_all(benchmark, alteration, forward_seconds):
             mesh=hosts.mesh(),
             progress=benchmarks.PROGRESS.value,
         )
+
+    def add(name: str, strategy: Strategy) -> None:
+        start = time.perf_counter()
+        found[name] = assess(strategy)
         wall[name] = time.perf_counter() - start
-        return assessment
 
     # Oracles that an earlier run left leave the step to be compiled.
     assess(Uniform(2))
-
-    found = dict(oracles)
-    found[PAPER] = assess(ASAP(n, benchmarks.concavity(alteration, 128)), PAPER)
+    add(PAPER, ASAP(n, benchmarks.concavity(alteration, 128)))
     if alteration.name == "zoom":
-        found[RERUN] = assess(ASAP(n, benchmarks.concavity(alteration, 256)), RERUN)
-    found[AUTO] = assess(ASAP(n, statistical_stopping=False), AUTO)
-    found[STOPPING] = assess(ASAP(n), STOPPING)
-    found[INTEGRATION] = assess(Quadrature(), INTEGRATION)
-    found[UNIFORM] = assess(Uniform(found[PAPER].diagnostics.points), UNIFORM)
+        add(RERUN, ASAP(n, benchmarks.concavity(alteration, 256)))
+    add(AUTO, ASAP(n, statistical_stopping=False))
+    add(STOPPING, ASAP(n))
+    add(INTEGRATION, Quadrature())
+    add(UNIFORM, Uniform(found[PAPER].diagnostics.points))
     exact, aligned = found[ORACLE].robustness, found[ALIGNED].robustness
     return [
         {
@@ -131,7 +129,7 @@ def _assess_all(benchmark, alteration, forward_seconds):
             "points": assessment.diagnostics.points,
             "rounds": assessment.diagnostics.rounds,
             "seconds": assessment.seconds,
-            "wall_seconds": wall.get(name, assessment.seconds),
+            "wall_seconds": wall[name],
             "forward_seconds": assessment.diagnostics.points * forward_seconds,
             # JSON knows no NaN, which an integration that fails gives.
             "robustness": _number(assessment.robustness),
@@ -145,29 +143,19 @@ def _assess_all(benchmark, alteration, forward_seconds):
     ]
 
 
-def _number(value):
+def _number(value: float) -> float | None:
     return None if math.isnan(value) else value
 
 
-def _answers(rows):
+def _answers(rows: _Rows) -> list[str]:
     """What the rows say to the paper's questions, a line each."""
-    of = {
-        name: [row for row in rows if row["method"] == name] for name in _methods(rows)
-    }
-    lines = []
-    for name in (PAPER, AUTO, STOPPING):
-        points = [row["points"] for row in of[name]]
-        saved = [
-            1 - row["seconds"] / oracle["seconds"]
-            for row, oracle in zip(of[name], of[ORACLE])
-        ]
-        lines.append(
-            f"RQ1   {name}: {statistics.mean(points):.1f} points on average, "
-            f"{max(points)} at most; {min(saved):.1%} to {max(saved):.1%} of the "
-            f"oracle's time saved; off the oracle by at most "
-            f"{_worst(of[name], 'difference'):.2%}, off the aligned oracle by "
-            f"{_worst(of[name], 'aligned_difference'):.2%}"
-        )
+    of: dict[str, _Rows] = {}
+    for row in rows:
+        of.setdefault(row["method"], []).append(row)
+    lines = [
+        f"RQ1   {name}: {_saved(of[name], of[ORACLE])}"
+        for name in (PAPER, AUTO, STOPPING)
+    ]
     for name in (PAPER, AUTO, STOPPING):
         ratios = [row["wall_seconds"] / row["forward_seconds"] for row in of[name]]
         lines.append(
@@ -182,51 +170,74 @@ def _answers(rows):
         f"{spent[ALIGNED]:.0f} s for the aligned one, "
         f"{sum(spent.values()) - spent[ORACLE] - spent[ALIGNED]:.0f} s for the rest"
     )
-    done = [row for row in of[INTEGRATION] if row["robustness"] is not None]
-    lines.append(
-        f"RQ2.1 {INTEGRATION}: {len(of[INTEGRATION]) - len(done)} of "
-        f"{len(of[INTEGRATION])} time out; the others take "
+    lines.append(f"RQ2.1 {INTEGRATION}: {_timeouts(of[INTEGRATION])}")
+    lines += [
+        f"RQ2.2 {name} against {UNIFORM} at the points of {PAPER}: "
+        + _nearer(of[name], of[UNIFORM])
+        for name in (PAPER, AUTO)
+    ]
+    lines += [
+        f"RQ5   {name}: {_bounds_held(of[name])}"
+        for name in (PAPER, RERUN, AUTO, STOPPING)
+    ]
+    return lines
+
+
+def _saved(rows: _Rows, oracles: _Rows) -> str:
+    points = [row["points"] for row in rows]
+    saved = [
+        1 - row["seconds"] / oracle["seconds"] for row, oracle in zip(rows, oracles)
+    ]
+    return (
+        f"{statistics.mean(points):.1f} points on average, {max(points)} at most; "
+        f"{min(saved):.1%} to {max(saved):.1%} of the oracle's time saved; off the "
+        f"oracle by at most {_worst(rows, 'difference'):.2%}, off the aligned oracle "
+        f"by {_worst(rows, 'aligned_difference'):.2%}"
+    )
+
+
+def _timeouts(rows: _Rows) -> str:
+    done = [row for row in rows if row["robustness"] is not None]
+    return (
+        f"{len(rows) - len(done)} of {len(rows)} time out; the others take "
         f"{min((row['points'] for row in done), default=0)} to "
         f"{max((row['points'] for row in done), default=0)} points and are off the "
         f"oracle by at most {_worst(done, 'difference'):.2%}"
     )
-    for name in (PAPER, AUTO):
-        pairs = [
-            (abs(a["difference"]), abs(b["difference"]))
-            for a, b in zip(of[name], of[UNIFORM])
-        ]
-        better = sum(a < b for a, b in pairs)
-        equal = sum(a == b for a, b in pairs)
-        lines.append(
-            f"RQ2.2 {name} against {UNIFORM} at the points of {PAPER}: nearer to the "
-            f"oracle for {better}, as near for {equal} of {len(pairs)}"
-        )
-    for name in (PAPER, RERUN, AUTO, STOPPING):
-        held = [_holds(row) for row in of[name]]
-        broken = [row["alteration"] for row, ok in zip(of[name], held) if not ok]
-        bounds = [row["error_bound"] for row in of[name]]
-        lines.append(
-            f"RQ5   {name}: the bound holds on the aligned grid for {sum(held)} of "
-            f"{len(held)}{' (not: ' + ', '.join(broken) + ')' if broken else ''}; "
-            f"{max(bounds):.2%} at most"
-        )
-    return lines
 
 
-def _methods(rows):
-    return dict.fromkeys(row["method"] for row in rows)
+def _nearer(rows: _Rows, others: _Rows) -> str:
+    pairs = [
+        (abs(row["difference"]), abs(other["difference"]))
+        for row, other in zip(rows, others)
+    ]
+    better = sum(one < other for one, other in pairs)
+    equal = sum(one == other for one, other in pairs)
+    return f"nearer to the oracle for {better}, as near for {equal} of {len(pairs)}"
 
 
-def _holds(row):
+def _bounds_held(rows: _Rows) -> str:
     # Up to rounding: both are multiples of a part in n.
-    return abs(row["aligned_difference"]) <= row["error_bound"] + 1e-9
+    broken = [
+        row["alteration"]
+        for row in rows
+        if abs(row["aligned_difference"]) > row["error_bound"] + 1e-9
+    ]
+    return (
+        f"the bound holds on the aligned grid for {len(rows) - len(broken)} of "
+        f"{len(rows)}{' (not: ' + ', '.join(broken) + ')' if broken else ''}; "
+        f"{max(row['error_bound'] for row in rows):.2%} at most"
+    )
 
 
-def _worst(rows, name):
+def _worst(rows: _Rows, name: str) -> float:
     return max((abs(row[name]) for row in rows), default=0.0)
 
 
-def _text(row):
+_DIFFERENCES = ("d oracle", "d aligned", "bound", "interval")
+
+
+def _text(row: dict[str, Any]) -> str:
     low, high = row["confidence_interval"]
     timeout = row["robustness"] is None
     bound = row["error_bound"]
@@ -243,7 +254,7 @@ def _text(row):
     )
 
 
-def _line(alteration, method, *cells):
+def _line(alteration: str, method: str, *cells: str) -> str:
     widths = (6, 7, 8, 9, 9, 7, 17)
     right = (cell.rjust(width) for cell, width in zip(cells, widths))
     return f"{alteration:22} {method:20}" + " ".join(right)

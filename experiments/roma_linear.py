@@ -10,37 +10,38 @@ probability; the script prints the share of the 95 % intervals that cover the tr
 bias and spread of ln p, and the cost, and writes JSON into the folder `--output`.
 """
 
-import json
+from collections.abc import Sequence
+from typing import Any
 
-import hosts
 import jax
 import jax.numpy as jnp
-import linear_truth
 import numpy as np
-import startup
 from absl import app, flags
+from common import define, files, hosts, linear_truth, startup
 from scipy import special
 
 import jaxrob
 
 _DIMS = flags.DEFINE_list("dims", ["20", "784"], "Pixels of an image.")
-_NORMS = flags.DEFINE_list("norms", ["linf", "l2"], "Norms of the ball.")
+_NORMS = define.choices("norms", ["linf", "l2"], ("linf", "l2"), "Norms of the ball")
 _PROBABILITIES = flags.DEFINE_list(
     "probabilities", ["1e-2", "1e-6", "1e-10"], "Probabilities, below 1/2."
 )
-_ESTIMATORS = flags.DEFINE_list(
-    "estimators", ["importance", "splitting"], "Estimators with an interval."
+_ESTIMATORS = define.estimators(
+    ["importance", "splitting"],
+    ("importance", "splitting", "auto", "count"),
+    "Estimators with an interval",
 )
 _RUNS = flags.DEFINE_integer("runs", 200, "Runs of each.", 2)
-_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
-_OUTPUT = flags.DEFINE_string("output", "results/roma_linear", "Folder written to.")
+_SEED = define.seed()
+_OUTPUT = define.output("results/roma_linear")
 
 _EPSILON, _DELTA = 0.1, 0.6
 # Logits in a standard deviation of their linear part.
 _STEEPNESS = 6.0
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     dims, probabilities = _checked()
     print(
@@ -62,13 +63,13 @@ def main(argv):
                         flush=True,
                     )
     print("bias and spread: mean and standard deviation of the error of ln p")
-    folder = hosts.output(_OUTPUT.value)
-    (folder / "roma_linear.json").write_text(json.dumps(rows, indent=1))
-    print(f"wrote {folder / 'roma_linear.json'}")
+    path = files.output_folder(_OUTPUT.value) / "roma_linear.json"
+    files.write_json(path, rows)
+    print(f"wrote {path}")
 
 
-def _checked():
-    """The dimensions and probabilities as numbers, all flags' items checked."""
+def _checked() -> tuple[list[int], list[float]]:
+    """The dimensions and probabilities as numbers."""
     try:
         dims = [int(dim) for dim in _DIMS.value]
         probabilities = [float(p) for p in _PROBABILITIES.value]
@@ -82,16 +83,10 @@ def _checked():
         raise app.UsageError(
             f"probabilities must lie between 0 and 1/2; got {probabilities}"
         )
-    for name, flag, allowed in (
-        ("norms", _NORMS, ("linf", "l2")),
-        ("estimators", _ESTIMATORS, ("importance", "splitting", "auto", "count")),
-    ):
-        if not set(flag.value) <= set(allowed):
-            raise app.UsageError(f"{name} must be among {allowed}; got {flag.value}")
     return dims, probabilities
 
 
-def _measure(estimator, dim, norm, probability):
+def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[str, Any]:
     log_p = np.log(probability)
     # One image at many indices: as many independent runs, in one call.
     result = jaxrob.roma.assess(
@@ -121,16 +116,17 @@ def _measure(estimator, dim, norm, probability):
     }
 
 
-def _classifier(dim, norm, log_p):
+def _classifier(dim: int, norm: str, log_p: float) -> jaxrob.Classifier:
     """Two classes, distinctly wrong around 1/2 with the probability given."""
     weights = np.random.default_rng(_SEED.value).standard_normal(dim)
     if norm == "linf":
-        deviation, highest = np.sqrt((weights**2).sum() / 3), np.abs(weights).sum()
+        deviation = np.sqrt((weights**2).sum() / 3)
+        highest = float(np.abs(weights).sum())
     else:
-        highest = np.linalg.norm(weights)
+        highest = float(np.linalg.norm(weights))
         deviation = highest / np.sqrt(dim + 2)
 
-    def log_probability(t):
+    def log_probability(t: float) -> float:
         if norm == "linf":
             return linear_truth.linear_linf_log_probability(weights, t)
         return linear_truth.linear_l2_log_probability(highest, dim, t)
@@ -141,7 +137,7 @@ def _classifier(dim, norm, log_p):
     return jaxrob.Classifier(_apply, (np.float32(scale * weights), np.float32(offset)))
 
 
-def _apply(variables, images):
+def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Array:
     weights, offset = variables
     u = (images.reshape(len(images), -1) - 0.5) / _EPSILON
     wrong = jnp.matmul(u, weights, precision="highest") + offset

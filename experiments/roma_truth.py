@@ -13,36 +13,35 @@ agree with: pairs where the two differ by more than four standard errors are pri
 Writes JSON and a figure of estimate against truth into the folder `--output`.
 """
 
-import json
 import time
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
-import benchmarks
-import hosts
 import jax
-import journals
 import numpy as np
-import startup
 from absl import app, flags
+from common import benchmarks, define, files, hosts, journals, startup
 from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
 from scipy import special
 
 import jaxrob
+from jaxrob import roma
 
+flags.adopt_module_key_flags(benchmarks)
+flags.set_default(benchmarks.OUTPUT, "results/roma")
 _PAIRS = flags.DEFINE_integer("pairs", 40, "Pairs of an input and an epsilon.", 1)
-_EPSILONS = flags.DEFINE_list(
-    "epsilons",
+_EPSILONS = define.epsilons(
     ["0.05", "0.075", "0.1", "0.15", "0.2", "0.25", "0.3", "0.35", "0.4"],
     "Radii to choose from.",
 )
-_ESTIMATORS = flags.DEFINE_list(
-    "estimators",
+_ESTIMATORS = define.estimators(
     ["roma", "count", "logit", "splitting", "auto"],
-    "Estimators to compare; without splitting nothing checks the truth.",
+    help="Estimators to compare; without splitting nothing checks the truth",
 )
-_DELTA = flags.DEFINE_float("delta", 0.6, "Least confidence of a distinct answer.")
+_DELTA = define.delta()
 _NORM = flags.DEFINE_enum("norm", "linf", ("linf", "l2"), "Norm of the ball.")
-_SAMPLES = flags.DEFINE_integer("num_samples", 1000, "Plain draws an input.", 8)
+_SAMPLES = define.num_samples(1000)
 _RUNS = flags.DEFINE_integer("runs", 32, "Runs whose mean is the truth.", 2)
 _DRAWS = flags.DEFINE_integer("draws", 1000000, "Direct draws at most.", 1000)
 
@@ -51,8 +50,14 @@ _RANGE = (-10.0, np.log10(0.5))
 _LARGEST_ERROR = 0.2
 # Above this, the truth is counted.
 _COUNTED = 1e-3
-# What the JSON has of each estimate.
-_FIELDS = ("log_p", "low", "high", "status", "evaluations")
+
+
+class _Pairs(NamedTuple):
+    """Inputs, each with the radius of its ball."""
+
+    which: np.ndarray  # [P], the input's number in the test set
+    images: np.ndarray  # [P, H, W, C]
+    epsilon: np.ndarray  # [P]
 
 
 class _Truth(NamedTuple):
@@ -60,68 +65,57 @@ class _Truth(NamedTuple):
     error: np.ndarray  # [P], of log_p
 
 
-def main(argv):
+class _Estimates(NamedTuple):
+    """What an estimator finds; logarithms are natural."""
+
+    log_p: np.ndarray  # [P]
+    low: np.ndarray  # [P], of the 95 % interval, and
+    high: np.ndarray  # [P]
+    status: np.ndarray  # [P]
+    evaluations: np.ndarray  # [P], forward passes
+
+
+def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     benchmark = benchmarks.load()
+    classifier = benchmark.classifier
     keys = jax.random.split(benchmarks.key(), 4)
-    images = benchmark.test_set.images
-    epsilons = np.array([float(epsilon) for epsilon in _EPSILONS.value])
-    which, epsilon = _choose(benchmark.classifier, images, epsilons, keys[0])
-    images = images[which]
-    print(f"{len(which)} pairs, epsilon {epsilon.min():g} to {epsilon.max():g}")
-    truth = _truth(benchmark.classifier, images, epsilon, keys)
+    pairs = _choose(classifier, benchmark.test_set.images, keys[0])
+    epsilon = pairs.epsilon
+    print(f"{len(epsilon)} pairs, epsilon {epsilon.min():g} to {epsilon.max():g}")
+    truth = _truth(classifier, pairs, keys)
     known = np.isfinite(truth.log_p) & (truth.error < _LARGEST_ERROR)
     print(f"the truth is known within {_LARGEST_ERROR:g} for {known.sum()} of them")
     if not known.any():
         raise app.UsageError("no truth is known: try more --runs or --draws")
-    which, epsilon, images = which[known], epsilon[known], images[known]
-    truth = _Truth(truth.log_p[known], truth.error[known])
-    rows = {}
+    pairs = _Pairs(*(values[known] for values in pairs))
+    truth = _Truth(*(values[known] for values in truth))
+    found, seconds = {}, {}
     for estimator in _ESTIMATORS.value:
         start = time.perf_counter()
-        found = _by_epsilon(
-            benchmark.classifier,
-            images,
-            epsilon,
-            keys[3],
-            estimator,
-            _SAMPLES.value,
-            "compared",
-        )
-        found["seconds"] = (time.perf_counter() - start) / len(which)
-        rows[estimator] = found
-    if "splitting" in rows:
-        _check(truth, rows["splitting"], which, epsilon)
-    summary = {name: _summary(found, truth) for name, found in rows.items()}
-    _print(summary)
-    if "auto" in rows:
-        for stage, number in zip(
-            *np.unique(rows["auto"]["status"], return_counts=True)
-        ):
-            print(f"auto, {stage}: {number} pairs")
-    folder = benchmarks.output()
-    name = f"roma_truth-{benchmarks.title()}-{_NORM.value}-{_DELTA.value:g}"
-    document = {
-        "input": which.tolist(),
-        "epsilon": epsilon.tolist(),
-        "log_truth": truth.log_p.tolist(),
-        "truth_error": truth.error.tolist(),
-        "estimates": {
-            name: {field: np.asarray(found[field]).tolist() for field in _FIELDS}
-            for name, found in rows.items()
-        },
-        "summary": summary,
+        found[estimator] = _estimate(classifier, pairs, keys[3], estimator, "compared")
+        seconds[estimator] = (time.perf_counter() - start) / len(pairs.which)
+    if "splitting" in found:
+        _check(truth, found["splitting"], pairs)
+    summary = {
+        name: _summary(one, truth) | {"seconds": seconds[name]}
+        for name, one in found.items()
     }
-    (folder / f"{name}.json").write_text(json.dumps(document, indent=1))
-    _figure(rows, truth).savefig(folder / f"{name}.png", dpi=110)
-    print(f"wrote {folder / name}.json and .png")
+    _print(summary)
+    if "auto" in found:
+        for stage, number in zip(*np.unique(found["auto"].status, return_counts=True)):
+            print(f"auto, {stage}: {number} pairs")
+    _write(pairs, truth, found, summary)
 
 
-def _choose(classifier, images, epsilons, key):
+def _choose(
+    classifier: jaxrob.Classifier, images: np.ndarray, key: jax.Array
+) -> _Pairs:
     """Pairs whose probabilities, as the cheap "logit" has them, spread evenly."""
+    epsilons = np.array([float(epsilon) for epsilon in _EPSILONS.value])
     log_p = [
         _assess(
-            classifier, images, epsilon, key, "logit", _SAMPLES.value, "choice"
+            classifier, images, epsilon, key, "logit", "choice"
         ).log_adversarial_probability
         for epsilon in epsilons
     ]
@@ -139,46 +133,44 @@ def _choose(classifier, images, epsilons, key):
         for pairs in bins
         if turn < len(pairs)
     ]
-    chosen = np.array(in_turn[: _PAIRS.value])
-    if not len(chosen):
+    if not in_turn:
         raise app.UsageError("no probability lies in the range: try other epsilons")
-    return chosen[:, 1], epsilons[chosen[:, 0]]
+    radius, which = np.array(in_turn[: _PAIRS.value]).T
+    return _Pairs(which, images[which], epsilons[radius])
 
 
-def _truth(classifier, images, epsilon, keys):
+def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Truth:
     """Direct draws where there are enough hits, else the mean of many runs."""
     runs = _RUNS.value
-    log_p = np.empty(len(images))
-    error = np.empty(len(images))
-    many = _by_epsilon(
-        classifier,
-        np.repeat(images, runs, axis=0),
-        np.repeat(epsilon, runs),
-        keys[1],
-        "auto",
-        _SAMPLES.value,
-        "truth",
-    )["log_p"].reshape(-1, runs)
+    repeated = _Pairs(*(np.repeat(values, runs, axis=0) for values in pairs))
+    many = _estimate(classifier, repeated, keys[1], "auto", "truth").log_p
+    many = many.reshape(-1, runs)
     log_p = special.logsumexp(many, axis=1) - np.log(runs)
     error = np.std(np.exp(many - log_p[:, None]), axis=1, ddof=1) / np.sqrt(runs)
     often = ~(np.isfinite(log_p) & (log_p < np.log(_COUNTED)))
     if often.any():
         draws = _DRAWS.value
-        counted = _by_epsilon(
-            classifier, images[often], epsilon[often], keys[2], "count", draws, "truth"
-        )["log_p"]
+        some = _Pairs(*(values[often] for values in pairs))
+        counted = _estimate(classifier, some, keys[2], "count", "truth", draws).log_p
         log_p[often] = counted
         error[often] = np.sqrt((np.exp(-counted) - 1) / draws)
     return _Truth(log_p, error)
 
 
-def _by_epsilon(classifier, images, epsilon, key, estimator, num_samples, stage):
-    """The estimates of pairs, `[P]` each, one call for each epsilon."""
-    found = {}
-    for radius in np.unique(epsilon):
-        mine = np.flatnonzero(epsilon == radius)
+def _estimate(
+    classifier: jaxrob.Classifier,
+    pairs: _Pairs,
+    key: jax.Array,
+    estimator: str,
+    stage: str,
+    num_samples: int | None = None,
+) -> _Estimates:
+    """The estimates of pairs, by one call for each epsilon."""
+    found: dict[str, np.ndarray] = {}
+    for radius in np.unique(pairs.epsilon):
+        mine = np.flatnonzero(pairs.epsilon == radius)
         result = _assess(
-            classifier, images[mine], radius, key, estimator, num_samples, stage
+            classifier, pairs.images[mine], radius, key, estimator, stage, num_samples
         )
         for name, values in (
             ("log_p", result.log_adversarial_probability),
@@ -187,19 +179,28 @@ def _by_epsilon(classifier, images, epsilon, key, estimator, num_samples, stage)
             ("status", result.status.astype("U16")),
             ("evaluations", result.evaluations),
         ):
-            found.setdefault(name, np.empty(len(images), values.dtype))[mine] = values
-    return found
+            whole = found.setdefault(name, np.empty(len(pairs.which), values.dtype))
+            whole[mine] = values
+    return _Estimates(**found)
 
 
-def _assess(classifier, images, epsilon, key, estimator, num_samples, stage):
+def _assess(
+    classifier: jaxrob.Classifier,
+    images: np.ndarray,
+    epsilon: float,
+    key: jax.Array,
+    estimator: str,
+    stage: str,
+    num_samples: int | None = None,
+) -> roma.RomaResult:
     name = f"{benchmarks.title()}-{_NORM.value}"
-    return jaxrob.roma.assess(
+    return roma.assess(
         classifier,
         images,
         epsilon=float(epsilon),
         delta=_DELTA.value,
         norm=_NORM.value,
-        num_samples=num_samples,
+        num_samples=num_samples or _SAMPLES.value,
         estimator=estimator,
         key=key,
         journal=journals.path(f"{name}-{stage}-{estimator}-{epsilon:g}"),
@@ -208,11 +209,11 @@ def _assess(classifier, images, epsilon, key, estimator, num_samples, stage):
     )
 
 
-def _check(truth, splitting, which, epsilon):
+def _check(truth: _Truth, splitting: _Estimates, pairs: _Pairs) -> None:
     """Prints where two independent estimators disagree."""
-    error = np.maximum((splitting["high"] - splitting["low"]) / (2 * 1.96), 1e-9)
-    score = (splitting["log_p"] - truth.log_p) / np.hypot(error, truth.error)
-    used = splitting["status"] == "splitting"
+    error = np.maximum((splitting.high - splitting.low) / (2 * 1.96), 1e-9)
+    score = (splitting.log_p - truth.log_p) / np.hypot(error, truth.error)
+    used = splitting.status == "splitting"
     print(
         f"splitting less truth: mean {np.mean(score[used]):+.2f}, rms "
         f"{np.sqrt(np.mean(score[used] ** 2)):.2f} of {used.sum()} scores; the truth's "
@@ -221,24 +222,24 @@ def _check(truth, splitting, which, epsilon):
     )
     for i in np.flatnonzero(used & (np.abs(score) > 4)):
         print(
-            f"  disagree: input {which[i]}, epsilon {epsilon[i]:g}: ln p "
-            f"{splitting['log_p'][i]:.2f} against {truth.log_p[i]:.2f}"
+            f"  disagree: input {pairs.which[i]}, epsilon {pairs.epsilon[i]:g}: ln p "
+            f"{splitting.log_p[i]:.2f} against {truth.log_p[i]:.2f}"
         )
 
 
-def _summary(found, truth):
+def _summary(found: _Estimates, truth: _Truth) -> dict[str, float | None]:
     with np.errstate(invalid="ignore"):
-        off = np.abs(found["log_p"] - truth.log_p)
-        answered = np.isfinite(found["log_p"])
+        off = np.abs(found.log_p - truth.log_p)
+        answered = np.isfinite(found.log_p)
         off = off[answered]
         # An interval of the difference: the truth has an error of its own.
         slack = 1.96 * truth.error
-        below = np.hypot(found["log_p"] - found["low"], slack)
-        above = np.hypot(found["high"] - found["log_p"], slack)
-        covers = (found["log_p"] - below <= truth.log_p) & (
-            truth.log_p <= found["log_p"] + above
+        below = np.hypot(found.log_p - found.low, slack)
+        above = np.hypot(found.high - found.log_p, slack)
+        covers = (found.log_p - below <= truth.log_p) & (
+            truth.log_p <= found.log_p + above
         )
-    known = answered & ~np.isnan(found["high"])
+    known = answered & ~np.isnan(found.high)
     return {
         "answered": float(answered.mean()),
         "median_error": float(np.median(off)) if len(off) else None,
@@ -247,15 +248,14 @@ def _summary(found, truth):
         "within_3": float(np.mean(off <= np.log(3))) if len(off) else None,
         "within_10": float(np.mean(off <= np.log(10))) if len(off) else None,
         "overestimates": float(
-            np.mean((found["log_p"] > truth.log_p)[answered]) if len(off) else 0
+            np.mean((found.log_p > truth.log_p)[answered]) if len(off) else 0
         ),
         "covered": float(covers[known].mean()) if known.any() else None,
-        "evaluations": float(found["evaluations"].mean()),
-        "seconds": found["seconds"],
+        "evaluations": float(found.evaluations.mean()),
     }
 
 
-def _print(summary):
+def _print(summary: Mapping[str, Mapping[str, float | None]]) -> None:
     print(
         f"\n{'':10}{'answered':>9}{'median':>8}{'largest':>9}{'within 2':>9}{'3':>6}"
         f"{'10':>6}{'above':>7}{'covered':>9}{'passes':>9}{'s/pair':>8}"
@@ -276,11 +276,38 @@ def _print(summary):
     )
 
 
-def _figure(rows, truth):
+def _write(
+    pairs: _Pairs,
+    truth: _Truth,
+    found: Mapping[str, _Estimates],
+    summary: Mapping[str, Any],
+) -> None:
+    folder = benchmarks.output()
+    name = f"roma_truth-{benchmarks.title()}-{_NORM.value}-{_DELTA.value:g}"
+    document = {
+        "input": pairs.which.tolist(),
+        "epsilon": pairs.epsilon.tolist(),
+        "log_truth": truth.log_p.tolist(),
+        "truth_error": truth.error.tolist(),
+        "estimates": {
+            estimator: {
+                field: values.tolist() for field, values in one._asdict().items()
+            }
+            for estimator, one in found.items()
+        },
+        "summary": summary,
+    }
+    files.write_json(folder / f"{name}.json", document)
+    _figure(found, truth).savefig(folder / f"{name}.png", dpi=110)
+    print(f"wrote {folder / name}.json and .png")
+
+
+def _figure(found: Mapping[str, _Estimates], truth: _Truth) -> Figure:
+    """Estimates over the truth, a panel for each estimator."""
     figure, panels = plt.subplots(
         1,
-        len(rows),
-        figsize=(3 * len(rows), 3.6),
+        len(found),
+        figsize=(3 * len(found), 3.6),
         sharex=True,
         sharey=True,
         layout="constrained",
@@ -288,10 +315,10 @@ def _figure(rows, truth):
     )
     panels = panels[0]
     x = truth.log_p / np.log(10)
-    for (name, found), axes in zip(rows.items(), panels):
-        y = found["log_p"] / np.log(10)
-        low = found["low"] / np.log(10)
-        high = found["high"] / np.log(10)
+    for (name, one), axes in zip(found.items(), panels):
+        y, low, high = (
+            values / np.log(10) for values in (one.log_p, one.low, one.high)
+        )
         shown = np.isfinite(y)
         if not np.isnan(high).all():
             finite = shown & np.isfinite(low)
@@ -307,5 +334,4 @@ def _figure(rows, truth):
 
 
 if __name__ == "__main__":
-    flags.FLAGS.set_default("output", "results/roma")
     app.run(main)

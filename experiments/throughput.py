@@ -19,60 +19,69 @@ Ratios are medians over the repeats, each of runs side by side. So does RoMA wit
 `--num_samples` draws an input, beside what the forward pass and the random numbers,
 each timed alone, would allow together. Prints a table and writes JSON with what the
 machine is into the folder `--output`; `--compare` prints how much faster each is than
-in an earlier one. Weights are random: they do not matter for speed.
+in an earlier one. Weights are random, and without `--data_dir` images are noise: they
+do not matter for speed. It takes 9 minutes on two CPU cores.
 """
 
-import importlib.metadata
 import json
 import os
 import pathlib
-import platform
-import resource
 import statistics
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
-import baselines
-import hosts
 import jax
-import jax.numpy as jnp
 import numpy as np
-import startup
-import timing
 from absl import app, flags
+from common import (
+    baselines,
+    classifiers,
+    define,
+    files,
+    hosts,
+    machine,
+    startup,
+    timing,
+)
+from jax.sharding import Mesh
+from speed import earlier, roma_draws
 
 import jaxrob
-from jaxrob import alterations, data, networks, roma
-from jaxrob.roma._algorithm1 import Confidences, examine_normality
+from jaxrob import alterations, data
 
-# Name: module, image shape, outputs.
-_NETWORKS = {
-    "mlp": (networks.MLP, (28, 28, 1), "logits"),
-    "mnist_cnn": (networks.MnistCNN, (28, 28, 1), "logits"),
-    "idc_cnn": (networks.IdcCNN, (50, 50, 3), "sigmoid"),
-    "vgg16": (networks.VGG16, (32, 32, 3), "logits"),
+
+class _Problem(NamedTuple):
+    """What a network classifies."""
+
+    dataset: str
+    image_shape: tuple[int, int, int]
+    num_classes: int
+
+
+_PROBLEMS = {
+    "mlp": _Problem("mnist", (28, 28, 1), 10),
+    "mnist_cnn": _Problem("mnist", (28, 28, 1), 10),
+    "idc_cnn": _Problem("idc", (50, 50, 3), 2),
+    "vgg16": _Problem("cifar10", (32, 32, 3), 10),
 }
-_SETS = {"mlp": "mnist", "mnist_cnn": "mnist", "idc_cnn": "idc", "vgg16": "cifar10"}
 
-_CHOICE = flags.DEFINE_list(
-    "networks", ["mnist_cnn", "idc_cnn"], f"Networks, of {', '.join(_NETWORKS)}."
+_CHOICE = define.choices(
+    "networks", ["mnist_cnn", "idc_cnn"], tuple(_PROBLEMS), "Networks"
 )
-_DATA_DIR = flags.DEFINE_string(
-    "data_dir",
-    None,
-    "Folder of data sets, by default $JAXROB_DATA_DIR; noise where there is none.",
-)
-_NUM_IMAGES = flags.DEFINE_integer("num_images", 1000, "Images.", 1)
-_NUM_LEVELS = flags.DEFINE_integer("num_levels", 16, "Levels of each alteration.", 1)
-_NUM_INPUTS = flags.DEFINE_integer("num_inputs", 64, "Inputs of RoMA, at most.", 1)
-_NUM_SAMPLES = flags.DEFINE_integer("num_samples", 1000, "RoMA's draws an input.", 8)
+_DATA_DIR = define.data_dir()
+_NUM_IMAGES = define.num_images(1000, "Images.")
+_NUM_LEVELS = define.num_levels(16)
+_NUM_INPUTS = define.num_inputs(64)
+_NUM_SAMPLES = define.num_samples(1000)
 _BATCH_SIZES = flags.DEFINE_list(
     "batch_sizes",
     ["100", "250", "500", "1000", "4000", "16000"],
     "Batch sizes tried for the forward pass; those above num_images are left out.",
 )
-_REPEATS = flags.DEFINE_integer("repeats", 5, "Timed runs of each.", 1)
+_REPEATS = define.repeats()
 _DEVICES = flags.DEFINE_list(
     "devices",
     [],
@@ -85,35 +94,42 @@ _COMPARE = flags.DEFINE_string(
 _ONLY_EVALUATE = flags.DEFINE_bool(
     "only_evaluate", False, "Whether nothing else than evaluate is timed."
 )
-_SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
-_OUTPUT = flags.DEFINE_string("output", "results/throughput", "Folder written to.")
+_SEED = define.seed()
+_OUTPUT = define.output("results/throughput")
 
 
-def main(argv):
+def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
     startup.start(argv)
-    unknown = set(_CHOICE.value) - set(_NETWORKS)
-    if unknown:
-        raise app.UsageError(f"networks must be among {list(_NETWORKS)}: {unknown}")
     counts = _device_counts()
-    earlier = _earlier()
-    results = [_measure(name) for name in _CHOICE.value]
+    before = None if _COMPARE.value is None else earlier.read(_COMPARE.value)
     document = {
-        "machine": _machine(),
-        "results": results,
+        "machine": machine.description(),
+        "results": [_measure(name) for name in _CHOICE.value],
         "devices": _on_devices(counts),
-        "memory": _memory(),
+        "memory": machine.memory(),
     }
-    print(f"memory at most: {_in_words(document['memory'])}")
-    if earlier is not None:
-        print("\n".join(["", *_compared(document, earlier)]))
-    output = pathlib.Path(_OUTPUT.value)
-    output.mkdir(parents=True, exist_ok=True)
-    (output / "throughput.json").write_text(json.dumps(document, indent=1))
-    print(f"wrote {output / 'throughput.json'}")
+    print(f"memory at most: {machine.in_words(document['memory'])}")
+    if before is not None:
+        lines = earlier.compared(earlier.of(document), before)
+        print("\n".join(["", *lines]))
+    path = files.output_folder(_OUTPUT.value) / "throughput.json"
+    files.write_json(path, document)
+    print(f"wrote {path}")
 
 
-def _measure(name):
+def _device_counts() -> list[int]:
+    most = len(jax.local_devices())
+    for count in _DEVICES.value:
+        if not count.isdecimal() or int(count) < 1:
+            raise app.UsageError(f"devices must be numbers from 1; got {count!r}")
+        if jax.default_backend() != "cpu" and int(count) > most:
+            raise app.UsageError(f"devices must be at most {most}; got {count}")
+    return [int(count) for count in _DEVICES.value]
+
+
+def _measure(name: str) -> dict[str, Any]:
+    """What is measured with a network on one device, or on all as they are."""
     classifier, dataset = _problem(name)
     images = dataset.images
     result = {
@@ -126,7 +142,7 @@ def _measure(name):
         return result | {"alterations": _alone(classifier, dataset, None)}
     forward, batch_size = timing.best_forward(
         classifier,
-        jnp.asarray(images, jnp.float32) / 255,
+        images,
         [int(size) for size in _BATCH_SIZES.value],
         _NUM_LEVELS.value,
     )
@@ -149,39 +165,50 @@ def _measure(name):
             run = make(classifier, images, alteration, levels, batch_size)
             if run is not None:
                 runs[other] = run
-        result_here = _side_by_side(runs, rows) | {"alteration": alteration.name}
-        measured.append(result_here)
-        print(_row(result_here))
-    inputs = images[: _NUM_INPUTS.value]
+        found = _side_by_side(runs, rows) | {"alteration": alteration.name}
+        measured.append(found)
+        print(_row(found))
+    roma = roma_draws.measure(
+        classifier,
+        images[: _NUM_INPUTS.value],
+        _NUM_SAMPLES.value,
+        jax.random.key(_SEED.value),
+        (forward, rows),
+        _REPEATS.value,
+    )
+    print(roma_draws.in_words(roma))
     return result | {
         "forward_batch_size": batch_size,
         "alterations": measured,
-        "roma": _measure_roma(classifier, inputs, forward, rows),
+        "roma": roma,
     }
 
 
-def _device_counts():
-    most = len(jax.local_devices())
-    for count in _DEVICES.value:
-        if not count.isdecimal() or int(count) < 1:
-            raise app.UsageError(f"devices must be numbers from 1; got {count!r}")
-        if jax.default_backend() != "cpu" and int(count) > most:
-            raise app.UsageError(f"devices must be at most {most}; got {count}")
-    return [int(count) for count in _DEVICES.value]
-
-
-def _problem(name):
+def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
     """The classifier, and the data set, of a network."""
-    make, shape, outputs = _NETWORKS[name]
-    images, source = _images(name, shape)
-    module = make()
-    variables = module.init(jax.random.key(_SEED.value), jnp.zeros((1, *shape)))
-    classifier = jaxrob.Classifier.from_linen(module, variables, outputs)
+    problem = _PROBLEMS[name]
+    images, source = _images(problem)
+    classifier = classifiers.untrained(
+        name, problem.image_shape, problem.num_classes, jax.random.key(_SEED.value)
+    )
     labels = np.zeros(len(images), np.int32)
     return classifier, jaxrob.Dataset(images, labels, name=source)
 
 
-def _alterations():
+def _images(problem: _Problem) -> tuple[np.ndarray, str]:
+    """`num_images` uint8 images, those of the data set repeated if they are fewer."""
+    count = _NUM_IMAGES.value
+    try:
+        dataset = data.load(problem.dataset, "test", _DATA_DIR.value)
+    except FileNotFoundError:
+        random = np.random.default_rng(_SEED.value)
+        shape = (count, *problem.image_shape)
+        return random.integers(0, 256, shape, dtype=np.uint8), "noise"
+    repeated = np.resize(np.arange(len(dataset)), count)
+    return dataset.images[repeated], dataset.name
+
+
+def _alterations() -> Iterator[tuple[jaxrob.Alteration, np.ndarray]]:
     for alteration in alterations.presets.cnn_2020():
         yield (
             alteration,
@@ -189,15 +216,21 @@ def _alterations():
         )
 
 
-def _evaluate(classifier, dataset, alteration, levels, mesh):
-    def run():
+def _evaluate(
+    classifier: jaxrob.Classifier,
+    dataset: jaxrob.Dataset,
+    alteration: jaxrob.Alteration,
+    levels: np.ndarray,
+    mesh: Mesh | None,
+) -> Callable[[], None]:
+    def run() -> None:
         key = jax.random.key(_SEED.value)
         jaxrob.evaluate(classifier, dataset, alteration, levels, key=key, mesh=mesh)
 
     return run
 
 
-def _side_by_side(runs, rows):
+def _side_by_side(runs: Mapping[str, Callable[[], None]], rows: int) -> dict[str, Any]:
     """The speed of each run, and by how much the one called evaluate is faster."""
     first = {name: timing.seconds(run) for name, run in runs.items()}
     times = [
@@ -216,14 +249,14 @@ def _side_by_side(runs, rows):
     return found
 
 
-def _row(result):
-    evaluate = result["evaluate"]
+def _row(found: Mapping[str, Any]) -> str:
+    evaluate = found["evaluate"]
     cells = [
-        f"{result['alteration']:24}{evaluate['images_per_second']:10,.0f}"
+        f"{found['alteration']:24}{evaluate['images_per_second']:10,.0f}"
         f"{evaluate['first_seconds']:7.1f}s"
     ]
     for name in ("forward", "opencv", "dm_pix"):
-        other = result.get(name)
+        other = found.get(name)
         cells.append(
             f"{other['images_per_second']:11,.0f}{other['ratio']:7.2f}"
             if other
@@ -232,7 +265,9 @@ def _row(result):
     return "".join(cells)
 
 
-def _alone(classifier, dataset, mesh):
+def _alone(
+    classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, mesh: Mesh | None
+) -> list[dict[str, Any]]:
     """Evaluate's speed on a mesh, for every alteration."""
     rows = len(dataset) * _NUM_LEVELS.value
     return [
@@ -244,7 +279,7 @@ def _alone(classifier, dataset, mesh):
     ]
 
 
-def _on_devices(counts):
+def _on_devices(counts: Sequence[int]) -> dict[str, dict[str, Any]]:
     """Evaluate's speed, and the memory, for each number of devices."""
     found = {}
     for count in counts:
@@ -264,19 +299,20 @@ def _on_devices(counts):
             print(f"{row[0]['alteration']:24}" + "".join(cells))
     for count, one in found.items():
         if one["memory"]:
-            print(f"memory at most, {count} devices: {_in_words(one['memory'])}")
+            words = machine.in_words(one["memory"])
+            print(f"memory at most, {count} devices: {words}")
     return found
 
 
-def _on_mesh(count):
-    mesh = jax.sharding.Mesh(np.array(jax.local_devices()[:count]), ("images",))
+def _on_mesh(count: int) -> list[dict[str, Any]]:
+    mesh = Mesh(np.array(jax.local_devices()[:count]), ("images",))
     return [
         {"network": name, "alterations": _alone(*_problem(name), mesh)}
         for name in _CHOICE.value
     ]
 
 
-def _on_forced_devices(count):
+def _on_forced_devices(count: int) -> dict[str, Any]:
     """What this script measures on a CPU that passes for so many devices."""
     forced = f"--xla_force_host_platform_device_count={count}"
     given = [
@@ -295,176 +331,6 @@ def _on_forced_devices(count):
             check=True,
         )
         return json.loads(pathlib.Path(folder, "throughput.json").read_text())
-
-
-def _memory():
-    """The most memory taken so far, in bytes."""
-    try:
-        # getrusage would count what the process that started this one took.
-        lines = pathlib.Path("/proc/self/status").read_text().splitlines()
-        (peak,) = (line.split()[1] for line in lines if line.startswith("VmHWM"))
-        peak = int(peak) * 1024
-    except OSError:
-        # Without /proc: macOS, which counts in bytes.
-        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    # A CPU keeps no statistics.
-    of_devices = [device.memory_stats() or {} for device in jax.local_devices()]
-    return {
-        "host_bytes": peak,
-        "device_bytes": [one.get("peak_bytes_in_use") for one in of_devices],
-    }
-
-
-def _in_words(memory):
-    host = f"{memory['host_bytes'] / 2**20:,.0f} MiB of the host's"
-    known = [some for some in memory["device_bytes"] if some is not None]
-    if not known:
-        return host
-    return f"{host}, {max(known) / 2**20:,.0f} MiB of a device's"
-
-
-def _earlier():
-    if _COMPARE.value is None:
-        return None
-    try:
-        document = json.loads(pathlib.Path(_COMPARE.value).read_text())
-        return {"machine": document["machine"], "speeds": _speeds(document)}
-    except OSError as error:
-        raise app.UsageError(f"--compare: {_COMPARE.value}: {error}") from error
-    except (KeyError, TypeError, ValueError) as error:
-        raise app.UsageError(
-            f"--compare: {_COMPARE.value} is not what this script writes: {error!r}"
-        ) from error
-
-
-def _speeds(document):
-    """Images per second, by network, size, alteration and by what."""
-    speeds = {}
-    for result in document["results"]:
-        size = f"{result['num_images']} x {result['num_levels']}"
-        for row in result["alterations"]:
-            for name in ("evaluate", "forward", "opencv", "dm_pix"):
-                if name in row:
-                    key = (result["network"], size, row["alteration"], name)
-                    speeds[key] = row[name]["images_per_second"]
-    return speeds
-
-
-def _compared(document, earlier):
-    """Lines that say how much faster each is than before."""
-    machine, before = document["machine"], earlier["machine"]
-    lines = [
-        f"{name} was {before.get(name)}, is {machine.get(name)}"
-        for name in {**before, **machine}
-        if before.get(name) != machine.get(name)
-    ]
-    lines.append(f"times as fast as in {_COMPARE.value}")
-    now, then = _speeds(document), earlier["speeds"]
-    of = {}
-    for key in now:
-        if key in then:
-            of.setdefault(key[:3], []).append(f"{key[3]} {now[key] / then[key]:.2f}")
-    for (network, size, alteration), cells in of.items():
-        lines.append(f"{network}, {size}, {alteration}: " + ", ".join(cells))
-    if not of:
-        lines.append("nothing: no network was measured with as many images and levels")
-    return lines
-
-
-def _measure_roma(classifier, images, forward, forward_rows):
-    """Draws per second of Algorithm 1, beside its parts timed alone."""
-    key = jax.random.key(_SEED.value)
-    num_samples = _NUM_SAMPLES.value
-    draws = len(images) * num_samples
-
-    def assess():
-        roma.assess(classifier, images, num_samples=num_samples, key=key)
-
-    ball = roma.ball("linf", 0.04)
-    image = jnp.asarray(images[0], jnp.float32) / 255
-    some = min(draws, 250)
-
-    @jax.jit
-    def perturbed(key):
-        keys = jax.random.split(key, some)
-        return jax.vmap(lambda k: ball.perturbed(image, ball.draw(k, image)))(keys)
-
-    def random_numbers():
-        for _ in range(-(-draws // some)):
-            perturbed(key).block_until_ready()
-
-    log_hic = jax.random.normal(key, (len(images), num_samples)) - 10
-    observed = Confidences(log_hic, -log_hic, log_hic > 0)
-    compiled = jax.jit(examine_normality)
-
-    def statistics_alone():
-        jax.block_until_ready(compiled(observed))
-
-    parts = (forward, random_numbers, statistics_alone, assess)
-    for part in parts:
-        part()
-    times = [[timing.seconds(part) for part in parts] for _ in range(_REPEATS.value)]
-    # Seconds a draw, of the three parts and of the whole.
-    per_draw = np.array(times) / [forward_rows, draws, draws, draws]
-    bare, random, stats, whole = per_draw.T
-    result = {
-        "num_inputs": len(images),
-        "num_samples": num_samples,
-        "draws_per_second": 1 / np.median(whole),
-        "forward_per_second": 1 / np.median(bare),
-        "random_per_second": 1 / np.median(random),
-        "ratio_to_forward": np.median(bare / whole),
-        "ratio_to_parts": np.median((bare + random) / whole),
-        "statistics_share": np.median(stats / whole),
-    }
-    print(
-        f"RoMA, {len(images)} inputs x {num_samples} draws: "
-        f"{result['draws_per_second']:,.0f} draws/s, "
-        f"{result['ratio_to_forward']:.3f} of the forward pass, "
-        f"{result['ratio_to_parts']:.3f} of what forward pass and random numbers "
-        f"({result['random_per_second']:,.0f}/s) allow together; statistics "
-        f"{result['statistics_share']:.1%} of the time"
-    )
-    return result
-
-
-def _images(name, shape):
-    """`num_images` uint8 images, those of the data set repeated if they are fewer."""
-    count = _NUM_IMAGES.value
-    try:
-        dataset = data.load(_SETS[name], "test", _DATA_DIR.value)
-    except FileNotFoundError:
-        random = np.random.default_rng(_SEED.value)
-        return random.integers(0, 256, (count, *shape), dtype=np.uint8), "noise"
-    repeated = np.resize(np.arange(len(dataset)), count)
-    return dataset.images[repeated], dataset.name
-
-
-def _machine():
-    device = jax.devices()[0]
-    versions = {
-        name: importlib.metadata.version(name)
-        for name in ("jax", "jaxlib", "numpy", "dm-pix", "opencv-python-headless")
-    }
-    return {
-        "platform": device.platform,
-        "device": device.device_kind,
-        "num_devices": jax.device_count(),
-        "cores": os.cpu_count(),
-        "processor": _processor(),
-        "system": platform.platform(),
-        "python": platform.python_version(),
-        "jaxrob": jaxrob.__version__,
-    } | versions
-
-
-def _processor():
-    try:
-        lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    names = [line.partition(":")[2].strip() for line in lines if "model name" in line]
-    return names[0] if names else platform.processor()
 
 
 if __name__ == "__main__":

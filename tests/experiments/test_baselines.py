@@ -1,9 +1,9 @@
 """The pipelines that jaxrob's speed is compared with do the same to images."""
 
-import baselines
 import jax
 import numpy as np
 import pytest
+from common import baselines
 
 from jaxrob import alterations
 

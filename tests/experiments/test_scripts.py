@@ -29,7 +29,7 @@ def run(script, *arguments, **environment):
 
 def test_quickstart(tmp_path):
     arguments = (
-        "--model=mlp", "--epochs=3", "--num_images=100", "--levels=5", "--noprogress",
+        "--network=mlp", "--epochs=3", "--num_images=100", "--levels=5", "--noprogress",
         f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
         f"--compilation_cache={tmp_path / 'cache'}",
     )  # fmt: skip
@@ -83,7 +83,7 @@ def test_quickstart_on_two_hosts(tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    small = ("--model=mlp", "--epochs=2", "--num_images=50", "--levels=3")
+    small = ("--network=mlp", "--epochs=2", "--num_images=50", "--levels=3")
 
     def command(folder, *arguments):
         output = f"--output={tmp_path / folder}"
@@ -295,7 +295,7 @@ def test_bnn_tables(tmp_path):
 
 def test_roma_cifar10(tmp_path):
     arguments = (
-        "--model=mlp", "--num_images=20", "--epochs=4", "--num_samples=200",
+        "--network=mlp", "--num_images=20", "--epochs=4", "--num_samples=200",
         "--epsilon=1.2", "--noprogress", f"--output={tmp_path}",
         f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip

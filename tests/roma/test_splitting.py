@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from linear_truth import (
+from common.linear_truth import (
     linear_l2_log_probability,
     linear_linf_log_probability,
     threshold,

@@ -2,14 +2,15 @@
 
 from collections.abc import Sequence
 
-import hosts
 import jax
 from absl import app, flags, logging
+
+from common import hosts
 
 _COMPILATION_CACHE = flags.DEFINE_string(
     "compilation_cache",
     None,
-    "Folder where compiled programs are kept, for later runs to start faster.",
+    "Folder where compiled programs are kept, so that later runs start faster.",
 )
 
 

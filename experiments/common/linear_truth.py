@@ -1,10 +1,12 @@
 """Exact probabilities that a linear function exceeds a threshold in a unit ball."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy import integrate, optimize, stats
 
 
-def linear_linf_log_probability(a, t):
+def linear_linf_log_probability(a: np.ndarray, t: float) -> float:
     """Log P(a . u >= t) for u uniform in [-1, 1]^d, with d at least 3.
 
     The inverse Laplace transform of the moment generating function, along a line
@@ -20,12 +22,12 @@ def linear_linf_log_probability(a, t):
     if t < 0:
         return np.log1p(-np.exp(linear_linf_log_probability(a, -t)))
 
-    def cumulant(z):
+    def cumulant(z: complex) -> complex:
         # log(sinh(a z) / (a z)), without overflow.
         az = a * z
         return (az + np.log(-np.expm1(-2 * az)) - np.log(2 * az)).sum()
 
-    def slope(theta):
+    def slope(theta: float) -> float:
         return (a / np.tanh(a * theta) - 1 / theta).sum() - t
 
     deviation = np.sqrt((a**2).sum() / 3)
@@ -34,10 +36,10 @@ def linear_linf_log_probability(a, t):
     if slope(theta) < 0:
         while slope(high) < 0:
             high *= 2
-        theta = optimize.brentq(slope, theta, high)
+        theta = optimize.root_scalar(slope, bracket=(theta, high)).root
     top = cumulant(theta) - theta * t
 
-    def integrand(w):
+    def integrand(w: float) -> float:
         z = theta + 1j * w / deviation
         return (np.exp(cumulant(z) - z * t - top) / z).real
 
@@ -45,7 +47,7 @@ def linear_linf_log_probability(a, t):
     return top + np.log(area / (np.pi * deviation))
 
 
-def linear_l2_log_probability(a_norm, dim, t):
+def linear_l2_log_probability(a_norm: float, dim: int, t: float) -> float:
     """Log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
 
     One coordinate s of such a point has (1 + s) / 2 ~ Beta((dim + 1) / 2, the same).
@@ -56,9 +58,13 @@ def linear_l2_log_probability(a_norm, dim, t):
       t: the threshold.
     """
     half = (dim + 1) / 2
-    return stats.beta.logsf((1 + t / a_norm) / 2, half, half)
+    return float(stats.beta.logsf((1 + t / a_norm) / 2, half, half))
 
 
-def threshold(log_probability, log_p, high):
+def threshold(
+    log_probability: Callable[[float], float], log_p: float, high: float
+) -> float:
     """The t in (0, high) at which a decreasing `log_probability(t)` is `log_p`."""
-    return optimize.brentq(lambda t: log_probability(t) - log_p, 0, high, xtol=1e-12)
+    return optimize.root_scalar(
+        lambda t: log_probability(t) - log_p, bracket=(0, high), xtol=1e-12
+    ).root

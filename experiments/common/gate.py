@@ -8,11 +8,14 @@ import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
-import assessment_files
 from absl import app, flags
 
 import jaxrob
+from common import files
 from jaxrob import reporting
+
+# `--help` shows these flags as those of the script, which asks for them.
+flags.disclaim_key_flags()
 
 
 def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]]:
@@ -28,10 +31,10 @@ def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]
         f"{', '.join(quantities)}.",
     )
 
-    def read(texts):
+    def read(texts: Sequence[str]) -> list[reporting.Requirement]:
         return [reporting.requirement(text, quantities) for text in texts]
 
-    def check(texts):
+    def check(texts: Sequence[str]) -> bool:
         try:
             read(texts)
         except ValueError as error:
@@ -42,7 +45,7 @@ def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]
     return lambda: read(flag.value)
 
 
-def define_no_worse_than() -> flags.FlagHolder:
+def define_no_worse_than() -> flags.FlagHolder[list[str]]:
     """The flag `--no_worse_than`, for a script that writes assessments."""
     return flags.DEFINE_multi_string(
         "no_worse_than",
@@ -54,7 +57,7 @@ def define_no_worse_than() -> flags.FlagHolder:
 
 
 def earlier(
-    flag: flags.FlagHolder, alterations: Sequence[jaxrob.Alteration]
+    flag: flags.FlagHolder[list[str]], alterations: Sequence[jaxrob.Alteration]
 ) -> list[jaxrob.Assessment]:
     """The assessments that `--no_worse_than` names; call it before the work begins.
 
@@ -68,12 +71,12 @@ def earlier(
         paths = [path]
         if os.path.isdir(path):
             paths = [
-                os.path.join(path, f"{assessment_files.file_name(name)}.json")
+                os.path.join(path, f"{files.assessment_name(name)}.json")
                 for name in names
             ]
         for one in paths:
             try:
-                old = assessment_files.read(one)
+                old = files.read_assessment(one)
             except ValueError as error:
                 raise app.UsageError(f"--no_worse_than: {error}") from error
             if old.alteration not in names:

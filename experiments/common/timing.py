@@ -4,16 +4,20 @@ import contextlib
 import statistics
 import time
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 from jax import monitoring
 
 import jaxrob
+from common import datasets
 
 
 def best_forward(
     classifier: jaxrob.Classifier,
-    images: jax.Array,
+    images: np.ndarray,
     batch_sizes: Sequence[int] = (100, 250, 500, 1000, 4000),
     passes: int = 1,
 ) -> tuple[Callable[[], None], int]:
@@ -21,7 +25,7 @@ def best_forward(
 
     Args:
       classifier: the classifier.
-      images: float32 `[N, H, W, C]`, on the device.
+      images: bytes `[N, H, W, C]`; those passed are float32 and on the device.
       batch_sizes: the sizes to choose from.
       passes: how often the function passes the images.
 
@@ -29,19 +33,21 @@ def best_forward(
       The function and the batch size.
     """
     forward = jax.jit(classifier.apply_fn)
+    on_device = jnp.asarray(datasets.unit_range(images))
     sizes = sorted({min(size, len(images)) for size in batch_sizes})
 
-    def in_batches(size, passes):
-        batches = [images[i : i + size] for i in range(0, len(images), size)]
+    def in_batches(size: int, passes: int) -> Callable[[], None]:
+        batches = [on_device[i : i + size] for i in range(0, len(images), size)]
 
-        def run():
+        def run() -> None:
+            results = []
             for _ in range(passes):
                 results = [forward(classifier.variables, batch) for batch in batches]
             jax.block_until_ready(results)
 
         return run
 
-    def median_seconds(size):
+    def median_seconds(size: int) -> float:
         run = in_batches(size, 4)
         run()
         return statistics.median(seconds(run) for _ in range(5))
@@ -50,7 +56,13 @@ def best_forward(
     return in_batches(best, passes), best
 
 
-def seconds(run: Callable[[], None]) -> float:
+def forward_seconds(classifier: jaxrob.Classifier, images: np.ndarray) -> float:
+    """The time that the bare forward pass over bytes `[N, H, W, C]` takes at best."""
+    forward, _ = best_forward(classifier, images)
+    return statistics.median(seconds(forward) for _ in range(5))
+
+
+def seconds(run: Callable[[], object]) -> float:
     """The time that `run()` takes."""
     start = time.perf_counter()
     run()
@@ -62,9 +74,9 @@ def compilations() -> Iterator[list[float]]:
     """A list that gets, while entered, the seconds of each program that is compiled."""
     found = []
 
-    def listen(event, seconds, **_):
+    def listen(event: str, duration_secs: float, **_: Any) -> None:
         if event == "/jax/core/compile/backend_compile_duration":
-            found.append(seconds)
+            found.append(duration_secs)
 
     monitoring.register_event_duration_secs_listener(listen)
     try:

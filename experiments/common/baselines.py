@@ -7,6 +7,7 @@ batch before. dm-pix alters under `jax.vmap`, in one program with the classifier
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import cv2
 import dm_pix
@@ -15,7 +16,6 @@ import jax.numpy as jnp
 import numpy as np
 
 import jaxrob
-from jaxrob._runtime.pixels import unit_range
 
 
 def opencv(
@@ -36,10 +36,11 @@ def opencv(
     """
 
     @jax.jit
-    def predicted(variables, images):
-        return classifier.apply_fn(variables, unit_range(images)).argmax(axis=-1)
+    def predicted(variables: Any, images: jax.Array) -> jax.Array:
+        scores = classifier.apply_fn(variables, images.astype(jnp.float32) / 255)
+        return scores.argmax(axis=-1)
 
-    def run():
+    def run() -> None:
         answers = []
         for level in levels:
             alter = opencv_alter(alteration, images.shape[1:], float(level))
@@ -70,7 +71,7 @@ def opencv_alter(
     if name == "gaussian noise":
         noise, deviation = np.empty(shape, np.float32), 255 * math.sqrt(level)
 
-        def add_noise(image):
+        def add_noise(image: np.ndarray) -> np.ndarray:
             cv2.randn(noise, 0, deviation)
             return cv2.add(image, noise, dtype=cv2.CV_8U)
 
@@ -84,9 +85,9 @@ def opencv_alter(
     if name == "jpeg compression":
         settings = [cv2.IMWRITE_JPEG_QUALITY, max(1, round(100 - level))]
 
-        def compress(image):
+        def compress(image: np.ndarray) -> np.ndarray:
             _, coded = cv2.imencode(".jpg", image, settings)
-            return cv2.imdecode(coded, cv2.IMREAD_UNCHANGED)
+            return np.asarray(cv2.imdecode(coded, cv2.IMREAD_UNCHANGED))
 
         return compress
     matrix = _source_matrix(alteration, shape, level)
@@ -99,7 +100,9 @@ def opencv_alter(
     )
 
 
-def _source_matrix(alteration, shape, level):
+def _source_matrix(
+    alteration: jaxrob.Alteration, shape: tuple[int, int, int], level: float
+) -> np.ndarray:
     """`[2, 3]`: from a place in the altered image to the one it shows."""
     height, width, _ = shape
     turn, scale, shift = 0.0, 1.0, np.zeros(2)
@@ -137,8 +140,11 @@ def pix(
         return None
 
     @jax.jit
-    def predicted(variables, images, level, keys):
-        altered = jax.vmap(alter, (0, None, 0))(unit_range(images), level, keys)
+    def predicted(
+        variables: Any, images: jax.Array, level: jax.Array, keys: jax.Array
+    ) -> jax.Array:
+        images = images.astype(jnp.float32) / 255
+        altered = jax.vmap(alter, (0, None, 0))(images, level, keys)
         return classifier.apply_fn(variables, altered).argmax(axis=-1)
 
     keys = jax.random.split(jax.random.key(0), len(images))
@@ -147,7 +153,7 @@ def pix(
         for i in range(0, len(images), batch_size)
     ]
 
-    def run():
+    def run() -> None:
         answers = [
             predicted(classifier.variables, batch, jnp.float32(level), some)
             for level in levels
@@ -158,25 +164,26 @@ def pix(
     return run
 
 
-def _pix_noise(image, level, key):
+def _pix_noise(image: jax.Array, level: Any, key: jax.Array) -> Any:
     noise = jnp.sqrt(level) * jax.random.normal(key, image.shape)
     return jnp.clip(image + noise, 0, 1)
 
 
-def _pix_blur(image, level, key):
+def _pix_blur(image: jax.Array, level: Any, key: jax.Array) -> Any:
     del key
     # Three standard deviations of the largest blur, as OpenCV does with bytes.
     return dm_pix.gaussian_blur(image, jnp.maximum(level, 1e-3), 13)
 
 
-def _pix_brightness(image, level, key):
+def _pix_brightness(image: jax.Array, level: Any, key: jax.Array) -> Any:
     del key
     return jnp.clip(dm_pix.adjust_brightness(image, level), 0, 1)
 
 
-def _pix_rotation(image, level, key):
+def _pix_rotation(image: jax.Array, level: Any, key: jax.Array) -> Any:
     del key
-    return dm_pix.rotate(image, jnp.deg2rad(level), order=1, mode="nearest")
+    angle: Any = jnp.deg2rad(level)
+    return dm_pix.rotate(image, angle, order=1, mode="nearest")
 
 
 _PIX = {

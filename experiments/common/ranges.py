@@ -1,5 +1,8 @@
-"""Alterations that the scripts share, beside the papers' own."""
+"""Alterations that the scripts share, beside the papers' own, and levels in a range."""
 
+import numpy as np
+
+import jaxrob
 from jaxrob import alterations
 
 # Ranges wide enough that a network trained on unaltered digits fails in some.
@@ -13,3 +16,12 @@ WIDE = (
     alterations.gaussian_blur(0.0, 4.0),
     alterations.jpeg_compression(0.0, 100.0),
 )
+
+
+def even_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarray:
+    """Levels from one end of an alteration's range to the other.
+
+    Unlike those of `numpy.linspace` they are symmetric: the middle of [-4, 4] is 0.
+    """
+    share = np.arange(number) / (number - 1)
+    return alteration.lower * share[::-1] + alteration.upper * share

@@ -3,53 +3,35 @@
 import contextlib
 import io
 import json
-import os
 import pathlib
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-import assessment_files
-import hosts
 import jax
-import jax.numpy as jnp
-import journals
 import numpy as np
 from absl import flags
-from flax import serialization
 
 import jaxrob
-from jaxrob import alterations, data, networks, training
-from jaxrob._engine.provenance import provenance
+from common import classifiers, datasets, define, files, hosts, journals, ranges
+from jaxrob import alterations, data, training
 
-_NAMES = ("digits", "mnist", "idc")
-_NETWORKS = {
-    "mnist_cnn": networks.MnistCNN,
-    "strided_cnn": networks.StridedCNN,
-    "mlp": networks.MLP,
-}
 _EPOCHS = {"digits": 10, "mnist": 4}
-# The paper tests on the first 1,000 images of MNIST.
-_NUM_IMAGES = 1000
 
-# The flags that the scripts share.
+# The flags of the scripts that take a benchmark. The paper tests on the first 1,000
+# images of MNIST.
 NAME = flags.DEFINE_enum(
-    "benchmark", "digits", _NAMES, "Data set; idc comes with the published network."
+    "benchmark",
+    "digits",
+    ("digits", "mnist", "idc"),
+    "Data set; idc comes with the published network.",
 )
-NETWORK = flags.DEFINE_enum(
-    "network", "mnist_cnn", tuple(_NETWORKS), "Network to train, but for idc."
-)
-DATA_DIR = flags.DEFINE_string(
-    "data_dir", None, "Folder of data sets; by default $JAXROB_DATA_DIR."
-)
-NUM_IMAGES = flags.DEFINE_integer(
-    "num_images", _NUM_IMAGES, "Images in a test set, the first ones.", 1
-)
-EPOCHS = flags.DEFINE_integer(
-    "epochs", None, "Training epochs; by default a number for the data set.", 1
-)
-THRESHOLD = flags.DEFINE_float("threshold", 0.8, "Lowest accepted accuracy.", 0, 1)
-SEED = flags.DEFINE_integer("seed", 0, "Random seed.", 0)
-OUTPUT = flags.DEFINE_string("output", "results/asap", "Folder written to.")
-PROGRESS = flags.DEFINE_bool("progress", True, "Whether progress bars are shown.")
+NETWORK = define.network(help="Network to train, except for idc.")
+DATA_DIR = define.data_dir()
+NUM_IMAGES = define.num_images(1000)
+EPOCHS = define.epochs_or_usual()
+THRESHOLD = define.threshold()
+SEED = define.seed()
+OUTPUT = define.output("results/asap")
+PROGRESS = define.progress()
 
 
 class Benchmark(NamedTuple):
@@ -74,11 +56,7 @@ def load(first: int = 0, num_images: int | None = None) -> Benchmark:
     test_set = data.load(name, "test", DATA_DIR.value)
     test_set = test_set[first : first + (num_images or NUM_IMAGES.value)]
     if name == "idc":
-        folder = pathlib.Path(DATA_DIR.value or os.environ["JAXROB_DATA_DIR"], "idc")
-        variables = networks.load_idc_weights(folder / "idc_cnn_weights.npz")
-        classifier = jaxrob.Classifier.from_linen(
-            networks.IdcCNN(), variables, "sigmoid"
-        )
+        classifier = classifiers.published_idc(DATA_DIR.value)
     else:
         classifier = _trained()
     presets = alterations.presets.asap_2022("idc" if name == "idc" else "mnist")
@@ -92,7 +70,7 @@ def title() -> str:
 
 def output() -> pathlib.Path:
     """The folder written to."""
-    return hosts.output(OUTPUT.value)
+    return files.output_folder(OUTPUT.value)
 
 
 def key() -> jax.Array:
@@ -113,13 +91,12 @@ def dense(
     Only counts are kept. It is done anew if the file is of another classifier, data
     set, key, version or device.
     """
-    name = assessment_files.file_name(alteration.name)
+    name = files.assessment_name(alteration.name)
     path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")
-    source = provenance(benchmark.classifier, benchmark.test_set, key(), hosts.mesh())
-    source |= {"alteration": alteration.description}
-    if (kept := hosts.read(path)) is not None:
+    source = _source(benchmark, alteration)
+    if (kept := files.read(path)) is not None:
         with contextlib.suppress(ValueError):  # of another version
-            known = jaxrob.Assessment.from_json(kept)
+            known = jaxrob.Assessment.from_json(kept.decode())
             if known.provenance == source and known.rule == rule:
                 return known
     found = jaxrob.assess(
@@ -134,7 +111,7 @@ def dense(
         mesh=hosts.mesh(),
         progress=PROGRESS.value,
     )
-    hosts.write(path, found.to_json(answers=False).encode())
+    files.write(path, found.to_json(answers=False).encode())
     return found
 
 
@@ -143,22 +120,20 @@ def correct(
 ) -> np.ndarray:
     """Which answers are right at evenly spaced levels: bool `[num_levels, N]`.
 
-    Kept in `--output` under `name`, and done anew as `dense` does.
+    It is kept in `--output` under `name`, and done anew as `dense` is.
     """
     path = _path("correct", f"{name}-{num_levels}.npz")
-    source = provenance(benchmark.classifier, benchmark.test_set, key(), hosts.mesh())
-    source = json.dumps([source, alteration.description])
+    source = json.dumps(_source(benchmark, alteration))
     num_images = len(benchmark.test_set)
-    if (kept := hosts.read(path)) is not None:
+    if (kept := files.read(path)) is not None:
         with np.load(io.BytesIO(kept)) as known:
             if str(known["source"]) == source:
                 return np.unpackbits(known["bits"], axis=1, count=num_images).view(bool)
-    share = np.arange(num_levels) / (num_levels - 1)
     curve = jaxrob.evaluate(
         benchmark.classifier,
         benchmark.test_set,
         alteration,
-        alteration.lower * share[::-1] + alteration.upper * share,
+        ranges.even_levels(alteration, num_levels),
         key=key(),
         journal=_journal(benchmark, name),
         mesh=hosts.mesh(),
@@ -167,29 +142,34 @@ def correct(
     right = curve.predicted == curve.labels
     file = io.BytesIO()
     np.savez(file, bits=np.packbits(right, axis=1), source=source)
-    hosts.write(path, file.getvalue())
+    files.write(path, file.getvalue())
     return right
 
 
-def _path(kind, name):
+def _source(benchmark: Benchmark, alteration: jaxrob.Alteration) -> dict[str, Any]:
+    """The provenance that an assessment has."""
+    found = jaxrob.provenance(
+        benchmark.classifier, benchmark.test_set, key(), hosts.mesh()
+    )
+    return found | {"alteration": alteration.description}
+
+
+def _path(kind: str, name: str) -> pathlib.Path:
     return pathlib.Path(OUTPUT.value) / kind / f"{title()}-seed{SEED.value}" / name
 
 
-def _journal(benchmark, name):
+def _journal(benchmark: Benchmark, name: str) -> pathlib.Path | None:
     size = len(benchmark.test_set)
     return journals.path(f"{title()}-seed{SEED.value}-{size}images-{name}")
 
 
-def _trained():
+def _trained() -> jaxrob.Classifier:
     train_set = data.load(NAME.value, "train", DATA_DIR.value)
-    module = _NETWORKS[NETWORK.value](num_classes=len(train_set.class_names))
+    module = classifiers.module(NETWORK.value, len(datasets.class_names(train_set)))
     epochs = EPOCHS.value or _EPOCHS[NAME.value]
     path = _path("networks", f"epochs{epochs}.msgpack")
-    if (kept := hosts.read(path)) is not None:
-        shape = (1, *train_set.images.shape[1:])
-        like = module.init(jax.random.key(0), jnp.zeros(shape))
-        variables = serialization.from_bytes(like, kept)
-        return jaxrob.Classifier.from_linen(module, variables)
+    if (kept := files.read(path)) is not None:
+        return classifiers.from_bytes(module, train_set.images.shape[1:], kept)
     classifier = training.fit(
         module,
         train_set,
@@ -198,5 +178,5 @@ def _trained():
         mesh=hosts.mesh(),
         progress=PROGRESS.value,
     )
-    hosts.write(path, serialization.to_bytes(classifier.variables))
+    files.write(path, classifiers.to_bytes(classifier))
     return classifier

@@ -1,0 +1,38 @@
+"""The Bayesian perceptron of the paper, as jaxrob fits it."""
+
+import jax
+from common import datasets, hosts
+
+import jaxrob
+from jaxrob import bayes, networks
+
+
+def fit(
+    train_set: jaxrob.Dataset,
+    key: jax.Array,
+    num_samples: int,
+    epochs: int,
+    progress: bool,
+    prior_scale: float = 1.0,
+) -> jaxrob.Classifier:
+    """Fits it: 161,040 parameters on images of 28 by 28 with ten classes.
+
+    Args:
+      train_set: the training set.
+      key: a random key.
+      num_samples: draws from the posterior, T.
+      epochs: passes over the data.
+      progress: whether a progress bar is shown.
+      prior_scale: the standard deviation of the weights' prior.
+    """
+    return bayes.fit(
+        networks.MLP(num_classes=2 * len(datasets.class_names(train_set))),
+        train_set,
+        key=key,
+        num_samples=num_samples,
+        head="heteroscedastic",
+        epochs=epochs,
+        prior_scale=prior_scale,
+        mesh=hosts.mesh(),
+        progress=progress,
+    )

@@ -1,0 +1,1 @@
+"""Parts of `retraining_tables.py`, the tables of Arcaini et al. (2020)."""

@@ -1,0 +1,113 @@
+"""The classifiers of the scripts: networks by name, trained, kept or published."""
+
+import os
+import pathlib
+from collections.abc import Callable
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+from flax import linen, serialization
+
+import jaxrob
+from common import datasets, hosts
+from jaxrob import alterations, networks, training
+
+
+class _Network(NamedTuple):
+    make: Callable[..., linen.Module]
+    epochs: int  # by which it has learnt the small data sets
+    outputs: str = "logits"
+
+
+_NETWORKS = {
+    "mlp": _Network(networks.MLP, 10),
+    "mnist_cnn": _Network(networks.MnistCNN, 10),
+    "strided_cnn": _Network(networks.StridedCNN, 10),
+    "idc_cnn": _Network(networks.IdcCNN, 30, "sigmoid"),
+    "vgg16": _Network(networks.VGG16, 30),
+}
+NAMES = tuple(_NETWORKS)
+# Those that take images of any size and have any number of classes.
+GENERAL = ("mnist_cnn", "strided_cnn", "mlp")
+
+
+def module(name: str, num_classes: int) -> linen.Module:
+    """The network called `name`, one of `NAMES`, without weights."""
+    if name != "idc_cnn":
+        return _NETWORKS[name].make(num_classes=num_classes)
+    if num_classes != 2:
+        raise ValueError(f"idc_cnn has 2 classes; the data set has {num_classes}")
+    return networks.IdcCNN()
+
+
+def train(
+    name: str,
+    dataset: jaxrob.Dataset,
+    key: jax.Array,
+    epochs: int | None = None,
+    progress: bool = True,
+) -> jaxrob.Classifier:
+    """Trains a network on a data set.
+
+    Args:
+      name: one of `NAMES`.
+      dataset: the training set; its class names tell the number of classes.
+      key: a random key.
+      epochs: passes over the data; by default a number for the network.
+      progress: whether a progress bar is shown.
+    """
+    usual = _NETWORKS[name]
+    return training.fit(
+        module(name, len(datasets.class_names(dataset))),
+        dataset,
+        key=key,
+        epochs=usual.epochs if epochs is None else epochs,
+        batch_size=min(64, len(dataset)),
+        outputs=usual.outputs,
+        mesh=hosts.mesh(),
+        progress=progress,
+    )
+
+
+def untrained(
+    name: str, image_shape: tuple[int, ...], num_classes: int, key: jax.Array
+) -> jaxrob.Classifier:
+    """A network with random weights, for scripts that measure speed."""
+    network = module(name, num_classes)
+    variables = network.init(key, jnp.zeros((1, *image_shape)))
+    return jaxrob.Classifier.from_linen(network, variables, _NETWORKS[name].outputs)
+
+
+def to_bytes(classifier: jaxrob.Classifier) -> bytes:
+    """A classifier's variables, for `from_bytes` in a later run."""
+    return serialization.to_bytes(classifier.variables)
+
+
+def from_bytes(
+    network: linen.Module, image_shape: tuple[int, ...], content: bytes
+) -> jaxrob.Classifier:
+    """The classifier of `network` whose variables `to_bytes` has written."""
+    image = jnp.zeros((1, *image_shape))
+    like = jax.eval_shape(network.init, jax.random.key(0), image)
+    variables = serialization.from_bytes(like, content)
+    return jaxrob.Classifier.from_linen(network, variables)
+
+
+def published_idc(data_dir: str | None) -> jaxrob.Classifier:
+    """The network on breast-histology patches that the 2020 paper published.
+
+    Args:
+      data_dir: the folder of data sets; None: that of `$JAXROB_DATA_DIR`.
+    """
+    folder = pathlib.Path(data_dir or os.environ["JAXROB_DATA_DIR"], "idc")
+    variables = networks.load_idc_weights(folder / "idc_cnn_weights.npz")
+    return jaxrob.Classifier.from_linen(networks.IdcCNN(), variables, "sigmoid")
+
+
+def unaltered_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> float:
+    """The share of right answers on unaltered images."""
+    curve = jaxrob.evaluate(
+        classifier, dataset, alterations.brightness(), [0.0], mesh=hosts.mesh()
+    )
+    return float(curve.accuracy[0])

@@ -1,0 +1,84 @@
+"""The files that the scripts write, and find again when they run once more.
+
+On several hosts the first process alone writes, and tells the others what it reads.
+"""
+
+import atexit
+import json
+import os
+import pathlib
+import re
+import tempfile
+from collections.abc import Sequence
+from typing import Any
+
+import jaxrob
+from common import hosts
+
+
+def output_folder(folder: str) -> pathlib.Path:
+    """The folder for results, made if need be; in other processes one to be forgotten.
+
+    For what later runs read again there are `read` and `write`.
+    """
+    if not hosts.is_first():
+        scratch = tempfile.TemporaryDirectory()
+        atexit.register(scratch.cleanup)
+        folder = scratch.name
+    path = pathlib.Path(folder)
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def write_json(path: pathlib.Path, document: Any) -> None:
+    """Writes a result, of arrays too, into a folder that exists."""
+    text = json.dumps(document, indent=1, default=lambda array: array.tolist())
+    path.write_text(text)
+
+
+def read(path: pathlib.Path) -> bytes | None:
+    """What the first process finds in a file; None if it is not there."""
+    there = hosts.is_first() and path.exists()
+    return hosts.from_first(path.read_bytes() if there else None)
+
+
+def write(path: pathlib.Path, content: bytes) -> None:
+    """Writes a file, in the first process; whole or, if interrupted, not at all."""
+    if not hosts.is_first():
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+def assessment_name(alteration: str) -> str:
+    """The name of an assessment's file, without its ending.
+
+    Args:
+      alteration: the name of its alteration.
+    """
+    return re.sub(r"\W+", "_", alteration)
+
+
+def write_assessments(
+    folder: pathlib.Path, assessments: Sequence[jaxrob.Assessment]
+) -> None:
+    """Writes assessments into a folder that exists, a file for each alteration."""
+    for one in assessments:
+        path = folder / f"{assessment_name(one.alteration)}.json"
+        path.write_text(one.to_json())
+
+
+def read_assessment(path: str | os.PathLike[str]) -> jaxrob.Assessment:
+    """Reads an assessment.
+
+    Raises:
+      ValueError: if the file is missing, or holds no assessment; with its path.
+    """
+    try:
+        return jaxrob.Assessment.from_json(pathlib.Path(path).read_text())
+    except OSError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error

@@ -1,0 +1,1 @@
+"""Parts of `roma_cifar10.py`, the experiments of Levy and Katz (2022)."""

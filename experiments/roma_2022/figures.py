@@ -1,0 +1,148 @@
+"""The paper's figures 1 to 4, and one that compares two estimators."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from scipy import special, stats
+
+from jaxrob import roma
+from roma_2022.hic import Drawn
+from roma_2022.results import comparable, log10_adversarial
+from roma_2022.tables import short
+
+_Rows = Sequence[dict[str, Any]]
+
+# The order of the statuses of "roma".
+_STATUSES = ("normal", "transformed", "failed", "unresolved", "constant")
+
+
+def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
+    """Figures 1 and 2: histograms with the normal distribution fitted to them.
+
+    Args:
+      drawn: as `hic.draw` returns it, not empty.
+      delta: the least confidence of a distinct answer.
+    """
+    panels = []
+    if "normal" in drawn:
+        panels.append(("normal as drawn", drawn["normal"], False))
+    if "transformed" in drawn:
+        panels.append(("not normal as drawn", drawn["transformed"], False))
+        panels.append(("the same after Box-Cox", drawn["transformed"], True))
+    width = 4.2 * len(panels)
+    figure, axes = plt.subplots(
+        1, len(panels), figsize=(width, 3.6), layout="constrained", squeeze=False
+    )
+    for axis, (title, one, transformed) in zip(axes[0], panels):
+        _histogram(axis, title, one, transformed, delta)
+    axes[0, 0].legend(fontsize=8)
+    axes[0, 0].set_ylabel(f"density of {len(panels[0][1].log_hic):,} draws")
+    return figure
+
+
+def _histogram(
+    axis: Axes, title: str, one: Drawn, transformed: bool, delta: float
+) -> None:
+    values, bound = np.exp(one.log_hic), delta
+    label = "hic"
+    if transformed:
+        values = special.boxcox(values, one.boxcox_lambda)
+        bound = special.boxcox(bound, one.boxcox_lambda)
+        label = f"Box-Cox of hic, λ = {one.boxcox_lambda:.3f}"
+    mean, std = values.mean(), values.std(ddof=1)
+    score = (bound - mean) / std
+    axis.hist(values, 60, density=True, color="tab:blue", alpha=0.6)
+    low, high = values.min(), max(values.max(), bound)
+    grid = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low), 400)
+    density = stats.norm.pdf(grid, mean, std)
+    axis.plot(grid, density, "tab:green", lw=2, label="normal, fitted")
+    axis.axvline(bound, color="tab:red", ls="--", label=f"δ = {delta:g}")
+    axis.set(xlabel=label, yticks=[])
+    axis.set_title(
+        f"{title} (input {one.number})\nA² = {one.statistics[transformed]:.2f}, "
+        f"z = {score:.2f}, Adv = {short(float(stats.norm.sf(score)))}, "
+        f"drawn {short(float(np.mean(one.log_hic > math.log(delta))))}",
+        fontsize=9,
+    )
+
+
+def curves(rows: _Rows, varied: str, title: str) -> Figure:
+    """Figures 3 and 4, and what became of the queries.
+
+    Args:
+      rows: as `tables.row` makes them.
+      varied: the column on the horizontal axis, "epsilon" or "epoch".
+      title: the figure's title.
+    """
+    figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
+    estimators = list(dict.fromkeys(row["estimator"] for row in rows))
+    for number, name in enumerate(estimators):
+        _plr(left, _sorted(rows, name, varied), varied, f"C{number}")
+    left.set(xlabel=varied, ylabel="mean plr [%]", title=title)
+    left.set_xticks(sorted({row[varied] for row in rows}))
+    left.ticklabel_format(axis="y", useOffset=False)
+    left.legend()
+    name = "roma" if "roma" in estimators else estimators[0]
+    _statuses(right, _sorted(rows, name, varied), varied)
+    right.set(xlabel=varied, ylabel="inputs [%]", title=f"answers of {name}")
+    right.legend(loc="center left", bbox_to_anchor=(1, 0.5))
+    return figure
+
+
+def _plr(axis: Axes, rows: _Rows, varied: str, colour: str) -> None:
+    """An estimator's plr; if it fails, with its failures counted and without them."""
+    x, label = [row[varied] for row in rows], rows[0]["estimator"]
+    if min(row["answered"] for row in rows) < 1:
+        answered = [100 * row["plr"] for row in rows]
+        axis.plot(x, answered, "x:", color=colour, label=f"{label}, answered only")
+        label = f"{label}, failures counted"
+    y = [100 * row["plr_all"] for row in rows]
+    axis.plot(x, y, "o-", color=colour, label=label)
+
+
+def _statuses(axis: Axes, rows: _Rows, varied: str) -> None:
+    """The share of each status, a bar for each row."""
+    seen = {status for row in rows for status in row["statuses"]}
+    places, bottom = range(len(rows)), np.zeros(len(rows))
+    for status in sorted(seen, key=lambda status: (_order(status), status)):
+        height = np.array([row["statuses"].get(status, 0) for row in rows])
+        height = 100 * height / [sum(row["statuses"].values()) for row in rows]
+        axis.bar(places, height, 0.7, bottom, label=status)
+        bottom += height
+    axis.set_xticks(places, [f"{row[varied]:g}" for row in rows])
+
+
+def _sorted(rows: _Rows, name: str, varied: str) -> _Rows:
+    some = (row for row in rows if row["estimator"] == name)
+    return sorted(some, key=lambda row: row[varied])
+
+
+def _order(status: str) -> int:
+    return _STATUSES.index(status) if status in _STATUSES else len(_STATUSES)
+
+
+def estimators(theirs: roma.RomaResult, better: roma.RomaResult) -> Figure:
+    """The estimate of "roma" over that of "auto", an input a point."""
+    both = comparable(theirs, better)
+    x, y = log10_adversarial(better, both), log10_adversarial(theirs, both)
+    status = theirs.status[both]
+    figure, axis = plt.subplots(figsize=(5.2, 4.8), layout="constrained")
+    lowest = min([*x, *y, -3.0])
+    axis.plot([lowest, 0], [lowest, 0], "k-", lw=0.8, label="equal")
+    for name, marker in (("normal", "s"), ("transformed", "o")):
+        those = status == name
+        if those.any():
+            label = f"roma, {name}"
+            axis.plot(x[those], y[those], marker, ms=4, alpha=0.6, label=label)
+    axis.set(
+        xlabel="log10 probability by auto",
+        ylabel="log10 probability by roma",
+        title="distinct misclassification, by input",
+    )
+    axis.legend()
+    return figure

@@ -1,0 +1,125 @@
+"""The rows of experiments 1 and 2, and the table by category of experiment 3."""
+
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxrob import roma
+from roma_2022.results import PAPER, Timed, adversarial
+
+HEAD = ("answered", "plr", "Adv", "auto's", "of all", "s", "status")
+
+
+def row(
+    epoch: int, epsilon: float, estimator: str, found: Timed, auto: Timed | None
+) -> dict[str, Any]:
+    """What an estimator finds at an epoch and an epsilon.
+
+    Args:
+      epoch: the epoch.
+      epsilon: the radius.
+      estimator: the estimator.
+      found: what it finds.
+      auto: what "auto" finds, to compare on the inputs that both answer; or None.
+    """
+    result = found.result
+    one_less_plr = adversarial(result)
+    statuses, counts = np.unique(result.status, return_counts=True)
+    values = {
+        "epoch": epoch,
+        "epsilon": epsilon,
+        "estimator": estimator,
+        "answered": float(result.answered.mean()),
+        "plr": _mean(result.plr[result.answered]),
+        "plr_all": 1 - _mean(one_less_plr),
+        "adversarial": _mean(one_less_plr[result.answered]),
+        "adversarial_all": _mean(one_less_plr),
+        "seconds": found.seconds,
+        "statuses": dict(zip(statuses.tolist(), counts.tolist())),
+    }
+    if auto is not None:
+        both = result.answered & auto.result.answered
+        values["adversarial_of_auto"] = _mean(adversarial(auto.result)[both])
+    return values
+
+
+def row_line(row: dict[str, Any], varied: str) -> str:
+    """A row as text; `varied` names the column that it begins with."""
+    return line(
+        f"{row[varied]:g}",
+        row["estimator"],
+        f"{row['answered']:.1%}",
+        "-" if math.isnan(row["plr"]) else f"{row['plr']:.3%}",
+        short(row["adversarial"]),
+        short(row.get("adversarial_of_auto", math.nan)),
+        short(row["adversarial_all"]),
+        f"{row['seconds']:.1f}",
+        ", ".join(f"{k} {v}" for k, v in row["statuses"].items()),
+    )
+
+
+def line(varied: str, estimator: str, *cells: str) -> str:
+    """Cells in columns."""
+    widths = (9, 10, 10, 10, 10, 8)
+    right = "".join(cell.rjust(width) for cell, width in zip(cells, widths))
+    return f"{varied:>8} {estimator:10}{right}  {cells[-1]}"
+
+
+def short(probability: float) -> str:
+    """A probability in few digits."""
+    if math.isnan(probability):
+        return "-"
+    return f"{probability:.4f}" if probability >= 1e-3 else f"{probability:.1e}"
+
+
+def print_categories(categories: roma.Categorial) -> None:
+    """Prints the table by category, beside the paper's if it has the same ones."""
+    head = f"{'category':12}{'inputs':>7}{'answered':>9}{'plr':>9}{'std':>7}{'Adv':>9}"
+    with_paper = set(categories.names) <= set(PAPER)
+    paper = f"{'plr':>11}{'std':>7}{'Adv':>8} (paper)" if with_paper else ""
+    print(head + f"{'95 % interval':>18}{'plr of all':>12}" + paper)
+    for i, name in enumerate(categories.names):
+        low, high = 100 * categories.interval[i]
+        text = (
+            f"{name:12}{categories.inputs[i]:7}{categories.answered[i]:9}"
+            f"{100 * categories.plr[i]:9.3f}{100 * categories.std[i]:7.2f}"
+            f"{100 * categories.adversarial[i]:9.3f}"
+            f"{f'{low:.2f} to {high:.2f}':>18}{100 * categories.plr_all[i]:12.3f}"
+        )
+        if with_paper:
+            plr, std = PAPER[name]
+            text += f"{plr:11.3f}{std:7.2f}{100 - plr:8.3f}"
+        print(text)
+
+
+def by_category(categories: roma.Categorial) -> dict[str, Any]:
+    """What JSON keeps of the table, with the tests of two pairs of categories."""
+    found = {
+        name: getattr(categories, name)
+        for name in ("names", "inputs", "answered", "plr", "interval", "std", "plr_all")
+    }
+    pairs: list[tuple[str, ...]] = []
+    if {"cat", "truck"} <= set(categories.names):
+        pairs.append(("cat", "truck"))
+    # The pair furthest apart, of categories with a spread to test with.
+    plr = np.where(categories.answered < 2, np.nan, categories.plr)
+    if np.isfinite(plr).sum() > 1:
+        extremes = np.nanargmin(plr), np.nanargmax(plr)
+        pairs.append(tuple(categories.names[i] for i in extremes))
+    found["pairs"] = []
+    for pair in pairs:
+        worse, better = (categories.names.index(name) for name in pair)
+        found["pairs"].append(
+            {
+                "categories": pair,
+                "adversarial": categories.adversarial[[worse, better]],
+                "welch": categories.welch[worse, better],
+                "binomial": categories.binomial[worse, better],
+            }
+        )
+    return found
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else math.nan
