@@ -92,6 +92,7 @@ def test_negative_similarity_counts_as_none_but_beats_failure():
     assert result.attack.success[0]
 
 
+@pytest.mark.slow
 def test_the_attacks_themselves():
     attacks = [
         adversarial.lbfgs,
@@ -117,6 +118,7 @@ def test_the_attacks_themselves():
     assert none.num_inputs == 0
 
 
+@pytest.mark.slow
 def test_windowed():
     images = np.repeat(np.repeat(IMAGES, 3, axis=1), 3, axis=2)
     attack = functools.partial(adversarial.fgsm, epsilon=0.2)

@@ -127,6 +127,7 @@ def test_linear_classifier_at_the_box():
     assert ratio.min() > 0.999 and ratio.max() < 1.02
 
 
+@pytest.mark.slow
 def test_network_targets_and_blocks():
     classifier = network()
     images = random_images(24)
@@ -164,6 +165,7 @@ def test_network_targets_and_blocks():
     assert (every.similarity > attack.similarity).any()
 
 
+@pytest.mark.slow
 def test_distance_of_a_network_against_scipy():
     classifier = network(1, num_classes=2)
     images = random_images(4, seed=3)
@@ -197,6 +199,7 @@ def test_distance_of_a_network_against_scipy():
     assert (attack.distance <= 1.02 * np.array(theirs)).all()
 
 
+@pytest.mark.slow
 def test_new_parameters_need_no_compilation():
     images = random_images(8)
     compiled = []
@@ -232,6 +235,7 @@ CLASSIFIERS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_any_differentiable_classifier(name):
     classifier = CLASSIFIERS[name]
@@ -248,6 +252,7 @@ def test_any_differentiable_classifier(name):
     assert np.isnan(attack.confidence).all() == (classifier.outputs == "scores")
 
 
+@pytest.mark.slow
 def test_gradient_attack_of_a_stochastic_classifier_with_samples():
     classifier, images, key = (
         CLASSIFIERS["samples"],
