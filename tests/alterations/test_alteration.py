@@ -96,7 +96,13 @@ def leaves_something_of(shape, alteration):
 
 @pytest.mark.parametrize(
     "shape",
-    [(1, 1, 1), (1, 1, 3), (1, 7, 3), (5, 3, 1), (28, 28, 1), (50, 50, 3)],
+    [
+        (28, 28, 1),
+        *(
+            pytest.param(shape, marks=pytest.mark.slow)
+            for shape in ((1, 1, 1), (1, 1, 3), (1, 7, 3), (5, 3, 1), (50, 50, 3))
+        ),
+    ],
     ids=lambda shape: "x".join(map(str, shape)),
 )
 def test_identity_leaves_the_image_bit_for_bit(shape):
@@ -113,6 +119,7 @@ def test_identity_leaves_the_image_bit_for_bit(shape):
         np.testing.assert_array_equal(result, image, err_msg=alteration.name)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fill", ["edge", "constant"])
 @pytest.mark.parametrize(
     "make", [rotation, horizontal_translation, vertical_translation]
@@ -136,6 +143,7 @@ def test_shape_and_type_are_kept(alteration):
             assert altered.dtype == jnp.float32
 
 
+@pytest.mark.slow
 def test_traced_levels_give_what_eager_ones_give():
     image = random_image()
     traced_by_alteration = apply_all(image, LEVELS, KEY)
@@ -158,6 +166,7 @@ def test_traced_levels_give_what_eager_ones_give():
         np.testing.assert_array_equal(traced[identity], image, err_msg=alteration.name)
 
 
+@pytest.mark.slow
 def test_images_in_a_batch_do_not_matter_to_each_other():
     images = np.stack([random_image(seed=seed) for seed in range(3)])
     keys = jax.random.split(KEY, 3)
@@ -197,6 +206,7 @@ def test_output_is_within_the_unit_interval_and_never_nan(image, place, seed):
         assert altered.max() <= 1 + 1e-6, alteration
 
 
+@pytest.mark.slow
 def test_gradients_are_finite():
     # But for JPEG, whose rounding lets no gradient pass.
     alterations, levels = zip(

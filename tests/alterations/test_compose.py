@@ -59,6 +59,7 @@ def test_rescale_maps_levels_linearly():
         )
 
 
+@pytest.mark.slow
 def test_rescale_twice_is_rescale_once():
     image = random_image()
     twice = rescale(rescale(gaussian_blur(0, 2), -3, 5), 0, 1)
@@ -180,6 +181,7 @@ def test_compose_of_one_is_that_one_rescaled():
     )
 
 
+@pytest.mark.slow
 def test_compose_nests():
     image = random_image()
     inner = compose([gaussian_blur(0, 2), brightness(0, 0.5)], 0, 3)
@@ -300,6 +302,7 @@ def test_presets_are_the_papers_tables(alterations, table):
     assert [(a.name, a.lower, a.upper, a.identity) for a in alterations] == table
 
 
+@pytest.mark.slow
 def test_asap_2022_levels_mean_what_the_paper_says():
     image = random_image((20, 20, 1))
     _, jpeg, down, right, blur, _, magnify = presets.asap_2022()

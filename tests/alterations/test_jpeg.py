@@ -22,17 +22,22 @@ if not features.check("libjpeg_turbo"):
 
 QUALITIES = tuple(range(1, 101))
 SIZES = (
-    (1, 1),
-    (2, 2),
-    (3, 5),
-    (4, 4),
-    (5, 3),
-    (8, 8),
     (17, 23),
     (28, 28),
-    (32, 32),
-    (50, 50),
-    (64, 48),
+    *(
+        pytest.param(size, marks=pytest.mark.slow)
+        for size in (
+            (1, 1),
+            (2, 2),
+            (3, 5),
+            (4, 4),
+            (5, 3),
+            (8, 8),
+            (32, 32),
+            (50, 50),
+            (64, 48),
+        )
+    ),
 )
 
 
@@ -114,6 +119,7 @@ def test_digits_equal_pillow_at_every_quality():
     assert_equals_pillow(np.round(digits * (255 / 16)).astype(np.uint8))
 
 
+@pytest.mark.slow
 def test_whole_photograph_equals_pillow():
     datasets = pytest.importorskip(
         "sklearn.datasets", reason="scikit-learn carries the photographs"
@@ -122,6 +128,7 @@ def test_whole_photograph_equals_pillow():
     assert_equals_pillow(whole[:, :, :-3], qualities=(10, 75, 95))
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(
     height=st.integers(1, 40),
@@ -139,6 +146,7 @@ def test_any_image_equals_pillow(height, width, channels, quality, contrast, see
     assert_equals_pillow(images, qualities=(quality,))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", (1, 3))
 def test_vmapped_equals_one_at_a_time(channels):
     images = synthetic_images(17, 23, channels).astype(np.float32) / 255
@@ -153,6 +161,7 @@ def test_vmapped_equals_one_at_a_time(channels):
             np.testing.assert_array_equal(outside[q, n], expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", (1, 3))
 def test_coefficients_serve_every_quality(channels):
     image = synthetic_images(10, 13, channels)[0].astype(np.float32) / 255

@@ -86,6 +86,7 @@ def test_equals_scipys_rotate_at_any_angle(fill_mode, degrees, seed):
     np.testing.assert_allclose(altered, truth, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fill, mode", [("edge", "nearest"), ("constant", "constant")])
 def test_equals_dm_pix(fill, mode):
     # dm-pix takes a position outside the outermost pixel centres as black altogether,

@@ -162,6 +162,7 @@ def pillow_resize_to(image, size):
     return np.stack([np.asarray(plane) for plane in planes], -1)
 
 
+@pytest.mark.slow
 @both_axes
 @pytest.mark.parametrize("lower, upper", RANGES)
 def test_crop_equals_scipy_at_the_windows_pixel_centres(axis, lower, upper):
@@ -222,6 +223,7 @@ def test_identity_is_not_cropped(axis):
     np.testing.assert_array_equal(apply(TRANSLATIONS[axis](), image, 0.0), image)
 
 
+@pytest.mark.slow
 @both_axes
 @pytest.mark.parametrize("fill", ["crop", "edge", "constant"])
 def test_relative_levels_are_parts_of_the_axis(axis, fill):
