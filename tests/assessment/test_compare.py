@@ -247,6 +247,7 @@ def test_linear_robustness_is_heaviside_robustness_of_each_column():
     )
 
 
+@pytest.mark.slow
 def test_the_interval_covers_the_difference_and_pairing_narrows_it():
     rng = np.random.default_rng(4)
     covered, paired, unpaired = [], [], []
