@@ -29,6 +29,7 @@ def draw(classifier, number):
     return jax.tree.map(lambda leaf: leaf[number], classifier.variables["params"])
 
 
+@pytest.mark.slow
 def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
     classifier = classifiers["plain"]
     log_p = classifier.log_probabilities(images)
@@ -39,6 +40,7 @@ def test_plain_outputs_are_those_of_each_draw(classifiers, modules, images):
         np.testing.assert_allclose(log_p[number], expected, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
     classifiers, modules, images
 ):
@@ -55,6 +57,7 @@ def test_heteroscedastic_outputs_average_the_noise_at_each_draw(
         np.testing.assert_allclose(p[:, number].mean(0), slow.mean(0), atol=0.015)
 
 
+@pytest.mark.slow
 def test_the_key_decides(posteriors):
     one, two, other = (
         bayes.classifier(posteriors["plain"], 4, key=jax.random.key(seed))
@@ -65,6 +68,7 @@ def test_the_key_decides(posteriors):
     assert one.apply_fn == two.apply_fn and hash(one.apply_fn) == hash(two.apply_fn)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_answers_do_not_depend_on_batches_or_the_order_of_levels(
     classifiers, data, head
@@ -80,6 +84,7 @@ def test_answers_do_not_depend_on_batches_or_the_order_of_levels(
     np.testing.assert_allclose(other.uncertainty, curve.uncertainty[order], atol=1e-4)
 
 
+@pytest.mark.slow
 def test_the_noise_of_the_head_is_the_same_at_every_level(classifiers, data):
     classifier = classifiers["heteroscedastic"]
     curve = jaxrob.evaluate(classifier, data, SAME, np.linspace(0, 1, 7), key=KEY)
@@ -91,11 +96,13 @@ def test_the_noise_of_the_head_is_the_same_at_every_level(classifiers, data):
     assert (other.uncertainty != curve.uncertainty).any()
 
 
+@pytest.mark.slow
 def test_a_stochastic_classifier_needs_a_key(classifiers, data):
     with pytest.raises(ValueError, match="is stochastic and needs a key"):
         jaxrob.evaluate(classifiers["heteroscedastic"], data, SAME, [0.0])
 
 
+@pytest.mark.slow
 def test_draws_of_samples_are_each_of_them_once(sampled_posterior):
     classifier = bayes.classifier(sampled_posterior, 20, key=KEY)
     draws, samples = (
@@ -108,6 +115,7 @@ def test_draws_of_samples_are_each_of_them_once(sampled_posterior):
         bayes.classifier(sampled_posterior, 21, key=KEY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", HEADS)
 def test_fit_composes_inference_and_draws(data, modules, settings, head):
     one, two, other = (
@@ -125,6 +133,7 @@ def test_fit_composes_inference_and_draws(data, modules, settings, head):
     assert (p != another).all(axis=(1, 2)).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("num_samples", [0, -1])
 def test_bad_num_samples(posteriors, data, num_samples):
     message = f"num_samples must be at least 1; got {num_samples}"

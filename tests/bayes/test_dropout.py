@@ -74,6 +74,7 @@ def test_moments_of_a_linear_layer(make):
     np.testing.assert_allclose(np.corrcoef(residuals.T), np.eye(5), atol=0.04)
 
 
+@pytest.mark.slow
 def test_masks_are_the_image_s_at_every_level_and_in_any_batch():
     classifier, data = linen_classifier(7), jaxrob.Dataset(IMAGES, np.zeros(5, int))
     key = jax.random.key(1)
@@ -83,6 +84,7 @@ def test_masks_are_the_image_s_at_every_level_and_in_any_batch():
     np.testing.assert_allclose(single.uncertainty[0], curve.uncertainty[0], atol=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [linen_classifier, nnx_classifier])
 def test_the_key_decides(make):
     np.testing.assert_array_equal(outputs(make(7)), outputs(make(7)))
@@ -91,6 +93,7 @@ def test_the_key_decides(make):
     assert (outputs(make(7)) != outputs(make(7), 1)).any()
 
 
+@pytest.mark.slow
 def test_all_else_is_in_evaluation_mode():
     module = Normalised()
     variables = module.init(jax.random.key(0), IMAGES)

@@ -88,6 +88,7 @@ def assert_close(location, scale, expected_location, expected_scale):
     assert np.abs(scale / expected_scale - 1).max() < 0.15
 
 
+@pytest.mark.slow
 def test_nuts_and_the_full_rank_guide_agree():
     settings = {"num_warmup": 200, "num_draws": 1500, "key": jax.random.key(1)}
     nuts = bayes.nuts(Logistic(), correlated(), **settings)
@@ -98,11 +99,13 @@ def test_nuts_and_the_full_rank_guide_agree():
     np.testing.assert_allclose(factor @ factor.T, np.corrcoef(samples.T), atol=0.1)
 
 
+@pytest.mark.slow
 def test_the_mean_field_guide_is_exact_where_parameters_are_independent():
     guide = svi(orthogonal, "mean_field")
     assert_close(flat(guide.location), flat(guide.scale), *exact())
 
 
+@pytest.mark.slow
 def test_fit_by_nuts_of_a_heteroscedastic_head():
     raw_scale = 2.0
     classifier = bayes.fit(
@@ -121,6 +124,7 @@ def test_fit_by_nuts_of_a_heteroscedastic_head():
     assert_close(weights.mean(axis=0), weights.std(axis=0), *expected)
 
 
+@pytest.mark.slow
 def test_draws_have_the_moments_of_the_posterior():
     posterior = svi(correlated, "full_rank")
     classifier = bayes.classifier(posterior, 20_000, key=jax.random.key(3))

@@ -50,6 +50,7 @@ def same(one, other):
         assert a.dtype == b.dtype and (a == b).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     [
@@ -74,6 +75,7 @@ def test_classifiers_come_back(tmp_path, saved, images, name):
     assert [path.name for path in tmp_path.iterdir()] == ["file.npz"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["plain", "heteroscedastic", "full rank", "nnx", "samples"]
 )
@@ -87,6 +89,7 @@ def test_posteriors_come_back(tmp_path, saved, name):
     same(*(bayes.classifier(p, 2, key=KEY) for p in (posterior, loaded)))
 
 
+@pytest.mark.slow
 def test_files_need_no_pickle(tmp_path, saved):
     bayes.save(tmp_path / "file.npz", saved["plain draws"][0])
     with np.load(tmp_path / "file.npz", allow_pickle=False) as archive:
@@ -94,6 +97,7 @@ def test_files_need_no_pickle(tmp_path, saved):
     assert arrays["variables/params/Dense_0/kernel"].shape == (4, 9, 8)
 
 
+@pytest.mark.slow
 def test_damaged_files(tmp_path, saved):
     path = tmp_path / "file.npz"
     classifier, module = saved["plain draws"]
@@ -144,6 +148,7 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
     assert not path.exists()
 
 
+@pytest.mark.slow
 def test_what_is_no_module(tmp_path, saved):
     bayes.save(tmp_path / "file.npz", saved["plain"][0])
     with pytest.raises(TypeError, match="module must be a Flax module.*; got NoneType"):

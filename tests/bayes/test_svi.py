@@ -27,6 +27,7 @@ def size(tree):
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
 
+@pytest.mark.slow
 def test_the_papers_networks_have_the_papers_parameters(train):
     data = jaxrob.Dataset(np.zeros((2, 28, 28, 1), np.uint8), np.arange(2))
     settings = {"head": "heteroscedastic", "epochs": 1, "batch_size": 2}
@@ -36,6 +37,7 @@ def test_the_papers_networks_have_the_papers_parameters(train):
     assert size(MLP().init(jax.random.key(0), np.zeros((1, 28, 28, 1)))) == 79_510
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["plain", "heteroscedastic"])
 def test_it_learns_and_the_elbo_rises(posteriors, data, head):
     posterior = posteriors[head]
@@ -45,6 +47,7 @@ def test_it_learns_and_the_elbo_rises(posteriors, data, head):
     assert first < middle < last < 0
 
 
+@pytest.mark.slow
 def test_an_nnx_module_learns_and_is_not_changed(nnx_posterior, nnx_module, data):
     assert accuracy(nnx_posterior, data) > 0.95
     fresh = nnx.state(type(nnx_module)(nnx.Rngs(0)), nnx.Param)
@@ -53,6 +56,7 @@ def test_an_nnx_module_learns_and_is_not_changed(nnx_posterior, nnx_module, data
     assert not nnx_module.norm.use_running_average
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("head", ["plain", "heteroscedastic"])
 def test_the_key_decides(train, head):
     one, two, other = (train(head=head, key=jax.random.key(seed)) for seed in (0, 0, 1))
@@ -61,6 +65,7 @@ def test_the_key_decides(train, head):
     assert not same(one.location, other.location)
 
 
+@pytest.mark.slow
 def test_an_epoch_in_one_call_is_the_same(train, monkeypatch):
     step_by_step = train(head="heteroscedastic")
     monkeypatch.setattr(_svi, "_stride", lambda steps: steps)
@@ -72,6 +77,7 @@ def test_an_epoch_in_one_call_is_the_same(train, monkeypatch):
         np.testing.assert_allclose(a, b, atol=1e-4)
 
 
+@pytest.mark.slow
 def test_parameters_without_evidence_keep_their_prior(train, data):
     wide = np.concatenate([data.images, np.zeros_like(data.images)], axis=2)
     posterior = train(
@@ -97,12 +103,14 @@ def test_batches_weigh_as_much_as_the_whole(train):
     assert abs(parts / whole - 1) < 0.02
 
 
+@pytest.mark.slow
 def test_bytes_and_floats_of_another_shape_are_the_same(train, data):
     vectors = np.reshape(data.images / np.float32(255), (64, 9))
     elbo = train(dataset=jaxrob.Dataset(vectors, data.labels)).elbo
     np.testing.assert_allclose(elbo, train().elbo, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_progress_is_shown(train, capsys):
     train(progress=True)
     assert "2/2" in capsys.readouterr().err
@@ -110,6 +118,7 @@ def test_progress_is_shown(train, capsys):
     assert not capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_another_fit_and_its_curve_compile_nothing(data):
     def fit(seed):
         # The default optimiser, and a module that no other test compiles.
@@ -178,6 +187,7 @@ def test_bad_types(train, data):
         train(key=0)
 
 
+@pytest.mark.slow
 def test_an_elbo_that_is_no_longer_finite(train):
     with pytest.raises(FloatingPointError, match="the ELBO is .* after epoch 1: lower"):
         train(optimizer=optax.sgd(1e38), epochs=3)
