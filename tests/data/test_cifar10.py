@@ -178,6 +178,7 @@ def test_nothing_there(tmp_path):
         cifar10(tmp_path, "all")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("split", "per_class"), [("test", 1000), ("train", 5000)])
 def test_real_images(split, per_class):
     root = os.environ.get("JAXROB_DATA_DIR")
