@@ -81,6 +81,7 @@ def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
             )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("alteration", [NOISE, alterations.rotation()])
 def test_answers_do_not_depend_on_the_batch_size(classifier, dataset, alteration):
     levels = np.linspace(alteration.lower, alteration.upper, 5)
@@ -109,6 +110,7 @@ def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, datas
         np.testing.assert_array_equal(one.confidence[0], reference.confidence[level])
 
 
+@pytest.mark.slow
 def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset):
     # Blocks of so few images share a step between levels, of which the last is filled.
     few, levels = dataset[:5], np.linspace(0, 0.2, 31)
@@ -119,6 +121,7 @@ def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset)
     assert not (different & ~ties).any()
 
 
+@pytest.mark.slow
 def test_images_before_an_image_do_not_change_its_noise(classifier, dataset):
     # The first 40 of 97 images and the first 40 alone: same indices, same noise.
     levels = [0.1]
@@ -153,7 +156,16 @@ def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset
         np.testing.assert_array_equal(curve.labels, dataset.labels)
 
 
-@pytest.mark.parametrize("kind", ["bytes", "floats", "fortran", "channel", "steps"])
+@pytest.mark.parametrize(
+    "kind",
+    [
+        "bytes",
+        *(
+            pytest.param(kind, marks=pytest.mark.slow)
+            for kind in ("floats", "fortran", "channel", "steps")
+        ),
+    ],
+)
 def test_a_memory_map_gives_the_answers_of_its_array(dataset, tmp_path, kind):
     images = dataset.images if kind == "bytes" else np.float32(dataset.images) / 255
     stored = {
@@ -216,6 +228,7 @@ def test_levels_of_the_same_effect_are_evaluated_once(dataset):
     assert sum(seen) == 101 * NUM_IMAGES
 
 
+@pytest.mark.slow
 def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkeypatch):
     def noise_and_brightness(image, level, key):
         noisy = alterations.gaussian_noise(0, 0.1)(image, level / 100, key)
@@ -250,7 +263,10 @@ def operations(classifier, shape=(28, 28, 1)):
     return trace_info(classifier, shape).operations
 
 
-@pytest.mark.parametrize("module", [MLP(), MnistCNN(), StridedCNN()])
+@pytest.mark.parametrize(
+    "module",
+    [MLP(), MnistCNN(), pytest.param(StridedCNN(), marks=pytest.mark.slow)],
+)
 def test_operations_are_those_that_xla_counts(module):
     classifier = make_classifier(0, module)
     images = jnp.zeros((4, 28, 28, 1))
@@ -306,6 +322,7 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
     assert len(calls) - failing <= len(levels) - (failing - 1) + 2
 
 
+@pytest.mark.slow
 def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
     alteration = alterations.compose(
         [alterations.gaussian_blur(), alterations.gaussian_noise()], name="both"
@@ -329,6 +346,7 @@ def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
     assert len(later) <= 1, len(later)
 
 
+@pytest.mark.slow
 def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(dataset):
     def apply(variables, images, keys):
         mean = images.mean(axis=(1, 2, 3))[:, None] * jnp.arange(3.0)
@@ -348,6 +366,7 @@ def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(data
     assert len(np.unique(curves[0].confidence[0])) > NUM_IMAGES // 2
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("implementation", ["rbg", "unsafe_rbg"])
 def test_keys_of_other_implementations_do_not_bring_the_batch_back(
     classifier, dataset, implementation
@@ -370,6 +389,7 @@ def test_old_style_keys_are_keys(classifier, dataset):
     np.testing.assert_array_equal(old.confidence, new.confidence)
 
 
+@pytest.mark.slow
 def test_stochastic_classifier_and_several_levels_a_step_take_old_keys(dataset):
     def apply(variables, images, keys):
         return jax.vmap(lambda key: jax.random.normal(key, (10,)))(keys)
@@ -382,6 +402,7 @@ def test_stochastic_classifier_and_several_levels_a_step_take_old_keys(dataset):
     assert (curve.predicted == curve.predicted[0]).all()
 
 
+@pytest.mark.slow
 def test_noise_and_a_stochastic_classifier_draw_independently(dataset):
     shape = (28, 28, 1)
 
@@ -411,6 +432,7 @@ def test_a_mesh_around_the_call_changes_nothing(classifier, dataset):
     np.testing.assert_array_equal(curve.confidence, reference.confidence)
 
 
+@pytest.mark.slow
 def test_bfloat16_images_and_softmaxes():
     images = np.linspace(0, 1, 40).reshape(40, 1, 1, 1)
     logits = 3 * images.reshape(40, 1) * np.arange(5.0)

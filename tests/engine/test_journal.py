@@ -47,6 +47,7 @@ def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(tmp_path):
     assert len(found) == len(set(found)) == 2 * 5 * 20
 
 
+@pytest.mark.slow
 def test_killed_it_goes_on(tmp_path):
     interrupted.check_kills(tmp_path, kills=3, seed=0)
 
@@ -98,6 +99,7 @@ def test_other_files_are_refused_and_left_alone(tmp_path, text):
     assert path.read_text() == text
 
 
+@pytest.mark.slow
 def test_full_disk_leaves_what_was_written(tmp_path):
     path = tmp_path / "journal"
 
@@ -124,6 +126,7 @@ def test_folder_that_cannot_be_written(tmp_path):
             assess(strategies.Uniform(3), tmp_path / "journal")
 
 
+@pytest.mark.slow
 def test_roma_goes_on(tmp_path):
     path = tmp_path / "journal"
     expected = roma(None).to_json()
