@@ -12,6 +12,8 @@ import pytest
 
 import jaxrob
 
+pytestmark = pytest.mark.slow
+
 EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
 # Most of their time is compilation, and a third less of it without optimisation.
 ENVIRONMENT = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
