@@ -346,6 +346,7 @@ def test_confidence_interval_fails_before_the_bootstrap(monkeypatch):
             metrics.confidence_interval(*arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("measure", "total", "draws"),
     [("accuracy", 200, 1000), ("recall", 1000, 1000), ("f1", 200, 300)],
