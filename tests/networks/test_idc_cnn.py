@@ -242,6 +242,7 @@ def real_folder():
     return pathlib.Path(root, "idc")
 
 
+@pytest.mark.slow
 def test_published_accuracy():
     folder = real_folder()
     dataset = idc_patches(folder / "images")

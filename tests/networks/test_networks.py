@@ -113,6 +113,7 @@ def test_vgg16_against_numpy():
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "shape"), [(IdcCNN(), (8, 50, 50, 3)), (VGG16(), (2, 32, 32, 3))]
 )
@@ -161,6 +162,7 @@ def test_training_mode_changes_nothing(module):
     )
 
 
+@pytest.mark.slow
 def test_mnist_cnn_learns():
     """Bright squares in one of two corners are told apart within few steps."""
     labels = np.arange(32) % 2
