@@ -123,6 +123,7 @@ def drawn_images(whole):
     return panels, [axes.images[0].get_array() for axes in panels]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("channels", [1, 3])
 def test_a_strip_of_examples_under_each_panel(channels):
     alterations = [brightness(-1.0, 1.0), gaussian_noise(0.0, 0.2)]
