@@ -74,6 +74,7 @@ def retrained(original):
     }
 
 
+@pytest.mark.slow
 def test_every_method_helps_and_keeps_the_accuracy(original, retrained):
     before = robustness(original)
     assert before < 0.9
@@ -87,6 +88,7 @@ def test_every_method_helps_and_keeps_the_accuracy(original, retrained):
         assert (answers == np.arange(100) % 2).mean() > 0.95, name
 
 
+@pytest.mark.slow
 def test_methods_differ(retrained):
     leaves = {
         name: np.concatenate([np.ravel(leaf) for leaf in jax.tree.leaves(classifier)])
@@ -98,6 +100,7 @@ def test_methods_differ(retrained):
             assert not np.array_equal(leaves[one], leaves[other])
 
 
+@pytest.mark.slow
 def test_parallel_networks_answer_by_the_surer(original, retrained):
     images = jnp.asarray(grey_and_light(50, seed=2).images)
     joined = retrained["network_parallelization"]
@@ -132,6 +135,7 @@ def test_sigmoid_networks_are_joined_before_they_are_normalised():
         retraining.parallel(one, scores)
 
 
+@pytest.mark.slow
 def test_the_limited_methods_find_what_is_weak(original, retrained):
     validation = grey_and_light(60, seed=3)
     given = {"classifier": original, "threshold": 0.9}
@@ -153,6 +157,7 @@ def test_the_limited_methods_find_what_is_weak(original, retrained):
         )
 
 
+@pytest.mark.slow
 def test_the_original_is_trained_where_none_is_given(tmp_path):
     joined = retraining.limited_network_parallelization(
         SMALL, grey_and_light(200), [BRIGHTNESS, BLUR], key=KEY, threshold=0.9,

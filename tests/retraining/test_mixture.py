@@ -138,6 +138,7 @@ def test_the_worst_of_several_levels():
     assert abs(lowest.mean() - 0.2) < 4 * (4 / 150 / 400) ** 0.5 + 400 / 1e5
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("make", [alterations.gaussian_noise, alterations.zoom])
 def test_images_are_altered_as_the_alteration_does(make):
     alteration = make()

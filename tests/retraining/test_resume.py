@@ -9,6 +9,7 @@ import time
 
 import jax
 import numpy as np
+import pytest
 from flax import linen as nn
 
 from jaxrob import Dataset, alterations
@@ -43,6 +44,7 @@ def train(**settings):
     )
 
 
+@pytest.mark.slow
 def test_a_killed_training_resumes_bit_for_bit(tmp_path):
     folder = tmp_path / "checkpoints"
     with subprocess.Popen([sys.executable, __file__, folder]) as process:
