@@ -190,6 +190,7 @@ def log_softmax(logits):
     return logits - np.logaddexp.reduce(logits, axis=-1, keepdims=True)
 
 
+@pytest.mark.slow
 def test_confidences_far_below_floats_and_equal_ones():
     rng = np.random.default_rng(0)
     logit = np.stack(

@@ -70,11 +70,13 @@ def check_same(result, reference, number, atol=1e-6):
         )
 
 
+@pytest.mark.slow
 def test_the_fixture_has_answers_of_all_kinds(results):
     assert {"transformed", "failed"} <= set(results["roma"].status)
     assert {"counted", "importance"} <= set(results["auto"].status)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("estimator", "number"),
     [
@@ -91,6 +93,7 @@ def test_further_inputs_change_nothing(classifier, images, results, estimator, n
     check_same(result, results[estimator], number)
 
 
+@pytest.mark.slow
 def test_labels_group_and_do_no_more(classifier, images, results):
     labels = np.arange(65) % 4
     result = assess(classifier, images[:65], labels, **SETTINGS)
@@ -102,17 +105,20 @@ def test_labels_group_and_do_no_more(classifier, images, results):
     np.testing.assert_array_equal(grouped.inputs, counts)
 
 
+@pytest.mark.slow
 def test_uint8_and_float_images(classifier, images, results):
     scaled = images[:65] / np.float64(255)
     result = assess(classifier, scaled, estimator="count", **SETTINGS)
     check_same(result, results["count"], 65)
 
 
+@pytest.mark.slow
 def test_a_jax_array_is_an_array(classifier, images, results):
     result = assess(classifier, jnp.array(images[:65]), estimator="count", **SETTINGS)
     check_same(result, results["count"], 65, 0)
 
 
+@pytest.mark.slow
 def test_every_answer_has_a_reason_and_every_interval_its_middle(results):
     for name, result in results.items():
         log_p = result.log_adversarial_probability
@@ -131,6 +137,7 @@ def test_every_answer_has_a_reason_and_every_interval_its_middle(results):
             assert np.isnan(result.confidence_interval).all()
 
 
+@pytest.mark.slow
 def test_estimators_agree(classifier, images, results):
     truth = assess(
         classifier, images[:65], estimator="count", **{**SETTINGS, "num_samples": 20000}
@@ -150,6 +157,7 @@ def test_estimators_agree(classifier, images, results):
     assert errors.size and errors.min() > -np.log(2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["roma", "logit", "auto"])
 def test_nothing_is_compiled_anew(images, results, estimator):
     many = np.concatenate([images, images])
@@ -165,6 +173,7 @@ def test_nothing_is_compiled_anew(images, results, estimator):
     assert len(compiled) == 0, len(compiled)
 
 
+@pytest.mark.slow
 def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     np.save(tmp_path / "images.npy", images)
     script = f"""
@@ -190,6 +199,7 @@ def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_samples_count_by_their_mean_probability(images):
     variables = [make_variables(seed) for seed in (0, 7)]
 
@@ -208,6 +218,7 @@ def test_samples_count_by_their_mean_probability(images):
     assert np.abs(samples.hits - means.hits).max() <= 1 and samples.hits.any()
 
 
+@pytest.mark.slow
 def test_hits_below_a_delta_of_one_half(classifier, images):
     """Definition 3 asks for the class as well as for its confidence."""
     few, number = images[:7], 4000
@@ -236,6 +247,7 @@ def host(images):
     return np.asarray(network(make_variables(0), np.asarray(images)))
 
 
+@pytest.mark.slow
 def test_black_boxes_are_counted_or_split(images, results):
     classifier = jaxrob.Classifier.from_host(host, 4)
     plain = results["auto"].status[:7]
@@ -252,6 +264,7 @@ def test_black_boxes_are_counted_or_split(images, results):
         assess(classifier, images[:7], estimator="importance", **SETTINGS)
 
 
+@pytest.mark.slow
 def test_stochastic_classifiers_are_counted(images):
     def noisy(variables, images, keys):
         noise = jax.vmap(lambda key: jax.random.normal(key, (4,)))(keys)
@@ -274,6 +287,7 @@ def test_stochastic_classifiers_are_counted(images):
 # What says nothing, says so.
 
 
+@pytest.mark.slow
 def test_constant_and_unresolved_confidences(classifier, images):
     tiny = SETTINGS | {"epsilon": 1e-9}
     result = assess(classifier, images[:7], **tiny)
@@ -291,6 +305,7 @@ def constant(variables, images):
     return jnp.tile(variables, (len(images), 1))
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 def test_a_constant_classifier_is_robust(images):
     classifier = jaxrob.Classifier(constant, np.float32([1, 0, 0]))
@@ -307,6 +322,7 @@ def test_a_constant_classifier_is_robust(images):
             assert (result.log_adversarial_probability == -np.inf).all()
 
 
+@pytest.mark.slow
 def test_json(classifier, images, tmp_path):
     settings = SETTINGS | {"num_samples": np.int64(8), "epsilon": np.float32(1e-9)}
     for estimator in ("roma", "count"):
@@ -335,6 +351,7 @@ def levels_drawn(perturbation, number=4000):
 SHIFT = jaxrob.Alteration("shift", lambda image, level: image + level, -0.5, 1.5, 0.0)
 
 
+@pytest.mark.slow
 def test_levels_have_the_distribution_given():
     drawn = levels_drawn(roma.from_alteration(SHIFT))
     assert stats.kstest(drawn, stats.uniform(-0.5, 2).cdf).pvalue > 1e-3
@@ -439,6 +456,7 @@ def test_refusals(classifier, changed, error, message):
         assess(**(arguments | changed))
 
 
+@pytest.mark.slow
 def test_refuses_scores_and_nan(images):
     scores = jaxrob.Classifier(network, make_variables(0), "scores")
     with pytest.raises(ValueError, match='outputs are "scores"'):

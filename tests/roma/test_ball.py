@@ -72,6 +72,7 @@ def test_draws_are_uniform_in_the_ball(norm, shape):
     check_uniform(changes(ball(norm, EPSILON), shape), norm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", [0.02, 0.5, 1.0])
 @pytest.mark.parametrize("norm", NORMS)
 def test_moves_keep_the_distribution(norm, share):
@@ -79,6 +80,7 @@ def test_moves_keep_the_distribution(norm, share):
     check_uniform(u, norm)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_moves_are_reversible_and_change_what_they_should(norm):
     perturbation = ball(norm, 1.0)

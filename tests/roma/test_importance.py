@@ -94,13 +94,14 @@ def check_covers(result, log_p, least=0.92):
 
 
 @pytest.mark.parametrize("probability", [1e-2, 1e-6, 1e-10])
-@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("norm", ["linf", pytest.param("l2", marks=pytest.mark.slow)])
 def test_intervals_cover_the_exact_probability(norm, probability):
     result = run(linear(norm, probability), norm)
     assert (result.status == "importance").all()
     check_covers(result, np.log(probability))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["importance", "auto"])
 def test_probabilities_of_two_classes_add_up(estimator):
     # The rarer class is never among the plain draws, or both are not.
@@ -117,6 +118,7 @@ def test_a_class_far_less_probable_costs_nothing():
     check_covers(result, np.log(1e-3 + 1e-9))
 
 
+@pytest.mark.slow
 def test_auto_counts_where_that_is_enough():
     result = run(linear("linf", 0.2), "linf", 128, "auto")
     assert (result.status == "counted").all()
@@ -128,6 +130,7 @@ def test_auto_counts_where_that_is_enough():
     np.testing.assert_allclose(np.exp(result.log_high), high, rtol=1e-6)
 
 
+@pytest.mark.slow
 def test_hopeless_boundaries_are_bounded():
     # No point of the ball is misclassified; the bound must not be below the limit
     # of tilts, nor the answer above the bound.
@@ -141,6 +144,7 @@ def test_hopeless_boundaries_are_bounded():
     assert (result.log_high >= result.log_adversarial_probability).all()
 
 
+@pytest.mark.slow
 def test_a_plateau_gives_no_bound():
     # The gradient leads nowhere that float32 can go: all scores are equal, and weights
     # alone say nothing.
@@ -156,6 +160,7 @@ def test_a_plateau_gives_no_bound():
     assert np.exp(result.log_high) == pytest.approx(1 - 0.025**1e-3, rel=1e-6)
 
 
+@pytest.mark.slow
 def test_gradients_that_are_nan_are_left_out():
     def root(variables, images):
         # Flat for half of the ball, where the square root's gradient is 0 / 0.
@@ -231,6 +236,7 @@ def both_sides(variables, images):
     return jnp.stack([0 * margin, margin], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.xfail(strict=True, reason="a tilt leads to one mode, others are unseen")
 @pytest.mark.parametrize(
     ("slopes", "distances"), [((3, 3), (3.7, 3.7)), ((1, 3), (4.4, 3.4))]
@@ -245,6 +251,7 @@ def test_two_modes_of_one_class(slopes, distances):
     check_covers(result, log_p)
 
 
+@pytest.mark.slow
 def test_a_users_own_perturbation_is_not_taken_for_a_ball():
     whole = ball("linf", EPSILON)
 

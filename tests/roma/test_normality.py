@@ -50,7 +50,10 @@ def test_normal_below_is_scipys_critical_value():
     assert result.critical_values[0] == pytest.approx(critical, abs=6e-4)
 
 
-@pytest.mark.parametrize("num_samples", [8, 100, 1000, 10_000])
+@pytest.mark.parametrize(
+    "num_samples",
+    [8, 1000, *(pytest.param(n, marks=pytest.mark.slow) for n in (100, 10_000))],
+)
 def test_agrees_with_scipy(num_samples):
     samples = some_samples(num_samples)
     expected = scipy_statistic(samples)
@@ -111,6 +114,7 @@ def test_equal_and_undefined_samples(value, num_nan, bad):
     assert got.resolved[1] == (num_nan == 0)
 
 
+@pytest.mark.slow
 def test_batches_and_sorted_samples():
     samples = some_samples(100)[:12].reshape(3, 4, 100)
     got = ad(samples)

@@ -130,7 +130,7 @@ class TestTruth:
         np.testing.assert_allclose(cube, ball, atol=0.02)
 
 
-@pytest.mark.parametrize("norm", ["linf", "l2"])
+@pytest.mark.parametrize("norm", ["linf", pytest.param("l2", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("log_p", np.log([1e-2, 1e-7]))
 def test_intervals_cover_the_truth(norm, log_p):
     classifier = linear_classifier(weights_of(log_p, norm))
@@ -170,6 +170,7 @@ def exact(pairs, rows):
     return climb(classifier, pairs, 14.0, rows=rows, num_particles=100)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
     found = exact(EXACT, rows=399).log_probability
     # All differ, also those of one input as two classes.
@@ -224,6 +225,7 @@ def test_more_pairs_and_new_parameters_compile_nothing():
     assert _particles.step._cache_size() == before
 
 
+@pytest.mark.slow
 def test_a_host_function_gets_a_block_in_one_call():
     sizes = []
     log_p = np.log(1e-3)
@@ -264,6 +266,7 @@ class TestIncomplete:
         variables = jnp.float32(weights_of(log_p))[:, None], jnp.float32(step)
         return climb(jaxrob.Classifier(in_steps, variables), pairs)
 
+    @pytest.mark.slow
     def test_all_or_nothing(self):
         # Nothing shows the way to one in a hundred thousand.
         log_p = np.log(1e-5)
@@ -271,6 +274,7 @@ class TestIncomplete:
         assert not complete(found).any()
         assert (found.log_probability > log_p).all()
 
+    @pytest.mark.slow
     def test_small_steps_are_climbed(self):
         log_p = np.log(1e-4)
         found = self.in_steps(1.0, log_p, make_pairs(24))
@@ -303,6 +307,7 @@ class TestModes:
         crossing = self.START + (self.TOP - self.START) / 20
         return true_linf(self.TOP), linear_linf_log_probability(self.STEEP, crossing)
 
+    @pytest.mark.slow
     def test_of_two_classes_both_are_found(self):
         pairs = make_pairs(40)._replace(classes=np.int32([1, 2] * 20))
         found = climb(jaxrob.Classifier(self.apply, False), pairs, 0.0)
@@ -312,6 +317,7 @@ class TestModes:
             z = (found.log_probability - log_p)[mine] / found.standard_error[mine]
             assert (np.abs(z) < 1.96).sum() >= 15
 
+    @pytest.mark.slow
     def test_of_one_class_the_late_one_is_missed(self):
         # What splitting cannot do, and hardly notices.
         found = climb(jaxrob.Classifier(self.apply, True), make_pairs(24), 0.0)

@@ -38,7 +38,9 @@ def deviation(norm, slope):
     return np.linalg.norm(slope) / np.sqrt(3 if norm == "linf" else dim + 2)
 
 
-@pytest.mark.parametrize("shape", [(1, 3, 1), (8, 8, 1)])
+@pytest.mark.parametrize(
+    "shape", [pytest.param((1, 3, 1), marks=pytest.mark.slow), (8, 8, 1)]
+)
 @pytest.mark.parametrize("norm", NORMS)
 def test_weights_have_a_mean_of_one(norm, shape):
     slope = slope_of(shape)
@@ -73,6 +75,7 @@ def test_the_tilted_margin_is_at_the_boundary(norm, steps):
     assert np.corrcoef(u.mean(axis=0), slope.reshape(-1))[0, 1] > 0.5 * min(steps, 1.6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_no_tilt_is_uniform(norm):
     parameters = TILTS[norm].none(jnp.zeros((1, 3, 1)))
@@ -130,6 +133,7 @@ def test_the_caps_constant_is_the_density_integral(dim, mode):
     assert mass == pytest.approx(1, abs=0.02)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [1.0, 3.0])
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_tilt_leaves_room_for_what_is_not_linear(norm, steps):
@@ -146,6 +150,7 @@ def test_a_tilt_leaves_room_for_what_is_not_linear(norm, steps):
         assert margin.mean() == pytest.approx(steps / (1 + ratio**2), abs=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_draws_stay_in_the_ball_and_weights_finite_at_the_strongest_tilt(norm):
     for shape in ((1, 1, 1), (1, 3, 1)):

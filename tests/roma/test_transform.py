@@ -14,6 +14,10 @@ from jaxrob.roma._transform import (
 )
 
 quick = settings(deadline=None, max_examples=40)
+sizes = pytest.mark.parametrize(
+    "num_samples",
+    [8, 1000, *(pytest.param(n, marks=pytest.mark.slow) for n in (100, 10_000))],
+)
 fit_boxcox = jax.jit(boxcox_lambda)
 fit_yeojohnson = jax.jit(yeojohnson_lambda)
 apply_boxcox = jax.jit(boxcox)
@@ -36,7 +40,7 @@ def some_log_confidences(num_samples):
     return np.minimum(samples, -1e-7).astype(np.float32)
 
 
-@pytest.mark.parametrize("num_samples", [8, 100, 1000, 10_000])
+@sizes
 def test_boxcox_lambda_agrees_with_scipy(num_samples):
     log_x = some_log_confidences(num_samples)
     got = np.asarray(fit_boxcox(log_x), float)
@@ -154,7 +158,7 @@ def test_yeojohnson_agrees_with_scipy(x, lmbda):
     assert got == pytest.approx(expected, rel=1e-5, abs=1e-30)
 
 
-@pytest.mark.parametrize("num_samples", [8, 100, 1000, 10_000])
+@sizes
 def test_yeojohnson_lambda_agrees_with_scipy(num_samples):
     rng = np.random.default_rng(num_samples)
     normal = rng.standard_normal((4, num_samples))
@@ -197,6 +201,7 @@ def test_yeojohnson_reflected(seed):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fit", [boxcox_lambda, yeojohnson_lambda])
 def test_batches(fit):
     samples = np.random.default_rng(0).gumbel(size=(2, 3, 100)).astype(np.float32)
