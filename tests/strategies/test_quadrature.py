@@ -105,6 +105,7 @@ def test_same_points_same_integral_same_failures_as_quad(span, places, first, li
     check_against_quad(function, lower, upper, limit)
 
 
+@pytest.mark.slow
 def test_one_crossing_at_many_places():
     rng = np.random.default_rng(0)
     converged = [
@@ -114,6 +115,7 @@ def test_one_crossing_at_many_places():
     assert 3 < sum(converged) < 57
 
 
+@pytest.mark.slow
 def test_several_crossings_and_many_intervals():
     rng = np.random.default_rng(1)
     converged = [
