@@ -103,6 +103,7 @@ def near_ties(script):
     return np.stack(ties)
 
 
+@pytest.mark.slow
 def test_same_answers(script, one, found):
     ties = near_ties(script)
     assert ties.mean() < 0.01, "too many near-ties for a test of anything"
@@ -121,6 +122,7 @@ def test_same_answers(script, one, found):
         assert arrays["reduced confusion"].sum() == ties.size
 
 
+@pytest.mark.slow
 def test_same_robustness_also_from_a_journal(one, found):
     for arrays in found.values():
         for run in ("first", "resumed"):
@@ -130,6 +132,7 @@ def test_same_robustness_also_from_a_journal(one, found):
                 )
 
 
+@pytest.mark.slow
 def test_same_local_robustness(one, found):
     for arrays in found.values():
         np.testing.assert_array_equal(arrays["roma status"], one["roma status"])
@@ -138,6 +141,7 @@ def test_same_local_robustness(one, found):
         assert np.isfinite(one["roma plr"]).any() and one["roma hits"].any()
 
 
+@pytest.mark.slow
 def test_same_adversarial_examples(one, found):
     for (device, _), arrays in found.items():
         for attack in ("pgd", "lbfgs") if device == ON_EIGHT else ("pgd",):
@@ -149,6 +153,7 @@ def test_same_adversarial_examples(one, found):
             np.testing.assert_allclose(arrays[name], one[name], rtol=2e-2)
 
 
+@pytest.mark.slow
 def test_same_training(one, found):
     for (device, _), arrays in found.items():
         every = ("fitted", "posterior", "sampled")
@@ -159,6 +164,7 @@ def test_same_training(one, found):
             assert np.ptp(variables) > 0.5
 
 
+@pytest.mark.slow
 def test_all_processes_find_the_very_same(found):
     first, second = (found[ON_TWICE_TWO, process] for process in range(2))
     assert first.keys() == second.keys()

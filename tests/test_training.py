@@ -71,6 +71,7 @@ def test_bytes_and_floats_are_the_same_images():
         np.testing.assert_allclose(a, b, atol=1e-5)
 
 
+@pytest.mark.slow
 def test_dropout_and_batch_normalisation():
     classifier = train(Normalised())
     (statistics,) = classifier.variables["batch_stats"].values()
@@ -86,11 +87,13 @@ def test_dropout_and_batch_normalisation():
     assert same(classifier, train(Normalised()))
 
 
+@pytest.mark.slow
 def test_one_sigmoid_column():
     classifier = train(Sigmoid(), outputs="sigmoid", epochs=40)
     assert accuracy(classifier, dark_and_light()) == 1
 
 
+@pytest.mark.slow
 def test_the_default_optimizer_and_what_is_left_over():
     dataset = dark_and_light(21)
     assert isinstance(
@@ -141,6 +144,7 @@ def test_a_number_of_images_in_place_of_epochs():
         train(epochs=None, images_seen=15)
 
 
+@pytest.mark.slow
 def test_a_checkpoint_is_of_one_training(tmp_path):
     whole = train(Normalised(), epochs=2, checkpoint=tmp_path / "a")
     assert same(whole, train(Normalised(), epochs=2))

@@ -164,6 +164,7 @@ def test_gradients_of_logits_by_differences(measure):
     assert (gradient * direction).sum() == pytest.approx(slope, abs=1e-3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ALL)
 @pytest.mark.parametrize("shape", [(3, 4), (2, 5, 2, 4)])
 def test_under_jit_and_vmap(measure, shape):
