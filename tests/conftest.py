@@ -1,27 +1,28 @@
 """How the tests share the time: what is compiled, and which files come first.
 
-Programs that one process has compiled serve the others, and the scripts they run.
+Programs that one process has compiled serve the others, and the scripts they run. The
+folder that JAX_COMPILATION_CACHE_DIR names keeps them for the next run.
 """
 
 import os
 import tempfile
 
+# Minutes each, of processes of their own.
+LONGEST = ("test_scripts.py", "test_devices.py")
+
 
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
         return  # The environment is the first process's.
-    folder = tempfile.TemporaryDirectory(prefix="jaxrob-programs-")
-    config.add_cleanup(folder.cleanup)
+    if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
+        folder = tempfile.TemporaryDirectory(prefix="jaxrob-programs-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     # Read when JAX is imported. Small programs are most of them.
     os.environ |= {
-        "JAX_COMPILATION_CACHE_DIR": folder.name,
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
-
-
-# Minutes each, of processes of their own.
-LONGEST = ("test_scripts.py", "test_devices.py")
 
 
 def pytest_collection_modifyitems(items):
