@@ -160,13 +160,17 @@ def _replayed(
     values: np.ndarray,
     num_inputs: int,
     threshold: float,
-    strategy: ASAP,
+    strategy: Strategy,
 ) -> dict[str, Any]:
     """What a strategy finds on a curve, beside what the whole grid has."""
     found, question = _replay(alteration, values, num_inputs, threshold, strategy)
     truth = np.mean(values[1:] >= threshold)
     robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
-    every = np.linspace(alteration.lower, alteration.upper, len(values))
+    every = Samples(
+        np.linspace(alteration.lower, alteration.upper, len(values)),
+        values,
+        np.full(len(values), num_inputs),
+    )
     return {
         "threshold": threshold,
         "robustness": truth,
@@ -175,8 +179,8 @@ def _replayed(
         # Sums of the same widths in another order differ by rounding.
         "error": round(abs(robustness - truth), 12),
         "bound": strategy.error_bound(question, found),
-        "width": np.ptp(_interval(found.levels, found.values, num_inputs, question)),
-        "full_width": np.ptp(_interval(every, values, num_inputs, question)),
+        "width": np.ptp(_interval(found, question)),
+        "full_width": np.ptp(_interval(every, question)),
     }
 
 
@@ -251,9 +255,10 @@ def _held(
     threshold = benchmarks.THRESHOLD.value
     for draw, values in enumerate(curves):
         strategy = make(draw)
-        size = benchmarks.NUM_IMAGES.value
-        found, question = _replay(alteration, values, size, threshold, strategy)
-        interval = _interval(found.levels, found.values, size, question)
+        found, question = _replay(
+            alteration, values, benchmarks.NUM_IMAGES.value, threshold, strategy
+        )
+        interval = _interval(found, question)
         # As `Assessment.confidence_interval`, it holds the estimate.
         robustness = metrics.heaviside_robustness(
             found.levels,
@@ -293,15 +298,14 @@ def _replay(
     return sample(strategy, question, value, num_inputs), question
 
 
-def _interval(
-    levels: np.ndarray, values: np.ndarray, num_inputs: int, question: Question
-) -> metrics.Interval:
+def _interval(samples: Samples, question: Question) -> metrics.Interval:
     """The 95 % interval of robustness by accuracies on a test set."""
-    right = np.rint(values * num_inputs).astype(int)
-    confusion = np.zeros((len(levels), 2, 3), int)
+    num_inputs = np.asarray(samples.num_inputs)
+    right = np.rint(samples.values * num_inputs).astype(int)
+    confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
     return metrics.confidence_interval(
-        levels,
+        samples.levels,
         confusion,
         "accuracy",
         question.threshold,
