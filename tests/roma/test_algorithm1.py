@@ -10,7 +10,12 @@ from scipy import stats
 from jaxrob import training
 from jaxrob.data import digits
 from jaxrob.networks import MLP
-from jaxrob.roma._algorithm1 import examine_normality, fit_normal, observe_hic
+from jaxrob.roma._algorithm1 import (
+    Moments,
+    examine_normality,
+    fit_normal,
+    observe_hic,
+)
 
 N = 2000
 DELTA = 0.6
@@ -144,16 +149,16 @@ def test_probabilities_are_those_of_the_normal_distribution(both):
 
 def found_for(statistics, mean, std, lmbda):
     """What `examine_normality` returns, in units of 1."""
-    return {
-        "log_unit": np.zeros((1, 2)),
-        "lambda": np.array([lmbda]),
-        "statistic": np.array([statistics]),
-        "mean": np.full((1, 2), mean),
-        "std": np.full((1, 2), std),
-        "constant": np.array([False]),
-        "resolved": np.array([True]),
-        "hits": np.zeros(1, np.int32),
-    }
+    return Moments(
+        log_unit=np.zeros((1, 2)),
+        boxcox_lambda=np.array([lmbda]),
+        statistic=np.array([statistics]),
+        mean=np.full((1, 2), mean),
+        std=np.full((1, 2), std),
+        constant=np.array([False]),
+        resolved=np.array([True]),
+        hits=np.zeros(1, np.int32),
+    )
 
 
 def test_the_papers_first_example():
