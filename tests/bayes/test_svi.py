@@ -2,8 +2,8 @@ import jax
 import numpy as np
 import optax
 import pytest
+from common.timing import compilations
 from flax import linen, nnx
-from timing import compilations
 
 import jaxrob
 from jaxrob import alterations, bayes

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from timing import compilations
+from common.timing import compilations
 
 import jaxrob
 from jaxrob import alterations

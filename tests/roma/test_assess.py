@@ -10,9 +10,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common.timing import compilations
 from numpyro import distributions
 from scipy import special, stats
-from timing import compilations
 
 import jaxrob
 from jaxrob import roma

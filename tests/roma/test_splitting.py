@@ -61,7 +61,7 @@ def linear_classifier(weights):
 def make_pairs(number, dim=DIM, cls=1):
     return Pairs(
         images=np.zeros((number, dim), np.float32),
-        index=np.arange(number, dtype=np.uint32),
+        indices=np.arange(number, dtype=np.uint32),
         classes=np.full(number, cls, np.int32),
     )
 
@@ -161,7 +161,7 @@ def test_standard_error_of_independent_particles():
 # In 64 dimensions latents are 16-bit numbers, whose sums float32 holds exactly, in
 # whatever order; so rounding cannot change a decision. Two pairs have one input.
 EXACT = make_pairs(7, 64)._replace(
-    index=np.uint32([0, 1, 2, 3, 3, 5, 6]), classes=np.int32([1, 2, 1, 1, 2, 2, 1])
+    indices=np.uint32([0, 1, 2, 3, 3, 5, 6]), classes=np.int32([1, 2, 1, 1, 2, 2, 1])
 )
 
 
