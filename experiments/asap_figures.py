@@ -8,7 +8,8 @@ samples. 7: the scatter of random sampling. 8 and 9: the levels that ASAP takes,
 10: the robustness that it finds, over n. Figures 6 to 10 replay each strategy on curves
 of many levels: ASAP's levels are among those of the curves, other values lie on lines
 between them. All is written into the folder `--output`; the curves are kept there, so
-that an interrupted run goes on where it was.
+that an interrupted run goes on where it was. On the digits it takes a few minutes on
+two CPU cores; seconds where `asap_table1.py` has left its curves.
 """
 
 import math

@@ -13,7 +13,8 @@ the strategies are replayed without the network:
   interval holds the population's robustness, on curves that cross the threshold.
 
 Prints both and writes them as JSON into `--output`. Here "a=128" is on the range
-mapped to [0, 1], whatever its length, as in the paper's ranges of length 1.
+mapped to [0, 1] for ranges of any length, as in the paper's ranges of length 1. On the
+digits it takes about 10 minutes on two CPU cores.
 """
 
 from collections.abc import Callable, Sequence

@@ -15,10 +15,10 @@ compares the two estimators input by input. Tables are printed, and written as J
 the figures into the folder `--output`. The networks are kept there, so that another run
 does not train again.
 
-On a CPU "auto" takes seconds an input with a convolutional network, most of them where
-the probability is below 1e-15: keep `--num_images` small, or ask for
-`--estimators=roma,count`. `--require` is of each estimator's plr at the
-last epoch and `--epsilon`.
+With the defaults it takes a minute or two on two CPU cores. There "auto" takes seconds
+an input with a convolutional network, most of them where the probability is below
+1e-15: keep `--num_images` small, or ask for `--estimators=roma,count`. `--require` is
+of each estimator's plr at the last epoch and `--epsilon`.
 """
 
 import functools

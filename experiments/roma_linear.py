@@ -7,7 +7,8 @@ A classifier with linear logits is distinctly wrong in a part of the ball whose 
 has a closed form (L2, the Beta distribution) or is an integral (L-infinity). Every
 estimator is run `--runs` times, with other random numbers, for each dimension, norm and
 probability; the script prints the share of the 95 % intervals that cover the truth,
-bias and spread of ln p, and the cost, and writes JSON into the folder `--output`.
+bias and spread of ln p, and the cost, and writes JSON into the folder `--output`. It
+takes 6 minutes on two CPU cores.
 """
 
 from collections.abc import Sequence

@@ -8,8 +8,9 @@ to three alterations, at 11 levels each, and the mean plr of a few images (RoMA,
 estimator "logit"). New parameters compile nothing: what jaxrob needs is compiled in the
 first epoch. Beside each assessment the bare jitted forward passes of as many images are
 timed: the assessment's time divided by theirs is printed. Writes JSON and a figure of
-robustness and plr over the epochs into the folder `--output`. On several hosts each
-trains the same network on its own; they share the assessments.
+robustness and plr over the epochs into the folder `--output`. It takes a minute or two
+on two CPU cores. On several hosts each trains the same network on its own; they share
+the assessments.
 """
 
 import statistics
