@@ -125,7 +125,9 @@ def private_parts(source):
     ]
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
+@pytest.mark.parametrize(
+    "script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT))
+)
 def test_scripts_use_what_is_public(script):
     assert private_parts(script.read_text()) == []
 
