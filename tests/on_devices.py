@@ -157,7 +157,7 @@ def check_no_communication(mesh):
     prepared = prepare(images, index, key, **static)
     at = np.zeros(2, np.float32)
     attacked = put(np.zeros((16, 8, 8, 1), np.float32), split_over(mesh))
-    lanes = _lbfgs._begin(None, attacked, mesh=mesh)
+    searches = _lbfgs._begin(None, attacked, mesh=mesh)
     aim = attacked, classes, None
     lowered = (
         answer_at_levels.lower(
@@ -174,7 +174,7 @@ def check_no_communication(mesh):
             summarise=examine_normality,
         ),
         _lbfgs._advance.__wrapped__.lower(
-            (classifier, np.float32(0.6)), (lanes, *aim), mesh=mesh
+            (classifier, np.float32(0.6)), (searches, *aim), mesh=mesh
         ),
     )
     for step in lowered:

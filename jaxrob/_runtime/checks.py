@@ -17,7 +17,10 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
       TypeError: if the value is not of the type.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {wanted}; got {type(value).__name__}")
+        got = type(value).__name__
+        if isinstance(value, bool | int | float | str):
+            got = f"{value!r}, of type {got}"
+        raise TypeError(f"{name} must be {wanted}; got {got}")
 
 
 def check_at_least_one(**numbers: int) -> None:

@@ -160,7 +160,7 @@ def assess(
     inputs = _inputs(classifier, dataset, key, mesh)
     source = functools.partial(provenance, classifier, dataset, key, mesh)
     name = drawn.name if perturbation is None else stable_repr(perturbation)
-    told = {
+    arguments = {
         "estimator": estimator,
         "perturbation": f"{name}, level {level_distribution!r}",
         "epsilon": float(epsilon),
@@ -170,7 +170,7 @@ def assess(
     }
     with (
         _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
-        opened(journal, "roma", classifier, source, mesh, told) as kept,
+        opened(journal, "roma", classifier, source, mesh, arguments) as kept,
     ):
         settings = Settings(delta, num_samples, bar)
         estimate = functools.partial(chosen.estimate, placed(work))

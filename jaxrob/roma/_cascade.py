@@ -1,4 +1,4 @@
-"""The cascade: plain draws, then dearer methods for the classes that they leave open.
+"""The cascade: plain draws, then costlier methods for the classes that they leave open.
 
 A method estimates the probabilities of pairs of an input and a class. It takes up what
 the methods before it left open (`worth_more`), and may hold its estimates against
@@ -107,7 +107,7 @@ def _cascade(
     estimate = unknown(len(candidates.owner))
     for method in methods:
         estimate = method.estimate(work, candidates, estimate, settings.bar)
-    return with_estimates(answers, left, summed(estimate, candidates.owner))
+    return with_estimates(answers, left, summed(estimate, candidates.owner, len(left)))
 
 
 def _count_more(work: Work, inputs: Inputs, settings: Settings) -> Answers:

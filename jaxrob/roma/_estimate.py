@@ -110,18 +110,19 @@ def worth_more(estimate: Estimate, owner: np.ndarray) -> np.ndarray:
 
 # Sums without a hit are -inf, with an infinite error.
 @np.errstate(invalid="ignore")
-def summed(estimate: Estimate, owner: np.ndarray) -> Estimate:
-    """The inputs' probabilities: the sums over their classes, whose events are apart.
+def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
+    """The inputs' probabilities: sums over classes, whose events exclude each other.
 
     The status is the weakest among the classes that matter to the sum.
 
     Args:
       estimate: estimates of P pairs.
-      owner: int `[P]`, the number of each pair's input, from 0. Each has a pair.
+      owner: int `[P]`, the number of each pair's input, from 0.
+      num_inputs: N. An input without a pair is "untrusted".
     """
     is_open = np.zeros(len(owner), bool)
     is_open[worth_more(estimate, owner)] = True
-    sizes = np.bincount(owner)
+    sizes = np.bincount(owner, minlength=num_inputs)
     by_input = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
     found = unknown(len(sizes))
     for number, pairs in enumerate(by_input):

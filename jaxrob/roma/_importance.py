@@ -70,8 +70,9 @@ def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
     """Why importance sampling is impossible; None if it is possible."""
     if (obstacle := stochastic_obstacle(work)) is not None:
         return obstacle
-    differentiable = gradient_obstacle(work.classifier, image_shape) is None
-    if differentiable and _is_known_ball(work.perturbation):
+    # The ball first, because a gradient is traced anew for each classifier.
+    is_known = _is_known_ball(work.perturbation)
+    if is_known and gradient_obstacle(work.classifier, image_shape) is None:
         return None
     return (
         "needs a classifier that JAX can differentiate (no host function) and "

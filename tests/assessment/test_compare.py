@@ -261,7 +261,7 @@ def test_the_interval_covers_the_difference_and_pairing_narrows_it():
         # What other images for the second would give.
         first, second = pair(rng, total=300, num_levels=11, correlation=0)
         unpaired.append(width(compare(first, second)))
-    # 0.95 but for two standard deviations; it errs on the wide side.
+    # At least 0.95 less two standard deviations; it errs on the wide side.
     assert np.mean(covered) >= 0.95 - 2 * (0.95 * 0.05 / 150) ** 0.5
     assert np.mean(paired) < 0.65 * np.mean(unpaired)
 

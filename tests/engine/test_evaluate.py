@@ -234,7 +234,7 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
         noisy = alterations.gaussian_noise(0, 0.1)(image, level / 100, key)
         return alterations.brightness(0, 10)(noisy, level)
 
-    # New names, for the programs are cached by alteration.
+    # New names, because the programs are cached by alteration.
     looped, batched = (
         Alteration(how, noise_and_brightness, 0, 10, identity=0, stochastic=True)
         for how in ("looped", "batched")

@@ -12,7 +12,7 @@ DETERMINISTIC = [a for a in alterations.presets.cnn_2020() if not a.stochastic]
 
 @pytest.mark.parametrize("alteration", DETERMINISTIC, ids=lambda a: a.name)
 def test_opencv_alters_as_jaxrob(alteration):
-    # Smooth, for the most a rounding may do is seen at edges.
+    # Smooth, because rounding does most at edges.
     y, x = np.mgrid[:20, :24][..., None] / 20
     image = (127 + 60 * np.sin(4 * x + 3 * y) + 60 * y).astype(np.uint8)
     for level in np.linspace(alteration.lower, alteration.upper, 4):

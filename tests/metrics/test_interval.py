@@ -353,7 +353,7 @@ def test_confidence_interval_fails_before_the_bootstrap(monkeypatch):
 )
 def test_the_interval_covers_the_robustness_of_the_population(measure, total, draws):
     covered, width = Population.coverage(measure, total, draws)
-    # 0.95 but for three standard deviations of so many draws.
+    # 0.95 less three standard deviations of so many draws.
     assert 0.95 - 3 * (0.95 * 0.05 / draws) ** 0.5 <= covered <= 0.99
     if measure == "accuracy":
         # Twice 1.96 standard deviations of the accuracy, over the slope.

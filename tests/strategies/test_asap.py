@@ -291,7 +291,7 @@ def test_sampling_stops_where_the_inputs_decide(a, b, seed):
     assert error <= 0.3 * width + 2 / 1024 or set(resolved) <= set(levels)
     truth = heaviside_robustness(GRID, function(GRID), 0.8)
     assert abs(heaviside_robustness(levels, values, 0.8) - truth) <= error
-    # The interval is that of all levels, but for a part of its width.
+    # The interval is that of all levels, up to a part of its width.
     np.testing.assert_allclose(interval(levels), exact, atol=0.4 * width + 2 / 1024)
 
 
@@ -398,7 +398,7 @@ def test_a_function_that_gives_no_number():
     ("settings_", "error", "message"),
     [
         ({"n": 1}, ValueError, "n must be at least 2; got 1"),
-        ({"n": 8.0}, TypeError, "n must be an integer; got float"),
+        ({"n": 8.0}, TypeError, "n must be an integer; got 8.0, of type float"),
         ({"concavity": 0}, ValueError, "a number positive and finite; got 0"),
         ({"concavity": -1.0}, ValueError, "got -1.0"),
         ({"concavity": math.nan}, ValueError, "got nan"),
