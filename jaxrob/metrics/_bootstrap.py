@@ -73,8 +73,13 @@ def resampled_values(
         ]
         return np.stack(by_level)
     correct = (answers == labels).astype(np.float64) @ weights
-    decided = (answers < num_classes).astype(np.float64) @ weights
-    unknown = weights.sum(0) - decided
+    every = np.broadcast_to(weights.sum(0), correct.shape)
+    is_decided = answers < num_classes
+    # Most often all are, and a product as large as the other one is saved. Both are
+    # sums of whole numbers, which float64 holds exactly.
+    all_decided = is_decided.all()
+    decided = every if all_decided else is_decided.astype(np.float64) @ weights
+    unknown = every - decided
     return measure.value_of(measure.ratio(Counts(correct, decided, decided, unknown)))
 
 
