@@ -8,7 +8,6 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 from tqdm.auto import tqdm
@@ -152,8 +151,9 @@ def assess(
     drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     _check_shape(drawn, image_shape)
     key, mesh = checked_key(key), checked_mesh(mesh)
-    logit_delta = np.float32(math.log(delta) - math.log1p(-delta))
-    work = Work(classifier, drawn, jnp.asarray(logit_delta), key, mesh)
+    # Put there, not computed there: that would compile one more program.
+    logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
+    work = Work(classifier, drawn, logit_delta, key, mesh)
     if (obstacle := chosen.obstacle(work, image_shape)) is not None:
         raise ValueError(f'estimator="{estimator}" {obstacle}')
 
