@@ -16,6 +16,7 @@ from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import Dataset
 from jaxrob._engine.evaluate import evaluate
 from jaxrob._engine.provenance import provenance
+from jaxrob._runtime.warnings import RobustnessWarning
 from jaxrob.alterations import Alteration
 
 if TYPE_CHECKING:
@@ -60,6 +61,7 @@ __all__ = (
     "Dataset",
     "Diagnostics",
     "ReducedCurve",
+    "RobustnessWarning",
     "adversarial",
     "alterations",
     "assess",

@@ -22,6 +22,7 @@ from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import evaluate_queue
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES
 from jaxrob.strategies import ASAP, Strategy
@@ -113,24 +114,24 @@ def assess(
     rule = _checked_rule(rule, strategy, scoring)
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
-    _check(classifier, dataset, alterations, criterion, key, reduced)
-
-    source = provenance(classifier, dataset, key, mesh)
-    name = f"{len(alterations)} alterations"
-    if len(alterations) == 1:
-        name = alterations[0].name
-    with (
-        progress_bar(name, progress) as bar,
-        kept_in(journal, classifier, lambda: source, mesh) as kept,
-    ):
-        execution = Execution(key, mesh, bar, batch_size, reduced, kept)
-        evaluate = functools.partial(
-            evaluate_queue, classifier, dataset, execution=execution
-        )
-        explorations = explore_all(alterations, strategy, criterion, evaluate)
+    with collected() as of_all:
+        of_each = _check(classifier, dataset, alterations, criterion, key, reduced)
+        source = provenance(classifier, dataset, key, mesh)
+        name = f"{len(alterations)} alterations"
+        if len(alterations) == 1:
+            name = alterations[0].name
+        with (
+            progress_bar(name, progress) as bar,
+            kept_in(journal, classifier, lambda: source, mesh) as kept,
+        ):
+            execution = Execution(key, mesh, bar, batch_size, reduced, kept)
+            evaluate = functools.partial(
+                evaluate_queue, classifier, dataset, execution=execution
+            )
+            explorations = explore_all(alterations, strategy, criterion, evaluate)
     results = tuple(
-        _result(one, exploration, criterion, rule, strategy, source)
-        for one, exploration in zip(alterations, explorations)
+        _result(one, exploration, criterion, rule, strategy, source, of_all + own)
+        for one, exploration, own in zip(alterations, explorations, of_each)
     )
     return results if several else results[0]
 
@@ -142,14 +143,22 @@ def _check(
     criterion: Criterion,
     key: jax.Array | None,
     reduced: bool,
-) -> None:
-    """Refuses what does not go together, without computing answers."""
+) -> list[list[str]]:
+    """Refuses what does not go together, without computing answers.
+
+    Returns:
+      What was warned of each alteration.
+    """
     check_types(classifier, dataset, alterations[0])
     criterion.check(classifier, reduced)
     image, _ = first_look(dataset)
+    warned = []
     for one in alterations:
-        check_together(classifier, dataset, one, image, key)
+        with collected() as messages:
+            check_together(classifier, dataset, one, image, key)
         criterion.scoring.check(criterion.threshold, (one.lower, one.upper))
+        warned.append(messages)
+    return warned
 
 
 def _checked_sequence(alterations: Any) -> Sequence[Alteration]:
@@ -196,6 +205,7 @@ def _result(
     rule: str,
     strategy: Strategy,
     source: dict[str, Any],
+    warned: list[str],
 ) -> Assessment:
     """The assessment of one alteration, from the answers at the levels explored."""
     curve = criterion.with_unknown(exploration.curve)
@@ -218,6 +228,7 @@ def _result(
         strategy=repr(strategy),
         error_bound=bound,
         diagnostics=exploration.diagnostics,
+        warnings=tuple(warned),
         scores=scores,
         curve=curve,
         provenance=source | {"alteration": alteration.description},

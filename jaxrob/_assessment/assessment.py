@@ -37,6 +37,7 @@ class Assessment:
       provenance: versions, devices, key, the alteration with its parameters, and
         fingerprints of classifier and data.
       diagnostics: how it was sampled, and signs that the numbers deceive.
+      warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
       seconds: the time the answers took, compilation included; of several alterations
         in one queue, the share of each round's time that its share of levels is.
     """
@@ -52,6 +53,7 @@ class Assessment:
     strategy: str
     error_bound: float | None
     diagnostics: Diagnostics
+    warnings: tuple[str, ...] = dataclasses.field(repr=False)
     scores: Scores | None = dataclasses.field(repr=False)
     curve: Curve | ReducedCurve = dataclasses.field(repr=False)
     provenance: dict[str, Any] = dataclasses.field(repr=False)

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 _FORMAT = "jaxrob assessment 1"
 # Fields that are no plain JSON values.
-_NESTED = ("curve", "diagnostics", "scores")
+_NESTED = ("curve", "diagnostics", "scores", "warnings")
 # Arrays of single answers, by name, with the types they may have.
 _ANSWERS = {
     "predicted": ("int16", "int32"),
@@ -48,6 +48,7 @@ def to_json(assessment: Any, answers: bool) -> str:
     diagnostics = assessment.diagnostics._asdict()
     document |= {
         "diagnostics": {name: _number(some) for name, some in diagnostics.items()},
+        "warnings": list(assessment.warnings),
         "scores": _scores_document(assessment.scores),
         "levels": _numbers(assessment.levels),
         "values": _numbers(assessment.values),
@@ -81,6 +82,7 @@ def from_json(text: str, kind: Callable[..., T]) -> T:
         assessment: Any = kind(
             curve=_curve(document),
             diagnostics=_diagnostics(document),
+            warnings=_warnings(document),
             scores=_scores(document),
             **settings,
         )
@@ -186,6 +188,13 @@ def _diagnostics(document: dict[str, Any]) -> Diagnostics:
         if isinstance(number, bool) or not isinstance(number, int | float):
             raise TypeError(f"diagnostics: {name} is of type {type(number).__name__}")
     return Diagnostics(**numbers)
+
+
+def _warnings(document: dict[str, Any]) -> tuple[str, ...]:
+    found = document["warnings"]
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        raise ValueError(f"warnings must be a list of texts; got {found!r}")
+    return tuple(found)
 
 
 def _in_unit_range(array: np.ndarray) -> bool:

@@ -1,6 +1,5 @@
 """The No-U-Turn sampler."""
 
-import warnings
 from typing import Any
 
 import jax
@@ -13,6 +12,7 @@ from jaxrob._runtime.checks import check_at_least_one
 from jaxrob._runtime.hosts import is_first, local, put
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import whole_on
+from jaxrob._runtime.warnings import warn
 from jaxrob.bayes._model import make_problem, model, noise_bits
 from jaxrob.bayes._posterior import Posterior
 
@@ -80,10 +80,9 @@ def nuts(
         raise FloatingPointError("NUTS returned samples that are not finite")
     divergent = int(sampler.get_extra_fields()["diverging"].sum())
     if divergent:
-        warnings.warn(
+        warn(
             f"{divergent} of {num_draws} steps of NUTS diverged: the samples may miss "
-            "parts of the posterior; a longer warm-up may help",
-            stacklevel=2,
+            "parts of the posterior; a longer warm-up (num_warmup) may help"
         )
     return Posterior(
         likelihood,

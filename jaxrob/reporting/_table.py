@@ -48,7 +48,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     if not mixed:
         lines.append(f"robustness: share of the range with {accepted[0]}")
     for assessment in assessments:
-        for warning in assessment.diagnostics.warnings:
+        for warning in (*assessment.warnings, *assessment.diagnostics.warnings):
             lines.append(f"{assessment.alteration}: {warning}")
     return "\n".join(lines)
 

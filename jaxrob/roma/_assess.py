@@ -23,6 +23,7 @@ from jaxrob._runtime.digest import stable_repr
 from jaxrob._runtime.hosts import is_first
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.roma._ball import ball
 from jaxrob.roma._estimators import estimator_named
@@ -146,19 +147,8 @@ def assess(
     _check_numbers(delta, num_samples)
     chosen = estimator_named(estimator)
     num_samples = operator.index(num_samples)
-    dataset = _checked_data(classifier, images, labels)
-    image_shape = dataset.images.shape[1:]
     drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
-    _check_shape(drawn, image_shape)
     key, mesh = checked_key(key), checked_mesh(mesh)
-    # Put there, not computed there: that would compile one more program.
-    logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
-    work = Work(classifier, drawn, logit_delta, key, mesh)
-    if (obstacle := chosen.obstacle(work, image_shape)) is not None:
-        raise ValueError(f'estimator="{estimator}" {obstacle}')
-
-    inputs = _inputs(classifier, dataset, key, mesh)
-    source = functools.partial(provenance, classifier, dataset, key, mesh)
     name = drawn.name if perturbation is None else stable_repr(perturbation)
     arguments = {
         "estimator": estimator,
@@ -168,13 +158,24 @@ def assess(
         "num_samples": num_samples,
         "clip": clip,
     }
-    with (
-        _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
-        opened(journal, "roma", classifier, source, mesh, arguments) as kept,
-    ):
-        settings = Settings(delta, num_samples, bar)
-        estimate = functools.partial(chosen.estimate, placed(work))
-        answers = answers_in(kept, estimate, inputs, settings)
+    with collected() as warned:
+        dataset = _checked_data(classifier, images, labels)
+        image_shape = dataset.images.shape[1:]
+        _check_shape(drawn, image_shape)
+        # Put there, not computed there: that would compile one more program.
+        logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
+        work = Work(classifier, drawn, logit_delta, key, mesh)
+        if (obstacle := chosen.obstacle(work, image_shape)) is not None:
+            raise ValueError(f'estimator="{estimator}" {obstacle}')
+        inputs = _inputs(classifier, dataset, key, mesh)
+        source = functools.partial(provenance, classifier, dataset, key, mesh)
+        with (
+            _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
+            opened(journal, "roma", classifier, source, mesh, arguments) as kept,
+        ):
+            settings = Settings(delta, num_samples, bar)
+            estimate = functools.partial(chosen.estimate, placed(work))
+            answers = answers_in(kept, estimate, inputs, settings)
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
@@ -183,6 +184,7 @@ def assess(
         num_samples=num_samples,
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
+        warnings=tuple(warned),
         **answers._asdict(),
     )
 

@@ -45,6 +45,7 @@ class RomaResult:
       boxcox_lambda: of "roma", the transform's parameter, NaN where not transformed.
       mean: of "roma", the mean of the normal distribution fitted.
       std: of "roma", its standard deviation.
+      warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
     """
 
     estimator: str
@@ -64,6 +65,7 @@ class RomaResult:
     boxcox_lambda: np.ndarray | None = None
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
+    warnings: tuple[str, ...] = ()
 
     @property
     def plr(self) -> np.ndarray:

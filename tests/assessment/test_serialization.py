@@ -38,6 +38,7 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "strategy": "Uniform(n=5)",
         "error_bound": None,
         "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
+        "warnings": (),
         "scores": None,
         "curve": curve,
         "provenance": {"key": [0, 1], "devices": {"count": 1}, "none": None},

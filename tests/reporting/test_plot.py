@@ -41,6 +41,7 @@ def assessment(levels=LEVELS, correct=CORRECT, **changes):
         "strategy": "Uniform(n=5)",
         "error_bound": None,
         "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
+        "warnings": (),
         "scores": None,
         "curve": ReducedCurve(levels, confusion),
         "provenance": {},

@@ -23,6 +23,7 @@ def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
         "strategy": "Uniform(n=3)",
         "error_bound": None,
         "diagnostics": Diagnostics(len(levels), 1, 0.15, 1.5, 0.0),
+        "warnings": (),
         "scores": None,
         "curve": ReducedCurve(np.array(levels), confusion),
         "provenance": {},

@@ -1,0 +1,66 @@
+"""Warnings of what looks like a mistake: raised, and kept beside the results."""
+
+import contextlib
+import contextvars
+import pathlib
+import sys
+import warnings
+from collections.abc import Iterator
+
+_PACKAGE = str(pathlib.Path(__file__).parents[1])
+
+# Where the messages of the present public call are gathered.
+_collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
+    "jaxrob_warnings", default=None
+)
+
+
+class RobustnessWarning(UserWarning):
+    """Something looks like a mistake, and the numbers may not mean what they seem to.
+
+    The message says what was seen and what to do. Results keep the messages, as
+    `jaxrob.Assessment.warnings` for instance. To stop at the first one instead::
+
+        warnings.simplefilter("error", jaxrob.RobustnessWarning)
+    """
+
+
+def warn(message: str) -> None:
+    """Warns, as from the line that called the library, and keeps the message.
+
+    Within `collected` each message is raised once.
+
+    Args:
+      message: what was seen, and what to do about it.
+    """
+    kept = _collector.get()
+    if kept is not None:
+        if message in kept:
+            return
+        kept.append(message)
+    warnings.warn(message, RobustnessWarning, stacklevel=_levels_to_caller())
+
+
+@contextlib.contextmanager
+def collected() -> Iterator[list[str]]:
+    """Gathers the messages of the warnings raised inside.
+
+    An inner one takes them from an outer one: what is said of one of several
+    alterations is kept with that one.
+    """
+    messages: list[str] = []
+    token = _collector.set(messages)
+    try:
+        yield messages
+    finally:
+        _collector.reset(token)
+
+
+def _levels_to_caller() -> int:
+    """How far above `warn` the library was called from outside."""
+    frame, level, last_inside = sys._getframe(1), 1, 1
+    while frame is not None:
+        if frame.f_code.co_filename.startswith(_PACKAGE):
+            last_inside = level
+        frame, level = frame.f_back, level + 1
+    return last_inside + 1
