@@ -1,5 +1,6 @@
 """Robustness of a classifier to an alteration, as one call."""
 
+import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
@@ -22,11 +23,14 @@ from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import evaluate_queue
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
-from jaxrob._runtime.warnings import collected
+from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import RULES
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
+
+# A share of inputs decided that is hardly an answer for the rest.
+_FEWEST_DECIDED = 0.1
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -216,7 +220,7 @@ def _result(
         scores = scoring.scores(curve, measure, threshold, bounds, exploration.nominal)
     elif rule in ("right", "linear"):
         _check_ends(alteration, curve.levels, rule)
-    return Assessment(
+    result = Assessment(
         alteration=alteration.name,
         unit=alteration.unit,
         lower=alteration.lower,
@@ -234,6 +238,30 @@ def _result(
         provenance=source | {"alteration": alteration.description},
         seconds=exploration.seconds,
     )
+    with collected() as found:
+        _warn_of_undecided(result)
+    return dataclasses.replace(result, warnings=(*result.warnings, *found))
+
+
+def _warn_of_undecided(result: Assessment) -> None:
+    """Warns where few inputs, or none, stand behind an accepted level."""
+    if result.curve.alpha is None:
+        return
+    name, alpha = result.alteration, result.curve.alpha
+    if result.undecided.any():
+        level = result.levels[result.undecided][0]
+        warn(
+            f"{name}: with alpha = {alpha:g} no input is decided at level {level:g}, "
+            f"so {result.measure} counts as 1 there and the robustness is NaN. Lower "
+            'alpha, or take measure="effectiveness", which counts unknown answers'
+        )
+    elif result.lowest_decided_ratio < _FEWEST_DECIDED:
+        warn(
+            f"{name}: with alpha = {alpha:g} a level is accepted at which only "
+            f"{result.lowest_decided_ratio:.1%} of the inputs are decided; the "
+            "robustness says nothing about the others. Lower alpha, or take "
+            'measure="effectiveness", which counts unknown answers'
+        )
 
 
 def _check_ends(alteration: Alteration, levels: np.ndarray, rule: str) -> None:

@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 from typing import Any
 
 import numpy as np
@@ -74,11 +75,35 @@ class Assessment:
         """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
 
         Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
-        NaN if numerical integration did not converge, the 2022 paper's "timeout".
+        NaN if numerical integration did not converge, the 2022 paper's "timeout", and
+        where a level is accepted at which nothing is decided: an accuracy counts as 1
+        there (2024 paper, Definition 5), whatever the classifier is worth.
         """
+        if self.undecided.any():
+            return math.nan
         if self.scores is not None:
             return metrics.scored_robustness(self.scores.values, self.scores.weights)
         return self._robustness_of(self.values)
+
+    @functools.cached_property
+    def decided_ratio(self) -> np.ndarray:
+        """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
+        return metrics.decided_ratio(self.curve.confusion)
+
+    @property
+    def lowest_decided_ratio(self) -> float:
+        """The lowest decided ratio at an accepted level; NaN if none is accepted."""
+        decided = self.decided_ratio[self.values >= self.threshold]
+        return float(decided.min(initial=1.0)) if len(decided) else math.nan
+
+    @functools.cached_property
+    def undecided(self) -> np.ndarray:
+        """Bool `[L]`, where a level is accepted though no input that counts is decided.
+
+        Of the measures, the accuracy alone has a value there.
+        """
+        inputs = metrics.measures[self.measure].num_inputs(self.curve.confusion)
+        return (inputs == 0) & (self.values >= self.threshold)
 
     @functools.cached_property
     def confidence_interval(self) -> Interval:

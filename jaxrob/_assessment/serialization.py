@@ -36,6 +36,7 @@ def to_json(assessment: Any, answers: bool) -> str:
         "format": _FORMAT,
         "robustness": _number(assessment.robustness),
         "confidence_interval": list(assessment.confidence_interval),
+        "lowest_decided_ratio": _number(assessment.lowest_decided_ratio),
         "robustness_per_class": None
         if assessment.scores is not None
         else _numbers(assessment.robustness_per_class),

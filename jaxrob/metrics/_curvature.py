@@ -50,10 +50,7 @@ def bend(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> B
     """
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
-    # A little less than half, because positions are rounded.
-    gap = np.diff(positions) * (0.5 - 1e-9)
-    left = np.searchsorted(positions, positions[first] - gap, side="right") - 1
-    right = np.searchsorted(positions, positions[second] + gap, side="left")
+    left, right = neighbours(positions)
     has_left, has_right = left >= 0, right <= last
     with_left = np.stack([left.clip(0), first, second])
     with_right = np.stack([first, second, right.clip(0, last)])
@@ -74,6 +71,23 @@ def bend(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> B
     mean = change.sum(axis=0) / found
     doubt = np.where(both, np.abs(change[0] - change[1]) / 2, np.abs(mean))
     return Bend(_MARGIN * inside, np.maximum(bounding, _LEAST), mean, doubt)
+
+
+def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The levels on both sides of each interval, at least half its width away.
+
+    Args:
+      positions: `[n]`, ascending.
+
+    Returns:
+      Places in `positions`, `[n - 1]` each: the last level to the left, -1 where there
+      is none; the first to the right, n where there is none.
+    """
+    # A little less than half, because positions are rounded.
+    gap = np.diff(positions) * (0.5 - 1e-9)
+    left = np.searchsorted(positions, positions[:-1] - gap, side="right") - 1
+    right = np.searchsorted(positions, positions[1:] + gap, side="left")
+    return left, right
 
 
 def second_differences(

@@ -57,11 +57,12 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
 def quantities(result: Assessment | RomaResult) -> dict[str, float]:
     """What may be required of a result.
 
-    Of an assessment, "robustness" and "robustness.low", the lower end of its 95 %
-    confidence interval. Of RoMA, "plr", the mean over the inputs, and "plr.low", the
-    mean of the lower ends of their 95 % intervals; an input without an answer counts
-    with the share of its plain draws that are not distinctly misclassified, and has no
-    interval.
+    Of an assessment, "robustness", "robustness.low", the lower end of its 95 %
+    confidence interval, and "decided", the lowest share of decided inputs at an
+    accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
+    inputs, and "plr.low", the mean of the lower ends of their 95 % intervals; an input
+    without an answer counts with the share of its plain draws that are not distinctly
+    misclassified, and has no interval.
 
     Returns:
       The values, in [0, 1]; NaN where one is not known.
@@ -73,6 +74,7 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float]:
         return {
             "robustness": float(result.robustness),
             "robustness.low": float(result.confidence_interval.start),
+            "decided": result.lowest_decided_ratio,
         }
     if isinstance(result, RomaResult):
         counted = np.nan

@@ -12,6 +12,7 @@ import numpy as np
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.alterations import Alteration
+from jaxrob.reporting._table import robustness_text
 
 _LINE = "#1f4e79"
 _ACCEPTED = "#2a9d5c"
@@ -53,10 +54,9 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     unit = f" [{assessment.unit}]" if assessment.unit else ""
     axes.set_xlabel(f"level{unit}")
     axes.set_ylabel(assessment.measure)
-    robustness = f"robustness {assessment.robustness:.1%}"
-    if math.isnan(assessment.robustness):
-        robustness = "timeout"
-    title = f"{assessment.alteration}: {robustness}"
+    title = f"{assessment.alteration}: robustness {robustness_text(assessment, '.1%')}"
+    if assessment.curve.alpha is not None and assessment.accepted:
+        title += f", {assessment.lowest_decided_ratio:.0%} decided or more"
     axes.set_title(textwrap.fill(title, 44), fontsize=10)
     return axes
 

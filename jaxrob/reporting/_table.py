@@ -11,9 +11,11 @@ def table(assessments: Sequence[Assessment]) -> str:
 
     Columns: the alteration and its range, the measure at the identity and at its
     worst, the level where it is worst, the robustness ("timeout" where numerical
-    integration failed) with its 95 % confidence interval, the levels evaluated and the
-    seconds. The measure and its threshold are below the table, or in a last column
-    where they differ. Warnings follow.
+    integration failed, "undecided" where nothing is decided at an accepted level) with
+    its 95 % confidence interval, the levels evaluated and the seconds; with alpha also
+    the lowest share of inputs decided at an accepted level. The measure and its
+    threshold are below the table, or in a last column where they differ. Warnings
+    follow.
 
     Example::
 
@@ -38,6 +40,12 @@ def table(assessments: Sequence[Assessment]) -> str:
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
     header += ("95 % interval", "levels", "seconds")
+    if any(assessment.curve.alpha is not None for assessment in assessments):
+        header += ("decided",)
+        rows = [
+            (*row, f"{one.lowest_decided_ratio:.1%}".replace("nan%", "-"))
+            for row, one in zip(rows, assessments)
+        ]
     mixed = len(set(accepted)) > 1
     if mixed:
         header += ("accepted",)
@@ -53,18 +61,24 @@ def table(assessments: Sequence[Assessment]) -> str:
     return "\n".join(lines)
 
 
+def robustness_text(assessment: Assessment, form: str) -> str:
+    """The robustness in a number format, or why it is not known."""
+    if not math.isnan(assessment.robustness):
+        return format(assessment.robustness, form)
+    return "undecided" if assessment.undecided.any() else "timeout"
+
+
 def _row(assessment: Assessment) -> tuple[str, ...]:
     at_identity = assessment.values[assessment.levels == assessment.identity]
     worst = assessment.values.argmin()
     low, high = assessment.confidence_interval
-    timeout = math.isnan(assessment.robustness)
     return (
         assessment.alteration,
         f"[{assessment.lower:.4g}, {assessment.upper:.4g}] {assessment.unit}".rstrip(),
         f"{at_identity[0]:.4f}" if len(at_identity) else "-",
         f"{assessment.values[worst]:.4f}",
         f"{assessment.levels[worst]:.4g}",
-        "timeout" if timeout else f"{assessment.robustness:.2%}",
+        robustness_text(assessment, ".2%"),
         f"{low:.1%} - {high:.1%}",
         str(assessment.diagnostics.points),
         f"{assessment.seconds:.1f}",

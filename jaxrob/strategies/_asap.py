@@ -9,8 +9,9 @@ import numpy as np
 from jaxrob._runtime.checks import check_type
 from jaxrob.metrics import wilson
 from jaxrob.metrics._curvature import Bend
+from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._finite_inputs import between_counts, open_width
-from jaxrob.metrics._interval import accepted_widths, shown_concavity
+from jaxrob.metrics._interval import accepted_widths
 from jaxrob.strategies._concavity import (
     Concavity,
     EstimatedConcavity,
@@ -180,10 +181,11 @@ def _statistical_width(
     levels, values = samples.levels, samples.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)
-    concavity = shown_concavity(levels, values, num_inputs)
+    # What is not known of single inputs' flips does not shrink with more levels.
+    strays = envelope(levels, values, num_inputs)
     whole, straight = (
         np.subtract(*accepted_widths(levels, low, high, question.threshold, some)[::-1])
-        for some in (concavity, None)
+        for some in (strays, None)
     )
     bent = np.maximum(whole - straight, 0) / question.width
     return math.fsum(whole) / question.width, bent

@@ -8,7 +8,7 @@ import pytest
 import scipy.stats
 
 import jaxrob
-from jaxrob import alterations, strategies
+from jaxrob import alterations, reporting, strategies
 from jaxrob.metrics import RULES
 
 NUM_IMAGES = 200
@@ -602,3 +602,51 @@ def test_unknown_answers_are_left_out_of_the_accuracy():
     assert (result.values == 1).all()
     assert (result.curve.indecision == 0.5).all()
     assert (result.curve.with_unknown(None).accuracy == 0.5).all()
+
+
+def unsure(most_sure):
+    """A classifier that is right, and less sure the higher the level."""
+
+    def apply(variables, images):
+        limit, level = images[:, 0, 0, 0], images[:, 0, 0, 1]
+        right = jnp.round(limit * NUM_IMAGES - 1).astype(int) % 2
+        sure = jnp.clip(most_sure * limit - level, 0, 0.5)
+        return 0.5 + sure[:, None] * (2 * jax.nn.one_hot(right, 2) - 1)
+
+    return jaxrob.Classifier(apply, None, outputs="probabilities")
+
+
+def assess_unsure(most_sure, **settings):
+    return jaxrob.assess(
+        unsure(most_sure), ByLevel.dataset, ByLevel.alteration, alpha=0.9, **settings
+    )
+
+
+def test_robustness_is_not_known_where_nothing_is_decided():
+    with pytest.warns(jaxrob.RobustnessWarning, match="no input is decided at level"):
+        result = assess_unsure(1.0, strategy=strategies.Uniform(41))
+    # What the paper defines stays: of no decided answers, all are right.
+    assert result.curve.accuracy[-1] == 1 and result.decided_ratio[-1] == 0
+    assert np.isnan(result.robustness) and result.lowest_decided_ratio == 0
+    assert np.isnan(reporting.quantities(result)["robustness"])
+    assert "undecided" in reporting.table([result])
+    after = jaxrob.Assessment.from_json(result.to_json())
+    assert np.isnan(after.robustness) and after.warnings == result.warnings
+    assert len(result.warnings) == 1
+    # Unknown answers count against the effectiveness: that is known.
+    effective = assess_unsure(1.0, measure="effectiveness", threshold=0.3)
+    assert effective.robustness < 1 and effective.warnings == ()
+    # Scores of levels are no better known.
+    with pytest.warns(jaxrob.RobustnessWarning):
+        scored = assess_unsure(1.0, tolerance="linear", strategy=strategies.Uniform(5))
+    assert np.isnan(scored.robustness)
+
+
+def test_a_tenth_decided_is_the_least_without_a_warning():
+    with pytest.warns(jaxrob.RobustnessWarning, match="only 2.0% of the inputs"):
+        few = assess_unsure(1.5, strategy=strategies.Uniform(11))
+    assert few.robustness == 1 and few.lowest_decided_ratio == 0.02
+    assert "2.0%" in reporting.table([few])
+    some = assess_unsure(2.0, strategy=strategies.Uniform(11))
+    assert some.robustness == 1 and some.warnings == ()
+    assert reporting.quantities(some)["decided"] == some.lowest_decided_ratio > 0.1

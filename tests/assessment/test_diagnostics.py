@@ -103,3 +103,23 @@ def test_points_and_rounds_are_those_of_the_evaluations():
     assert result.diagnostics.rounds == replay.rounds > 1
     uniform = jaxrob.assess(classifier, data, fade, strategy=strategies.Uniform(41))
     assert uniform.diagnostics[:2] == (41, 1)
+
+
+def test_levels_saved_at_a_risk_are_named():
+    # Strays by 0.1 at 3/8, and is 0.06 above the threshold elsewhere.
+    def rough(x):
+        return 0.86 + 0.1 * (np.abs(x - 0.375) < 0.07)
+
+    question, strategy = Question(0.0, 1.0, 0.8), ASAP()
+    found = sample(strategy, question, rough, 1000)
+    diagnostics = diagnose(question, found, len(found.levels))
+    assert diagnostics.margin == pytest.approx(0.06)
+    # Less two standard deviations of flips.
+    assert 0.09 < diagnostics.roughness <= 0.1
+    (warning,) = diagnostics.warnings
+    assert "excursion of 0.06 would cross the threshold unseen" in warning
+    # With levels close together there is no such risk, and none on a smooth curve.
+    levels = np.linspace(0, 1, 33)
+    assert math.isnan(diagnosed(rough, levels).margin)
+    smooth = sample(strategy, question, lambda x: 0.95 - 0.1 * x, 1000)
+    assert diagnose(question, smooth, 9).warnings == ()

@@ -37,7 +37,7 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "rule": "right",
         "strategy": "Uniform(n=5)",
         "error_bound": None,
-        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0),
+        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01),
         "warnings": (),
         "scores": None,
         "curve": curve,
@@ -80,7 +80,9 @@ def test_back_as_it_was(alpha, measure):
 
 def test_what_is_not_known_is_null():
     before = assessment(
-        levels=2, rule="quadrature", diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0)
+        levels=2,
+        rule="quadrature",
+        diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0, 0.2, np.nan),
     )
     text = before.to_json()
     after = Assessment.from_json(text)

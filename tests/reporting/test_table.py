@@ -22,7 +22,7 @@ def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
         "rule": "count",
         "strategy": "Uniform(n=3)",
         "error_bound": None,
-        "diagnostics": Diagnostics(len(levels), 1, 0.15, 1.5, 0.0),
+        "diagnostics": Diagnostics(len(levels), 1, 0.15, 1.5, 0.0, 0.2, 0.01),
         "warnings": (),
         "scores": None,
         "curve": ReducedCurve(np.array(levels), confusion),
@@ -85,9 +85,9 @@ def test_an_integration_that_failed_is_a_timeout():
 
 
 def test_what_to_beware_of_is_said():
-    seen = Diagnostics(3, 1, 0.5, 50.0, 0.3)
+    seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1)
     lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[5:]
-    assert [line.split(": ")[0] for line in lines] == ["brightness"] * 3
+    assert [line.split(": ")[0] for line in lines] == ["brightness"] * 4
     assert "jitter 50" in lines[0] and "30%" in lines[1] and "50%" in lines[2]
 
 

@@ -439,3 +439,38 @@ def test_assess_reports_the_bound_and_few_levels():
     assert abs(adaptive.robustness - truth) <= adaptive.error_bound < 0.03
     again = jaxrob.Assessment.from_json(adaptive.to_json())
     assert again.error_bound == adaptive.error_bound
+
+
+@settings(deadline=None, max_examples=200)
+@given(
+    st.lists(st.floats(1 / 8, 1 / 2), min_size=1, max_size=8),
+    st.integers(0, 2**32 - 1),
+    st.booleans(),
+    st.sampled_from([50, 1000, None]),
+)
+def test_auto_sees_every_excursion_of_an_eighth_of_the_range(
+    widths, seed, above, num_inputs
+):
+    ends = np.cumsum(widths)
+    ends = ends[ends <= 7 / 8]
+
+    def function(x):
+        # A hash of the level: as rough as can be on each side of the threshold.
+        x = np.atleast_1d(x)
+        noise = np.modf(np.sin(x * 12.9898 + seed % 1000) * 43758.5453)[0] ** 2
+        is_above = (np.searchsorted(ends, x, side="right") % 2 == 0) == above
+        exact = np.where(is_above, 0.8 + 0.2 * noise, 0.79 * noise)
+        if num_inputs is None:
+            return exact
+        counts = np.where(
+            is_above, np.ceil(exact * num_inputs), np.floor(exact * num_inputs)
+        )
+        return counts / num_inputs
+
+    strategy = ASAP()
+    question, levels, values, _ = sample(strategy, function, num_inputs=num_inputs)
+    around = np.concatenate([[0.0], ends, [1.0]])
+    sides = (np.arange(len(around) - 1) % 2 == 0) == above
+    truth = np.diff(around)[sides].sum()
+    error = abs(heaviside_robustness(levels, values, 0.8) - truth)
+    assert error <= bound(strategy, question, levels, values, num_inputs) + 1e-9

@@ -1,0 +1,177 @@
+"""How often the interval of the default ASAP holds the robustness, on known curves.
+
+A curve here is a formula: the probability that an input is classified rightly at a
+level. Test sets are drawn from it, ASAP samples each of them, and the interval is
+compared with the robustness of the formula.
+"""
+
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from absl import flags
+from scipy import special, stats
+
+from common import define, files
+from jaxrob import metrics
+from jaxrob.strategies import ASAP, Question, Samples, sample
+
+# The probability of a right answer at levels in [0, 1].
+Shape = Callable[[np.ndarray], np.ndarray]
+
+THRESHOLD = 0.8
+_CONFIDENCE = 0.95
+# How inputs turn wrong: all in one order, the weakest first; or each at levels of its
+# own, some of them several times, as noise makes them.
+_FLIPS = ["ordered", "own"]
+# Of the second kind: the share of an input's strength that varies with the level, and
+# the frequencies, per range, at which it does.
+_VARYING = 0.2
+_FREQUENCIES = np.arange(1, 7) / 2
+
+_NUM_INPUTS = flags.DEFINE_list(
+    "num_inputs", ["200", "1000", "10000"], "Inputs in a test set."
+)
+_DRAWS = flags.DEFINE_integer("draws", 400, "Test sets of each.", 1)
+_HOW = define.choices("flips", _FLIPS, _FLIPS, "How inputs turn wrong")
+_SEED = define.seed()
+_OUTPUT = define.output("results/interval_coverage")
+
+
+def study(name: str, shapes: Mapping[str, Shape]) -> None:
+    """Measures all cells, prints them and writes them as JSON.
+
+    Args:
+      name: of the file.
+      shapes: the curves, by name.
+    """
+    rows = []
+    print(f"{'curve':22}{'flips':9}{'inputs':>7}  held  width  levels  bound held")
+    for flips in _HOW.value:
+        for title, shape in shapes.items():
+            for num_inputs in map(int, _NUM_INPUTS.value):
+                row = _cell(title, shape, flips, num_inputs)
+                rows.append(row)
+                print(
+                    f"{title:22}{flips:9}{num_inputs:7}{row['held']:6.1%}"
+                    f"{row['width']:7.2%}{row['levels']:8.1f}{row['bound_held']:12.1%}",
+                    flush=True,
+                )
+    below = significantly_below([row["times_held"] for row in rows], _DRAWS.value)
+    for row, is_below in zip(rows, below):
+        row["significantly_below"] = bool(is_below)
+    named = [f"{r['curve']}, {r['flips']}, {r['num_inputs']}" for r in rows]
+    found = [one for one, is_below in zip(named, below) if is_below]
+    held = [row["held"] for row in rows]
+    print(
+        f"{len(rows)} cells: held {np.mean(held):.1%} on average, {min(held):.1%} at "
+        f"least; significantly below 95 %: {'; '.join(found) or 'none'}"
+    )
+    path = files.output_folder(_OUTPUT.value) / f"{name}.json"
+    files.write_json(path, rows)
+    print(f"wrote {path}")
+
+
+def joined(points: Sequence[tuple[float, float]]) -> Shape:
+    """Straight pieces through points (level, probability)."""
+    levels, values = zip(*points)
+    return lambda x: np.interp(x, levels, values)
+
+
+def significantly_below(times_held: Sequence[int], draws: int) -> np.ndarray:
+    """Which cells hold less often than 95 %: exact one-sided tests, Holm over cells.
+
+    Args:
+      times_held: in each cell, how many intervals held.
+      draws: how many there were.
+
+    Returns:
+      bool `[cells]`, at a level of 5 % for all cells together.
+    """
+    p_values = stats.binom.cdf(np.asarray(times_held), draws, _CONFIDENCE)
+    order = np.argsort(p_values)
+    steps = p_values[order] <= 0.05 / np.arange(len(order), 0, -1)
+    below = np.zeros(len(order), bool)
+    below[order] = np.logical_and.accumulate(steps)
+    return below
+
+
+def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, Any]:
+    truth = _robustness(shape)
+    # A stream for each cell, whatever others are measured.
+    rng = np.random.default_rng(
+        [_SEED.value, num_inputs, zlib.crc32(f"{title} {flips}".encode())]
+    )
+    found = np.array(
+        [_draw(shape, flips, num_inputs, truth, rng) for _ in range(_DRAWS.value)]
+    )
+    held, width, levels, bound_held = found.T
+    return {
+        "curve": title,
+        "flips": flips,
+        "num_inputs": num_inputs,
+        "robustness": truth,
+        "times_held": int(held.sum()),
+        "held": held.mean(),
+        "width": np.median(width),
+        "levels": levels.mean(),
+        "bound_held": bound_held.mean(),
+    }
+
+
+def _draw(
+    shape: Shape, flips: str, num_inputs: int, truth: float, rng: np.random.Generator
+) -> tuple[float, ...]:
+    """Whether the interval holds, its width, the levels, whether the bound holds."""
+    values = _test_set(shape, flips, num_inputs, rng)
+    question, strategy = Question(0.0, 1.0, THRESHOLD, 0.0), ASAP()
+    found = sample(strategy, question, values, num_inputs)
+    robustness = metrics.heaviside_robustness(
+        found.levels, found.values, THRESHOLD, strategy.rule
+    )
+    low, high = _interval(found, num_inputs)
+    # As `Assessment.confidence_interval`, it holds the estimate.
+    low, high = min(low, robustness), max(high, robustness)
+    grid = np.linspace(0, 1, strategy.n + 1)[1:]
+    of_test_set = np.mean(values(grid) >= THRESHOLD)
+    error = abs(robustness - of_test_set)
+    bound_held = error <= strategy.error_bound(question, found) + 1e-12
+    return low <= truth <= high, high - low, len(found.levels), bound_held
+
+
+def _test_set(
+    shape: Shape, flips: str, num_inputs: int, rng: np.random.Generator
+) -> Callable[[np.ndarray], np.ndarray]:
+    """The accuracy of a test set, as a function of the level."""
+    if flips == "ordered":
+        strengths = np.sort(rng.random(num_inputs))
+        return lambda levels: np.searchsorted(strengths, shape(levels)) / num_inputs
+    fixed = rng.standard_normal((num_inputs, 1))
+    weights = rng.standard_normal((num_inputs, 2 * len(_FREQUENCIES)))
+    scale = np.sqrt(_VARYING / len(_FREQUENCIES))
+
+    def values(levels: np.ndarray) -> np.ndarray:
+        phases = 2 * np.pi * _FREQUENCIES[:, None] * levels
+        waves = np.concatenate([np.cos(phases), np.sin(phases)])
+        strengths = np.sqrt(1 - _VARYING) * fixed + scale * (weights @ waves)
+        return (strengths < special.ndtri(shape(levels))).mean(axis=0)
+
+    return values
+
+
+def _interval(found: Samples, num_inputs: int) -> metrics.Interval:
+    right = np.rint(found.values * num_inputs).astype(int)
+    confusion = np.zeros((len(right), 2, 3), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
+    return metrics.confidence_interval(
+        found.levels, confusion, "accuracy", THRESHOLD, bounds=(0.0, 1.0)
+    )
+
+
+def _robustness(shape: Shape) -> float:
+    """The share of the range where the formula is at least the threshold."""
+    parts = 1_000_000
+    middles = (np.arange(parts) + 0.5) / parts
+    # A plateau on the threshold is accepted, however it is rounded.
+    return float(np.mean(shape(middles) >= THRESHOLD - 1e-12))
