@@ -5,21 +5,31 @@ or arrays returns them as the rest of the library takes them.
 """
 
 import math
+import numbers
 import operator
-from collections.abc import Collection
+import os
+import pathlib
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
-# What arrays may hold: how a message calls it, and NumPy's kinds of it. Types of JAX
-# that NumPy does not know, such as bfloat16, are of the kind "V".
+from jaxrob._runtime.naming import named
+from jaxrob._runtime.shapes import fits, lengths_text
+
+# What arrays may hold: how a message calls it, and which of booleans ("b"), integers
+# ("i") and floating numbers ("f") that is.
 _KINDS = {
     "booleans": "b",
-    "integers": "iu",
-    "numbers": "iufV",
-    "numbers or booleans": "biufV",
+    "integers": "i",
+    "numbers": "if",
+    "numbers or booleans": "bif",
 }
+# Whole numbers beyond are refused unless a range says otherwise: arrays have no such
+# lengths, and int32 would wrap around.
+_LARGEST_INTEGER = 2**31 - 1
 
 
 def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
@@ -35,7 +45,7 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
       TypeError: if the value is not of the type.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {wanted}; got {_named(value)}")
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
 
 
 def check_callable(name: str, value: Any, wanted: str) -> None:
@@ -45,7 +55,7 @@ def check_callable(name: str, value: Any, wanted: str) -> None:
       TypeError: if it cannot.
     """
     if not callable(value):
-        raise TypeError(f"{name} must be {wanted}; got {_named(value)}")
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
@@ -56,9 +66,21 @@ def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
       ValueError: if it is another one.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {tuple(allowed)}; got {_named(value)}")
+        raise TypeError(f"{name} must be one of {tuple(allowed)}; got {named(value)}")
     if value not in allowed:
         raise ValueError(f"{name} must be one of {tuple(allowed)}; got {value!r}")
+
+
+def check_hashable(name: str, value: Any) -> None:
+    """Refuses what has no hash, which static arguments need.
+
+    Raises:
+      TypeError: if it has none.
+    """
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{name} must be hashable; got {named(value)}") from None
 
 
 def checked_flag(name: str, value: Any) -> bool:
@@ -71,25 +93,100 @@ def checked_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
+    """A text.
+
+    Raises:
+      TypeError: if it is none.
+      ValueError: if it is empty, unless it may be.
+    """
+    check_type(name, value, str, "a text")
+    if not value and not may_be_empty:
+        raise ValueError(f"{name} must be a text that is not empty; got {value!r}")
+    return value
+
+
+def checked_path(name: str, value: Any) -> pathlib.Path:
+    """A path. An integer is none, though `open` would take it for a file's number.
+
+    Raises:
+      TypeError: if it is neither a text nor a path.
+      ValueError: if it is empty or holds a null character.
+    """
+    wanted = "a path, as text or os.PathLike"
+    check_type(name, value, str | os.PathLike, wanted)
+    text = os.fspath(value)
+    check_type(name, text, str, wanted)
+    if not text or "\0" in text:
+        raise ValueError(f"{name} must be {wanted}, not empty; got {text!r}")
+    return pathlib.Path(text)
+
+
+def checked_sequence(
+    name: str, value: Any, kind: Any, wanted: str, *, fewest: int = 1
+) -> tuple:
+    """A list, a tuple or another sequence, all of one type.
+
+    Args:
+      name: the argument's name.
+      value: what was given.
+      kind: the type of its members, or a union of types.
+      wanted: that type in words, such as "jaxrob.Alteration".
+      fewest: how many members it has at least.
+
+    Raises:
+      TypeError: if it is no sequence, or a member is of another type.
+      ValueError: if it has too few members.
+    """
+    whole = f"a sequence of {wanted}"
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be {whole}; got {named(value)}")
+    for index, member in enumerate(value):
+        if not isinstance(member, kind):
+            raise TypeError(f"{name} must be {whole}; got {named(member)} at {index}")
+    if len(value) < fewest:
+        state = f"of length {len(value)}" if value else "empty"
+        raise ValueError(f"{name} is {state}; {name} must be {whole}, {fewest} or more")
+    return tuple(value)
+
+
+def checked_names(name: str, value: Any) -> tuple[str, ...]:
+    """Names, such as those of classes.
+
+    Raises:
+      TypeError: if they are no sequence of texts.
+      ValueError: if there is none.
+    """
+    if isinstance(value, np.ndarray):
+        value = value.tolist()
+    return checked_sequence(name, value, str, "texts")
+
+
 def checked_integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """A whole number within its range.
+    """An integer within its range, which ends at 2**31 - 1 unless it is given.
 
     Raises:
-      TypeError: if it is no whole number. True and False are none.
+      TypeError: if it is no integer. True and False are none.
       ValueError: if it lies outside the range.
     """
-    wanted = f"a whole number{_range_text(at_least, None, at_most, None)}"
-    if isinstance(value, bool | np.bool_) or not hasattr(value, "__index__"):
-        raise TypeError(f"{name} must be {wanted}; got {_named(value)}")
-    try:
-        number = operator.index(value)
-    except TypeError:  # An array of several numbers, or of no whole ones.
-        raise TypeError(f"{name} must be {wanted}; got {_named(value)}") from None
+    number = None
+    if not isinstance(value, bool | np.bool_) and hasattr(value, "__index__"):
+        try:
+            number = operator.index(value)
+        except TypeError:  # An array of several numbers, or a tracer, or a class.
+            pass
+    if number is None:
+        raise TypeError(f"{name} must be an integer; got {named(value)}")
     below = at_least is not None and number < at_least
     if below or (at_most is not None and number > at_most):
-        raise ValueError(f"{name} must be {wanted}; got {number}")
+        # Limits as large as these are of no interest to who is far below them.
+        shown = None if at_most is not None and at_most >= 2**30 > number else at_most
+        wanted = _range_text(at_least, None, shown, None)
+        raise ValueError(f"{name} must {wanted}; got {number}")
+    if at_most is None and number > _LARGEST_INTEGER:
+        raise ValueError(f"{name} must be below 2**31; got {number}")
     return number
 
 
@@ -108,13 +205,12 @@ def checked_number(
       TypeError: if it is no number. True and False are none.
       ValueError: if it is NaN, infinite or outside the range.
     """
-    wanted = f"a number{_range_text(at_least, above, at_most, below)}"
-    is_number = isinstance(value, int | float | np.integer | np.floating)
-    if isinstance(value, np.ndarray | jax.Array) and value.shape == ():
-        is_number = np.asarray(value).dtype.kind in "iufV"
-    if isinstance(value, bool) or not is_number:
-        raise TypeError(f"{name} must be {wanted}; got {_named(value)}")
-    number = float(value)
+    if not _is_number(value):
+        raise TypeError(f"{name} must be a number; got {named(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
     inside = (
         math.isfinite(number)
         and (at_least is None or number >= at_least)
@@ -123,8 +219,42 @@ def checked_number(
         and (below is None or number < below)
     )
     if not inside:
-        raise ValueError(f"{name} must be {wanted}; got {value}")
+        wanted = _range_text(at_least, above, at_most, below)
+        if number == math.inf and "in" not in wanted.split():
+            wanted = f"{wanted} and finite" if wanted else "be finite"
+        raise ValueError(f"{name} must {wanted or 'be finite'}; got {value}")
     return number
+
+
+def check_ascending(
+    lower_name: str, lower: float, upper_name: str, upper: float
+) -> None:
+    """Refuses the ends of a range that is empty.
+
+    Raises:
+      ValueError: unless the lower end is below the upper one.
+    """
+    if not lower < upper:
+        raise ValueError(
+            f"{lower_name} must be below {upper_name}; got {lower:g} and {upper:g}"
+        )
+
+
+def checked_bounds(name: str, value: Any) -> tuple[float, float]:
+    """The two ends of a range.
+
+    Raises:
+      TypeError: if they are not two numbers.
+      ValueError: if they are not finite, or the lower one is not below the upper one.
+    """
+    wanted = "the finite ends of a range, (lower, upper) with lower < upper"
+    is_pair = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+    lower, upper = map(float, value)
+    if not -math.inf < lower < upper < math.inf:
+        raise ValueError(f"{name} must be {wanted}; got {value}")
+    return lower, upper
 
 
 def checked_array(
@@ -136,74 +266,123 @@ def checked_array(
     at_least: float | None = None,
     at_most: float | None = None,
     may_be_nan: bool = False,
+    may_be_infinite: bool = False,
+    may_be_empty: bool = False,
+    axes: dict[str, int] | None = None,
 ) -> np.ndarray:
     """An array on the host, of a shape, a kind and a range.
 
     Args:
       name: the argument's name.
       value: what was given; lists will do.
-      shape: the axes as docstrings write them: letters for any length, numbers for that
-        length, "..." in front for any axes more. "L, K, K" wants two equal lengths.
+      shape: the axes as docstrings write them: letters for any length from 1, numbers
+        for that length, "..." in front for any axes more; "..." alone is any shape.
+        "L, K, K + 1" wants a last axis that is one longer than the one before.
       holding: one of "numbers", "integers", "booleans" and "numbers or booleans".
       at_least: the lowest value allowed.
       at_most: the highest.
       may_be_nan: whether NaN is allowed.
+      may_be_infinite: whether infinities are allowed.
+      may_be_empty: whether letters may also stand for the length 0.
+      axes: the lengths that letters stand for. Arrays that share it must agree: the
+        first one fills it in.
 
     Raises:
       TypeError: if it is no array of that kind.
       ValueError: if its shape is another one, a value is infinite or outside the range,
         or NaN where that is not allowed.
     """
-    wanted = (
-        f"an array [{shape}] of {holding}{_range_text(at_least, None, at_most, None)}"
-    )
+    wanted = f"an array [{shape}] of {holding}"
     try:
         array = np.asarray(value)
     except (ValueError, TypeError):  # Lists of unequal lengths; tracers.
-        raise TypeError(f"{name} must be {wanted}; got {_named(value)}") from None
-    if array.dtype.kind not in _KINDS[holding]:
-        raise TypeError(
-            f"{name} must be {wanted}; got {_named(value)} of {array.dtype}"
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}") from None
+    kind = _kind(array.dtype)
+    if kind is None or kind not in _KINDS[holding]:
+        found = named(value)
+        found += "" if hasattr(value, "dtype") else f", of {array.dtype}"
+        raise TypeError(f"{name} must be {wanted}; got {found}")
+    known = {} if axes is None else axes
+    before = dict(known)
+    if not fits(array.shape, shape, known, fewest=0 if may_be_empty else 1):
+        raise ValueError(
+            f"{name} must have the shape [{shape}]{lengths_text(shape, before)}; got "
+            f"{array.shape}"
         )
-    if not _fits(array.shape, shape):
-        raise ValueError(f"{name} must be {wanted}; got the shape {array.shape}")
-    if array.dtype.kind in "fV":
-        bad = np.isinf(array) if may_be_nan else ~np.isfinite(array)
+    if kind == "f":
+        bad = np.zeros(array.shape, bool) if may_be_nan else np.isnan(array)
+        if not may_be_infinite:
+            bad |= np.isinf(array)
         if bad.any():
-            raise ValueError(f"{name} must be {wanted}, finite; got {array[bad][0]}")
+            kept = "not be NaN" if may_be_infinite else "be finite"
+            raise ValueError(f"{name} must {kept}; got {_first(array, bad)}")
     for outside in (
         None if at_least is None else array < at_least,
         None if at_most is None else array > at_most,
     ):
         if outside is not None and outside.any():
-            raise ValueError(f"{name} must be {wanted}; got {array[outside][0]}")
+            wanted = _range_text(at_least, None, at_most, None)
+            raise ValueError(f"{name} must {wanted}; got {_first(array, outside)}")
     return array
 
 
-def check_at_least_one(**numbers: Any) -> None:
-    """Refuses whole numbers below 1, given by their names.
+def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
+    """Numbers as a float32 array of JAX, which may be traced: values are not looked at.
+
+    Args:
+      name: the argument's name.
+      value: what was given.
+      shape: as `checked_array` takes it.
 
     Raises:
-      TypeError: if one is no whole number.
+      TypeError: if it is no array of numbers.
+      ValueError: if its shape is another one.
+    """
+    if not isinstance(value, jax.Array):
+        value = checked_array(name, value, shape, may_be_nan=True, may_be_infinite=True)
+    wanted = f"an array [{shape}] of numbers"
+    if _kind(value.dtype) not in ("i", "f"):
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+    if not fits(value.shape, shape, {}, fewest=1):
+        raise ValueError(f"{name} must have the shape [{shape}]; got {value.shape}")
+    return jnp.asarray(value, jnp.float32)
+
+
+def check_at_least_one(**numbers: Any) -> None:
+    """Refuses integers below 1, given by their names.
+
+    Raises:
+      TypeError: if one is no integer.
       ValueError: if one is below 1.
     """
     for name, number in numbers.items():
         checked_integer(name, number, at_least=1)
 
 
-def _fits(found: tuple[int, ...], shape: str) -> bool:
-    axes = [axis.strip() for axis in shape.split(",") if axis.strip()]
-    if axes[:1] == ["..."]:
-        axes = axes[1:]
-        found = found[max(0, len(found) - len(axes)) :]
-    if len(found) != len(axes):
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_ | jax.core.Tracer):
         return False
-    lengths: dict[str, int] = {}
-    for axis, length in zip(axes, found):
-        wanted = int(axis) if axis.isdigit() else lengths.setdefault(axis, length)
-        if length != wanted:
-            return False
-    return True
+    if isinstance(value, numbers.Real):
+        return True
+    is_array = isinstance(value, np.ndarray | np.generic | jax.Array)
+    return is_array and value.shape == () and _kind(value.dtype) in ("i", "f")
+
+
+def _kind(dtype: Any) -> str | None:
+    """One of the letters of `_KINDS`; None for anything else."""
+    if dtype.kind in "biuf":
+        return "i" if dtype.kind == "u" else dtype.kind
+    # Types of JAX that NumPy does not know, such as bfloat16. Random keys are others.
+    extended = jnp.issubdtype(dtype, jax.dtypes.extended)
+    return "f" if not extended and jnp.issubdtype(dtype, jnp.floating) else None
+
+
+def _first(array: np.ndarray, where: np.ndarray) -> str:
+    """The first of some values, and where it is."""
+    found = tuple(map(int, np.argwhere(where)[0]))
+    if not found:
+        return str(array)
+    return f"{array[found]} at index {found[0] if len(found) == 1 else found}"
 
 
 def _range_text(
@@ -212,25 +391,16 @@ def _range_text(
     at_most: float | None,
     below: float | None,
 ) -> str:
-    """The range in words or as an interval, such as " in [0, 1)"."""
+    """What a range asks of a number, such as "lie in [0, 1)"; "" for no range."""
     low = at_least if above is None else above
     high = at_most if below is None else below
+    if low is not None and low == high:
+        return f"be {low:g}"
     if low is not None and high is not None:
         left, right = "[" if above is None else "(", "]" if below is None else ")"
-        return f" in {left}{low:g}, {high:g}{right}"
+        return f"lie in {left}{low:g}, {high:g}{right}"
     if low is not None:
-        return f" of at least {low:g}" if above is None else f" above {low:g}"
+        return f"be at least {low:g}" if above is None else f"be above {low:g}"
     if high is not None:
-        return f" of at most {high:g}" if below is None else f" below {high:g}"
+        return f"be at most {high:g}" if below is None else f"be below {high:g}"
     return ""
-
-
-def _named(value: Any) -> str:
-    """A value of a simple type with its type; of any other the type alone."""
-    kind = type(value).__name__
-    if value is None:
-        return "None"
-    if isinstance(value, bool | int | float | str | np.number):
-        text = repr(value)
-        return f"{text if len(text) <= 80 else text[:77] + '...'}, of type {kind}"
-    return kind

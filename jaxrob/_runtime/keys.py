@@ -6,6 +6,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._runtime.naming import named
+
 # No image has this index: the classifier's keys come from here.
 _CLASSIFIER = 2**32 - 1
 
@@ -13,6 +15,21 @@ _CLASSIFIER = 2**32 - 1
 def is_key(value: Any) -> bool:
     """Whether a value is an array of random keys, as `jax.random.key` makes them."""
     return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def check_key(name: str, key: Any) -> None:
+    """Refuses what is no single random key, of either style.
+
+    Raises:
+      TypeError: if it is no key.
+      ValueError: if it is not a single one.
+    """
+    wanted = "a random key, as jax.random.key(0) makes it"
+    legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
+    if not (legacy and key.ndim) and not is_key(key):
+        raise TypeError(f"{name} must be {wanted}; got {named(key)}")
+    if key.shape[:-1] if legacy else key.shape:
+        raise ValueError(f"{name} must be a single random key; got {named(key)}")
 
 
 def checked_key(key: jax.Array) -> jax.Array:
@@ -25,14 +42,15 @@ def checked_key(key: jax.Array) -> jax.Array:
       TypeError: if it is no key.
       ValueError: if it is not a single one.
     """
-    if getattr(key, "dtype", None) == jnp.uint32:
-        key = jax.random.wrap_key_data(key)
-    elif not is_key(key):
-        raise TypeError(
-            f"key must be a random key, as jax.random.key(0) makes it; got {key!r}"
-        )
-    if key.shape:
-        raise ValueError(f"key must be a single random key; got {key.shape[0]} of them")
+    check_key("key", key)
+    if not is_key(key):
+        try:
+            key = jax.random.wrap_key_data(key)
+        except (TypeError, ValueError):  # Data of another length.
+            raise TypeError(
+                "key must be a random key, as jax.random.key(0) makes it; got "
+                f"{named(key)}"
+            ) from None
     if str(jax.random.key_impl(key)) != "threefry2x32":
         seed = jax.random.bits(key, dtype=jnp.uint32)
         key = jax.random.key(seed, impl="threefry2x32")
