@@ -10,7 +10,7 @@ from jaxrob._curve import Curve
 from jaxrob._runtime.checks import check_type
 from jaxrob.metrics import Interval
 from jaxrob.metrics._bootstrap import RESAMPLES, percentiles, resampled_values
-from jaxrob.metrics._checks import check_confidence
+from jaxrob.metrics._checks import checked_confidence
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
@@ -71,7 +71,7 @@ def compare(
       ValueError: if the assessments differ in what they must share, one keeps only
         counts, or the confidence lies outside (0, 1).
     """
-    check_confidence(confidence)
+    confidence = checked_confidence(confidence)
     _check_pair(first, second)
     differences = _resampled_differences(first, second)
     low, high = percentiles(differences, confidence, otherwise=(-1.0, 1.0))

@@ -3,8 +3,9 @@
 import numpy as np
 from scipy import special
 
+from jaxrob._runtime.checks import checked_array
 from jaxrob.metrics._bootstrap import bootstrap, percentiles
-from jaxrob.metrics._checks import check_confidence, checked_confusion
+from jaxrob.metrics._checks import checked_confidence, checked_confusion
 from jaxrob.metrics._quality import measure_named
 
 
@@ -30,15 +31,19 @@ def wilson(
       ValueError: if the shapes differ, successes lie outside 0 ... totals, or the
         confidence outside (0, 1).
     """
-    check_confidence(confidence)
-    s, n = np.asarray(successes, np.float64), np.asarray(totals, np.float64)
+    confidence = checked_confidence(confidence)
+    s = checked_array("successes", successes, "...", at_least=0).astype(np.float64)
+    n = checked_array("totals", totals, "...", at_least=0).astype(np.float64)
     if s.shape != n.shape:
         raise ValueError(
             "successes and totals must have one shape; got the shapes "
             f"{s.shape} and {n.shape}"
         )
-    if not ((s >= 0) & (s <= n) & np.isfinite(n)).all():
-        raise ValueError("successes must lie in 0 ... totals, and both be finite")
+    if (s > n).any():
+        bad = s > n
+        raise ValueError(
+            f"successes must lie in 0 ... totals; got {s[bad][0]:g} of {n[bad][0]:g}"
+        )
     z = special.ndtri((1 + confidence) / 2)
     some = np.where(n == 0, 1, n)
     centre = s + z**2 / 2
@@ -74,9 +79,9 @@ def bands(
       ValueError: if the measure is unknown, the confidence lies outside (0, 1), or the
         counts have a wrong shape, are negative or all 0 at a level.
     """
-    check_confidence(confidence)
+    confidence = checked_confidence(confidence)
     found = measure_named(measure)
-    confusion = checked_confusion(confusion)
+    confusion = checked_confusion(confusion, fewest_inputs=1)
     ratio = found.single_ratio(confusion)
     if found.is_proportion and ratio is not None:
         return wilson(ratio.above, ratio.below, confidence)

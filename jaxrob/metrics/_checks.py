@@ -1,12 +1,14 @@
 """Checks of what the functions of this package share: curves, counts, confidences."""
 
-import math
+from typing import Any
 
 import numpy as np
 
+from jaxrob._runtime.checks import checked_array, checked_bounds, checked_number
+
 
 def checked_curve(
-    levels: np.ndarray, values: np.ndarray, threshold: float, fewest: int
+    levels: Any, values: Any, threshold: Any, fewest: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Levels and values as float64, in ascending order of the levels.
 
@@ -15,28 +17,29 @@ def checked_curve(
       values: `[n]`, finite.
       threshold: finite.
       fewest: the smallest n allowed.
+      name: what the messages call the values.
 
     Raises:
+      TypeError: if one of them holds no numbers.
       ValueError: if one of them is not as described.
     """
-    levels, values = np.asarray(levels, np.float64), np.asarray(values, np.float64)
-    if levels.ndim != 1 or levels.shape != values.shape or len(levels) < fewest:
-        raise ValueError(
-            f"levels and values must be vectors of one length, at least {fewest}; got "
-            f"the shapes {levels.shape} and {values.shape}"
-        )
-    for name, array in (("levels", levels), ("values", values)):
-        if not np.isfinite(array).all():
-            bad = np.flatnonzero(~np.isfinite(array))[0]
-            raise ValueError(f"{name} must be finite; got {array[bad]} at index {bad}")
-    if not math.isfinite(threshold):
-        raise ValueError(f"threshold must be finite; got {threshold}")
+    levels = _checked_levels(levels, fewest)
+    axes = {"n": len(levels)}
+    holding = "numbers or booleans"
+    values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
+    checked_number("threshold", threshold)
     order = np.argsort(levels)
-    levels, values = levels[order], values[order]
-    repeated = np.flatnonzero(np.diff(levels) == 0)
-    if len(repeated):
-        raise ValueError(f"levels must be distinct; got {levels[repeated[0]]:g} twice")
-    return levels, values
+    return levels[order], values[order]
+
+
+def checked_levels(levels: Any, bounds: Any) -> np.ndarray:
+    """Levels as float64 in their own order: two of them, or one if there are bounds.
+
+    Raises:
+      TypeError: if they are no numbers.
+      ValueError: if they are too few, repeat or are not finite.
+    """
+    return _checked_levels(levels, 2 if bounds is None else 1)
 
 
 def range_around(
@@ -49,13 +52,12 @@ def range_around(
       bounds: the range's ends; by default the outermost levels.
 
     Raises:
+      TypeError: if the bounds are not two numbers.
       ValueError: if the bounds are not a range, or a level lies outside.
     """
-    lower, upper = (levels[0], levels[-1]) if bounds is None else bounds
-    if bounds is not None and not -np.inf < lower < upper < np.inf:
-        raise ValueError(
-            f"bounds must be finite, the lower below the upper; got {bounds}"
-        )
+    if bounds is None:
+        return levels[0], levels[-1]
+    lower, upper = checked_bounds("bounds", bounds)
     if levels[0] < lower or levels[-1] > upper:
         raise ValueError(
             f"levels must lie in the bounds [{lower:g}, {upper:g}]; got levels from "
@@ -64,33 +66,50 @@ def range_around(
     return lower, upper
 
 
-def checked_confusion(confusion: np.ndarray) -> np.ndarray:
-    """Counts `[L, K, K + 1]` by label and answer, at least one input at each level.
+def checked_confusion(confusion: Any, fewest_inputs: int = 0) -> np.ndarray:
+    """Counts `[L, K, K + 1]` by label and answer, of at least two classes.
+
+    Args:
+      confusion: what was given.
+      fewest_inputs: how many inputs are counted at each level at least.
 
     Raises:
-      ValueError: if they are not such counts.
+      TypeError: if it holds no integers.
+      ValueError: if the shape is another one, a count is negative, or a level counts
+        too few inputs.
     """
-    confusion = np.asarray(confusion)
-    shape = confusion.shape
-    if len(shape) != 3 or shape[1] < 2 or shape[2] != shape[1] + 1:
+    shape = "L, K, K + 1"
+    confusion = checked_array("confusion", confusion, shape, "integers", at_least=0)
+    if confusion.shape[1] < 2:
         raise ValueError(
-            "confusion must have the shape [L, K, K + 1] with at least 2 classes; got "
-            f"{shape}"
+            f"confusion must have the shape [{shape}] with at least 2 classes; got "
+            f"{confusion.shape}"
         )
-    if not np.issubdtype(confusion.dtype, np.integer) or (confusion < 0).any():
-        raise ValueError("confusion must hold counts, integers of at least 0")
-    if (confusion.sum((-2, -1)) == 0).any():
-        raise ValueError("confusion must count at least one input at each level")
+    if fewest_inputs and (confusion.sum((-2, -1)) < fewest_inputs).any():
+        raise ValueError(
+            "confusion must count at least one input at each level; got none at level "
+            f"{np.argmin(confusion.sum((-2, -1)))} of {len(confusion)}"
+        )
     return confusion
 
 
-def check_confidence(confidence: float) -> None:
-    """Refuses a confidence outside (0, 1)."""
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must lie in (0, 1); got {confidence}")
+def checked_confidence(confidence: Any) -> float:
+    """A coverage in (0, 1)."""
+    return checked_number("confidence", confidence, above=0, below=1)
 
 
-def check_share(name: str, number: float) -> None:
-    """Refuses a number outside [0, 1]."""
-    if not 0 <= number <= 1:
-        raise ValueError(f"{name} must lie in [0, 1]; got {number}")
+def checked_share(name: str, number: Any) -> float:
+    """A number in [0, 1]."""
+    return checked_number(name, number, at_least=0, at_most=1)
+
+
+def _checked_levels(levels: Any, fewest: int) -> np.ndarray:
+    levels = checked_array("levels", levels, "n").astype(np.float64)
+    if len(levels) < fewest:
+        raise ValueError(f"levels must be at least {fewest}; got {len(levels)}")
+    ascending = np.sort(levels)
+    repeated = np.flatnonzero(np.diff(ascending) == 0)
+    if len(repeated):
+        found = ascending[repeated[0]]
+        raise ValueError(f"levels must be distinct; got {found:g} twice")
+    return levels

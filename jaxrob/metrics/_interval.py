@@ -4,9 +4,10 @@ import math
 
 import numpy as np
 
+from jaxrob._runtime.checks import checked_array
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import (
-    check_confidence,
+    checked_confidence,
     checked_confusion,
     checked_curve,
     range_around,
@@ -53,8 +54,8 @@ def robustness_interval(
         as `jaxrob.metrics.heaviside_robustness`.
     """
     fewest = 1 if bounds is not None else 2
-    _, low = checked_curve(levels, low, threshold, fewest)
-    levels, high = checked_curve(levels, high, threshold, fewest)
+    _, low = checked_curve(levels, low, threshold, fewest, "low")
+    levels, high = checked_curve(levels, high, threshold, fewest, "high")
     if (low > high).any():
         bad = np.flatnonzero(low > high)[0]
         raise ValueError(
@@ -93,9 +94,9 @@ def confidence_interval(
     Raises:
       ValueError: as `bands` and `robustness_interval`.
     """
-    check_confidence(confidence)
+    confidence = checked_confidence(confidence)
     found = measure_named(measure)
-    confusion = checked_confusion(confusion)
+    confusion = checked_confusion(confusion, fewest_inputs=1)
     # All that can fail fails before the bootstrap.
     widest = np.zeros(len(confusion)), np.ones(len(confusion))
     robustness_interval(levels, *widest, threshold, bounds)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._runtime.checks import check_type
-from jaxrob.metrics._checks import checked_curve, range_around
+from jaxrob.metrics._checks import checked_levels, range_around
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -45,9 +45,8 @@ def level_weights(
         are not finite or lie outside the bounds, or the distribution is discrete, of
         several numbers, has no CDF, or no mass in the range.
     """
-    levels = np.asarray(levels, np.float64)
-    fewest = 1 if bounds is not None else 2
-    ascending, _ = checked_curve(levels, np.zeros(levels.shape), 0.0, fewest)
+    levels = checked_levels(levels, bounds)
+    ascending = np.sort(levels)
     lower, upper = range_around(ascending, bounds)
     ends = np.concatenate([[lower], ascending, [upper]])
     halves = masses(ends, level_distribution) / 2

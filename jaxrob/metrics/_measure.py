@@ -6,6 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob.metrics._checks import checked_confusion
+
 
 class Counts(NamedTuple):
     """How inputs were answered: arrays of one shape, for each class or for all inputs.
@@ -71,7 +73,12 @@ class Measure:
 
         Returns:
           float64 `[L]` in [0, 1]; NaN where it is undefined.
+
+        Raises:
+          TypeError: if the confusion holds no integers.
+          ValueError: if it has another shape, or a count is negative.
         """
+        confusion = checked_confusion(confusion)
         ratio = self.single_ratio(confusion)
         if ratio is not None:
             return self.value_of(ratio)
@@ -86,7 +93,12 @@ class Measure:
 
         Returns:
           float64 `[L, K]`; NaN where a class has nothing to divide by.
+
+        Raises:
+          TypeError: if the confusion holds no integers.
+          ValueError: if it has another shape, or a count is negative.
         """
+        confusion = checked_confusion(confusion)
         ratio = self.ratio(_by_class(confusion))
         return quotient(ratio.above, ratio.below, np.nan)
 
@@ -101,7 +113,12 @@ class Measure:
 
         Returns:
           Numbers of at least 0, `[L]`.
+
+        Raises:
+          TypeError: if the confusion holds no integers.
+          ValueError: if it has another shape, or a count is negative.
         """
+        confusion = checked_confusion(confusion)
         ratio = self.single_ratio(confusion)
         if ratio is not None:
             return ratio.inputs

@@ -6,7 +6,8 @@ import numpy as np
 import scipy
 from scipy import special
 
-from jaxrob.metrics._checks import check_confidence
+from jaxrob._runtime.checks import checked_array
+from jaxrob.metrics._checks import checked_confidence
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -48,23 +49,17 @@ def unknown_counts(
       ValueError: if alpha lies outside [0, 1] or is missing, the uncertainty is missing
         or NaN, or the shapes do not fit.
     """
-    if alpha is None:
-        raise ValueError("alpha must lie in [0, 1]; got None: no answer is unknown")
     threshold = unknown_threshold(alpha)
     if uncertainty is None:
         raise ValueError(
             'uncertainty is missing (None), as from a classifier of outputs="scores"'
         )
-    predicted, labels = np.asarray(predicted), np.asarray(labels)
-    uncertainty = np.asarray(uncertainty)
-    shape = predicted.shape
-    if len(shape) != 2 or uncertainty.shape != shape or labels.shape != shape[1:]:
-        raise ValueError(
-            "predicted and uncertainty must have the shape [L, N], and labels [N]; got "
-            f"{shape}, {uncertainty.shape} and {labels.shape}"
-        )
-    if np.isnan(uncertainty).any():
-        raise ValueError("uncertainty must not be NaN")
+    axes: dict[str, int] = {}
+    predicted = checked_array("predicted", predicted, "L, N", "integers", axes=axes)
+    labels = checked_array("labels", labels, "N", "integers", at_least=0, axes=axes)
+    uncertainty = checked_array(
+        "uncertainty", uncertainty, "L, N", at_least=0, at_most=1, axes=axes
+    )
     unknown, wrong = uncertainty > threshold, predicted != labels
     cells = [
         np.count_nonzero(row & column, axis=1)
@@ -97,12 +92,8 @@ def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
       ValueError: if the counts have another shape, are no integers or negative, or the
         confidence lies outside (0, 1).
     """
-    check_confidence(confidence)
-    counts = np.asarray(counts)
-    if counts.shape[-2:] != (2, 2):
-        raise ValueError(f"counts must have the shape [..., 2, 2]; got {counts.shape}")
-    if not np.issubdtype(counts.dtype, np.integer) or (counts < 0).any():
-        raise ValueError("counts must be integers of at least 0")
+    confidence = checked_confidence(confidence)
+    counts = checked_array("counts", counts, "..., 2, 2", "integers", at_least=0)
     tables = counts.reshape(-1, 2, 2)
     results = np.reshape([_conditional(table, confidence) for table in tables], (-1, 3))
     return OddsRatio(*results.T.reshape(3, *counts.shape[:-2]))

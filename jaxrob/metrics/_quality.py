@@ -7,6 +7,8 @@ count neither for nor against a class.
 
 import numpy as np
 
+from jaxrob._runtime.checks import check_choice, checked_integer
+from jaxrob.metrics._checks import checked_confusion
 from jaxrob.metrics._measure import Counts, Measure, Ratio, typical_inputs
 
 
@@ -84,6 +86,7 @@ def indecision(confusion: np.ndarray) -> np.ndarray:
     Returns:
       float64 `[L]` in [0, 1].
     """
+    confusion = checked_confusion(confusion, fewest_inputs=1)
     return confusion[..., -1].sum(-1) / confusion.sum((-2, -1))
 
 
@@ -140,8 +143,7 @@ def measure_named(name: str) -> Measure:
     Raises:
       ValueError: if there is none.
     """
-    if name not in measures:
-        raise ValueError(f"measure must be one of {tuple(measures)}; got {name!r}")
+    check_choice("measure", name, measures)
     return measures[name]
 
 
@@ -193,9 +195,7 @@ def _of_class(
 ) -> np.ndarray:
     if positive is None:
         return measure(confusion)
-    num_classes = confusion.shape[-2]
-    if not 0 <= positive < num_classes:
-        raise ValueError(
-            f"positive must be a class from 0 to {num_classes - 1}; got {positive}"
-        )
-    return measure.per_class(confusion)[..., positive]
+    by_class = measure.per_class(confusion)
+    last = by_class.shape[-1] - 1
+    positive = checked_integer("positive", positive, at_least=0, at_most=last)
+    return by_class[..., positive]

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._runtime.checks import check_choice, checked_bounds
 from jaxrob.metrics._checks import checked_curve
 from jaxrob.metrics._quadrature import replay
 
@@ -52,17 +53,23 @@ def heaviside_robustness(
       level that is not given: the 2022 paper's "timeout".
 
     Raises:
+      TypeError: if an argument holds no numbers, or the rule is no text.
       ValueError: if the arrays' shapes differ, there are fewer than two levels (one
         for "count" and "quadrature"), levels repeat, a number is not finite, the rule
         is none of the above, or bounds are missing or not a range.
     """
+    check_choice("rule", rule, RULES)
+    if bounds is not None:
+        checked_bounds("bounds", bounds)
     fewest = 1 if rule in ("count", "quadrature") else 2
     levels, values = checked_curve(levels, values, threshold, fewest)
     accepted = values >= threshold
     if rule == "count":
         return np.count_nonzero(accepted) / len(accepted)
     if rule == "quadrature":
-        lower, upper = _checked_bounds(bounds)
+        if bounds is None:
+            raise ValueError('rule="quadrature" needs bounds, the range; got None')
+        lower, upper = map(float, bounds)
         # Each interval takes levels: so many intervals that the levels run out first.
         # Where a smaller limit was enough, quad's value is the same (measured: always
         # for limits up to 60; at 100 for all but 1 function in 1,000).
@@ -75,10 +82,8 @@ def heaviside_robustness(
         ends = levels[1:][accepted[1:]], -levels[:-1][accepted[1:]]
         # An exact sum: neighbouring intervals join without rounding.
         return math.fsum(np.concatenate(ends)) / span
-    if rule == "linear":
-        intervals = accepted_intervals(levels, values, threshold)
-        return math.fsum(end - start for start, end in intervals) / span
-    raise ValueError(f"rule must be one of {RULES}; got {rule!r}")
+    intervals = accepted_intervals(levels, values, threshold)
+    return math.fsum(end - start for start, end in intervals) / span
 
 
 class Interval(NamedTuple):
@@ -139,12 +144,3 @@ def accepted_share(left: np.ndarray, right: np.ndarray, threshold: float) -> np.
     crosses = (left >= threshold) != accepted
     rise = np.where(crosses, np.abs(right - left), 1)
     return np.where(crosses, (np.maximum(left, right) - threshold) / rise, accepted)
-
-
-def _checked_bounds(bounds: tuple[float, float] | None) -> tuple[float, float]:
-    if bounds is None:
-        raise ValueError('rule="quadrature" needs bounds, the range; got None')
-    lower, upper = map(float, bounds)
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise ValueError(f"bounds must be finite with lower < upper; got {bounds}")
-    return lower, upper

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import checked_array, checked_integer
 
 # By how much float32 rounding may lead a probability beyond 1.
 _SLACK = 1e-5
@@ -93,9 +93,7 @@ def expected_calibration_error(
       ValueError: if a confidence lies outside [0, 1], num_bins is below 1, or as
         `risk_coverage`.
     """
-    check_type("num_bins", num_bins, int | np.integer, "an integer")
-    if num_bins < 1:
-        raise ValueError(f"num_bins must be at least 1; got {num_bins}")
+    num_bins = checked_integer("num_bins", num_bins, at_least=1)
     confidence, correct = _checked(confidence, correct)
     outside = (confidence < 0) | (confidence > 1 + _SLACK)
     if outside.any():
@@ -128,15 +126,17 @@ def _checked(
         raise ValueError(
             'confidence is missing (None), as from a classifier of outputs="scores"'
         )
-    confidence, correct = np.asarray(confidence, np.float64), np.asarray(correct)
-    shape = confidence.shape
-    if shape != correct.shape or len(shape) != 2 or 0 in shape:
+    axes: dict[str, int] = {}
+    confidence = checked_array(
+        "confidence", confidence, "L, N", may_be_infinite=True, axes=axes
+    )
+    correct = checked_array(
+        "correct", correct, "L, N", "numbers or booleans", axes=axes
+    )
+    other = ~np.isin(correct, (0, 1))
+    if other.any():
         raise ValueError(
-            "confidence and correct must have one shape [L, N], with at least one "
-            f"input; got {shape} and {correct.shape}"
+            "correct must be true or false, 1 or 0, for each input; got "
+            f"{correct[other][0]}"
         )
-    if np.isnan(confidence).any():
-        raise ValueError("confidence must not be NaN")
-    if not np.isin(correct, (0, 1)).all():
-        raise ValueError("correct must be true or false, 1 or 0, for each input")
-    return confidence, correct.astype(bool)
+    return confidence.astype(np.float64), correct.astype(bool)

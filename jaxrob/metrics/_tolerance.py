@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxrob.metrics._checks import check_share, checked_curve
+from jaxrob._runtime.checks import check_callable, check_choice, checked_array
+from jaxrob.metrics._checks import checked_curve, checked_share
 from jaxrob.metrics._level_weights import level_weights, masses
 
 if TYPE_CHECKING:
@@ -80,7 +81,7 @@ def tolerance_robustness(
         not in its range, a name is unknown, a function leaves its range, nominal is
         missing, or as `level_weights`.
     """
-    check_share("threshold", threshold)
+    threshold = checked_share("threshold", threshold)
     fewest = 1 if bounds is not None else 2
     levels, values = checked_curve(levels, values, threshold, fewest)
     scores = level_scores(values, threshold, tolerance, penalization, nominal=nominal)
@@ -111,21 +112,21 @@ def level_scores(
       TypeError: as `tolerance_robustness`.
       ValueError: as `tolerance_robustness`.
     """
-    check_share("threshold", threshold)
+    threshold = checked_share("threshold", threshold)
     reward = _function("tolerance", tolerance, tolerances)
+    if nominal is not None:
+        nominal = checked_share("nominal", nominal)
     if reward is linear_tolerance:
         if nominal is None:
             raise ValueError(
                 "nominal, the value where nothing is altered, is the linear "
                 "tolerance's x_max; got None"
             )
-        check_share("nominal", nominal)
         reward = functools.partial(linear_tolerance, x_max=nominal)
     penalty = _function("penalization", penalization, penalizations)
-    values = np.asarray(values, np.float64)
-    if not ((values >= 0) & (values <= 1)).all():
-        bad = values[~((values >= 0) & (values <= 1))][0]
-        raise ValueError(f"values must lie in [0, 1]; got {bad}")
+    holding = "numbers or booleans"
+    values = checked_array("values", values, "n", holding, at_least=0, at_most=1)
+    values = values.astype(np.float64)
     return _rewards(reward, values, threshold) - _penalties(penalty, values, threshold)
 
 
@@ -138,7 +139,16 @@ def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
 
     Returns:
       In [0, 1].
+
+    Raises:
+      TypeError: if one of them holds no numbers.
+      ValueError: if their shapes differ, or one is not as described.
     """
+    axes: dict[str, int] = {}
+    scores = checked_array("scores", scores, "n", at_least=-1, at_most=1, axes=axes)
+    weights = checked_array("weights", weights, "n", at_least=0, axes=axes)
+    if not weights.any():
+        raise ValueError(f"weights must not all be 0; got {len(weights)} times 0")
     # Divided by the same sum, so that equal scores have exactly their value.
     mean = math.fsum(weights * scores) / math.fsum(weights)
     return float(np.clip((1 + mean) / 2, 0, 1))
@@ -166,9 +176,9 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
     Raises:
       ValueError: if the threshold or x_max lies outside [0, 1].
     """
-    check_share("threshold", threshold)
-    check_share("x_max", x_max)
-    value = np.asarray(value, np.float64)
+    threshold = checked_share("threshold", threshold)
+    x_max = checked_share("x_max", x_max)
+    value = _checked_value(value)
     if x_max <= threshold:
         return step_tolerance(value, threshold) * (value > 0)
     return np.maximum(np.minimum(value, x_max) - threshold, 0) / (x_max - threshold)
@@ -187,8 +197,8 @@ def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
     Raises:
       ValueError: if the threshold lies outside [0, 1].
     """
-    check_share("threshold", threshold)
-    return np.where(np.asarray(value, np.float64) >= threshold, 1.0, 0.0)
+    threshold = checked_share("threshold", threshold)
+    return np.where(_checked_value(value) >= threshold, 1.0, 0.0)
 
 
 def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
@@ -207,8 +217,8 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
     Raises:
       ValueError: if the threshold lies outside [0, 1].
     """
-    check_share("threshold", threshold)
-    below = np.maximum(threshold - np.asarray(value, np.float64), 0)
+    threshold = checked_share("threshold", threshold)
+    below = np.maximum(threshold - _checked_value(value), 0)
     return below / threshold if threshold > 0 else np.zeros_like(below)
 
 
@@ -259,7 +269,7 @@ def check_scoring(
       TypeError: as `tolerance_robustness`.
       ValueError: as `tolerance_robustness`.
     """
-    check_share("threshold", threshold)
+    threshold = checked_share("threshold", threshold)
     some = np.array([0.0, threshold / 2, threshold, (1 + threshold) / 2, 1.0])
     reward = _function("tolerance", tolerance, tolerances)
     if reward is not linear_tolerance:
@@ -288,10 +298,9 @@ def beta(theta: float, gamma: float) -> float:
     Raises:
       ValueError: if theta or gamma lies outside [0, 1].
     """
-    check_share("theta", theta)
-    check_share("gamma", gamma)
+    theta, gamma = checked_share("theta", theta), checked_share("gamma", gamma)
     # The shortest decimals: the float 0.8 means 4/5.
-    least, decided = Fraction(repr(float(theta))), Fraction(repr(float(gamma)))
+    least, decided = Fraction(repr(theta)), Fraction(repr(gamma))
     return float(least * decided / (2 - decided))
 
 
@@ -301,17 +310,15 @@ def _function(
     if function is None:
         function = "step"
     if isinstance(function, str):
-        if function not in table:
-            raise ValueError(
-                f"{name} must be one of {tuple(table)} or a function; got {function!r}"
-            )
+        check_choice(name, function, table)
         return table[function]
-    if not callable(function):
-        raise TypeError(
-            f"{name} must be one of {tuple(table)} or a function of a value and the "
-            f"threshold; got {function!r}"
-        )
+    wanted = f"one of {tuple(table)}, or a function of a value and the threshold"
+    check_callable(name, function, wanted)
     return function
+
+
+def _checked_value(value: np.ndarray) -> np.ndarray:
+    return checked_array("value", value, "...", at_least=0, at_most=1).astype(float)
 
 
 def _rewards(function: Callable, values: np.ndarray, threshold: float) -> np.ndarray:

@@ -213,7 +213,7 @@ def test_each_level_is_taken_alone():
 @pytest.mark.parametrize("positive", [-1, 2])
 def test_positive_must_be_a_class(positive):
     for measure in (metrics.precision, metrics.recall, metrics.f1):
-        with pytest.raises(ValueError, match="positive must be a class from 0 to 1"):
+        with pytest.raises(ValueError, match=r"positive must lie in \[0, 1\]"):
             measure(counts([0, 1], [0, 1], 2), positive)
 
 

@@ -162,10 +162,10 @@ def test_calibration_by_hand():
     ("confidence", "correct", "message"),
     [
         (None, [[True]], r"confidence is missing \(None\)"),
-        ([[0.5, 0.5]], [[True]], r"one shape .*got \(1, 2\) and \(1, 1\)"),
-        ([0.5], [True], r"one shape \[L, N\]"),
-        (np.zeros((2, 0)), np.zeros((2, 0)), "at least one input"),
-        ([[math.nan]], [[True]], "confidence must not be NaN"),
+        ([[0.5, 0.5]], [[True]], r"correct .* with L = 1, N = 2; got \(1, 1\)"),
+        ([0.5], [True], r"confidence must have the shape \[L, N\]"),
+        (np.zeros((2, 0)), np.zeros((2, 0)), r"shape \[L, N\]; got \(2, 0\)"),
+        ([[math.nan]], [[True]], "confidence must not be NaN; got nan at"),
         ([[0.5]], [[2]], "correct must be true or false"),
     ],
 )
