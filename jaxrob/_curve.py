@@ -7,6 +7,9 @@ from typing import TypeVar
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._runtime.checks import checked_array, checked_integer, checked_number
+from jaxrob._runtime.naming import named
+from jaxrob.metrics._checks import checked_confusion
 from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve")
@@ -46,6 +49,33 @@ class Curve:
     labels: np.ndarray = dataclasses.field(repr=False)
     num_classes: int
     alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        classes = checked_integer("num_classes", self.num_classes, at_least=2)
+        axes: dict[str, int] = {}
+        checked_array("levels", self.levels, "L", axes=axes)
+        for name, shape in (("predicted", "L, N"), ("labels", "N")):
+            checked_array(
+                name,
+                getattr(self, name),
+                shape,
+                "integers",
+                at_least=0,
+                at_most=classes - 1,
+                axes=axes,
+            )
+        # The values are not looked at: curves are made often, and are large.
+        shape = axes["L"], axes["N"]
+        for name in ("confidence", "uncertainty"):
+            value = getattr(self, name)
+            if value is not None and getattr(value, "shape", None) != shape:
+                raise ValueError(
+                    f"{name} must have the shape {shape}, or be None; got "
+                    f"{named(value)}"
+                )
+        if self.alpha is not None:
+            unknown_threshold(self.alpha)
 
     def with_unknown(self, alpha: float | None) -> "Curve":
         """The same answers, of which those that are too uncertain become "unknown".
@@ -108,6 +138,7 @@ class Curve:
           misclassified ("unknown" is no failure). Of two levels equally near it is the
           lower one. NaN if there is none.
         """
+        identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         wrong = (self.predicted != self.labels) & ~self.unknown
         first = wrong[order].argmax(axis=0)
@@ -132,6 +163,18 @@ class ReducedCurve:
     levels: np.ndarray
     confusion: np.ndarray = dataclasses.field(repr=False)
     alpha: float | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the fields."""
+        levels = checked_array("levels", self.levels, "L")
+        confusion = checked_confusion(self.confusion)
+        if len(confusion) != len(levels):
+            raise ValueError(
+                f"confusion must have a level for each of {len(levels)} levels; got "
+                f"the shape {confusion.shape}"
+            )
+        if self.alpha is not None:
+            unknown_threshold(self.alpha)
 
     @property
     def accuracy(self) -> np.ndarray:

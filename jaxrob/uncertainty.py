@@ -19,6 +19,13 @@ Two decompositions are in use, and in both the parts add up:
 
 import jax
 import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.checks import check_type, checked_number
+from jaxrob._runtime.naming import named
+
+# By how much rounding may lead a log-probability above 0.
+_SLACK = 1e-3
 
 
 def aleatoric(log_probabilities: jax.Array) -> jax.Array:
@@ -133,11 +140,10 @@ def unknown_threshold(alpha: float) -> float:
       alpha: the confidence level asked for, in [0, 1]; 0 never gives "unknown".
 
     Raises:
+      TypeError: if alpha is not a number.
       ValueError: if alpha lies outside [0, 1].
     """
-    if not 0 <= alpha <= 1:
-        raise ValueError(f"alpha must lie in [0, 1]; got {alpha}")
-    return 1.0 - alpha
+    return 1.0 - checked_number("alpha", alpha, at_least=0, at_most=1)
 
 
 def _largest(log_probabilities: jax.Array) -> float:
@@ -160,9 +166,24 @@ def _entropy(probabilities: jax.Array) -> jax.Array:
 
 
 def _check(log_probabilities: jax.Array) -> None:
+    wanted = "an array [S, ..., K] of floating numbers"
+    check_type("log_probabilities", log_probabilities, jax.Array | np.ndarray, wanted)
+    if not jnp.issubdtype(log_probabilities.dtype, jnp.floating):
+        raise TypeError(
+            f"log_probabilities must be {wanted}; got {named(log_probabilities)}"
+        )
     shape = log_probabilities.shape
-    if len(shape) < 2 or shape[-1] < 2:
+    if len(shape) < 2 or shape[-1] < 2 or 0 in shape:
         raise ValueError(
             "log_probabilities must have the shape [S, ..., K], with at least 2 "
             f"classes; got {shape}"
+        )
+    # Values that are traced are not known. NaN is: of a row that is no distribution.
+    if isinstance(log_probabilities, jax.core.Tracer):
+        return
+    largest = float(jnp.nanmax(log_probabilities))
+    if largest > _SLACK:
+        raise ValueError(
+            "log_probabilities must be logarithms, which are at most 0; got "
+            f"{largest:g} (take jax.nn.log_softmax of logits, jnp.log of probabilities)"
         )
