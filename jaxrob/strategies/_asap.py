@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import checked_flag, checked_integer, checked_number
 from jaxrob.metrics import wilson
 from jaxrob.metrics._curvature import Bend
 from jaxrob.metrics._envelope import envelope
@@ -18,7 +18,7 @@ from jaxrob.strategies._concavity import (
     GivenConcavity,
 )
 from jaxrob.strategies._grid import grid_of
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob.strategies._strategy import Question, Samples, check_asked
 
 # The error, as a share of the width of the statistical interval, that more levels would
 # not make noticeably smaller.
@@ -78,20 +78,21 @@ class ASAP:
     rules = ("right", "linear")
 
     def __post_init__(self) -> None:
-        check_type("n", self.n, int | np.integer, "an integer")
-        if self.n < 2:
-            raise ValueError(f"n must be at least 2; got {self.n}")
-        number = isinstance(self.concavity, int | float | np.number)
-        if self.concavity != "auto" and not (
-            number and self.concavity > 0 and math.isfinite(self.concavity)
-        ):
-            raise ValueError(
-                'concavity must be "auto", or a number positive and finite; got '
-                f"{self.concavity!r}"
-            )
+        checked_integer("n", self.n, at_least=2, at_most=2**30)
+        if isinstance(self.concavity, str):
+            if self.concavity != "auto":
+                raise ValueError(
+                    f'concavity must be "auto" or a number above 0; got '
+                    f"{self.concavity!r}"
+                )
+        else:
+            checked_number("concavity", self.concavity, above=0)
+        if self.statistical_stopping is not None:
+            checked_flag("statistical_stopping", self.statistical_stopping)
 
     def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """The first levels, then one for each interval to split; see `Strategy`."""
+        check_asked(question, samples)
         # Published bounds are multiples of a part in n: an interval of just that
         # width is final, where Algorithm 1 to the letter would halve it once more.
         parts = 1 << (int(self.n) - 1).bit_length()
@@ -126,6 +127,7 @@ class ASAP:
         Returns:
           The bound, in [0, 1].
         """
+        check_asked(question, samples, fewest=2)
         levels, values = samples.levels, samples.values
         shape = self._bends.shape(question, samples)
         crossing = self._may_cross(question, samples, shape)

@@ -4,9 +4,9 @@ import dataclasses
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import checked_integer
 from jaxrob.metrics._quadrature import replay
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob.strategies._strategy import Question, Samples, check_asked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,12 +39,11 @@ class Quadrature:
     rules = ("quadrature",)
 
     def __post_init__(self) -> None:
-        check_type("limit", self.limit, int | np.integer, "an integer")
-        if self.limit < 2:
-            raise ValueError(f"limit must be at least 2; got {self.limit}")
+        checked_integer("limit", self.limit, at_least=2)
 
     def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """The levels of quad's next bisection; see `Strategy`."""
+        check_asked(question, samples)
         accepted = samples.values >= question.threshold
         return replay(
             samples.levels, accepted, question.lower, question.upper, self.limit
@@ -52,4 +51,5 @@ class Quadrature:
 
     def error_bound(self, question: Question, samples: Samples) -> None:
         """None: quad only estimates its error."""
+        check_asked(question, samples)
         return None

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_type
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob._runtime.checks import checked_integer
+from jaxrob.strategies._strategy import Question, Samples, check_asked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -32,14 +32,12 @@ class Random:
     rules = ("count",)
 
     def __post_init__(self) -> None:
-        for name, smallest in (("n", 1), ("seed", 0)):
-            value = getattr(self, name)
-            check_type(name, value, int | np.integer, "an integer")
-            if value < smallest:
-                raise ValueError(f"{name} must be at least {smallest}; got {value}")
+        checked_integer("n", self.n, at_least=1)
+        checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
 
     def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """All levels at first, then none; see `Strategy`."""
+        check_asked(question, samples)
         if len(samples.levels):
             return np.array([])
         draw = np.random.default_rng(self.seed)
@@ -47,4 +45,5 @@ class Random:
 
     def error_bound(self, question: Question, samples: Samples) -> None:
         """None: the error is random."""
+        check_asked(question, samples)
         return None

@@ -1,15 +1,16 @@
 """A strategy on any function of a level, without a classifier."""
 
-import math
 from collections.abc import Callable
 
 import numpy as np
 
+from jaxrob._runtime.checks import check_callable, checked_integer
 from jaxrob.strategies._strategy import (
     NO_SAMPLES,
     Question,
     Samples,
     Strategy,
+    check_question,
     check_strategy,
 )
 
@@ -44,7 +45,10 @@ def sample(
         is not finite.
     """
     check_strategy(strategy)
-    _check_question(question, num_inputs)
+    check_question(question)
+    check_callable("function", function, "a function from levels [m] to values [m]")
+    if num_inputs is not None:
+        checked_integer("num_inputs", num_inputs, at_least=1)
     samples = NO_SAMPLES
     while True:
         asked = strategy.propose(question, samples)
@@ -60,19 +64,6 @@ def sample(
             None if num_inputs is None else np.full(len(levels), num_inputs),
             rounds=samples.rounds + 1,
         )
-
-
-def _check_question(question: Question, num_inputs: int | None) -> None:
-    lower, upper = question.lower, question.upper
-    if not -math.inf < lower < upper < math.inf:
-        raise ValueError(
-            "the question's range must be finite with lower < upper; got "
-            f"lower={lower}, upper={upper}"
-        )
-    if num_inputs is not None and num_inputs < 1:
-        raise ValueError(f"num_inputs must be at least 1, or None; got {num_inputs}")
-    if not 0 <= question.threshold <= 1:
-        raise ValueError(f"threshold must lie in [0, 1]; got {question.threshold}")
 
 
 def _checked_values(found: np.ndarray, levels: np.ndarray) -> np.ndarray:

@@ -6,6 +6,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from jaxrob._runtime.checks import (
+    check_ascending,
+    check_type,
+    checked_array,
+    checked_integer,
+    checked_number,
+)
+from jaxrob._runtime.naming import named
 from jaxrob.metrics._measure import typical_inputs
 
 
@@ -57,6 +65,30 @@ class Samples:
     num_inputs: np.ndarray | None = None
     effects: np.ndarray | None = None
     rounds: int = 0
+
+    def __post_init__(self) -> None:
+        """Checks the fields, and makes arrays of them."""
+        axes: dict[str, int] = {}
+        for name, holding in (
+            ("levels", "numbers"),
+            ("values", "numbers"),
+            ("num_inputs", "numbers"),
+            ("effects", "integers"),
+        ):
+            value = getattr(self, name)
+            if value is None and name in ("num_inputs", "effects"):
+                continue
+            array = checked_array(
+                name, value, "n", holding, may_be_empty=True, axes=axes
+            )
+            object.__setattr__(self, name, array)
+        falls = np.flatnonzero(np.diff(self.levels) <= 0)
+        if len(falls):
+            raise ValueError(
+                f"levels must ascend; got {self.levels[falls[0] + 1]:g} after "
+                f"{self.levels[falls[0]]:g}"
+            )
+        checked_integer("rounds", self.rounds, at_least=0)
 
     @functools.cached_property
     def distinct(self) -> np.ndarray:
@@ -143,6 +175,53 @@ class Strategy(Protocol):
         ...
 
 
+def check_question(question: Any) -> None:
+    """Refuses what is no question about a range and a threshold.
+
+    Raises:
+      TypeError: if it is no `Question`, or a field is no number.
+      ValueError: if the range is empty, the threshold lies outside [0, 1], or the
+        identity outside the range.
+    """
+    wanted = "a jaxrob.strategies.Question"
+    check_type("question", question, Question, wanted)
+    lower = checked_number("question.lower", question.lower)
+    upper = checked_number("question.upper", question.upper)
+    check_ascending("question.lower", lower, "question.upper", upper)
+    checked_number("question.threshold", question.threshold, at_least=0, at_most=1)
+    if question.identity is not None:
+        checked_number(
+            "question.identity", question.identity, at_least=lower, at_most=upper
+        )
+
+
+def check_asked(question: Any, samples: Any, fewest: int = 0) -> None:
+    """Refuses what a strategy's methods do not take.
+
+    Args:
+      question: the question.
+      samples: what is known.
+      fewest: how many levels must be known at least.
+
+    Raises:
+      TypeError: if one of them has another type.
+      ValueError: as `check_question`; if levels lie outside the range or are too few.
+    """
+    check_question(question)
+    check_type("samples", samples, Samples, "jaxrob.strategies.Samples")
+    levels = samples.levels
+    if len(levels) < fewest:
+        raise ValueError(
+            f"samples must hold at least {fewest} levels, both ends of the range "
+            f"among them; got {len(levels)}"
+        )
+    if len(levels) and not question.lower <= levels[0] <= levels[-1] <= question.upper:
+        raise ValueError(
+            f"samples must have levels in the range [{question.lower:g}, "
+            f"{question.upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
+        )
+
+
 def check_strategy(strategy: Any) -> None:
     """Refuses what lacks a part of a `Strategy`.
 
@@ -159,6 +238,6 @@ def check_strategy(strategy: Any) -> None:
     if missing:
         raise TypeError(
             "strategy must be one of jaxrob.strategies, such as ASAP(), or have the "
-            f"parts of jaxrob.strategies.Strategy; {type(strategy).__name__} lacks "
-            f"{', '.join(missing)}"
+            f"parts of jaxrob.strategies.Strategy; got {named(strategy)}, and "
+            f"{type(strategy).__name__} lacks {', '.join(missing)}"
         )

@@ -4,8 +4,8 @@ import dataclasses
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_type
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob._runtime.checks import checked_integer
+from jaxrob.strategies._strategy import Question, Samples, check_asked
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,12 +29,11 @@ class Uniform:
     rules = ("count", "right", "linear")
 
     def __post_init__(self) -> None:
-        check_type("n", self.n, int | np.integer, "an integer")
-        if self.n < 2:
-            raise ValueError(f"n must be at least 2 levels; got {self.n}")
+        checked_integer("n", self.n, at_least=2)
 
     def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """All levels at first, then none; see `Strategy`."""
+        check_asked(question, samples)
         if len(samples.levels):
             return np.array([])
         # Unlike linspace symmetric, so that the middle of [-4, 4] is 0 for every odd n.
@@ -43,4 +42,5 @@ class Uniform:
 
     def error_bound(self, question: Question, samples: Samples) -> None:
         """None: what happens between the levels is not known."""
+        check_asked(question, samples)
         return None

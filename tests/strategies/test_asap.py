@@ -374,8 +374,8 @@ def test_exact_values_are_sampled_to_the_end():
 @pytest.mark.parametrize(
     ("lower", "upper", "threshold", "message"),
     [
-        (1.0, 1.0, 0.8, "lower < upper; got lower=1.0, upper=1.0"),
-        (0.0, math.nan, 0.8, "lower < upper"),
+        (1.0, 1.0, 0.8, "question.lower must be below question.upper; got 1 and 1"),
+        (0.0, math.nan, 0.8, "question.upper must be finite"),
         (0.0, 1.0, 1.2, r"threshold must lie in \[0, 1\]; got 1.2"),
         (0.0, 1.0, math.nan, "threshold must lie"),
     ],
@@ -399,12 +399,12 @@ def test_a_function_that_gives_no_number():
     [
         ({"n": 1}, ValueError, "n must be at least 2; got 1"),
         ({"n": 8.0}, TypeError, "n must be an integer; got 8.0, of type float"),
-        ({"concavity": 0}, ValueError, "a number positive and finite; got 0"),
+        ({"concavity": 0}, ValueError, "concavity must be above 0; got 0"),
         ({"concavity": -1.0}, ValueError, "got -1.0"),
         ({"concavity": math.nan}, ValueError, "got nan"),
         ({"concavity": math.inf}, ValueError, "got inf"),
         ({"concavity": "automatic"}, ValueError, "got 'automatic'"),
-        ({"concavity": None}, ValueError, "got None"),
+        ({"concavity": None}, TypeError, "got None"),
     ],
 )
 def test_bad_settings(settings_, error, message):

@@ -73,10 +73,10 @@ def test_defaults_and_rule():
         ({"n": 0}, ValueError, "n must be at least 1; got 0"),
         ({"n": -3}, ValueError, "n must be at least 1; got -3"),
         ({"n": 41.0}, TypeError, "n must be an integer; got 41.0, of type float"),
-        ({"n": None}, TypeError, "n must be an integer; got NoneType"),
+        ({"n": None}, TypeError, "n must be an integer; got None"),
         ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
         ({"seed": 1.5}, TypeError, "seed must be an integer; got 1.5, of type float"),
-        ({"seed": None}, TypeError, "seed must be an integer; got NoneType"),
+        ({"seed": None}, TypeError, "seed must be an integer; got None"),
     ],
 )
 def test_bad_arguments(arguments, error, message):

@@ -51,7 +51,7 @@ def test_the_papers_number_of_levels_and_rule():
 
 @pytest.mark.parametrize("n", [1, 0, -3])
 def test_too_few_levels(n):
-    with pytest.raises(ValueError, match=f"at least 2 levels; got {n}"):
+    with pytest.raises(ValueError, match=f"n must be at least 2; got {n}"):
         Uniform(n)
 
 
