@@ -1,14 +1,25 @@
 """What an alteration is: a pure function of an image and a level."""
 
 import dataclasses
-import math
 from collections.abc import Callable
 from typing import Any, cast
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._runtime.checks import (
+    check_ascending,
+    check_callable,
+    check_type,
+    checked_array,
+    checked_flag,
+    checked_number,
+    checked_text,
+)
 from jaxrob._runtime.digest import stable_repr
+from jaxrob._runtime.keys import check_key
+from jaxrob._runtime.naming import named
 
 # Levels this close to the identity, as a share of the range, are the identity: an
 # evenly spaced grid may reach it only up to float64's rounding.
@@ -54,6 +65,7 @@ class Alteration:
         `resolution`.
 
     Raises:
+      TypeError: if a field has a wrong type.
       ValueError: if the range is empty or not finite, the identity lies outside it,
         or the resolution is not positive.
 
@@ -76,23 +88,24 @@ class Alteration:
     representative: Callable[[np.ndarray], np.ndarray] | None = None
 
     def __post_init__(self) -> None:
-        lower, upper = float(self.lower), float(self.upper)
-        if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-            raise ValueError(
-                f"{self.name}: the range must be finite with lower < upper; got "
-                f"lower={self.lower}, upper={self.upper}"
+        name = checked_text("name", self.name)
+        check_callable(f"{name}: fn", self.fn, "a function of an image and a level")
+        for part in ("prepare", "representative"):
+            value = getattr(self, part)
+            if value is not None:
+                check_callable(f"{name}: {part}", value, "a function or None")
+        lower = checked_number(f"{name}: lower", self.lower)
+        upper = checked_number(f"{name}: upper", self.upper)
+        check_ascending(f"{name}: lower", lower, "upper", upper)
+        identity = lower
+        if self.identity is not None:
+            identity = checked_number(
+                f"{name}: identity", self.identity, at_least=lower, at_most=upper
             )
-        identity = lower if self.identity is None else float(self.identity)
-        if not lower <= identity <= upper:
-            raise ValueError(
-                f"{self.name}: identity must lie in the range [{lower:g}, {upper:g}]; "
-                f"got {identity:g}"
-            )
-        if self.resolution is not None and not self.resolution > 0:
-            raise ValueError(
-                f"{self.name}: resolution must be positive or None; got "
-                f"{self.resolution}"
-            )
+        if self.resolution is not None:
+            checked_number(f"{name}: resolution", self.resolution, above=0)
+        checked_text(f"{name}: unit", self.unit, may_be_empty=True)
+        checked_flag(f"{name}: stochastic", self.stochastic)
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "identity", identity)
@@ -115,21 +128,30 @@ class Alteration:
 
         Args:
           image: float32 `[H, W, C]` in [0, 1], or another array that `fn` takes.
-          level: a scalar in `[lower, upper]`; not checked, since it may be traced.
+          level: a scalar in `[lower, upper]`; not checked where it is traced.
           key: a random key, needed if the alteration is stochastic.
 
         Returns:
           The altered image, of the same shape.
 
         Raises:
-          ValueError: if the alteration is stochastic and no key is given, or the
-            image has a shape that `fn` refuses.
+          TypeError: if the image is no array, the level no number or the key no key.
+          ValueError: if the alteration is stochastic and no key is given, the level
+            lies outside the range, or the image has a shape that `fn` refuses.
         """
+        if not isinstance(level, jax.core.Tracer):
+            # float32 may carry a level at an end of the range beyond it.
+            slack = 1e-6 * max(abs(self.lower), abs(self.upper))
+            low, high = self.lower - slack, self.upper + slack
+            checked_number(f"{self.name}: level", level, at_least=low, at_most=high)
         return self.at_level(self.prepared(image, key), level)
 
     def prepared(self, image: jax.Array, key: jax.Array | None = None) -> Any:
         """What `at_level` needs of one image, the same for all levels."""
-        if self.stochastic and key is None:
+        check_type(f"{self.name}: image", image, np.ndarray | jax.Array, "an array")
+        if key is not None:
+            check_key("key", key)
+        elif self.stochastic:
             raise ValueError(f"{self.name} is stochastic and needs a key; got key=None")
         args = (image, key) if self.stochastic else (image,)
         return args if self.prepare is None else (self.prepare(*args),)
@@ -145,14 +167,15 @@ class Alteration:
         Raises:
           ValueError: if a level is NaN or outside the range.
         """
-        levels = np.asarray(levels, np.float64)
-        outside = ~((levels >= self.lower) & (levels <= self.upper))
-        if outside.any():
-            raise ValueError(
-                f"{self.name}: levels must lie in [{self.lower:g}, {self.upper:g}]; "
-                f"got {levels[outside][0]:g}"
+        levels = self.snap(
+            checked_array(
+                f"{self.name}: levels",
+                levels,
+                "...",
+                at_least=self.lower,
+                at_most=self.upper,
             )
-        levels = self.snap(levels)
+        )
         if self.representative is not None:
             levels = self.representative(levels)
         elif self.resolution is not None:
@@ -162,14 +185,46 @@ class Alteration:
 
     def snap(self, levels: np.ndarray) -> np.ndarray:
         """The levels, with those that miss the identity by rounding alone set to it."""
+        levels = checked_array(f"{self.name}: levels", levels, "...").astype(np.float64)
         tolerance = _IDENTITY_TOLERANCE * (self.upper - self.lower)
         near = np.abs(levels - self.identity) <= tolerance
         return np.where(near, self.identity, levels)
 
 
+def checked_range(
+    name: str,
+    lower: float,
+    upper: float,
+    identity: float,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> tuple[float, float]:
+    """The ends of a range that holds the identity, within the limits of the levels.
+
+    Raises:
+      TypeError: if one of them is no number.
+      ValueError: if the range does not hold the identity, is empty or too wide.
+    """
+    name_low, name_high = f"{name}: lower", f"{name}: upper"
+    lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
+    upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
+    check_ascending(name_low, lower, "upper", upper)
+    return lower, upper
+
+
 def check_image(name: str, image: jax.Array) -> None:
-    """Refuses an array that is not one image `[H, W, C]`."""
+    """Refuses an array that is not one floating image `[H, W, C]`."""
+    if image.ndim == 2:
+        raise ValueError(
+            f"{name}: image must have the shape [H, W, C]; got {image.shape}: the axis "
+            "of the channels is missing (images[..., None] adds one)"
+        )
     if image.ndim != 3 or 0 in image.shape:
         raise ValueError(
             f"{name}: image must have the shape [H, W, C]; got {image.shape}"
+        )
+    if not jnp.issubdtype(image.dtype, jnp.floating):
+        raise TypeError(
+            f"{name}: image must be floating, in [0, 1]; got {named(image)}"
         )

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 
 
 def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
@@ -23,8 +23,7 @@ def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
     Raises:
       ValueError: if `lower` is below -1 or the range does not hold 0.
     """
-    if lower < -1:
-        raise ValueError(f"brightness: lower must be at least -1; got {lower}")
+    lower, upper = checked_range("brightness", lower, upper, 0.0, at_least=-1)
     return Alteration(
         "brightness", _scale, lower, upper, identity=0.0, unit="relative change"
     )

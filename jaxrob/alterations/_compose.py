@@ -1,6 +1,5 @@
 """Levels mapped to another range, and several alterations driven by one level."""
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,6 +7,13 @@ import jax
 import numpy as np
 
 from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import (
+    check_ascending,
+    check_type,
+    checked_number,
+    checked_sequence,
+    checked_text,
+)
 from jaxrob.alterations._alteration import Alteration
 
 
@@ -36,11 +42,9 @@ def rescale(
     Raises:
       ValueError: if the new range is empty or not finite.
     """
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower < upper):
-        raise ValueError(
-            "rescale: the range must be finite with lower < upper; got "
-            f"lower={lower}, upper={upper}"
-        )
+    check_type("rescale: alteration", alteration, Alteration, "a jaxrob.Alteration")
+    lower, upper = _checked_ends("rescale", lower, upper)
+    checked_text("rescale: unit", unit, may_be_empty=True)
     ratio = (alteration.upper - alteration.lower) / (upper - lower)
     # At most `upper`: rounding may carry an identity at the end of the range beyond it.
     identity = min(lower + (alteration.identity - alteration.lower) / ratio, upper)
@@ -96,8 +100,12 @@ def compose(
     Raises:
       ValueError: if there is no member, or the identities do not coincide.
     """
-    if not alterations:
-        raise ValueError("compose: alterations is empty; at least one is needed")
+    alterations = checked_sequence(
+        "compose: alterations", alterations, Alteration, "jaxrob.Alteration"
+    )
+    lower, upper = _checked_ends("compose", lower, upper)
+    if name is not None:
+        checked_text("compose: name", name)
     members = tuple(rescale(member, lower, upper) for member in alterations)
     identity = members[0].identity
     for member in members[1:]:
@@ -116,6 +124,13 @@ def compose(
         stochastic=any(member.stochastic for member in members),
         prepare=bind(_prepare_first, members=members),
     )
+
+
+def _checked_ends(name: str, lower: float, upper: float) -> tuple[float, float]:
+    lower = checked_number(f"{name}: lower", lower)
+    upper = checked_number(f"{name}: upper", upper)
+    check_ascending(f"{name}: lower", lower, "upper", upper)
+    return lower, upper
 
 
 def _prepare(image: jax.Array, *key: jax.Array, alteration: Alteration) -> Any:

@@ -6,11 +6,13 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import separable
 
 # The kernel's half width in standard deviations: what lies beyond is 5e-7 of it.
 _TRUNCATE = 5.0
+# Larger radii would make kernels of gigabytes, to the same effect.
+_LARGEST = 10_000.0
 # Below this standard deviation (in pixels) float32's kernel is exactly one pixel.
 _SMALLEST = 0.05
 
@@ -28,7 +30,7 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
 
     Args:
       lower: smallest radius, 0: the range must hold the identity.
-      upper: largest radius.
+      upper: largest radius, at most 10,000.
 
     Returns:
       The alteration; identity 0.
@@ -36,11 +38,12 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     Raises:
       ValueError: if `lower` is not 0 or the range empty.
     """
-    if lower < 0:
-        raise ValueError(f"gaussian_blur: lower must be a radius >= 0; got {lower}")
+    lower, upper = checked_range(
+        "gaussian_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST
+    )
     return Alteration(
         "gaussian blur",
-        bind(_blur, largest=float(upper)),
+        bind(_blur, largest=upper),
         lower,
         upper,
         identity=0.0,

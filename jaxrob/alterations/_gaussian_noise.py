@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob._runtime.checks import checked_flag
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 
 
 def gaussian_noise(
@@ -28,8 +29,8 @@ def gaussian_noise(
     Raises:
       ValueError: if `lower` is not 0 or the range empty.
     """
-    if lower < 0:
-        raise ValueError(f"gaussian_noise: lower must be a variance >= 0; got {lower}")
+    lower, upper = checked_range("gaussian_noise", lower, upper, 0.0, at_least=0)
+    clip = checked_flag("gaussian_noise: clip", clip)
     return Alteration(
         "gaussian noise",
         bind(_add_noise, clip=clip),

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._jpeg import (
     JpegCoefficients,
     jpeg_coefficients,
@@ -38,10 +38,9 @@ def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
       ValueError: if `lower` is not 0 or `upper` above 100; when applied, if the image
         has neither 1 nor 3 channels.
     """
-    if upper > 100:
-        raise ValueError(f"jpeg_compression: upper must be at most 100; got {upper}")
-    if lower < 0:
-        raise ValueError(f"jpeg_compression: lower must be 0; got {lower}")
+    lower, upper = checked_range(
+        "jpeg_compression", lower, upper, 0.0, at_least=0, at_most=100
+    )
     return Alteration(
         "jpeg compression",
         _compress,
@@ -65,6 +64,7 @@ def _representative(levels: np.ndarray) -> np.ndarray:
 
 
 def _transform(image: jax.Array) -> tuple[jax.Array, JpegCoefficients]:
+    check_image("jpeg_compression", image)
     return image, jpeg_coefficients(image)
 
 

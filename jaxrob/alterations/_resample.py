@@ -9,6 +9,8 @@ import functools
 import jax
 import jax.numpy as jnp
 
+from jaxrob._runtime.checks import check_choice
+
 # What stands where the image has no pixel; the caller takes care of "crop".
 FILLS = ("crop", "edge", "constant")
 
@@ -120,8 +122,7 @@ def window_positions(
 
 def check_fill(name: str, fill: str) -> None:
     """Refuses a fill that is none of `FILLS`."""
-    if fill not in FILLS:
-        raise ValueError(f"{name}: fill must be one of {FILLS}; got {fill!r}")
+    check_choice(f"{name}: fill", fill, FILLS)
 
 
 # Compiled also where it is called eagerly, or the loop would be compiled each time.

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import bilinear, check_fill
 
 
@@ -31,6 +31,7 @@ def rotation(
       ValueError: if the range does not hold 0, or `fill` is none of the above.
     """
     check_fill("rotation", fill)
+    lower, upper = checked_range("rotation", lower, upper, 0.0)
     return Alteration(
         "rotation", bind(_rotate, fill=fill), lower, upper, identity=0.0, unit="degrees"
     )

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob._runtime.checks import check_choice
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import check_fill, grid, window_positions
 
 _UNITS = ("px", "relative")
@@ -52,13 +53,13 @@ def _translation(
     name: str, axis: int, lower: float, upper: float, fill: str, unit: str
 ) -> Alteration:
     check_fill(name, fill)
-    if unit not in _UNITS:
-        raise ValueError(f"{name}: unit must be one of {_UNITS}; got {unit!r}")
+    check_choice(f"{name}: unit", unit, _UNITS)
+    lower, upper = checked_range(name, lower, upper, 0.0)
     fn = bind(
         _translate,
         name=name,
         axis=axis,
-        extremes=(float(lower), float(upper)),
+        extremes=(lower, upper),
         fill=fill,
         relative=unit == "relative",
     )

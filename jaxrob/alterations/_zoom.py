@@ -2,7 +2,7 @@
 
 import jax
 
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import grid, window_positions
 
 
@@ -22,11 +22,7 @@ def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
     Raises:
       ValueError: if `lower` is not 1 or the range empty.
     """
-    if lower < 1:
-        raise ValueError(
-            "zoom: lower must be at least 1 (a factor below 1 would show what lies "
-            f"outside the image); got {lower}"
-        )
+    lower, upper = checked_range("zoom", lower, upper, 1.0, at_least=1)
     return Alteration("zoom", _magnify, lower, upper, identity=1.0, unit="factor")
 
 

@@ -1,5 +1,6 @@
 """The alterations of the papers, with their ranges and units of level."""
 
+from jaxrob._runtime.checks import check_choice
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness
 from jaxrob.alterations._compose import rescale
@@ -48,10 +49,7 @@ def asap_2022(benchmark: str = "mnist") -> tuple[Alteration, ...]:
       ValueError: if the benchmark is neither.
     """
     variances = {"mnist": 0.01, "idc": 200 / 255**2}
-    if benchmark not in variances:
-        raise ValueError(
-            f"benchmark must be one of {tuple(variances)}; got {benchmark!r}"
-        )
+    check_choice("benchmark", benchmark, variances)
     tenth = "10 % of the size"
     return (
         rescale(gaussian_noise(0.0, variances[benchmark]), 0.0, 1.0),
