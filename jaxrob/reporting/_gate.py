@@ -9,6 +9,14 @@ import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import compare
+from jaxrob._runtime.checks import (
+    check_type,
+    checked_names,
+    checked_number,
+    checked_sequence,
+    checked_text,
+)
+from jaxrob._runtime.naming import named
 from jaxrob.roma import RomaResult
 
 
@@ -36,6 +44,8 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
     Raises:
       ValueError: if the text is not of this form, or there is no such quantity.
     """
+    checked_text("text", text)
+    quantities = checked_names("quantities", quantities)
     found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
     if not found:
         raise ValueError(
@@ -85,7 +95,7 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float]:
         return {"plr": float(plr.mean()), "plr.low": float(low.mean())}
     raise TypeError(
         "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
-        f"{type(result).__name__}"
+        f"{named(result)}"
     )
 
 
@@ -99,6 +109,17 @@ def unmet(
       found: the values of the quantities, by the name of what they belong to, such as
         an alteration. A value that is NaN is not good enough.
     """
+    requirements = checked_sequence(
+        "requirements", requirements, tuple, "Requirement", fewest=0
+    )
+    check_type("found", found, Mapping, "quantities by the name of what has them")
+    for name, values in found.items():
+        check_type(f"found[{name!r}]", values, Mapping, "numbers by quantity")
+    for quantity, least in requirements:
+        checked_text("a requirement's quantity", quantity)
+        checked_number("a requirement's least", least, at_least=0, at_most=1)
+        for name, values in found.items():
+            _check_value(f"found[{name!r}]", values, quantity)
     return [
         f"{name}: {quantity} is not known, at least {least:g} is required"
         if math.isnan(values[quantity])
@@ -127,6 +148,8 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
       TypeError: as `jaxrob.compare`.
       ValueError: as `jaxrob.compare`, if the two cannot be compared.
     """
+    check_type("new", new, Assessment, "a jaxrob.Assessment")
+    check_type("old", old, Assessment, "a jaxrob.Assessment")
     found = compare(new, old)
     low, high = found.confidence_interval
     # A robustness that is NaN is not known to be as good.
@@ -137,6 +160,15 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
         f"{old.robustness:.6g} (95 % interval of the difference: {low:.4f} to "
         f"{high:.4f})"
     ]
+
+
+def _check_value(name: str, values: Mapping[str, float], quantity: str) -> None:
+    """Refuses values without a quantity, or with one that is no number in [0, 1]."""
+    if quantity not in values:
+        raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
+    value = values[quantity]
+    if not (isinstance(value, float) and math.isnan(value)):
+        checked_number(f"{name}[{quantity!r}]", value, at_least=0, at_most=1)
 
 
 def _is_number(text: str) -> bool:

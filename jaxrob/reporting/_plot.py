@@ -10,6 +10,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.checks import (
+    check_type,
+    checked_array,
+    checked_integer,
+    checked_sequence,
+)
+from jaxrob._runtime.keys import check_key
+from jaxrob._runtime.naming import named
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.reporting._table import robustness_text
@@ -36,6 +44,9 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     Raises:
       ImportError: if matplotlib is missing.
     """
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    if axes is not None and not hasattr(axes, "axvspan"):
+        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
     if axes is None:
         axes = _pyplot().figure(figsize=(5, 3.2), layout="constrained").add_subplot()
     # Few levels are shown as what they are, samples; many as a curve.
@@ -87,13 +98,21 @@ def figure(
       ImportError: if matplotlib is missing.
       ValueError: if the two sequences differ in length or are empty.
     """
+    assessments = checked_sequence(
+        "assessments", assessments, Assessment, "jaxrob.Assessment"
+    )
+    alterations = checked_sequence(
+        "alterations", alterations, Alteration, "jaxrob.Alteration"
+    )
+    columns = checked_integer("columns", columns, at_least=1)
+    num_examples = checked_integer("num_examples", num_examples, at_least=1)
+    image = _checked_image(image)
+    check_key("key", key)
     if len(assessments) != len(alterations):
         raise ValueError(
             f"assessments and alterations must be as many; got {len(assessments)} and "
             f"{len(alterations)}"
         )
-    if not assessments:
-        raise ValueError("assessments is empty; at least one is needed")
     columns = min(columns, len(assessments))
     rows = math.ceil(len(assessments) / columns)
     whole = _pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
@@ -137,10 +156,21 @@ def examples(
     Raises:
       ValueError: if a level lies outside the range.
     """
-    original = as_floats(image)
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    original = as_floats(_checked_image(image))
+    if key is not None:
+        check_key("key", key)
+    checked_array("levels", levels, "L")
     alter = jax.vmap(lambda level: alteration(original, level, key))
     levels = alteration.canonical(levels)
     return np.asarray(jax.jit(alter)(jnp.asarray(levels, jnp.float32)))
+
+
+def _checked_image(image: Any) -> np.ndarray:
+    image = checked_array("image", image, "H, W, C", at_least=0, at_most=255)
+    if image.dtype != np.uint8:
+        image = checked_array("image", image, "H, W, C", at_least=0, at_most=1)
+    return image
 
 
 def _pyplot() -> Any:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.checks import checked_sequence
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -33,9 +34,11 @@ def table(assessments: Sequence[Assessment]) -> str:
       ValueError: if there is no assessment.
     """
     if isinstance(assessments, Assessment):
-        raise TypeError("assessments must be a sequence; give table([assessment])")
-    if not assessments:
-        raise ValueError("assessments is empty; at least one is needed")
+        raise TypeError(
+            "assessments must be a sequence; got an Assessment: give [assessment]"
+        )
+    wanted = "jaxrob.Assessment"
+    assessments = checked_sequence("assessments", assessments, Assessment, wanted)
     accepted = [_condition(assessment) for assessment in assessments]
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
