@@ -2,7 +2,6 @@
 
 import functools
 import math
-import operator
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -14,21 +13,29 @@ from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._curve import Curve
-from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._engine.evaluate import evaluate
 from jaxrob._engine.journal import opened
 from jaxrob._engine.provenance import provenance
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import (
+    check_choice,
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_number,
+    checked_path,
+)
 from jaxrob._runtime.digest import stable_repr
 from jaxrob._runtime.hosts import is_first
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.roma._ball import ball
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._journal import answers_in
-from jaxrob.roma._perturbation import Perturbation
+from jaxrob.roma._perturbation import NORMS, Perturbation
 from jaxrob.roma._result import RomaResult
 from jaxrob.roma._samplers import from_alteration, from_sampler
 from jaxrob.roma._work import Inputs, Settings, Work, placed
@@ -144,17 +151,22 @@ def assess(
         journal is of something else, or the classifier returns NaN.
       OSError: if the journal cannot be read or written.
     """
-    _check_numbers(delta, num_samples)
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    epsilon = checked_number("epsilon", epsilon, above=0)
+    delta = checked_number("delta", delta, above=0, below=1)
+    num_samples = checked_integer("num_samples", num_samples, at_least=_FEWEST_SAMPLES)
+    check_choice("norm", norm, NORMS)
+    clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
-    num_samples = operator.index(num_samples)
+    journal = None if journal is None else checked_path("journal", journal)
     drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     key, mesh = checked_key(key), checked_mesh(mesh)
     name = drawn.name if perturbation is None else stable_repr(perturbation)
     arguments = {
         "estimator": estimator,
         "perturbation": f"{name}, level {level_distribution!r}",
-        "epsilon": float(epsilon),
-        "delta": float(delta),
+        "epsilon": epsilon,
+        "delta": delta,
         "num_samples": num_samples,
         "clip": clip,
     }
@@ -180,7 +192,7 @@ def assess(
         estimator=estimator,
         perturbation=drawn.name,
         epsilon=None if drawn.norm is None else float(drawn.size),
-        delta=float(delta),
+        delta=delta,
         num_samples=num_samples,
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
@@ -189,27 +201,14 @@ def assess(
     )
 
 
-def _check_numbers(delta: float, num_samples: int) -> None:
-    if not 0 < delta < 1:
-        raise ValueError(f"delta must lie in (0, 1); got {delta}")
-    if operator.index(num_samples) < _FEWEST_SAMPLES:
-        raise ValueError(
-            f"num_samples must be at least {_FEWEST_SAMPLES}; got {num_samples}"
-        )
-
-
 def _checked_data(
     classifier: Classifier,
     images: np.ndarray | jax.Array,
     labels: Sequence[int] | np.ndarray | None,
 ) -> Dataset:
     """The images with their labels, or zeros for labels, that suit the classifier."""
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    images = np.asarray(images)
-    dataset = Dataset(
-        images, np.zeros(len(images), np.int32) if labels is None else labels
-    )
-    num_classes = trace_info(classifier, images.shape[1:]).num_classes
+    dataset = given_images(images, labels)
+    num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
     if classifier.outputs == "scores":
         raise ValueError(
             'the classifier\'s outputs are "scores", which have no confidence; a '
@@ -231,7 +230,7 @@ def _perturbation(
     if level_distribution is not None and not isinstance(perturbation, Alteration):
         raise ValueError(
             "level_distribution needs an Alteration as the perturbation; got "
-            f"{type(perturbation).__name__}"
+            f"{named(perturbation)}"
         )
     if perturbation is None:
         return ball(norm, epsilon, clip)
@@ -248,7 +247,7 @@ def _perturbation(
         return from_sampler(perturbation, clip)
     raise TypeError(
         "perturbation must be a function of a key and an image, an Alteration or a "
-        f"Perturbation; got {type(perturbation).__name__}"
+        f"Perturbation; got {named(perturbation)}"
     )
 
 

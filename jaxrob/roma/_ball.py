@@ -4,12 +4,12 @@ Each is a transformation of independent components. The move of multilevel split
 draws a share of these anew.
 """
 
-import math
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 
+from jaxrob._runtime.checks import check_choice, checked_number
 from jaxrob.roma._perturbation import Perturbation
 
 # From this many pixels on, a draw in the L-infinity ball takes 16 random bits a pixel.
@@ -40,12 +40,10 @@ def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
     Raises:
       ValueError: if the norm is none of these, or epsilon is not positive and finite.
     """
-    if norm not in _BALLS:
-        raise ValueError(f"norm must be one of {tuple(_BALLS)}; got {norm!r}")
-    if not (math.isfinite(epsilon) and epsilon > 0):
-        raise ValueError(f"epsilon must be positive and finite; got {epsilon}")
+    check_choice("norm", norm, _BALLS)
+    epsilon = checked_number("epsilon", epsilon, above=0)
     draw, apply, move = _BALLS[norm]
-    return Perturbation(f"{norm} ball", draw, apply, move, norm, float(epsilon), clip)
+    return Perturbation(f"{norm} ball", draw, apply, move, norm, epsilon, clip)
 
 
 def _draw_linf(key: jax.Array, image: jax.Array) -> jax.Array:

@@ -8,6 +8,8 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import scipy
 
+from jaxrob._runtime.checks import checked_array, checked_integer, checked_names
+
 Group = TypeVar("Group")
 
 
@@ -68,9 +70,14 @@ def compare_categories(
       One entry for each category that occurs, in their order.
 
     Raises:
-      ValueError: if a category has no name.
+      TypeError: if an argument has a wrong type.
+      ValueError: if a category has no name, the arrays' lengths differ, or a number
+        lies outside its range.
     """
+    plr, hits, categories = _checked(plr, hits, num_samples, categories)
     present = np.unique(categories)
+    if class_names is not None:
+        class_names = checked_names("class_names", class_names)
     if class_names is None:
         names = tuple(str(number) for number in present)
     elif present.max() >= len(class_names):
@@ -106,6 +113,24 @@ def compare_categories(
             _binomial,
         ),
     )
+
+
+def _checked(
+    plr: np.ndarray, hits: np.ndarray | None, num_samples: int, categories: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    axes: dict[str, int] = {}
+    plr = checked_array(
+        "plr", plr, "N", at_least=0, at_most=1, may_be_nan=True, axes=axes
+    )
+    num_samples = checked_integer("num_samples", num_samples, at_least=1)
+    if hits is not None:
+        hits = checked_array(
+            "hits", hits, "N", "integers", at_least=0, at_most=num_samples, axes=axes
+        )
+    categories = checked_array(
+        "categories", categories, "N", "integers", at_least=0, axes=axes
+    )
+    return plr, hits, categories
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:

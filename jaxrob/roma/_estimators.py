@@ -20,6 +20,7 @@ misclassification near each. To add one:
 from collections.abc import Callable
 from typing import NamedTuple
 
+from jaxrob._runtime.checks import check_choice
 from jaxrob.roma._algorithm1 import roma
 from jaxrob.roma._cascade import auto, importance, splitting
 from jaxrob.roma._count import count
@@ -74,6 +75,5 @@ def estimator_named(name: str) -> Estimator:
     Raises:
       ValueError: if there is none.
     """
-    if name not in _TABLE:
-        raise ValueError(f"estimator must be one of {ESTIMATORS}; got {name!r}")
+    check_choice("estimator", name, ESTIMATORS)
     return _TABLE[name]

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
+from jaxrob._runtime.checks import checked_flag, checked_traceable
+
 #: The corrected statistic below which samples count as normal: the 15 % point, with
 #: mean and variance estimated, of D'Agostino and Stephens (1986), table 4.7.
 NORMAL_BELOW = 0.561
@@ -62,8 +64,9 @@ def anderson_darling(samples: jax.Array, *, ascending: bool = False) -> Normalit
     Raises:
       ValueError: if there are fewer than 8 samples.
     """
-    samples = jnp.asarray(samples, jnp.float32)
-    if samples.ndim == 0 or samples.shape[-1] < 8:
+    samples = checked_traceable("samples", samples, "..., n")
+    checked_flag("ascending", ascending)
+    if samples.shape[-1] < 8:
         raise ValueError(
             "samples must have the shape [..., n] with n at least 8; "
             f"got {samples.shape}"

@@ -7,6 +7,17 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._runtime.checks import (
+    check_callable,
+    check_choice,
+    checked_flag,
+    checked_number,
+    checked_text,
+)
+
+# The balls' norms.
+NORMS = ("linf", "l2", "l1")
+
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
@@ -58,6 +69,22 @@ class Perturbation:
     norm: str | None = dataclasses.field(default=None, metadata={"static": True})
     size: Any = 0.0
     clip: bool = dataclasses.field(default=False, metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        """Checks the fields; the size, a leaf, only where it is a plain value."""
+        checked_text("name", self.name)
+        check_callable("draw", self.draw, "a function of a key and an image")
+        wanted = "a function of an image, a latent draw and a size"
+        check_callable("apply", self.apply, wanted)
+        if self.move is not None:
+            wanted = "a function of a key, a latent draw and a share, or None"
+            check_callable("move", self.move, wanted)
+        if self.norm is not None:
+            check_choice("norm", self.norm, NORMS)
+        checked_flag("clip", self.clip)
+        # JAX builds trees with leaves of its own.
+        if isinstance(self.size, bool | int | float | complex | str | bytes | list):
+            checked_number("size", self.size, at_least=0)
 
     def perturbed(self, image: jax.Array, latent: Any) -> jax.Array:
         """The perturbed image, clipped if `clip` says so."""

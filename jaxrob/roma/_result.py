@@ -2,11 +2,12 @@
 
 import dataclasses
 import json
-import pathlib
+import os
 from typing import Any
 
 import numpy as np
 
+from jaxrob._runtime.checks import checked_path
 from jaxrob.roma._categorial import Categorial, compare_categories
 
 
@@ -96,7 +97,7 @@ class RomaResult:
             self.plr, self.hits, self.num_samples, categories, class_names
         )
 
-    def to_json(self, path: str | pathlib.Path | None = None) -> str:
+    def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result as JSON, written to `path` if one is given; NaN becomes null."""
         document = {
             field.name: _jsonable(getattr(self, field.name))
@@ -104,7 +105,7 @@ class RomaResult:
         }
         text = json.dumps(document, allow_nan=False)
         if path is not None:
-            pathlib.Path(path).write_text(text)
+            checked_path("path", path).write_text(text)
         return text
 
 

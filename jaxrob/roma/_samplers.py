@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import check_callable, check_type
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._level_weights import masses
 from jaxrob.roma._perturbation import Perturbation
@@ -34,6 +35,7 @@ def from_sampler(fn: Callable[..., jax.Array], clip: bool = False) -> Perturbati
       fn: `fn(key, image)`, a pure function that returns an image of the same shape.
       clip: whether perturbed images are clipped to [0, 1].
     """
+    check_callable("fn", fn, "a function of a key and an image")
     name = getattr(fn, "__name__", "sampler")
     return Perturbation(name, _take_key, bind(_apply_sampler, fn=fn), clip=clip)
 
@@ -59,6 +61,7 @@ def from_alteration(
       TypeError: as `metrics.level_weights`.
       ValueError: as `metrics.level_weights`.
     """
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)
     below = np.append(0.0, np.cumsum(masses(ends, level_distribution)))
     cumulative = tuple((below / below[-1]).tolist())

@@ -16,6 +16,8 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
+from jaxrob._runtime.checks import checked_traceable
+
 # Newton's iterations.
 _ITERATIONS = 14
 # The derivatives cancel where an exponent vanishes. The step is taken from a point this
@@ -48,7 +50,7 @@ def boxcox(log_x: jax.Array, lmbda: jax.Array) -> jax.Array:
     Returns:
       `[...]`, accurate to a few float32 roundings, also where λ is near 0.
     """
-    log_x = jnp.asarray(log_x, jnp.float32)
+    log_x, lmbda = _broadcasting("log_x", log_x, lmbda)
     return log_x * _relative_expm1(log_x * lmbda)
 
 
@@ -123,7 +125,7 @@ def yeojohnson(x: jax.Array, lmbda: jax.Array) -> jax.Array:
     Returns:
       `[...]`, increasing in x.
     """
-    x = jnp.asarray(x, jnp.float32)
+    x, lmbda = _broadcasting("x", x, lmbda)
     exponent = jnp.where(x < 0, 2 - lmbda, lmbda)
     log = jnp.log1p(jnp.abs(x))
     return jnp.sign(x) * log * _relative_expm1(log * exponent)
@@ -224,10 +226,24 @@ def _relative_expm1(exponent: jax.Array) -> jax.Array:
 
 
 def _samples(name: str, samples: jax.Array) -> jax.Array:
-    samples = jnp.asarray(samples, jnp.float32)
-    if samples.ndim == 0 or samples.shape[-1] < 2:
+    samples = checked_traceable(name, samples, "..., n")
+    if samples.shape[-1] < 2:
         raise ValueError(
             f"{name} must have the shape [..., n] with n at least 2; got "
             f"{samples.shape}"
         )
     return samples
+
+
+def _broadcasting(
+    name: str, x: jax.Array, lmbda: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    x = checked_traceable(name, x, "...")
+    lmbda = checked_traceable("lmbda", lmbda, "...")
+    pairs = zip(x.shape[::-1], lmbda.shape[::-1])
+    if any(a != b and 1 not in (a, b) for a, b in pairs):
+        raise ValueError(
+            f"lmbda must have a shape that broadcasts with {name}'s, {x.shape}; got "
+            f"{lmbda.shape}"
+        )
+    return x, lmbda
