@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from jaxrob._classifier import Classifier
+from jaxrob._dataset import given_images
+from jaxrob._runtime.checks import check_callable, check_type, checked_sequence
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._lbfgs import lbfgs
@@ -87,16 +89,17 @@ def adversariability(
 
     Source: Definition 8 of the 2020 paper.
     """
-    attacks = [attack] if callable(attack) else list(attack)
-    if not attacks:
-        raise ValueError("attack is empty; at least one is needed")
-    for one in (*attacks, similarity):
-        if not callable(one):
-            raise TypeError(
-                f"attack and similarity must be functions; got {type(one).__name__}"
-            )
+    attacks = (attack,)
+    if not callable(attack):
+        wanted = "functions of (classifier, images, labels)"
+        attacks = checked_sequence("attack", attack, Callable, wanted)
+    check_callable("similarity", similarity, "a function of two arrays of images")
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    given = given_images(images, labels)
     found = [one(classifier, images, labels) for one in attacks]
-    unaltered = np.asarray(as_floats(images))
+    for one in found:
+        check_type("attack(...)", one, Attack, "jaxrob.adversarial.Attack")
+    unaltered = np.asarray(as_floats(given.images))
     found = [
         one._replace(
             similarity=np.where(one.success, similarity(unaltered, one.images), 0.0)

@@ -5,6 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._runtime.checks import checked_sequence
+
 
 class Attack(NamedTuple):
     """What an attack found, for each of N inputs.
@@ -51,8 +53,8 @@ def most_adversarial(attacks: Sequence[Attack]) -> Attack:
 
     Source: Definition 7 of the 2020 paper.
     """
-    if not attacks:
-        raise ValueError("attacks is empty; at least one is needed")
+    wanted = "jaxrob.adversarial.Attack"
+    attacks = checked_sequence("attacks", attacks, Attack, wanted)
     first = attacks[0]
     for attack in attacks:
         same = [

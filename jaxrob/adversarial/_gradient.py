@@ -10,7 +10,7 @@ from jax.sharding import Mesh
 from optax import projections
 
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.checks import check_at_least_one
+from jaxrob._runtime.checks import check_choice, checked_integer, checked_number
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import split_over
 from jaxrob.adversarial._attack import Attack
@@ -80,13 +80,12 @@ def pgd(
     Source: Madry et al., "Towards deep learning models resistant to adversarial
     attacks" (2018), section 2.1.
     """
-    _check_positive("epsilon", epsilon)
-    check_at_least_one(steps=steps)
+    epsilon = checked_number("epsilon", epsilon, above=0)
+    steps = checked_integer("steps", steps, at_least=1)
     if step_size is None:
         step_size = 2.5 * epsilon / steps
-    _check_positive("step_size", step_size)
-    if norm not in NORMS:
-        raise ValueError(f"norm must be one of {NORMS}; got {norm!r}")
+    step_size = checked_number("step_size", step_size, above=0)
+    check_choice("norm", norm, NORMS)
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )

@@ -9,6 +9,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
+from jaxrob._runtime.checks import check_choice, checked_array, checked_number
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import platform, split_over
 from jaxrob.adversarial._attack import Attack, most_adversarial
@@ -24,6 +25,8 @@ from jaxrob.adversarial._search import (
     select,
 )
 
+# The targets that have a name; others are a class for each image.
+_TARGETS = ("runner-up", "all")
 _HALVINGS = 8  # of what is found, along its line to the image
 # Evaluations dispatched before the host asks which searches are over.
 _CHECK_EVERY = 8
@@ -105,10 +108,13 @@ def lbfgs(
     Source: Szegedy et al., "Intriguing properties of neural networks" (2014), section
     4.1; the 2020 paper, section V.
     """
-    if not 0 < target_confidence < 1:
-        raise ValueError(
-            f"target_confidence must lie in (0, 1); got {target_confidence}"
-        )
+    target_confidence = checked_number(
+        "target_confidence", target_confidence, above=0, below=1
+    )
+    if isinstance(targets, str):
+        check_choice("targets", targets, _TARGETS)
+    else:
+        targets = checked_array("targets", targets, "N", "integers", at_least=0)
     # Steps and gradients remembered, and what else a search holds.
     live_images = 2 * MEMORY + 12
     problem = make_problem(
@@ -120,11 +126,6 @@ def lbfgs(
         return _attack(problem, target, target_confidence)
     if targets == "runner-up":
         return _attack(problem, problem.runner_up, target_confidence)
-    if targets != "all":
-        raise ValueError(
-            'targets must be "runner-up", "all" or one class for each image; got '
-            f"{targets!r}"
-        )
     return most_adversarial(
         [
             _attack(problem, (problem.labels + other) % num_classes, target_confidence)
@@ -267,16 +268,13 @@ def _aim(
     return -chosen, reached
 
 
-def _checked_targets(targets: Any, problem: Problem) -> np.ndarray:
-    targets = np.asarray(targets)
+def _checked_targets(targets: np.ndarray, problem: Problem) -> np.ndarray:
     if targets.shape != problem.labels.shape:
         raise ValueError(
             f"targets must have the shape {problem.labels.shape}, one for each image; "
             f"got {targets.shape}"
         )
-    if not np.issubdtype(targets.dtype, np.integer):
-        raise TypeError(f"targets must be integers, got {targets.dtype}")
-    if targets.min() < 0 or targets.max() >= problem.num_classes:
+    if targets.max() >= problem.num_classes:
         raise ValueError(
             f"targets must lie in 0 ... {problem.num_classes - 1}, the classes; got "
             f"{targets.min()} ... {targets.max()}"

@@ -9,11 +9,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
-from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._runtime.checks import check_at_least_one, check_type
 from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.keys import checked_key, classifier_keys
+from jaxrob._runtime.keys import check_key, checked_key, classifier_keys
 from jaxrob._runtime.mesh import checked_mesh, whole_on
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.adversarial._attack import Attack
@@ -89,10 +89,12 @@ def make_problem(
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     mesh = checked_mesh(mesh)
-    data = Dataset(np.asarray(images), labels)
-    info = _check_attackable(classifier, data)
     if batch_size is not None:
         check_at_least_one(batch_size=batch_size)
+    if key is not None:
+        check_key("key", key)
+    data = given_images(images, labels)
+    info = _check_attackable(classifier, data)
     most = batch_size or rows_that_fit(
         info.largest_array, data.images[0].size, live_images, mesh
     )
@@ -155,9 +157,10 @@ def _check_attackable(classifier: Classifier, data: Dataset) -> TraceInfo:
     """Refuses images, labels and classifiers that no attack can take."""
     shape = data.images.shape
     if len(shape) != 4:
+        hint = " (images[..., None] adds the axis of the channels)"
         raise ValueError(
             "images must have the shape [N, H, W, C], because an attack needs the "
-            f"range [0, 1]; got {shape}"
+            f"range [0, 1]; got {shape}{hint if len(shape) == 3 else ''}"
         )
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")

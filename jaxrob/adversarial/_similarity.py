@@ -5,6 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from dm_pix import ssim
 
+from jaxrob._runtime.checks import checked_array
+
 # Wang et al. (2004), for pixels in [0, 1].
 _C1 = 0.01**2
 _C2 = 0.03**2
@@ -79,13 +81,11 @@ def _windowed(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _checked_pair(a: np.ndarray, b: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    a, b = np.asarray(a), np.asarray(b)
-    if a.ndim != 4 or a.shape != b.shape:
-        raise ValueError(
-            "a and b must both have the shape [N, H, W, C]; got "
-            f"{a.shape} and {b.shape}"
-        )
+    axes: dict[str, int] = {}
+    shape = "N, H, W, C"
+    a = checked_array("a", a, shape, at_least=0, at_most=1, axes=axes)
+    b = checked_array("b", b, shape, at_least=0, at_most=1, axes=axes)
     for name, x in (("a", a), ("b", b)):
-        if not np.issubdtype(x.dtype, np.floating):
+        if not jnp.issubdtype(x.dtype, jnp.floating):
             raise TypeError(f"{name} must be floating, in [0, 1]; got {x.dtype}")
     return a, b
