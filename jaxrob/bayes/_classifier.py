@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import check_type
 from jaxrob.bayes._head import Head, log_probabilities, normals
 from jaxrob.bayes._posterior import Posterior, draw
 
@@ -35,6 +36,7 @@ def classifier(
     Raises:
       ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
     """
+    check_type("posterior", posterior, Posterior, "a jaxrob.bayes.Posterior")
     variables = {
         "params": draw(posterior, num_samples, key),
         "fixed": posterior.fixed,

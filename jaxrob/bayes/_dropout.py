@@ -1,15 +1,16 @@
 """Monte-Carlo dropout."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
-from jaxrob._classifier import Classifier
+from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._runtime.bound import Bound, bind
-from jaxrob._runtime.checks import check_at_least_one
+from jaxrob._runtime.checks import check_at_least_one, check_choice, check_type
+from jaxrob._runtime.naming import named
 from jaxrob.bayes._network import as_dicts
 
 
@@ -51,6 +52,11 @@ def mc_dropout(
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
     check_at_least_one(num_samples=num_samples)
+    check_choice("outputs", outputs, OUTPUTS)
+    if variables is not None:
+        check_type("variables", variables, Mapping | nnx.State, _VARIABLES)
+    elif isinstance(module, linen.Module):
+        raise TypeError(f"variables must be {_VARIABLES}; got None")
     if variables is None and isinstance(module, nnx.Module):
         variables = nnx.state(module)
     apply_fn = dropout_apply_fn(module)
@@ -71,7 +77,7 @@ def dropout_apply_fn(module: Any) -> Bound:
         return bind(_apply_linen, module=module)
     if not isinstance(module, nnx.Module):
         raise TypeError(
-            f"module must be a Flax module, Linen or NNX; got {type(module).__name__}"
+            f"module must be a Flax module, Linen or NNX; got {named(module)}"
         )
     graph, state = nnx.split(module)
     if not _dropout_layers(nnx.merge(graph, state)):
@@ -101,6 +107,7 @@ def apply_passes(
     return jax.vmap(sample)(jnp.arange(num_samples))
 
 
+_VARIABLES = "what module.init returns, or None with an NNX module"
 _NO_DROPOUT = "module must have dropout layers; {} has none"
 
 

@@ -5,9 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrob._classifier import Classifier
+from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
 from jaxrob.bayes._network import as_dicts, variables_apply_fn
 
 
@@ -46,9 +48,11 @@ def ensemble(
     uncertainty estimation using deep ensembles, 2017.
     """
     apply_fn = variables_apply_fn(module)
+    check_choice("outputs", outputs, OUTPUTS)
+    members = checked_sequence("members", members, object, "members' variables")
     members = [as_dicts(member) for member in members]
-    if not members:
-        raise ValueError("members must hold the variables of at least one; got none")
+    for leaf in jax.tree.leaves(members):
+        check_type("members", leaf, jax.Array | np.ndarray, "trees of arrays")
     shapes = [jax.tree.map(jnp.shape, member) for member in members]
     for number, other in enumerate(shapes):
         if other != shapes[0]:

@@ -6,7 +6,7 @@ import jax
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_at_least_one
+from jaxrob._runtime.checks import check_choice, checked_integer
 from jaxrob._runtime.keys import checked_key
 from jaxrob.bayes._classifier import classifier
 from jaxrob.bayes._nuts import nuts
@@ -56,11 +56,8 @@ def fit(
     uncertainty in robustness evaluation of Bayesian neural network classifiers, 2024,
     sections 2.1 and 5.
     """
-    if inference not in _INFERENCE:
-        raise ValueError(
-            f"inference must be one of {tuple(_INFERENCE)}; got {inference!r}"
-        )
-    check_at_least_one(num_samples=num_samples)
+    check_choice("inference", inference, _INFERENCE)
+    checked_integer("num_samples", num_samples, at_least=1)
     key, draw_key = jax.random.split(checked_key(key))
     posterior = _INFERENCE[inference](module, dataset, key=key, **options)
     return classifier(posterior, num_samples, key=draw_key)

@@ -2,7 +2,6 @@
 
 import functools
 import math
-import operator
 from typing import NamedTuple
 
 import jax
@@ -10,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._runtime.checks import check_at_least_one
+from jaxrob._runtime.checks import check_choice, checked_integer
 
 HEADS = ("plain", "heteroscedastic")
 
@@ -58,10 +57,8 @@ def checked_head(name: str, noise_draws: int) -> Head:
     Raises:
       ValueError: if the name is unknown or `noise_draws` is below 1.
     """
-    if name not in HEADS:
-        raise ValueError(f"head must be one of {HEADS}; got {name!r}")
-    check_at_least_one(noise_draws=noise_draws)
-    return Head(name, operator.index(noise_draws))
+    check_choice("head", name, HEADS)
+    return Head(name, checked_integer("noise_draws", noise_draws, at_least=1))
 
 
 def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:

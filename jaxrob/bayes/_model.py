@@ -1,6 +1,5 @@
 """The Bayesian classifier as a NumPyro model, and the checks before inference."""
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
 
@@ -16,7 +15,7 @@ from numpyro import distributions as dist
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._runtime.bound import Bound
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import check_type, checked_number
 from jaxrob._runtime.hosts import local, put
 from jaxrob._runtime.mesh import along_images, checked_mesh, whole_on
 from jaxrob._runtime.pixels import as_floats
@@ -81,8 +80,7 @@ def make_problem(
     """Checks the arguments that every kind of inference has, and puts data in place."""
     mesh = along_images(checked_mesh(mesh))
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
-    if not 0 < prior_scale < math.inf:
-        raise ValueError(f"prior_scale must be positive and finite; got {prior_scale}")
+    prior_scale = checked_number("prior_scale", prior_scale, above=0)
     checked = checked_head(head, noise_draws)
     apply_fn, params, fixed = network(module, jnp.asarray(dataset.images[0]), key)
     num_outputs = Classifier(
@@ -90,7 +88,7 @@ def make_problem(
     ).num_classes(dataset.images.shape[1:])
     num_classes = checked.num_classes(num_outputs)
     check_labels_below(dataset.labels, num_classes, f"labels of {dataset.name}")
-    data = Data(params, fixed, dataset.images, dataset.labels, float(prior_scale))
+    data = Data(params, fixed, dataset.images, dataset.labels, prior_scale)
     data = put(data, whole_on(mesh))
     initial, unravel = ravel_pytree(local(data.params))
     likelihood = Likelihood(apply_fn, checked)

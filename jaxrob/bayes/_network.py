@@ -9,6 +9,8 @@ from flax import linen, nnx
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.bound import Bound, bind
+from jaxrob._runtime.failures import failed_on_images
+from jaxrob._runtime.naming import named
 from jaxrob._runtime.pixels import as_floats
 
 
@@ -41,7 +43,10 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
     """
     apply_fn = params_apply_fn(module)
     if isinstance(module, linen.Module):
-        fixed = dict(_init(key, image, module=module))
+        try:
+            fixed = dict(_init(key, image, module=module))
+        except Exception as error:  # The user's code may raise anything.
+            raise failed_on_images("the module", image.shape, error) from error
         params = fixed.pop("params", {})
     else:
         _, params, fixed = nnx.split(module, nnx.Param, ...)
@@ -63,9 +68,7 @@ def params_apply_fn(module: Any) -> Bound:
         return bind(_apply_linen, module=module)
     if isinstance(module, nnx.Module):
         return bind(_apply_nnx, graph=nnx.split(module, nnx.Param, ...)[0])
-    raise TypeError(
-        f"module must be a Flax module, Linen or NNX; got {type(module).__name__}"
-    )
+    raise TypeError(f"module must be a Flax module, Linen or NNX; got {named(module)}")
 
 
 def variables_apply_fn(module: Any) -> Callable[..., Any]:
@@ -75,14 +78,14 @@ def variables_apply_fn(module: Any) -> Callable[..., Any]:
       TypeError: if it is neither.
     """
     if isinstance(module, linen.Module):
-        return Classifier.from_linen(module, None).apply_fn
+        return Classifier.from_linen(module, {}).apply_fn
     if isinstance(module, nnx.Module):
         return Classifier.from_nnx(module).apply_fn
     if callable(module):
         return module
     raise TypeError(
         "module must be a Flax module, or a function of variables and images; got "
-        f"{type(module).__name__}"
+        f"{named(module)}"
     )
 
 

@@ -11,7 +11,9 @@ import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.checks import checked_path
 from jaxrob._runtime.digest import host_array
+from jaxrob._runtime.naming import named
 from jaxrob._runtime.npz import DAMAGE
 from jaxrob.bayes._classifier import apply_draws, from_draws
 from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
@@ -38,6 +40,8 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     Raises:
       TypeError: if it is neither, or its variables are no nested dictionaries.
     """
+    path = checked_path("path", path)
+
     if isinstance(value, Posterior):
         kind, head = "posterior", value.likelihood.head
         tree = {name: getattr(value, name) for name in _FIELDS}
@@ -60,7 +64,6 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     header = {"format": _FORMAT, "kind": kind, "arrays": described, **settings}
     contents = io.BytesIO()
     np.savez(contents, **{_HEADER: np.array(json.dumps(header))}, **arrays)
-    path = os.fspath(path)
     temporary = f"{path}.{os.getpid()}.tmp"
     with open(temporary, "wb") as file:
         file.write(contents.getvalue())
@@ -83,7 +86,7 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
       ValueError: if the file is damaged, or `save` did not write it.
       TypeError: if `module` is no module.
     """
-    path = os.fspath(path)
+    path = checked_path("path", path)
     with open(path, "rb") as file:
         contents = io.BytesIO(file.read())
     try:
@@ -116,7 +119,7 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     if not isinstance(apply_fn, Bound) or apply_fn.function not in _KINDS:
         raise TypeError(
             "value must be a jaxrob.bayes.Posterior or a classifier made by "
-            f"jaxrob.bayes; got {type(classifier).__name__}"
+            f"jaxrob.bayes; got {named(classifier)}"
         )
     kind, settings = _KINDS[apply_fn.function], dict(apply_fn.keywords)
     del settings["apply_fn"]

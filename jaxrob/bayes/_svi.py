@@ -13,7 +13,13 @@ from numpyro.infer import TraceMeanField_ELBO
 from tqdm.auto import tqdm
 
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_at_least_one
+from jaxrob._runtime.checks import (
+    check_at_least_one,
+    check_choice,
+    check_type,
+    checked_flag,
+    checked_integer,
+)
 from jaxrob._runtime.hosts import is_first, local, put
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import whole_on
@@ -98,18 +104,20 @@ def svi(
     variational inference, 2017; the mean-field guide is what Essbai, Bombarda,
     Bonfanti and Gargantini, 2024, section 2.1.1, use.
     """
-    if guide not in GUIDES:
-        raise ValueError(f"guide must be one of {tuple(GUIDES)}; got {guide!r}")
+    check_choice("guide", guide, GUIDES)
     check_at_least_one(epochs=epochs, num_particles=num_particles)
+    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
+    batch_size = checked_integer(
+        "batch_size", batch_size, at_least=1, at_most=len(dataset)
+    )
+    if optimizer is not None:
+        wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
+        check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
+    progress = checked_flag("progress", progress)
     init_key, step_key = jax.random.split(checked_key(key))
     problem = make_problem(
         module, dataset, init_key, head, noise_draws, prior_scale, mesh
     )
-    if not 1 <= batch_size <= len(dataset):
-        raise ValueError(
-            f"batch_size must lie in 1 ... {len(dataset)}, the number of images; got "
-            f"{batch_size}"
-        )
     if guide == "full_rank" and len(problem.initial) > _MAX_FULL_RANK:
         raise ValueError(
             f'guide "full_rank" is for at most {_MAX_FULL_RANK:,} parameters; the '
