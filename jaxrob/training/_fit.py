@@ -13,13 +13,13 @@ from tqdm.auto import tqdm
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.digest import stable_repr
 from jaxrob._runtime.hosts import is_first, local
-from jaxrob._runtime.keys import host_generator
+from jaxrob._runtime.keys import checked_key, host_generator
 from jaxrob._runtime.mesh import along_images, checked_mesh
 from jaxrob.training._batches import Batches, every_image
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
+from jaxrob.training._checks import check_batches, check_training
 from jaxrob.training._schedule import PlannedStep, make_schedule, remaining_steps
 from jaxrob.training._step import (
     TrainingState,
@@ -96,9 +96,26 @@ def fit(
         settings or an optimiser of another structure (its numbers are not compared).
       FloatingPointError: if the loss is no longer finite.
     """
-    _check(dataset, epochs, batch_size, checkpoint_every)
+    check_training(
+        module,
+        dataset,
+        key,
+        epochs=epochs,
+        images_seen=images_seen,
+        batch_size=batch_size,
+        optimizer=optimizer,
+        outputs=outputs,
+        batches=batches,
+        checkpoint=checkpoint,
+        checkpoint_every=checkpoint_every,
+        on_epoch=on_epoch,
+        mesh=mesh,
+        progress=progress,
+    )
+    key = checked_key(key)
     mesh = along_images(checked_mesh(mesh))
     shown = (batches or every_image(len(dataset)))(batch_size)
+    check_batches(shown)
     schedule = make_schedule(shown.size, batch_size, epochs, images_seen)
     if optimizer is None:
         optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
@@ -139,22 +156,6 @@ def fit(
     if checkpoints is not None:
         checkpoints.manager.close()
     return _classifier(module, state, outputs)
-
-
-def _check(
-    dataset: Dataset, epochs: int | None, batch_size: int, checkpoint_every: int | None
-) -> None:
-    """Refuses what is no data set, and numbers outside their range."""
-    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
-    if epochs is not None and epochs < 1:
-        raise ValueError(f"epochs must be at least 1; got {epochs}")
-    if checkpoint_every is not None and checkpoint_every < 1:
-        raise ValueError(f"checkpoint_every must be at least 1; got {checkpoint_every}")
-    if not 1 <= batch_size <= len(dataset):
-        raise ValueError(
-            f"batch_size must lie in 1 ... {len(dataset)}, the number of images; got "
-            f"{batch_size}"
-        )
 
 
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:

@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._runtime.failures import failed_on_images
 from jaxrob._runtime.hosts import put, put_rows
 from jaxrob._runtime.mesh import split_over, whole_on
 from jaxrob._runtime.pixels import as_floats
@@ -50,9 +51,13 @@ def initial_state(
     Raises:
       ValueError: if a label is no class of the module.
     """
-    variables = jax.jit(module.init)(key, as_floats(dataset.images[:1]))
+    image_shape = dataset.images.shape[1:]
+    try:
+        variables = jax.jit(module.init)(key, as_floats(dataset.images[:1]))
+    except Exception as error:  # The user's code may raise anything.
+        raise failed_on_images("the module", image_shape, error) from error
     classifier = Classifier.from_linen(module, variables, outputs)
-    num_classes = classifier.num_classes(dataset.images.shape[1:])
+    num_classes = classifier.num_classes(image_shape)
     check_labels_below(dataset.labels, num_classes, f"labels of {dataset.name}")
     params = variables["params"]
     collections = {name: value for name, value in variables.items() if name != "params"}

@@ -1,0 +1,95 @@
+"""Checks of what a training takes, before anything of it is computed."""
+
+from typing import Any
+
+import optax
+from jax.sharding import Mesh
+
+from jaxrob._classifier import OUTPUTS
+from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import (
+    check_callable,
+    check_choice,
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_path,
+    checked_text,
+)
+from jaxrob._runtime.keys import check_key
+from jaxrob._runtime.mesh import checked_mesh
+from jaxrob.training._batches import Batches
+
+
+def check_training(
+    module: Any,
+    dataset: Any,
+    key: Any,
+    *,
+    epochs: Any = None,
+    images_seen: Any = None,
+    batch_size: Any = 128,
+    optimizer: Any = None,
+    outputs: Any = "logits",
+    batches: Any = None,
+    checkpoint: Any = None,
+    checkpoint_every: Any = None,
+    on_epoch: Any = None,
+    mesh: Mesh | None = None,
+    progress: Any = False,
+) -> None:
+    """Refuses arguments of `fit` of a wrong type, or outside their range.
+
+    Raises:
+      TypeError: if one has a wrong type.
+      ValueError: if one is outside its range.
+    """
+    # Flax takes a while to import; whoever has a module has imported it already.
+    from flax import linen
+
+    check_type("module", module, linen.Module, "a Flax Linen module")
+    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
+    check_key("key", key)
+    checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
+    for name, number in (
+        ("epochs", epochs),
+        ("images_seen", images_seen),
+        ("checkpoint_every", checkpoint_every),
+    ):
+        if number is not None:
+            checked_integer(name, number, at_least=1)
+    if optimizer is not None:
+        check_optimizer(optimizer)
+    check_choice("outputs", outputs, OUTPUTS)
+    if batches is not None:
+        check_callable("batches", batches, "a function from a batch size to Batches")
+    if checkpoint is not None:
+        checked_path("checkpoint", checkpoint)
+    if on_epoch is not None:
+        check_callable("on_epoch", on_epoch, "a function of a number and a classifier")
+    checked_mesh(mesh)
+    checked_flag("progress", progress)
+
+
+def check_optimizer(optimizer: Any) -> None:
+    """Refuses what is no optimiser.
+
+    Raises:
+      TypeError: if it is none.
+    """
+    wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
+    check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
+
+
+def check_batches(batches: Any) -> None:
+    """Refuses what are no batches of an epoch.
+
+    Raises:
+      TypeError: if one of their parts has a wrong type.
+      ValueError: if an epoch has no image.
+    """
+    check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
+    checked_integer("Batches.size", batches.size, at_least=1)
+    check_callable("Batches.draw", batches.draw, "a function of a NumPy generator")
+    check_callable("Batches.make", batches.make, "a function that makes a batch")
+    checked_text("Batches.description", batches.description, may_be_empty=True)
