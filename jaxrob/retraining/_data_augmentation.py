@@ -61,7 +61,7 @@ def data_augmentation(
     convolutional neural networks for image classification, 2020, section VI.A. It does
     not say how levels are drawn.
     """
-    check(dataset, alterations, levels)
+    check(module, dataset, alterations, levels, key, training)
     parts = originals(dataset) + on_half(dataset, alterations, key)
     return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)
 
@@ -111,7 +111,7 @@ def limited_data_augmentation(
 
     Source: Arcaini et al., 2020, section VI.B.
     """
-    check(dataset, alterations, levels)
+    check(module, dataset, alterations, levels, key, training)
     weak, _, dataset = find_weak(
         module,
         dataset,

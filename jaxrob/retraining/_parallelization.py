@@ -51,8 +51,10 @@ def network_parallelization(
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.C.
     """
-    check(dataset, alterations, levels)
-    if classifier is None:
+    check(module, dataset, alterations, levels, key, training)
+    if classifier is not None:
+        check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    else:
         classifier = original(module, dataset, key, training)
     parts = on_half(dataset, alterations, key)
     return parallel(classifier, _second(module, dataset, parts, key, levels, training))
@@ -99,7 +101,7 @@ def limited_network_parallelization(
 
     Source: Arcaini et al., 2020, section VI.D.
     """
-    check(dataset, alterations, levels)
+    check(module, dataset, alterations, levels, key, training)
     weak, classifier, dataset = find_weak(
         module,
         dataset,
@@ -141,12 +143,12 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
 
     Source: Arcaini et al., 2020, section VI.C.
     """
-    for classifier in (first, second):
-        check_type("first and second", classifier, Classifier, "jaxrob.Classifier")
+    for name, classifier in (("first", first), ("second", second)):
+        check_type(name, classifier, Classifier, "a jaxrob.Classifier")
         if classifier.outputs == "scores":
             raise ValueError(
-                'first and second must not have outputs="scores": those of two '
-                "classifiers do not compare"
+                f'{name} must not have outputs="scores": those of two classifiers do '
+                "not compare"
             )
     sigmoid = first.outputs == second.outputs == "sigmoid"
     return Classifier(

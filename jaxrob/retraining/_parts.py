@@ -1,17 +1,18 @@
 """Which images are copied, altered how, and how often."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
 
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import check_choice, checked_sequence
 from jaxrob._runtime.keys import host_generator
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._levels import LEVELS
 from jaxrob.retraining._sizes import copies
+from jaxrob.training._checks import check_training
 
 
 class Part(NamedTuple):
@@ -33,17 +34,27 @@ class Part(NamedTuple):
         return len(self.images) * self.copies
 
 
-def check(dataset: Dataset, alterations: Sequence[Alteration], levels: str) -> None:
-    """Refuses what is no data set, no alterations, or no way to choose levels."""
-    check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
+def check(
+    module: Any,
+    dataset: Dataset,
+    alterations: Sequence[Alteration],
+    levels: str,
+    key: jax.Array,
+    training: dict[str, Any],
+) -> None:
+    """Refuses what no training takes, no alterations, or no way to choose levels."""
+    check_alterations(alterations)
+    check_choice("levels", levels, LEVELS)
+    check_training(module, dataset, key, **training)
+
+
+def check_alterations(alterations: Any) -> None:
+    """Refuses what is no sequence of at least one alteration."""
     if isinstance(alterations, Alteration):
-        raise TypeError("alterations must be a sequence; give [alteration]")
-    for alteration in alterations:
-        check_type("alterations", alteration, Alteration, "jaxrob.Alteration")
-    if not len(alterations):
-        raise ValueError("alterations is empty; at least one is needed")
-    if levels not in LEVELS:
-        raise ValueError(f"levels must be one of {LEVELS}; got {levels!r}")
+        raise TypeError(
+            "alterations must be a sequence; got an Alteration: give [alteration]"
+        )
+    checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
 def originals(dataset: Dataset) -> list[Part]:

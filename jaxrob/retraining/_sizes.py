@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from jaxrob._runtime.checks import check_type, checked_integer, checked_sequence
 from jaxrob.alterations import Alteration
 
 
@@ -14,6 +15,7 @@ def copies(alteration: Alteration) -> int:
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.A.
     """
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     one_sided = alteration.identity in (alteration.lower, alteration.upper)
     return 2 if one_sided or alteration.name == "rotation" else 4
 
@@ -34,6 +36,9 @@ def input_sizes(
     Returns:
       The sizes of "original", "DA", "LDA", "NP" and "LNP".
     """
+    num_images = checked_integer("num_images", num_images, at_least=1)
+    for name, some in (("alterations", alterations), ("weak", weak)):
+        checked_sequence(name, some, Alteration, "jaxrob.Alteration", fewest=0)
     half = num_images // 2
     altered = half * sum(map(copies, alterations))
     weakly_altered = num_images * sum(map(copies, weak))

@@ -11,8 +11,15 @@ from jaxrob._assessment.assess import assess
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import (
+    check_type,
+    checked_array,
+    checked_integer,
+    checked_number,
+)
 from jaxrob._runtime.keys import host_generator
 from jaxrob.alterations import Alteration
+from jaxrob.retraining._parts import check_alterations
 from jaxrob.strategies import Uniform
 from jaxrob.training import fit
 
@@ -50,6 +57,8 @@ def weak_alterations(
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.B.
     """
+    check_alterations(alterations)
+    levels = checked_integer("levels", levels, at_least=2)
     found = assess(
         classifier,
         dataset,
@@ -67,14 +76,12 @@ def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
     """The alterations whose robustness, in the same order, is below 1."""
-    values = np.asarray(robustness, np.float64)
+    values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
     if values.shape != (len(alterations),):
         raise ValueError(
             f"robustness must have one number for each of the {len(alterations)} "
             f"alterations; got the shape {values.shape}"
         )
-    if not ((values >= 0) & (values <= 1)).all():
-        raise ValueError(f"robustness must lie in [0, 1]; got {values.tolist()}")
     return tuple(one for one, value in zip(alterations, values) if value < 1)
 
 
@@ -99,8 +106,11 @@ def find_weak(
       ValueError: if a classifier comes without validation data or robustness, the
         robustness does not fit the alterations, or no alteration is weak.
     """
-    if not 0 <= threshold <= 1:
-        raise ValueError(f"threshold must be in [0, 1], got {threshold}")
+    threshold = checked_number("threshold", threshold, at_least=0, at_most=1)
+    if classifier is not None:
+        check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    if validation is not None:
+        check_type("validation", validation, Dataset, "a jaxrob.Dataset")
     if robustness is None:
         if validation is None:
             if classifier is not None:

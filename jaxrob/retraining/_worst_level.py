@@ -7,6 +7,7 @@ import jax
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import checked_integer
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import check, on_half, originals
@@ -56,9 +57,8 @@ def worst_level(
     Source: worst-of-k training of Engstrom, Tran, Tsipras, Schmidt and Madry, Exploring
     the landscape of spatial robustness, 2019, here for any alteration.
     """
-    check(dataset, alterations, "random")
-    if candidates < 1:
-        raise ValueError(f"candidates must be at least 1; got {candidates}")
+    check(module, dataset, alterations, "random", key, training)
+    candidates = checked_integer("candidates", candidates, at_least=1)
     parts = originals(dataset) + on_half(dataset, alterations, key)
     batches = mixture(parts, candidates=candidates)
     return fit(module, dataset, key=key, batches=batches, **training)
