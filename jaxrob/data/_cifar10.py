@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import checked_path
 from jaxrob.data._files import read_file
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._split import check_split
@@ -62,7 +63,7 @@ def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
     """
     check_split(split)
-    root = pathlib.Path(directory)
+    root = checked_path("directory", directory)
     for folder in (root, root / _FOLDER):
         if any((folder / batch).is_file() for batch in _BATCHES[split]):
             return _from_folder(folder, split)

@@ -3,6 +3,7 @@
 import numpy as np
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import checked_integer
 from jaxrob.data._require import require
 from jaxrob.data._split import check_split
 
@@ -18,7 +19,8 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
 
     Args:
       split: "test" (500 images) or "train" (1,297).
-      size: height and width of the images, in pixels; 8 leaves them as they are.
+      size: height and width of the images, 1 to 1,024 pixels; 8 leaves them as they
+        are.
 
     Returns:
       uint8 images `[N, size, size, 1]`, labels 0-9.
@@ -31,8 +33,7 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
     machine learning repository, 1998 (its test part).
     """
     check_split(split)
-    if size < 1:
-        raise ValueError(f"size must be at least 1 pixel, got {size}")
+    size = checked_integer("size", size, at_least=1, at_most=1024)
     bunch = require("sklearn.datasets", "the digits data set").load_digits()
     test = _stratified(bunch.target, _TEST_IMAGES)
     chosen = test if split == "test" else ~test

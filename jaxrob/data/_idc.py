@@ -8,6 +8,7 @@ import re
 import numpy as np
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import checked_path
 from jaxrob.data._decode import decode_image
 from jaxrob.data._files import read_file
 
@@ -38,7 +39,7 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     al., Dealing with robustness of convolutional neural networks for image
     classification, 2020, section IV.
     """
-    folder = pathlib.Path(directory)
+    folder = checked_path("directory", directory)
     if not folder.is_dir():
         raise FileNotFoundError(
             f"{folder}: expected a folder of ..._class0.png and ..._class1.png there"

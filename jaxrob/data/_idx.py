@@ -9,6 +9,7 @@ from io import BufferedIOBase
 
 import numpy as np
 
+from jaxrob._runtime.checks import checked_path
 from jaxrob.data._files import is_gzip
 
 _DTYPES = {
@@ -48,7 +49,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
 
     Source: LeCun, Cortes and Burges, the MNIST database, "file formats".
     """
-    path = os.fspath(path)
+    path = str(checked_path("path", path))
     with open(path, "rb") as file:
         size = os.fstat(file.fileno()).st_size
         if not is_gzip(file):

@@ -9,6 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import checked_flag, checked_integer, checked_path
+from jaxrob._runtime.naming import named
 from jaxrob.data._decode import SUFFIXES, decode_image
 from jaxrob.data._files import read_file
 from jaxrob.data._tar import read_tar
@@ -55,7 +57,8 @@ def image_folder(
       ImportError: if Pillow is missing.
     """
     size = _check_size(size)
-    path = pathlib.Path(path)
+    checked_flag("grey", grey)
+    path = checked_path("path", path)
     if path.is_dir():
         entries = _walk(path)
     elif path.is_file():
@@ -182,15 +185,12 @@ def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Callable[[], bytes] | No
 def _check_size(size: tuple[int, int] | None) -> tuple[int, int] | None:
     if size is None:
         return None
-    try:
-        height, width = (int(side) for side in size)
-    except (TypeError, ValueError):
-        height = width = 0
-    if height < 1 or width < 1:
-        raise ValueError(
-            f"size must be None or (height, width) in pixels, each at least 1; got "
-            f"{size!r}"
-        )
+    if isinstance(size, np.ndarray):
+        size = tuple(size.tolist())
+    wanted = "None or (height, width) in pixels"
+    if not isinstance(size, tuple | list) or len(size) != 2:
+        raise TypeError(f"size must be {wanted}; got {named(size)}")
+    height, width = (checked_integer("size", side, at_least=1) for side in size)
     return height, width
 
 

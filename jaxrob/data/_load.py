@@ -4,6 +4,7 @@ import os
 import pathlib
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import check_choice, checked_path
 from jaxrob.data._cifar10 import cifar10
 from jaxrob.data._digits import digits
 from jaxrob.data._idc import idc_patches
@@ -40,9 +41,10 @@ def load(
         looked in and what was expected.
       ImportError: if an optional dependency is missing.
     """
-    if name not in NAMES:
-        raise ValueError(f"name must be one of {NAMES}, got {name!r}")
+    check_choice("name", name, NAMES)
     check_split(split)
+    if data_dir is not None:
+        data_dir = checked_path("data_dir", data_dir)
     if name == "idc" and split != "test":
         raise ValueError(f"split must be 'test' for 'idc', got {split!r}")
     if name == "digits":

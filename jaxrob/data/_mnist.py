@@ -6,6 +6,7 @@ import pathlib
 import numpy as np
 
 from jaxrob._dataset import Dataset
+from jaxrob._runtime.checks import checked_path
 from jaxrob.data._idx import read_idx
 from jaxrob.data._split import check_split
 
@@ -36,7 +37,7 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     Source: LeCun, Cortes and Burges, the MNIST database of handwritten digits.
     """
     check_split(split)
-    folder = pathlib.Path(directory)
+    folder = checked_path("directory", directory)
     images_path = _find(folder, f"{_PREFIX[split]}-images-idx3-ubyte")
     labels_path = _find(folder, f"{_PREFIX[split]}-labels-idx1-ubyte")
     images, labels = read_idx(images_path), read_idx(labels_path)

@@ -1,9 +1,10 @@
 """The two parts that most data sets come in."""
 
+from jaxrob._runtime.checks import check_choice
+
 SPLITS = ("test", "train")
 
 
 def check_split(split: str) -> None:
-    """Raises a ValueError unless `split` is "test" or "train"."""
-    if split not in SPLITS:
-        raise ValueError(f"split must be one of {SPLITS}, got {split!r}")
+    """Refuses a split that is neither "test" nor "train"."""
+    check_choice("split", split, SPLITS)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
+from jaxrob._runtime.checks import check_choice, checked_path
 from jaxrob._runtime.npz import DAMAGE
 from jaxrob.networks._pool import max_pool
 
@@ -41,11 +42,7 @@ class IdcCNN(nn.Module):
 
     def __post_init__(self) -> None:
         """Checks the attribute."""
-        if self.channel_order not in _CHANNEL_ORDERS:
-            raise ValueError(
-                f"channel_order must be one of {_CHANNEL_ORDERS}, got "
-                f"{self.channel_order!r}"
-            )
+        check_choice("channel_order", self.channel_order, _CHANNEL_ORDERS)
         super().__post_init__()
 
     @nn.compact
@@ -104,7 +101,7 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
         another shape or type, damaged, or not finite.
       FileNotFoundError: if there is no such file.
     """
-    path = os.fspath(path)
+    path = str(checked_path("path", path))
     expected = _keras_arrays()
     with open(path, "rb") as file:
         contents = io.BytesIO(file.read())

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 import jax
 from flax import linen as nn
 
+from jaxrob._runtime.checks import checked_integer, checked_sequence
+
 
 class MLP(nn.Module):
     """Dense layers with ReLU between them, on flattened images.
@@ -22,6 +24,14 @@ class MLP(nn.Module):
 
     features: Sequence[int] = (100,)
     num_classes: int = 10
+
+    def __post_init__(self) -> None:
+        """Checks the attributes."""
+        checked_sequence("features", self.features, int, "integers", fewest=0)
+        for width in self.features:
+            checked_integer("features", width, at_least=1)
+        checked_integer("num_classes", self.num_classes, at_least=1)
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

@@ -3,6 +3,8 @@
 import jax
 from flax import linen as nn
 
+from jaxrob._runtime.checks import checked_integer
+
 
 class StridedCNN(nn.Module):
     """Two convolutions with stride 2, each with ReLU, and two dense layers.
@@ -15,6 +17,11 @@ class StridedCNN(nn.Module):
     """
 
     num_classes: int = 10
+
+    def __post_init__(self) -> None:
+        """Checks the attribute."""
+        checked_integer("num_classes", self.num_classes, at_least=1)
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:

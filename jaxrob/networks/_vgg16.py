@@ -5,6 +5,7 @@ import functools
 import jax
 from flax import linen as nn
 
+from jaxrob._runtime.checks import checked_integer
 from jaxrob.networks._pool import max_pool
 
 _STAGES = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)
@@ -31,6 +32,11 @@ class VGG16(nn.Module):
     """
 
     num_classes: int = 10
+
+    def __post_init__(self) -> None:
+        """Checks the attribute."""
+        checked_integer("num_classes", self.num_classes, at_least=1)
+        super().__post_init__()
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
