@@ -3,7 +3,7 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -12,6 +12,15 @@ import numpy as np
 from jax.extend.core import jaxprs_in_params
 
 from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import (
+    check_callable,
+    check_choice,
+    check_hashable,
+    check_type,
+    checked_flag,
+    checked_integer,
+)
+from jaxrob._runtime.failures import failed_on_images
 
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
@@ -70,12 +79,9 @@ class Classifier:
     stochastic: bool = dataclasses.field(default=False, metadata={"static": True})
 
     def __post_init__(self) -> None:
-        if not callable(self.apply_fn):
-            raise TypeError(
-                f"apply_fn must be callable, got {type(self.apply_fn).__name__}"
-            )
-        if self.outputs not in OUTPUTS:
-            raise ValueError(f"outputs must be one of {OUTPUTS}; got {self.outputs!r}")
+        check_callable("apply_fn", self.apply_fn, "a function of variables and images")
+        check_choice("outputs", self.outputs, OUTPUTS)
+        checked_flag("stochastic", self.stochastic)
 
     @staticmethod
     def from_linen(
@@ -97,6 +103,13 @@ class Classifier:
           **call: further keyword arguments of the module's call, such as
             `train=False`, with hashable values.
         """
+        # Flax is imported only where it is used: a plain function needs none of it.
+        from flax import linen
+
+        check_type("module", module, linen.Module, "a Flax Linen module")
+        check_type("variables", variables, Mapping, "what module.init returns")
+        for name, value in call.items():
+            check_hashable(name, value)
         return Classifier(bind(_apply_linen, module=module, **call), variables, outputs)
 
     @staticmethod
@@ -107,9 +120,9 @@ class Classifier:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
         """
-        # Flax is imported only where it is used: a plain function needs none of it.
         from flax import nnx
 
+        check_type("module", module, nnx.Module, "a Flax NNX module")
         graph, state = nnx.split(module)
         return Classifier(bind(_apply_nnx, graph=graph), state, outputs)
 
@@ -127,6 +140,8 @@ class Classifier:
           num_classes: number of classes, K.
           outputs: see `Classifier`.
         """
+        check_callable("function", function, "a function of a NumPy array of images")
+        num_classes = checked_integer("num_classes", num_classes, at_least=1)
         apply_fn = bind(_apply_host, function=function, num_classes=num_classes)
         return Classifier(apply_fn, (), outputs)
 
@@ -320,10 +335,7 @@ def _trace_info(structure: _Structure, image_shape: tuple[int, ...]) -> TraceInf
             classifier, images, keys
         )
     except Exception as error:
-        shape = ", ".join(map(str, image_shape))
-        raise ValueError(
-            f"the classifier failed on images of the shape [B, {shape}]: {error}"
-        ) from error
+        raise failed_on_images("the classifier", image_shape, error) from error
     images_bytes = 4 * rows * math.prod(image_shape)
     return TraceInfo(
         num_classes=outputs.shape[-1],

@@ -8,6 +8,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._runtime.checks import (
+    checked_array,
+    checked_integer,
+    checked_names,
+    checked_text,
+)
+from jaxrob._runtime.naming import named
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
@@ -44,24 +52,10 @@ class Dataset:
     name: str = "dataset"
 
     def __post_init__(self) -> None:
-        images = self.images
-        if not isinstance(images, np.ndarray | jax.Array):
-            images = np.asarray(images)
-        if images.ndim < 2:
-            raise ValueError(
-                "images must have a leading axis of inputs and at least one more; got "
-                f"the shape {images.shape}"
-            )
-        if images.size == 0:
-            raise ValueError(
-                f"images is empty (shape {images.shape}); at least one is needed"
-            )
-        _check_dtype(images.dtype)
+        images = _checked_images(self.images)
         if not isinstance(images, np.memmap):
             check_values(images)
-        class_names = self.class_names
-        if class_names is not None:
-            class_names = tuple(class_names)
+        class_names = _checked_class_names(self.class_names, self.name)
         labels = check_labels(self.labels, len(images), class_names)
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
@@ -72,11 +66,7 @@ class Dataset:
 
     def __getitem__(self, index: slice | np.ndarray) -> "Dataset":
         """The inputs at `index` (a slice, or an integer or boolean array)."""
-        if not isinstance(index, slice) and np.ndim(index) == 0:
-            raise TypeError(
-                f"index must be a slice or an array; got {index}, "
-                f"use [{index}:{index} + 1] for one input"
-            )
+        check_index(index, len(self))
         return dataclasses.replace(
             self, images=self.images[index], labels=self.labels[index]
         )
@@ -135,12 +125,19 @@ class BatchedDataset:
     def __post_init__(self) -> None:
         if isinstance(self.source, Iterator):
             raise TypeError(
-                f"batches must be iterable more than once; got {type(self.source)}, "
+                f"batches must be iterable more than once; got {named(self.source)}, "
                 "which is used up after one pass (wrap its maker in a class with "
                 "__iter__)"
             )
-        if not isinstance(self.source, Iterable):
-            raise TypeError(f"batches must be iterable, got {type(self.source)}")
+        if not isinstance(self.source, Iterable) or isinstance(
+            self.source, str | bytes | dict | type
+        ):
+            raise TypeError(
+                "batches must be an iterable of (images, labels); got "
+                f"{named(self.source)}"
+            )
+        class_names = _checked_class_names(self.class_names, self.name)
+        object.__setattr__(self, "class_names", class_names)
 
     def batches(self) -> Iterator[Dataset]:
         """The batches, each checked, as a `Dataset`.
@@ -204,17 +201,14 @@ def check_labels(
       TypeError: if they are not integers.
       ValueError: if their number is not `length`, or one is no class.
     """
-    labels = np.asarray(labels)
+    given = labels
+    labels = checked_array("labels", labels, "...", "integers", at_least=0)
     if labels.shape != (length,):
         raise ValueError(
             f"labels must have the shape ({length},), one for each image; got "
-            f"{labels.shape}"
+            f"{labels.shape} ({named(given)})"
         )
-    if not np.issubdtype(labels.dtype, np.integer):
-        raise TypeError(f"labels must be integers, got {labels.dtype}")
-    low, high = int(labels.min()), int(labels.max())
-    if low < 0:
-        raise ValueError(f"labels must be class indices from 0, got {low}")
+    high = int(labels.max())
     if high > np.iinfo(np.int32).max:
         raise ValueError(f"labels must be class indices, which are int32; got {high}")
     if class_names is not None and high >= len(class_names):
@@ -243,6 +237,87 @@ def check_labels_below(labels: np.ndarray, num_classes: int, name: str) -> None:
         )
 
 
-def _check_dtype(dtype: np.dtype) -> None:
-    if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):
-        raise TypeError(f"images must be uint8 or floating, got {dtype}")
+def given_images(images: Any, labels: Any = None) -> Dataset:
+    """Images and labels that are arguments of their own, checked as a data set.
+
+    Args:
+      images: `[N, ...]`, as `Dataset` takes them.
+      labels: `[N]`, or None for zeros.
+
+    Raises:
+      TypeError: if one of them is a data set, or as `Dataset`.
+      ValueError: as `Dataset`.
+    """
+    for name, value in (("images", images), ("labels", labels)):
+        if isinstance(value, Dataset | BatchedDataset):
+            raise TypeError(
+                f"{name} must be an array, not a data set; got {named(value)}: say "
+                "images=dataset.images, labels=dataset.labels"
+            )
+    images = np.asarray(_checked_images(images))
+    return Dataset(images, np.zeros(len(images), int) if labels is None else labels)
+
+
+def check_index(index: Any, length: int) -> None:
+    """Refuses what does not choose among `length` inputs.
+
+    Raises:
+      TypeError: if it is neither a slice nor an array of integers or booleans.
+      IndexError: if it leads beyond the inputs, or has another number of booleans.
+    """
+    wanted = "a slice, or an array of integers or booleans"
+    if isinstance(index, slice):
+        for part in (index.start, index.stop, index.step):
+            if part is not None:
+                checked_integer("index", part)
+        return
+    if np.ndim(index) == 0:
+        raise TypeError(
+            f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
+        )
+    array = np.asarray(index)
+    if array.ndim != 1 or array.dtype.kind not in "biu":
+        raise TypeError(f"index must be {wanted}; got {named(array)}")
+    if array.dtype.kind == "b":
+        if len(array) != length:
+            raise IndexError(
+                f"index must hold {length} booleans, one for each input; got "
+                f"{len(array)}"
+            )
+    elif array.size and not -length <= array.min() <= array.max() < length:
+        raise IndexError(
+            f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
+        )
+
+
+def _checked_images(images: Any) -> np.ndarray | jax.Array:
+    """An array of at least one input, uint8 or floating; the values are not checked."""
+    wanted = "an array [N, ...] of uint8 or floating numbers"
+    given = images
+    if isinstance(images, jax.core.Tracer):
+        raise TypeError(f"images must be {wanted}; got {named(given)}")
+    if not isinstance(images, np.ndarray | jax.Array):
+        try:
+            images = np.asarray(images)
+        except (TypeError, ValueError):  # Lists of unequal lengths.
+            raise TypeError(f"images must be {wanted}; got {named(given)}") from None
+    if images.dtype != np.uint8 and not jnp.issubdtype(images.dtype, jnp.floating):
+        raise TypeError(
+            f"images must be uint8 or floating; got {images.dtype} ({named(given)})"
+        )
+    if images.ndim < 2:
+        raise ValueError(
+            "images must have a leading axis of inputs and at least one more; got "
+            f"the shape {images.shape} ({named(given)})"
+        )
+    if images.size == 0:
+        raise ValueError(
+            f"images is empty (shape {images.shape}); at least one is needed"
+        )
+    return images
+
+
+def _checked_class_names(class_names: Any, name: Any) -> tuple[str, ...] | None:
+    """The class names, after a check of the data set's own name."""
+    checked_text("name", name)
+    return None if class_names is None else checked_names("class_names", class_names)

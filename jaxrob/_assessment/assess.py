@@ -16,11 +16,17 @@ from jaxrob._assessment.explore import Exploration, explore_all
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.checks import check_together, check_types, first_look
+from jaxrob._engine.checks import (
+    check_execution,
+    check_together,
+    check_types,
+    first_look,
+)
 from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import evaluate_queue
+from jaxrob._runtime.checks import check_choice, checked_sequence
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected, warn
@@ -111,7 +117,12 @@ def assess(
     """
     # All that can fail before anything is computed does.
     several = not isinstance(alteration, Alteration)
-    alterations = _checked_sequence(alteration) if several else (alteration,)
+    alterations = (alteration,)
+    if several:
+        wanted = "jaxrob.Alteration"
+        alterations = checked_sequence("alteration", alteration, Alteration, wanted)
+    check_types(classifier, dataset, alterations[0])
+    journal = check_execution(key, batch_size, reduced, journal, progress)
     check_strategy(strategy)
     scoring = Scoring(tolerance, penalization, level_distribution)
     criterion = Criterion(threshold, measure, alpha, scoring)
@@ -153,7 +164,6 @@ def _check(
     Returns:
       What was warned of each alteration.
     """
-    check_types(classifier, dataset, alterations[0])
     criterion.check(classifier, reduced)
     image, _ = first_look(dataset)
     warned = []
@@ -163,23 +173,6 @@ def _check(
         criterion.scoring.check(criterion.threshold, (one.lower, one.upper))
         warned.append(messages)
     return warned
-
-
-def _checked_sequence(alterations: Any) -> Sequence[Alteration]:
-    if isinstance(alterations, str) or not isinstance(alterations, Sequence):
-        raise TypeError(
-            "alteration must be a jaxrob.Alteration or a sequence of them; got "
-            f"{type(alterations).__name__}"
-        )
-    if not alterations:
-        raise ValueError("alteration is an empty sequence; at least one is needed")
-    for one in alterations:
-        if not isinstance(one, Alteration):
-            raise TypeError(
-                "alteration must be a sequence of jaxrob.Alteration; it holds a "
-                f"{type(one).__name__}"
-            )
-    return alterations
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:
@@ -192,8 +185,7 @@ def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str
             )
         return "trapezoid"
     rule = strategy.rule if rule is None else rule
-    if rule not in RULES:
-        raise ValueError(f"rule must be one of {RULES}; got {rule!r}")
+    check_choice("rule", rule, RULES)
     if rule not in strategy.rules:
         raise ValueError(
             f"rule must be one of {strategy.rules} with {strategy!r}, whose levels "

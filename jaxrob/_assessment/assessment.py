@@ -12,6 +12,7 @@ from jaxrob._assessment import serialization
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._runtime.checks import checked_flag
 from jaxrob.metrics import Interval
 
 
@@ -198,7 +199,7 @@ class Assessment:
         Returns:
           Strict JSON: no NaN.
         """
-        return serialization.to_json(self, answers)
+        return serialization.to_json(self, checked_flag("answers", answers))
 
     @staticmethod
     def from_json(text: str) -> "Assessment":

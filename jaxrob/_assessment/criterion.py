@@ -8,7 +8,7 @@ from jaxrob import metrics
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.checks import checked_number
 from jaxrob.metrics._quality import measure_named
 from jaxrob.uncertainty import unknown_threshold
 
@@ -42,10 +42,7 @@ class Criterion:
           ValueError: if a part is outside its range, or alpha does not go with the
             classifier or with `reduced`.
         """
-        number = int | float | np.number
-        check_type("threshold", self.threshold, number, "a number")
-        if not 0 <= self.threshold <= 1:
-            raise ValueError(f"threshold must lie in [0, 1]; got {self.threshold}")
+        checked_number("threshold", self.threshold, at_least=0, at_most=1)
         measure_named(self.measure)
         if self.alpha is None:
             return

@@ -11,11 +11,17 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.checks import check_together, check_types, first_look
+from jaxrob._engine.checks import (
+    check_execution,
+    check_together,
+    check_types,
+    first_look,
+)
 from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob._runtime.checks import checked_array
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob.alterations import Alteration
 
@@ -91,12 +97,8 @@ def evaluate(
       OSError: if the journal cannot be read or written.
     """
     check_types(classifier, dataset, alteration)
-    levels = np.asarray(levels, np.float64)
-    if levels.ndim != 1 or not levels.size:
-        raise ValueError(
-            f"levels must be a sequence of at least one level; got the shape "
-            f"{levels.shape}"
-        )
+    levels = checked_array("levels", levels, "L").astype(np.float64)
+    journal = check_execution(key, batch_size, reduced, journal, progress)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     mesh = checked_mesh(mesh)
     image, _ = first_look(dataset)

@@ -14,7 +14,10 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.digest import contiguous, digest, host_array, stable_repr
+from jaxrob._runtime.keys import check_key
+from jaxrob._runtime.mesh import checked_mesh
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
 # Images hashed at a time: those of a memory map are read as they are needed.
@@ -56,6 +59,12 @@ def provenance(
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
         does not depend on the batches they come in.
     """
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    if key is not None:
+        check_key("key", key)
+    if mesh is not None:
+        mesh = checked_mesh(mesh)
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
     return {
         "versions": {name: metadata.version(name) for name in _PACKAGES}
