@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_array
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import (
     checked_confidence,
