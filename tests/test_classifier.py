@@ -7,6 +7,8 @@ from scipy import special
 
 import jaxrob
 from jaxrob import alterations
+from jaxrob._classifier import log_normalised
+from jaxrob._engine.answers import answer
 from jaxrob.networks import MLP
 
 RANDOM = np.random.default_rng(0)
@@ -213,3 +215,52 @@ def test_number_of_classes():
     assert classifier.num_classes((5, 5, 1)) == 10
     with pytest.raises(ValueError, match=r"failed on images of the shape \[B, 5, 5, 3"):
         classifier.num_classes((5, 5, 3))
+
+
+# The order of eighths is exact at any scale, and so is the truth.
+EIGHTHS = np.float32(RANDOM.permuted(np.tile(np.arange(-4, 4) / 8, (200, 1)), axis=1))
+
+
+def test_the_scale_of_the_logits_never_changes_the_class_predicted():
+    # Multiplied last, which XLA may fuse with what follows.
+    @jax.jit
+    def answers(scale):
+        classifier = jaxrob.Classifier(lambda variables, _: scale * variables, EIGHTHS)
+        return answer(classifier, jnp.zeros((200, 2, 2, 1)))
+
+    for power in range(31):
+        found = answers(jnp.float32(10.0**power))
+        np.testing.assert_array_equal(found.predicted, EIGHTHS.argmax(axis=1))
+        assert (np.asarray(found.confidence) >= 1 / 8 - 1e-6).all()
+
+
+@pytest.mark.parametrize("kind", ["probabilities", "sigmoid"])
+def test_outputs_whose_logarithms_are_equal_keep_their_order(kind):
+    rows = np.float32(1 / 8 + 8 * EIGHTHS * 2.0**-26)
+    assert len(np.unique(np.log(rows))) < len(np.unique(rows)) == 8
+    found = answer(returning(rows, kind), jnp.zeros((200, 2, 2, 1)))
+    np.testing.assert_array_equal(found.predicted, EIGHTHS.argmax(axis=1))
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e10, 1e30, 1e38])
+def test_softmax_of_logits_of_any_size_equals_float64_s(scale):
+    random = np.random.default_rng(1)
+    logits = np.float32(random.normal(size=(64, 5)) * scale / 4)
+    exact = logits.astype(np.float64)
+    exact = np.exp(exact - exact.max(axis=1, keepdims=True))
+    exact /= exact.sum(axis=1, keepdims=True)
+    multiplied = jaxrob.Classifier(lambda v, x: v * jnp.float32(scale), logits / scale)
+    found = jax.jit(lambda x: multiplied.log_probabilities(x))(jnp.zeros((64, 1, 1, 1)))
+    np.testing.assert_allclose(np.exp(found[0]), exact, atol=1e-5)
+
+
+def test_the_softmax_s_gradient_is_right_where_logits_tie():
+    def log_p(logits, cls):
+        return log_normalised(logits, "logits")[cls]
+
+    for logits in ([0.0, 0.0, 0.0], [1.0, 1.0, 0.0], [3.0, -1.0, 0.5]):
+        p = np.exp(logits) / np.exp(logits).sum()
+        for cls in range(3):
+            slope = jax.grad(log_p)(jnp.float32(logits), cls)
+            np.testing.assert_allclose(slope, np.eye(3)[cls] - p, atol=1e-6)
+    assert np.isnan(log_normalised(jnp.float32([jnp.inf, 0, 1]), "logits")).all()

@@ -53,8 +53,12 @@ def answer(
         return Answers(_largest(outputs.mean(axis=1)), none, none)
     log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)
     mean = mean_over_samples(log_probabilities, axis=1)
+    # A single sample's outputs have the order of its probabilities, and keep it where
+    # rounding makes the probabilities equal.
+    ranked = outputs[:, 0] if outputs.shape[1] == 1 else mean
+    valid = ~jnp.isnan(mean).any(axis=0)
     return Answers(
-        _largest(mean),
+        jnp.where(valid, _largest(ranked), INVALID),
         jnp.exp(mean.max(axis=0)),
         uncertainty.aleatoric(jnp.moveaxis(log_probabilities, 0, -1)),
     )
