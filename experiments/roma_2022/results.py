@@ -23,9 +23,6 @@ PAPER = {
 }
 PAPER_ANSWERED = {"experiment 1": 82.0, "experiment 3": 90.48, "as drawn": 12.82}
 
-# Statuses of an answer that is only an upper bound.
-_BOUNDS = ("bounded", "incomplete")
-
 
 class Timed(NamedTuple):
     """A result, and the seconds it took."""
@@ -56,7 +53,7 @@ def without_nan(value: Any) -> Any:
 
 def comparable(one: roma.RomaResult, other: roma.RomaResult) -> np.ndarray:
     """The inputs for which both have an answer, and the second no mere bound."""
-    return one.answered & other.answered & ~np.isin(other.status, _BOUNDS)
+    return one.answered & other.answered & (other.status != "bounded")
 
 
 def log10_adversarial(result: roma.RomaResult, inputs: np.ndarray) -> np.ndarray:

@@ -96,7 +96,7 @@ def worth_more(estimate: Estimate, owner: np.ndarray) -> np.ndarray:
       The positions of these pairs, ascending.
     """
     is_open = np.isin(estimate.status, ["", "untrusted"])
-    known = np.nan_to_num(estimate.log_probability, nan=-np.inf)
+    known = _or_nothing(estimate.log_probability)
     total = _log_sums(np.where(is_open, -np.inf, known), owner)[owner]
     # Without a hit it is -inf and inf, so NaN, which may matter.
     with np.errstate(invalid="ignore"):
@@ -127,7 +127,7 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
     found = unknown(len(sizes))
     for number, pairs in enumerate(by_input):
         status = estimate.status[pairs]
-        log_p = np.nan_to_num(estimate.log_probability[pairs], nan=-np.inf)
+        log_p = _or_nothing(estimate.log_probability[pairs])
         total = special.logsumexp(log_p)
         share = np.exp(log_p - total) if np.isfinite(total) else np.ones(len(pairs))
         error = share * np.where(share > 0, estimate.standard_error[pairs], 0)
@@ -143,8 +143,9 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
 def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answers:
     """The answers with estimates in place of some of them, as 95 % intervals.
 
-    The given answers stay where splitting got stuck, on a plateau for instance, and
-    they bound the probability better. All evaluations add up.
+    Where splitting got stuck there is no answer, only the interval's end. The given
+    answers stay there if they bound the probability better, as on a plateau for
+    instance. All evaluations add up.
 
     Args:
       answers: of N inputs.
@@ -161,7 +162,10 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
     before = taken(answers, at)
     better = before._replace(
         status=status,
-        log_adversarial_probability=np.where(unanswered, np.nan, np.minimum(log_p, 0)),
+        # A bound that may be near 1 would read as a number.
+        log_adversarial_probability=np.where(
+            unanswered | (status == "incomplete"), np.nan, np.minimum(log_p, 0)
+        ),
         log_low=np.where(unanswered, np.nan, low),
         log_high=np.where(unanswered, np.nan, high),
     )
@@ -169,6 +173,11 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
     better = put_at(better, stays, taken(before, stays))
     spent = before.evaluations + estimate.evaluations
     return put_at(answers, at, better._replace(evaluations=spent))
+
+
+def _or_nothing(log_probability: np.ndarray) -> np.ndarray:
+    """The log-probabilities, with -inf where nothing is known."""
+    return np.where(np.isnan(log_probability), -np.inf, log_probability)
 
 
 def _log_sums(log_probability: np.ndarray, owner: np.ndarray) -> np.ndarray:

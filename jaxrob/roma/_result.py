@@ -31,13 +31,13 @@ class RomaResult:
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
         probability is so small that only an upper bound is given), "untrusted" (the
-        weights of importance sampling are too uneven), "incomplete" (splitting got
-        stuck: the probability is at most what is given).
+        weights of importance sampling are too uneven: no answer), "incomplete"
+        (splitting got stuck: no answer, but `log_high` bounds the probability).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
-        and an upper bound where "bounded" or "incomplete".
+        and an upper bound where "bounded".
       log_low: float64 `[N]`, the lower end of its 95 % interval; NaN where the
-        estimator knows none.
+        estimator knows none, -inf where "bounded" or "incomplete".
       log_high: float64 `[N]`, the upper end.
       hits: int `[N]`, distinct misclassifications among the plain draws; None where
         none were made.

@@ -354,3 +354,22 @@ class TestRefusals:
         classifier = jaxrob.Classifier(lambda _, x, keys: x[:, :2], stochastic=True)
         with pytest.raises(ValueError, match="stochastic"):
             climb(classifier, make_pairs(1))
+
+
+@pytest.mark.slow
+def test_an_input_whose_climb_ends_below_the_goal_has_no_answer():
+    # No image of the ball reaches the confidence asked for.
+    classifier = jaxrob.Classifier(linear, -jnp.ones((DIM, 1), jnp.float32))
+    images = np.linspace(0.1, 0.2, 2 * DIM, dtype=np.float32).reshape(2, DIM, 1, 1)
+    found = jaxrob.roma.assess(
+        classifier, images, estimator="splitting", delta=0.9, key=KEY
+    )
+    assert (found.status == "incomplete").all()
+    assert not found.answered.any()
+    assert np.isnan(found.plr).all()
+    assert (found.confidence_interval[:, 1] == 1).all()
+    np.testing.assert_array_equal(
+        found.confidence_interval[:, 0], -np.expm1(found.log_high)
+    )
+    assert found.categorial().answered.tolist() == [0]
+    assert np.isnan(found.categorial().plr).all()
