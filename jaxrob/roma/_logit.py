@@ -9,7 +9,7 @@ from scipy import special
 
 from jaxrob.roma._draws import summarise_draws
 from jaxrob.roma._estimate import Answers
-from jaxrob.roma._margins import distinct_margins
+from jaxrob.roma._margins import LARGEST_MARGIN, distinct_margins
 from jaxrob.roma._transform import yeojohnson, yeojohnson_lambda
 from jaxrob.roma._work import Array, Inputs, Settings, Work
 
@@ -49,8 +49,12 @@ def logit(work: Work, inputs: Inputs, settings: Settings) -> Answers:
 def observe_classes(
     log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
 ) -> jax.Array:
-    """`[m, K]` margins, -inf for the class predicted at the unperturbed input."""
+    """`[m, K]` margins, -inf for the class predicted at the unperturbed input.
+
+    The others lie within a limit, so that their squares have a mean in float32.
+    """
     margins = distinct_margins(log_p, logit_delta)
+    margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
     return jnp.where(jnp.arange(log_p.shape[-1]) == excluded, -jnp.inf, margins)
 
 

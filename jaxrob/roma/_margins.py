@@ -12,6 +12,9 @@ import jax.numpy as jnp
 from jaxrob._classifier import mean_over_samples
 from jaxrob.roma._work import Work
 
+#: Statistics take a margin beyond this as this, so that their sums are finite.
+LARGEST_MARGIN = 1e15
+
 
 def log_hic(log_p: jax.Array, excluded: jax.Array) -> jax.Array:
     """The logarithm of the highest incorrect confidence (section 3.2).

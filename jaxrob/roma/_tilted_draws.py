@@ -20,7 +20,7 @@ from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import on_each_device, split_over
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.roma._blocks import blocks, check_valid, first_of, joined
-from jaxrob.roma._margins import margins_of_pairs
+from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs
 from jaxrob.roma._pairs import TILT_SEARCH, TILTED_DRAWS, Pairs, pair_keys
 from jaxrob.roma._tilt import TILTS, Tilt
 from jaxrob.roma._work import Work, rows_on_a_device
@@ -245,8 +245,12 @@ def _draw(
 def _total_margin(
     work: Work, classes: jax.Array, images: jax.Array, u: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The sum of the margins, whose gradient is that of each, and the margins."""
+    """The sum of the margins, whose gradient is that of each, and the margins.
+
+    Beyond a limit there is no gradient, because what is made of it would overflow.
+    """
     margins = _margins(work, classes, images, u)
+    margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
     return margins.sum(), margins
 
 

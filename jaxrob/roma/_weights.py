@@ -75,7 +75,7 @@ def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
     found = WeightedDraws(log_p, error, share, hits, none, number)
     # Where no tilt within its limit reaches the boundary, the probability of a lower
     # margin is an upper bound. Half of the draws reach the median.
-    reached = np.median(margins, axis=1)
+    reached = np.median(margins.astype(np.float64), axis=1)
     higher, higher_error, share = _weighted(margins >= reached[:, None], log_weights)
     bounded = ~found.trusted & (reached < 0) & (higher < _NEGLIGIBLE)
     bounded &= (higher_error < LARGEST_ERROR) & (share < _LARGEST_SHARE)

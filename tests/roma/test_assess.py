@@ -122,7 +122,7 @@ def test_a_jax_array_is_an_array(classifier, images, results):
 def test_every_answer_has_a_reason_and_every_interval_its_middle(results):
     for name, result in results.items():
         log_p = result.log_adversarial_probability
-        unanswered = {"failed", "constant", "unresolved", "untrusted"}
+        unanswered = {"failed", "constant", "unresolved", "untrusted", "incomplete"}
         np.testing.assert_array_equal(
             np.isnan(log_p), np.isin(result.status, list(unanswered))
         )
@@ -306,7 +306,7 @@ def constant(variables, images):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("error")
+@pytest.mark.filterwarnings("error", "ignore::jaxrob.RobustnessWarning")
 def test_a_constant_classifier_is_robust(images):
     classifier = jaxrob.Classifier(constant, np.float32([1, 0, 0]))
     for estimator, status in (
@@ -474,3 +474,45 @@ def test_refuses_scores_and_nan(images):
     for estimator in ("roma", "auto"):
         with pytest.raises(ValueError, match="NaN.*1 of 2 .* input 1"):
             assess(classifier, two, estimator=estimator, **SETTINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("estimator", ["importance", "auto", "logit"])
+@pytest.mark.parametrize("scale", [1e3, 1e30, 3e37])
+def test_logits_of_any_size_give_an_answer_or_none(images, estimator, scale):
+    def apply(variables, images):
+        return jnp.float32(scale) * network(variables, images)
+
+    classifier = jaxrob.Classifier(apply, make_variables(0))
+    few = {"epsilon": 0.15, "num_samples": 100, "key": KEY}
+    found = assess(classifier, images[:3], estimator=estimator, **few)
+    counted = found.hits / 100
+    # No answer contradicts the plain draws, which see the order alone.
+    low, high = np.exp(found.log_low), np.exp(found.log_high)
+    assert not (found.answered & (counted - 0.2 > np.nan_to_num(high, nan=1))).any()
+    assert not (found.answered & (counted + 0.2 < np.nan_to_num(low, nan=0))).any()
+    reference = assess(jaxrob.Classifier(network, make_variables(0)), images[:3], **few)
+    np.testing.assert_array_equal(found.excluded, reference.excluded)
+
+
+@pytest.mark.parametrize("estimator", ["importance", "auto"])
+def test_infinite_logits_are_refused(images, estimator):
+    def apply(variables, images):
+        return network(variables, images) * jnp.float32(jnp.inf)
+
+    classifier = jaxrob.Classifier(apply, make_variables(0))
+    with pytest.raises(ValueError, match="infinite logits"):
+        assess(classifier, images[:3], estimator=estimator, **SETTINGS)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("estimator", ["importance", "auto"])
+def test_equal_logits_of_two_classes_are_never_distinct(images, estimator):
+    def apply(variables, images):
+        return 0 * network(variables, images)[:, :2]
+
+    classifier = jaxrob.Classifier(apply, make_variables(0))
+    with pytest.warns(jaxrob.RobustnessWarning, match="same for every image"):
+        found = assess(classifier, images[:3], estimator=estimator, **SETTINGS)
+    assert not (found.plr < 1).any()
