@@ -46,7 +46,7 @@ _RANGES = {
     "brightness, easy": alterations.brightness(-0.5, 0.5),
     "brightness, hard": alterations.brightness(-0.98, 4.0),
     "vertical translation, crop": alterations.vertical_translation(
-        -0.1, 0.1, unit="relative"
+        -0.1, 0.1, fill="crop", unit="relative"
     ),
     "vertical translation, hard": alterations.vertical_translation(
         -6.0, 6.0, fill="constant"

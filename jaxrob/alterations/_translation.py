@@ -12,7 +12,7 @@ _UNITS = ("px", "relative")
 
 
 def horizontal_translation(
-    lower: float = -4.0, upper: float = 4.0, fill: str = "crop", unit: str = "px"
+    lower: float = -4.0, upper: float = 4.0, fill: str = "edge", unit: str = "px"
 ) -> Alteration:
     """Moves the content along the rows; a positive level moves it to the right.
 
@@ -21,11 +21,12 @@ def horizontal_translation(
     Args:
       lower: lowest level, at most 0.
       upper: highest level, at least 0.
-      fill: what stands where the content moved away. "crop": no border appears. Both
+      fill: what stands where the content moved away. "edge": edge pixels repeat.
+        "constant": black. "crop", as in the papers (`presets`): no border appears. Both
         axes are cropped to the window that the range's extremes leave inside the
         image, the window moves over the image, and what it shows is rescaled to the
-        image's size. The identity stays uncropped, as in the papers. "edge": edge
-        pixels repeat. "constant": black.
+        image's size. The identity stays uncropped, so that the image jumps there: any
+        other level magnifies it, by 28 / 20 for 4 px either way of 28.
       unit: "px", or "relative" for levels in parts of the image's width.
 
     Returns:
@@ -39,7 +40,7 @@ def horizontal_translation(
 
 
 def vertical_translation(
-    lower: float = -4.0, upper: float = 4.0, fill: str = "crop", unit: str = "px"
+    lower: float = -4.0, upper: float = 4.0, fill: str = "edge", unit: str = "px"
 ) -> Alteration:
     """Moves the content along the columns; a positive level moves it down.
 

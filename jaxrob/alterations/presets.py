@@ -23,8 +23,8 @@ def cnn_2020() -> tuple[Alteration, ...]:
     4 px are of images of 50 px.
     """
     return (
-        horizontal_translation(-4.0, 4.0),
-        vertical_translation(-4.0, 4.0),
+        horizontal_translation(-4.0, 4.0, fill="crop"),
+        vertical_translation(-4.0, 4.0, fill="crop"),
         rotation(-180.0, 180.0),
         brightness(-0.5, 0.5),
         zoom(1.0, 2.0),
@@ -51,11 +51,12 @@ def asap_2022(benchmark: str = "mnist") -> tuple[Alteration, ...]:
     variances = {"mnist": 0.01, "idc": 200 / 255**2}
     check_choice("benchmark", benchmark, variances)
     tenth = "10 % of the size"
+    right, down = _a_tenth_of_the_size()
     return (
         rescale(gaussian_noise(0.0, variances[benchmark]), 0.0, 1.0),
         rescale(jpeg_compression(), 0.0, 1.0),
-        rescale(vertical_translation(-0.1, 0.1, unit="relative"), -1.0, 1.0, tenth),
-        rescale(horizontal_translation(-0.1, 0.1, unit="relative"), -1.0, 1.0, tenth),
+        rescale(down, -1.0, 1.0, tenth),
+        rescale(right, -1.0, 1.0, tenth),
         rescale(gaussian_blur(0.0, 2.0), 0.0, 1.0),
         brightness(-0.5, 0.5),
         rescale(zoom(1.0, 2.0), 0.0, 1.0),
@@ -69,12 +70,21 @@ def bnn_2024() -> tuple[Alteration, ...]:
     steps are a tenth of the size.
     """
     steps = "steps of 200"
+    right, down = _a_tenth_of_the_size()
     return (
         gaussian_noise(0.0, 0.20),
         gaussian_blur(0.0, 2.0),
         brightness(-0.5, 0.5),
-        rescale(horizontal_translation(-0.1, 0.1, unit="relative"), -20.0, 20.0, steps),
-        rescale(vertical_translation(-0.1, 0.1, unit="relative"), -20.0, 20.0, steps),
+        rescale(right, -20.0, 20.0, steps),
+        rescale(down, -20.0, 20.0, steps),
         jpeg_compression(0.0, 100.0),
         zoom(1.0, 2.0),
+    )
+
+
+def _a_tenth_of_the_size() -> tuple[Alteration, Alteration]:
+    """Translations right and down, cropped so that no border appears."""
+    return (
+        horizontal_translation(-0.1, 0.1, fill="crop", unit="relative"),
+        vertical_translation(-0.1, 0.1, fill="crop", unit="relative"),
     )

@@ -15,6 +15,7 @@ from jaxrob.alterations import (
     presets,
     rescale,
     rotation,
+    vertical_translation,
     zoom,
 )
 
@@ -311,8 +312,8 @@ def test_asap_2022_levels_mean_what_the_paper_says():
         drawn = np.asarray(noise(BLACK + 0.5, 1.0, KEY)) - 0.5
         assert drawn.var() == pytest.approx(variance, rel=0.03)
     pairs = [
-        (down, 1.0, presets.vertical_translation(-2, 2), 2.0),
-        (right, -0.25, presets.horizontal_translation(-2, 2), -0.5),
+        (down, 1.0, vertical_translation(-2, 2, fill="crop"), 2.0),
+        (right, -0.25, horizontal_translation(-2, 2, fill="crop"), -0.5),
         (blur, 1.0, gaussian_blur(), 2.0),
         (magnify, 0.5, zoom(), 1.5),
         (jpeg, 0.3, jpeg_compression(), 30.0),
@@ -336,7 +337,24 @@ def test_bnn_2024_translations_are_steps_of_a_canvas_of_200():
     right = presets.bnn_2024()[3]
     np.testing.assert_allclose(
         apply(right, image, 20.0),
-        apply(horizontal_translation(-2, 2), image, 2.0),
+        apply(horizontal_translation(-2, 2, fill="crop"), image, 2.0),
         rtol=0,
         atol=1e-5,
     )
+
+
+def test_presets_crop_as_the_papers_do_whatever_the_default_is():
+    def translations(alterations):
+        return [one for one in alterations if "translation" in one.name]
+
+    makers = horizontal_translation, vertical_translation
+    px = [make(-4.0, 4.0, fill="crop") for make in makers]
+    tenth = [make(-0.1, 0.1, fill="crop", unit="relative") for make in makers]
+    # Equal alterations run the same programs, so their outputs are the same bits.
+    assert translations(presets.cnn_2020()) == px
+    for benchmark in ("mnist", "idc"):
+        found = translations(presets.asap_2022(benchmark))
+        of_size = [rescale(one, -1.0, 1.0, "10 % of the size") for one in tenth]
+        assert found == of_size[::-1]
+    steps = [rescale(one, -20.0, 20.0, "steps of 200") for one in tenth]
+    assert translations(presets.bnn_2024()) == steps

@@ -119,7 +119,7 @@ def test_whole_pixels_move_exactly_right_and_down(axis, fill):
 @pytest.mark.parametrize("lower, upper", RANGES)
 def test_crop_equals_pillows_resize_of_the_moved_window(axis, lower, upper):
     image = random_image((28, 24, 3))
-    alteration = TRANSLATIONS[axis](lower, upper)
+    alteration = TRANSLATIONS[axis](lower, upper, fill="crop")
     for level in np.linspace(lower, upper, 6):
         if level == 0:
             continue
@@ -138,7 +138,7 @@ def test_crop_equals_slicing_the_window_out(axis):
     # across the window's border sees the image's pixels there, so only the output
     # pixels between the window's outermost pixel centres are compared.
     image = random_image((28, 28, 3))
-    alteration = TRANSLATIONS[axis](-4, 4)
+    alteration = TRANSLATIONS[axis](-4, 4, fill="crop")
     for level in (-4, -3, 1, 4):
         begin = 4 - level
         cut = np.take(image, np.arange(begin, begin + 20), axis)
@@ -180,7 +180,9 @@ def test_crop_equals_scipy_at_the_windows_pixel_centres(axis, lower, upper):
             order=1,
             mode="nearest",
         )
-        altered = apply(TRANSLATIONS[axis](lower, upper), image, level)[..., 0]
+        altered = apply(TRANSLATIONS[axis](lower, upper, fill="crop"), image, level)[
+            ..., 0
+        ]
         np.testing.assert_allclose(altered, truth, rtol=0, atol=TOLERANCE)
 
 
@@ -205,7 +207,8 @@ def test_crop_moves_content_right_and_down(axis):
     image[9:12, 9:12] = 1
 
     def centroid(level):
-        altered = np.asarray(apply(TRANSLATIONS[axis](-3, 3), image, level))[..., 0]
+        alteration = TRANSLATIONS[axis](-3, 3, fill="crop")
+        altered = np.asarray(apply(alteration, image, level))[..., 0]
         return ndimage.center_of_mass(altered)
 
     magnification = 21 / (21 - 6)
@@ -220,7 +223,18 @@ def test_crop_moves_content_right_and_down(axis):
 @both_axes
 def test_identity_is_not_cropped(axis):
     image = random_image((20, 17, 3))
-    np.testing.assert_array_equal(apply(TRANSLATIONS[axis](), image, 0.0), image)
+    alteration = TRANSLATIONS[axis](fill="crop")
+    np.testing.assert_array_equal(apply(alteration, image, 0.0), image)
+
+
+@both_axes
+def test_by_default_the_image_does_not_jump_beside_the_identity(axis):
+    image = random_image((28, 28, 1))
+    found = np.asarray(apply(TRANSLATIONS[axis](), image, 1e-3))
+    # A thousandth of a pixel mixes neighbours, which differ by at most 1.
+    assert np.abs(found - image).max() < 2e-3
+    cropped = apply(TRANSLATIONS[axis](fill="crop"), image, 1e-3)
+    assert np.abs(cropped - image).max() > 0.2
 
 
 @pytest.mark.slow
@@ -246,8 +260,8 @@ def test_relative_levels_are_parts_of_the_axis(axis, fill):
 def test_crop_refuses_a_range_as_long_as_the_image(axis):
     image = np.zeros((8, 8, 1), np.float32)
     with pytest.raises(ValueError, match="crop"):
-        TRANSLATIONS[axis](-4, 4)(image, 1.0)
-    TRANSLATIONS[axis](-4, 3.9)(image, 1.0)
+        TRANSLATIONS[axis](-4, 4, fill="crop")(image, 1.0)
+    TRANSLATIONS[axis](-4, 3.9, fill="crop")(image, 1.0)
     TRANSLATIONS[axis](-4, 4, fill="edge")(image, 1.0)
 
 
