@@ -16,6 +16,9 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.naming import named
 
+# The largest value of images divided by 255 twice, up to rounding.
+_DIVIDED_TWICE = 1.001 / 255
+
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Dataset:
@@ -50,11 +53,15 @@ class Dataset:
     labels: Any = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
+    # The lowest and the highest value, None where they are not looked for.
+    _range: tuple[float, float] | None = dataclasses.field(
+        default=None, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         images = _checked_images(self.images)
         if not isinstance(images, np.memmap):
-            check_values(images)
+            object.__setattr__(self, "_range", check_values(images))
         class_names = _checked_class_names(self.class_names, self.name)
         labels = check_labels(self.labels, len(images), class_names)
         object.__setattr__(self, "images", images)
@@ -167,16 +174,48 @@ class BatchedDataset:
             raise ValueError(f"{self.name} is empty: its iterable gave no batch")
 
 
-def check_values(images: np.ndarray | jax.Array) -> None:
+def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
+    """What looks like a mistake in the values of all images together, or None.
+
+    Nothing is read: the values were looked at when the data set was made.
+    """
+    if not isinstance(dataset, Dataset) or dataset._range is None:
+        return None
+    low, high = dataset._range
+    if low == high and np.ptp(dataset.labels) > 0:
+        return (
+            f"all values of {dataset.name} are {low:g}, so that images of different "
+            "labels do not differ. Look at how they are read."
+        )
+    is_bytes = dataset.images.dtype == np.uint8
+    if is_bytes and high == 1:
+        return (
+            f"{dataset.name} holds bytes of 0 and 1 alone, which are divided by 255 "
+            "and so nearly black. If they were divided before they became bytes, pass "
+            "floats in [0, 1]; if they are black and white, multiply by 255."
+        )
+    if not is_bytes and dataset.images.ndim == 4 and 0 < high <= _DIVIDED_TWICE:
+        return (
+            f"the images of {dataset.name} are nearly black: no value is above "
+            f"{high:.3g}, and 1/255 is {1 / 255:.3g}. If they were divided by 255 "
+            "twice, divide once."
+        )
+    return None
+
+
+def check_values(images: np.ndarray | jax.Array) -> tuple[float, float]:
     """Refuses NaN, infinities and, in images (rank 4), values outside [0, 1].
+
+    Returns:
+      The lowest and the highest value.
 
     Raises:
       ValueError: if there is one.
     """
-    if not jnp.issubdtype(images.dtype, jnp.floating):
-        return
     # These two reductions copy nothing, and a NaN makes both of them NaN.
     low, high = float(images.min()), float(images.max())
+    if not jnp.issubdtype(images.dtype, jnp.floating):
+        return low, high
     if not (np.isfinite(low) and np.isfinite(high)):
         finite = np.isfinite(np.asarray(images)).reshape(len(images), -1).all(axis=1)
         bad = np.flatnonzero(~finite)
@@ -190,6 +229,7 @@ def check_values(images: np.ndarray | jax.Array) -> None:
             f"[{low:g}, {high:g}] (pass uint8 for 0-255; put a network's own "
             "normalisation into its apply function)"
         )
+    return low, high
 
 
 def check_labels(

@@ -199,7 +199,9 @@ def test_outputs_of_an_unknown_kind():
 
 
 def test_apply_fn_that_is_no_function():
-    with pytest.raises(TypeError, match="apply_fn must be a function of variables and images; got dict"):
+    with pytest.raises(
+        TypeError, match="apply_fn must be a function of variables and images; got dict"
+    ):
         jaxrob.Classifier({}, None)
 
 

@@ -2,14 +2,14 @@
 
 import functools
 import pathlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._classifier import Classifier, trace_info
-from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.answers import INVALID
 from jaxrob._runtime.checks import (
     check_type,
@@ -19,7 +19,12 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.keys import check_key
 from jaxrob._runtime.pixels import as_floats
+from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._doubts import doubts, leaves_range_on_purpose
+
+# Pixels outside [0, 1] by no more than this are rounded, not altered.
+_ROUNDING = 1e-4
 
 
 def check_types(classifier: Any, dataset: Any, alteration: Any) -> None:
@@ -71,6 +76,9 @@ def check_together(
 ) -> None:
     """Refuses a classifier, data, an alteration and a key that do not go together.
 
+    Warns of what looks like a mistake: ranges in another unit, an alteration that makes
+    NaN or leaves [0, 1], images whose channels come first.
+
     Args:
       classifier: the classifier.
       dataset: the data; only its name and its class names are looked at.
@@ -89,8 +97,11 @@ def check_together(
             f"{what} is stochastic and needs a key, such as key=jax.random.key(0); got "
             "key=None"
         )
+    check_images(dataset, image.shape)
+    for doubt in doubts(alteration, image.shape):
+        warn(doubt)
     _check_shape_is_kept(alteration, image.shape)
-    _check_identity(alteration, image)
+    _check_what_it_makes(alteration, image)
     num_classes = trace_info(classifier, image.shape).num_classes
     names = dataset.class_names
     if names is not None and len(names) != num_classes:
@@ -124,6 +135,7 @@ def check_valid(
     what = {
         "probabilities": "NaN, or rows that are no probabilities with a sum of 1,",
         "sigmoid": "NaN, or activations outside [0, 1],",
+        "logits": "NaN, or infinite logits,",
     }.get(classifier.outputs, "NaN")
     raise ValueError(
         f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
@@ -144,20 +156,79 @@ def _check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -
         )
 
 
-def _check_identity(alteration: Alteration, image: np.ndarray) -> None:
-    """Refuses an alteration that changes the image at its own identity."""
-    level = np.float32(alteration.identity)
-    change = float(_largest_change(image, level, alteration=alteration))
-    if change != 0:
+def check_images(
+    dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
+) -> None:
+    """Warns of images that look divided too often, or whose channels come first."""
+    if doubt := value_doubt(dataset):
+        warn(doubt)
+    if len(image_shape) != 3 or image_shape[0] not in (1, 3, 4):
+        return
+    if min(image_shape[1:]) > 4:
+        warn(
+            f"images of the shape {image_shape} look like [C, H, W]. They are taken as "
+            f"[H, W, C], so that all alterations act on wrong axes. If channels come "
+            "first, pass np.moveaxis(images, 1, -1)."
+        )
+
+
+class _Made(NamedTuple):
+    """What an alteration makes of one image at its identity and at L levels.
+
+    Attributes:
+      change: the largest change of a value at the identity.
+      lowest: `[L]`, the lowest value; NaN if one is.
+      highest: `[L]`, the highest.
+    """
+
+    change: jax.Array
+    lowest: jax.Array
+    highest: jax.Array
+
+
+def _check_what_it_makes(alteration: Alteration, image: np.ndarray) -> None:
+    """Refuses an alteration that changes the image at its own identity.
+
+    Warns of one that makes NaN, or pixels outside [0, 1].
+    """
+    middle = (alteration.lower + alteration.upper) / 2
+    levels = np.array([alteration.lower, middle, alteration.upper])
+    asked = np.float32(np.append(alteration.identity, levels))
+    made = jax.device_get(_made(image, asked, alteration=alteration))
+    if made.change != 0:
         raise ValueError(
             f"{alteration.name} must return the image unchanged at its identity, level "
-            f"{alteration.identity:g}; there, values change by up to {change:g}"
+            f"{alteration.identity:g}; there, values change by up to {made.change:g}"
+        )
+    is_nan = np.isnan(made.lowest)
+    if is_nan.any():
+        warn(
+            f"{alteration.name} makes NaN of the first image at level "
+            f"{levels[is_nan][0]:g}: what a classifier answers there means nothing."
+        )
+        return
+    below, above = made.lowest.min(), made.highest.max()
+    if image.ndim != 3 or (below >= -_ROUNDING and above <= 1 + _ROUNDING):
+        return
+    if not leaves_range_on_purpose(alteration):
+        outside = (made.lowest < -_ROUNDING) | (made.highest > 1 + _ROUNDING)
+        warn(
+            f"{alteration.name} leaves [0, 1], the range of pixels: the first image "
+            f"has values from {below:g} to {above:g}, first at level "
+            f"{levels[outside][0]:g}. If that is not meant, end it with "
+            "jnp.clip(image, 0, 1)."
         )
 
 
 @functools.partial(jax.jit, static_argnames="alteration")
-def _largest_change(
-    image: jax.Array, level: jax.Array, *, alteration: Alteration
-) -> jax.Array:
+def _made(image: jax.Array, levels: jax.Array, *, alteration: Alteration) -> _Made:
+    """Of the identity, the first level, and the others."""
     image = as_floats(image)
-    return jnp.abs(alteration(image, level, jax.random.key(0)) - image).max()
+
+    def at(level: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
+        # A loop, so that the alteration is compiled once.
+        altered = alteration(image, level, jax.random.key(0))
+        return jnp.abs(altered - image).max(), altered.min(), altered.max()
+
+    change, lowest, highest = jax.lax.map(at, levels)
+    return _Made(change[0], lowest[1:], highest[1:])

@@ -5,6 +5,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._runtime.warnings import warn
+
 
 def as_floats(images: Any) -> jax.Array:
     """Images as the library works on them: float32, bytes divided by 255.
@@ -27,3 +29,12 @@ def unit_range(levels: jax.Array) -> jax.Array:
     levels = levels.astype(jnp.float32)
     high = round(2**23 / 255) * 2.0**-23
     return levels * high + levels * (1 / 255 - high)
+
+
+def warn_beyond_pixels(epsilon: float, norm: str) -> None:
+    """Warns of an L-infinity ball that holds every image, whichever is its centre."""
+    if norm == "linf" and epsilon > 1:
+        warn(
+            f"epsilon is {epsilon:g}, but pixels lie in [0, 1], so that every image is "
+            f"in the ball. For pixels of 0-255 divide by 255: epsilon={epsilon:g}/255."
+        )

@@ -13,6 +13,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._runtime.checks import check_choice, checked_integer, checked_number
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import split_over
+from jaxrob._runtime.pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
 from jaxrob.adversarial._blocks import by_image, padded_blocks, place
 from jaxrob.adversarial._problem import UNTARGETED, make_attack, make_problem
@@ -86,6 +87,7 @@ def pgd(
         step_size = 2.5 * epsilon / steps
     step_size = checked_number("step_size", step_size, above=0)
     check_choice("norm", norm, NORMS)
+    warn_beyond_pixels(epsilon, norm)
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._engine.answers import INVALID, Answers, answer
+from jaxrob._engine.checks import check_images
 from jaxrob._runtime.checks import check_at_least_one, check_type
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import check_key, checked_key, classifier_keys
@@ -94,6 +95,7 @@ def make_problem(
     if key is not None:
         check_key("key", key)
     data = given_images(images, labels)
+    check_images(data, data.images.shape[1:])
     info = _check_attackable(classifier, data)
     most = batch_size or rows_that_fit(
         info.largest_array, data.images[0].size, live_images, mesh

@@ -14,6 +14,7 @@ from tqdm.auto import tqdm
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._curve import Curve
 from jaxrob._dataset import Dataset, check_labels_below, given_images
+from jaxrob._engine.checks import check_images
 from jaxrob._engine.evaluate import evaluate
 from jaxrob._engine.journal import opened
 from jaxrob._engine.provenance import provenance
@@ -30,8 +31,9 @@ from jaxrob._runtime.hosts import is_first
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.naming import named
-from jaxrob._runtime.warnings import collected
+from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._doubts import doubts
 from jaxrob.roma._ball import ball
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._journal import answers_in
@@ -159,7 +161,8 @@ def assess(
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
     journal = None if journal is None else checked_path("journal", journal)
-    drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
+    with collected() as warned:
+        drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     key, mesh = checked_key(key), checked_mesh(mesh)
     name = drawn.name if perturbation is None else stable_repr(perturbation)
     arguments = {
@@ -170,9 +173,12 @@ def assess(
         "num_samples": num_samples,
         "clip": clip,
     }
-    with collected() as warned:
+    with collected() as warned_later:
         dataset = _checked_data(classifier, images, labels)
         image_shape = dataset.images.shape[1:]
+        if isinstance(perturbation, Alteration):
+            for doubt in doubts(perturbation, image_shape):
+                warn(doubt)
         _check_shape(drawn, image_shape)
         # Put there, not computed there: that would compile one more program.
         logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
@@ -196,7 +202,7 @@ def assess(
         num_samples=num_samples,
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
-        warnings=tuple(warned),
+        warnings=(*warned, *warned_later),
         **answers._asdict(),
     )
 
@@ -208,6 +214,7 @@ def _checked_data(
 ) -> Dataset:
     """The images with their labels, or zeros for labels, that suit the classifier."""
     dataset = given_images(images, labels)
+    check_images(dataset, dataset.images.shape[1:])
     num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
     if classifier.outputs == "scores":
         raise ValueError(

@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.checks import check_choice, checked_number
+from jaxrob._runtime.pixels import warn_beyond_pixels
 from jaxrob.roma._perturbation import Perturbation
 
 # From this many pixels on, a draw in the L-infinity ball takes 16 random bits a pixel.
@@ -42,6 +43,7 @@ def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
     """
     check_choice("norm", norm, _BALLS)
     epsilon = checked_number("epsilon", epsilon, above=0)
+    warn_beyond_pixels(epsilon, norm)
     draw, apply, move = _BALLS[norm]
     return Perturbation(f"{norm} ball", draw, apply, move, norm, epsilon, clip)
 
