@@ -21,6 +21,7 @@ class Execution:
       batch_size: images in a block; None takes what fits in memory.
       reduced: whether only counts by class are kept.
       kept: where known answers are found and new ones go, None without a journal.
+      looked: what was looked at already for signs of a mistake, once in a call.
     """
 
     key: jax.Array | None
@@ -29,6 +30,7 @@ class Execution:
     batch_size: int | None = None
     reduced: bool = False
     kept: KeptAnswers | None = None
+    looked: set[str] = dataclasses.field(default_factory=set)
 
 
 def progress_bar(name: str, progress: bool) -> tqdm:

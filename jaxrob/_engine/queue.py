@@ -16,6 +16,12 @@ from jaxrob._engine.blocks import Block, PlacedBlock, placed_blocks
 from jaxrob._engine.checks import check_valid, first_look
 from jaxrob._engine.collect import AnswerCollector, Collector, CountCollector
 from jaxrob._engine.execution import Execution
+from jaxrob._engine.mistakes import (
+    check_in_company,
+    check_logits,
+    is_flat,
+    worth_asking_again,
+)
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.sizes import images_in_block, levels_in_step, rows_for
 from jaxrob._engine.step import answer_at_levels, prepare
@@ -85,13 +91,16 @@ def evaluate_queue(
             has_probabilities = classifier.outputs != "scores"
             collector = AnswerCollector(levels, num_classes, length, has_probabilities)
         levels_a_step = levels_in_step(info, rows, size, len(levels), mesh)
-        return _Task(frontier, levels_a_step, collector)
+        return _Task(frontier, levels_a_step, collector, num_classes)
 
     tasks = list(map(new_task, frontiers))
+    number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
     if length is not None:
-        num_levels = sum(len(frontier.levels) for frontier in frontiers)
-        execution.bar.total += length * num_levels
+        execution.bar.total += number
         execution.bar.refresh()
+    one_more = size * (1 if platform(mesh) == "cpu" else tasks[0].levels_a_step)
+    if not worth_asking_again(classifier, one_more, number, mesh):
+        execution.looked.add("company")
     ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD
     placed = placed_blocks(dataset, info.num_classes, size, mesh)
     # The steps run on this mesh, even if the caller has set another one.
@@ -104,6 +113,10 @@ def evaluate_queue(
         )
         for step in _held_back(steps, ahead):
             _finish(step, classifier, execution)
+        if classifier.outputs == "logits" and "outputs" not in execution.looked:
+            # No answer was more certain than that of distributions taken as logits.
+            execution.looked.add("outputs")
+            check_logits(classifier, dataset, key, mesh)
     return [task.collector.curve() for task in tasks]
 
 
@@ -113,6 +126,7 @@ class _Task(NamedTuple):
     frontier: Frontier
     levels_a_step: int
     collector: Collector
+    num_classes: int
 
 
 class _Step(NamedTuple):
@@ -151,6 +165,19 @@ def _dispatched(
         answers = gathered(
             answer_at_levels(classifier, prepared, index, key, at, number, **static)
         )
+        if "company" not in execution.looked:
+            execution.looked.add("company")
+
+            def in_company(others: jax.Array, at: np.ndarray = at) -> Answers:
+                others = prepare(others, index, key, **static)
+                one = np.int32(1)
+                return answer_at_levels(
+                    classifier, others, index, key, at, one, **static
+                )
+
+            check_in_company(
+                classifier, placed, answers, in_company, alteration.stochastic
+            )
         if platform(execution.mesh) != "cpu":
             jax.copy_to_host_async(answers)
         yield _Step(task, block, rows, answers)
@@ -202,5 +229,8 @@ def _collect(
     answers: HostAnswers,
     execution: Execution,
 ) -> None:
+    if "outputs" not in execution.looked:
+        if not is_flat(answers.confidence, task.num_classes):
+            execution.looked.add("outputs")
     task.collector.add(block, rows, answers)
     execution.bar.update(answers.predicted.size)

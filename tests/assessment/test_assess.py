@@ -250,7 +250,7 @@ def test_asap_evaluates_no_jpeg_quality_twice(strategy):
 
     jpeg = alterations.jpeg_compression()
     result = jaxrob.assess(
-        jaxrob.Classifier.from_host(predict, 2),
+        jaxrob.Classifier.from_host(predict, 2, "scores"),
         jaxrob.Dataset(images, labels),
         jpeg,
         0.9,
@@ -260,7 +260,8 @@ def test_asap_evaluates_no_jpeg_quality_twice(strategy):
     qualities = np.unique(jpeg.canonical(result.levels))
     assert 0 < result.robustness < 1
     assert result.diagnostics.points == len(qualities) < len(result.levels)
-    assert sum(seen) == 200 * len(qualities)
+    # One level once more, among other images.
+    assert sum(seen) == 200 * (len(qualities) + 1)
 
 
 def test_linear_tolerance_is_the_mean_of_the_scaled_accuracy():
@@ -311,9 +312,10 @@ def test_the_nominal_value_is_that_of_the_identity_though_no_strategy_looks_ther
     alteration = jaxrob.Alteration("dim", ByLevel.alteration.fn, -0.5, 1.0, 0.0)
     # Below 0 all are right but the value must be that at 0.
     settings = {"strategy": strategies.Uniform(2), "threshold": 0.0}
-    result = jaxrob.assess(
-        CLASSIFIER, ByLevel.dataset, alteration, tolerance="linear", **settings
-    )
+    with pytest.warns(jaxrob.RobustnessWarning, match=r"leaves \[0, 1\]"):
+        result = jaxrob.assess(
+            CLASSIFIER, ByLevel.dataset, alteration, tolerance="linear", **settings
+        )
     assert result.diagnostics.points == 3 and len(result.levels) == 2
     assert "nominal=1.0" in result.scores.settings
 
@@ -417,14 +419,15 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
 
     images = np.zeros((150, 8, 8, 1), np.uint8)
     result = jaxrob.assess(
-        jaxrob.Classifier.from_host(predict, 2),
+        jaxrob.Classifier.from_host(predict, 2, "scores"),
         jaxrob.Dataset(images, np.zeros(150, int)),
         alterations.jpeg_compression(),
         strategy=Again(),
     )
     assert len(result.levels) == 31
-    # Unaltered, and the qualities 100 (from level 0.5) and 99 ... 80.
-    assert sum(seen) == 150 * 22
+    # Unaltered, the qualities 100 (from level 0.5) and 99 ... 80, and one of them once
+    # more among other images.
+    assert sum(seen) == 150 * 23
 
 
 def test_the_identity_is_met_although_the_grid_rounds():
@@ -557,7 +560,7 @@ def test_what_would_fail_later_fails_before_anything_is_computed():
     for later, message in (
         (alterations.gaussian_noise(), "needs a key"),
         (alterations.jpeg_compression(), "1 or 3 channels"),
-        (alterations.horizontal_translation(-4, 4), "leaves nothing"),
+        (alterations.horizontal_translation(fill="crop"), "leaves nothing"),
     ):
         with pytest.raises(ValueError, match=message):
             jaxrob.assess(classifier, data_set, [alterations.brightness(), later])

@@ -1,0 +1,181 @@
+"""Mistakes in how a classifier is given, which its answers show."""
+
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from common.timing import compilations
+from flax import linen
+
+import jaxrob
+from jaxrob import RobustnessWarning, alterations, roma, strategies
+from jaxrob._engine import queue
+
+RANDOM = np.random.default_rng(0)
+# Four classes, each bright in a quarter of its own.
+LABELS = np.arange(64) % 4
+IMAGES = np.float32(RANDOM.random((64, 8, 8, 1)) * 0.2)
+for image, label in zip(IMAGES, LABELS):
+    image[2 * label : 2 * label + 2] += 0.6
+DATA = jaxrob.Dataset(IMAGES, LABELS)
+BRIGHTNESS = alterations.brightness()
+
+
+def logits(scale, images):
+    quarters = images.reshape(len(images), 4, 16).mean(axis=2)
+    return scale * (quarters - quarters.mean(axis=1, keepdims=True))
+
+
+def probabilities(scale, images):
+    return jax.nn.softmax(logits(scale, images))
+
+
+def one_hot(scale, images):
+    return jax.nn.one_hot(logits(scale, images).argmax(axis=1), 4)
+
+
+def constant(scale, images):
+    return jnp.tile(jnp.float32([0.3, 0.1, -0.2, 0.0]), (len(images), 1))
+
+
+def by_evaluate(classifier, dataset=DATA):
+    jaxrob.evaluate(classifier, dataset, BRIGHTNESS, [-0.5, 0, 0.5])
+
+
+def by_assess(classifier, dataset=DATA):
+    few = strategies.Uniform(3)
+    found = jaxrob.assess(classifier, dataset, BRIGHTNESS, 0.0, strategy=few)
+    return found.warnings
+
+
+def by_roma(classifier, dataset=DATA):
+    few = {"num_samples": 8, "estimator": "count", "key": jax.random.key(0)}
+    return roma.assess(classifier, dataset.images, **few).warnings
+
+
+def check_warned(call, classifier, text):
+    """The text is in a warning and, where the call has a result, in its warnings."""
+    with warnings.catch_warnings(record=True) as raised:
+        warnings.simplefilter("always", RobustnessWarning)
+        kept = call(classifier)
+    messages = [str(one.message) for one in raised]
+    assert sum(text in message for message in messages) == 1, messages
+    assert kept is None or any(text in message for message in kept)
+
+
+every_call = pytest.mark.parametrize("call", [by_evaluate, by_assess, by_roma])
+
+
+class TestLogitsThatAreNone:
+    @every_call
+    def test_distributions(self, call):
+        classifier = jaxrob.Classifier(probabilities, 20.0)
+        check_warned(call, classifier, 'outputs="probabilities"')
+
+    @every_call
+    def test_one_hot_rows(self, call):
+        classifier = jaxrob.Classifier(one_hot, 20.0)
+        check_warned(call, classifier, 'outputs="scores"')
+
+    @every_call
+    def test_the_same_row_for_every_image(self, call):
+        classifier = jaxrob.Classifier(constant, 20.0)
+        check_warned(call, classifier, "the same for every image")
+
+    def test_half_precision_samples_and_batches(self):
+        def samples(scale, images):
+            rows = probabilities(scale / 4, images).astype(jnp.bfloat16)
+            return jnp.stack([rows, rows[:, ::-1]])
+
+        batches = [(IMAGES[:10], LABELS[:10]), (IMAGES[10:], LABELS[10:])]
+        data = jaxrob.Dataset.from_batches(batches)
+        for reduced in (False, True):
+            with pytest.warns(RobustnessWarning, match='outputs="probabilities"'):
+                jaxrob.evaluate(
+                    jaxrob.Classifier(samples, 20.0),
+                    data,
+                    BRIGHTNESS,
+                    [0],
+                    reduced=reduced,
+                )
+
+    @pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 20.0])
+    def test_flat_logits_are_logits(self, scale):
+        for outputs in ("logits", "scores"):
+            by_evaluate(jaxrob.Classifier(logits, scale, outputs))
+
+    def test_declared_as_they_are(self):
+        by_evaluate(jaxrob.Classifier(probabilities, 20.0, "probabilities"))
+        by_evaluate(jaxrob.Classifier(one_hot, 20.0, "scores"))
+
+    def test_answers_of_a_journal_tell_as_well(self, tmp_path):
+        classifier = jaxrob.Classifier(probabilities, 20.0)
+        for _ in range(2):
+            with pytest.warns(RobustnessWarning, match='outputs="probabilities"'):
+                jaxrob.evaluate(
+                    classifier, DATA, BRIGHTNESS, [0], journal=tmp_path / "kept"
+                )
+
+
+class Net(linen.Module):
+    """A small network with whatever was left on."""
+
+    batch_statistics: bool = False
+    dropout: bool = False
+
+    @linen.compact
+    def __call__(self, x):
+        x = linen.Conv(4, (3, 3))(x)
+        norm = linen.BatchNorm(use_running_average=not self.batch_statistics)
+        x = linen.relu(norm(x)).reshape(len(x), -1)
+        x = linen.Dropout(0.5, deterministic=not self.dropout)(x)
+        return linen.Dense(4)(x)
+
+
+VARIABLES = Net().init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
+
+
+def net(**left_on):
+    def apply(variables, images):
+        rngs = {"dropout": jax.random.key(1)}
+        outputs, _ = Net(**left_on).apply(
+            variables, images, mutable=["batch_stats"], rngs=rngs
+        )
+        return outputs
+
+    return jaxrob.Classifier(apply, VARIABLES)
+
+
+class TestTrainingMode:
+    @pytest.mark.parametrize("left_on", ["batch_statistics", "dropout"])
+    def test_is_seen_in_every_call(self, left_on):
+        classifier = net(**{left_on: True})
+        for call in (by_evaluate, by_evaluate, by_assess, by_roma):
+            check_warned(call, classifier, "left in training mode")
+
+    def test_is_seen_in_a_function_on_the_host(self):
+        def whitened(images):
+            outputs = np.asarray(logits(20.0, images))
+            return outputs - outputs.mean(axis=0)
+
+        with pytest.warns(RobustnessWarning, match=r"model\.eval\(\)"):
+            by_evaluate(jaxrob.Classifier.from_host(whitened, 4))
+
+    def test_evaluation_mode_is_silent(self):
+        classifier = net()
+        by_evaluate(classifier)
+        noise = alterations.gaussian_noise()
+        jaxrob.evaluate(classifier, DATA, noise, [0.003], key=jax.random.key(0))
+
+    def test_one_image_has_no_company(self):
+        by_evaluate(net(batch_statistics=True), DATA[:1])
+
+    def test_no_program_is_compiled_for_it(self, monkeypatch):
+        with compilations() as with_check:
+            by_evaluate(net())
+        monkeypatch.setattr(queue, "worth_asking_again", lambda *_: False)
+        with compilations() as without:
+            by_evaluate(net())
+        assert len(with_check) == len(without) > 0
