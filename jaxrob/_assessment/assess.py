@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration, explore_all
+from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -144,6 +145,10 @@ def assess(
                 evaluate_queue, classifier, dataset, execution=execution
             )
             explorations = explore_all(alterations, strategy, criterion, evaluate)
+        for one, exploration, own in zip(alterations, explorations, of_each):
+            with collected() as messages:
+                look_at_curve(one, exploration, criterion)
+            own += messages
     results = tuple(
         _result(one, exploration, criterion, rule, strategy, source, of_all + own)
         for one, exploration, own in zip(alterations, explorations, of_each)

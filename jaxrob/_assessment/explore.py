@@ -20,6 +20,7 @@ class Exploration(NamedTuple):
 
     Attributes:
       curve: the answers at the levels that the strategy asked for, ascending.
+      samples: the measure's values there.
       error_bound: the strategy's, or None.
       diagnostics: how the curve was sampled.
       nominal: the measure's value at the identity, if the scoring needs it.
@@ -27,6 +28,7 @@ class Exploration(NamedTuple):
     """
 
     curve: Curve | ReducedCurve
+    samples: Samples
     error_bound: float | None
     diagnostics: Diagnostics
     nominal: float | None
@@ -122,6 +124,7 @@ def _explore(
         nominal = float(criterion.values(known)[0][row_of[identity]])
     return Exploration(
         select(known, rows, levels),
+        samples,
         strategy.error_bound(question, samples),
         diagnose(question, samples, len(row_of)),
         nominal,

@@ -1,0 +1,125 @@
+"""Signs in an assessment's curve that it does not measure what is meant."""
+
+import math
+
+import numpy as np
+
+from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.explore import Exploration
+from jaxrob._curve import Curve, ReducedCurve, select
+from jaxrob._runtime.warnings import warn
+from jaxrob.alterations import Alteration
+from jaxrob.alterations._doubts import crops
+
+# Fewer images may well be answered alike.
+_FEWEST_IMAGES = 10
+# The levels next to the identity tell a jump if the first is this near, as a share of
+# the range, and the second no farther than so many times.
+_NEAR = 1 / 32
+_MOST_TIMES = 4.0
+# A jump is this many times what the slope beside it explains (a square root's is 3 at
+# most), and more than so many standard deviations of the inputs that change.
+_STEEPER = 8.0
+_DEVIATIONS = 5.0
+
+
+def look_at_curve(
+    alteration: Alteration, exploration: Exploration, criterion: Criterion
+) -> None:
+    """Warns of a network that fails unaltered, and of a jump beside the identity.
+
+    Where no level at the identity was asked for, nothing can be said.
+
+    Args:
+      alteration: the alteration.
+      exploration: what a strategy found out about it.
+      criterion: when the answers are good enough.
+    """
+    samples = exploration.samples
+    (rows,) = np.nonzero(samples.levels == alteration.identity)
+    if not len(rows):
+        return
+    at = rows[:1]
+    unaltered = select(exploration.curve, at, samples.levels[at])
+    value = float(samples.values[at[0]])
+    if not _answers_one_class(criterion.with_unknown(unaltered)):
+        _look_at_unaltered(value, criterion)
+    distances = (samples.levels - alteration.identity) / (
+        alteration.upper - alteration.lower
+    )
+    for side in (-1, 1):
+        beyond = samples.distinct[side * distances[samples.distinct] > 0]
+        near = beyond[np.argsort(side * distances[beyond])][:3]
+        around = side * distances[near], samples.values[near]
+        if jumps(*around, value, samples.typical_inputs):
+            first = samples.levels[near[0]], samples.values[near[0]]
+            _warn_of_jump(alteration, *first, value)
+            return
+
+
+def jumps(
+    distances: np.ndarray,
+    values: np.ndarray,
+    unaltered: float,
+    num_inputs: int | None,
+) -> bool:
+    """Whether a curve is not continuous at the identity, seen from one side.
+
+    Args:
+      distances: `[m]` of the nearest levels from the identity, ascending, as shares of
+        the range.
+      values: `[m]`, the measure there.
+      unaltered: the measure at the identity.
+      num_inputs: the number of inputs behind each value; None of exact values.
+    """
+    if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
+        return False
+    if distances[1] > _MOST_TIMES * distances[0]:
+        return False
+    jump = abs(values[0] - unaltered)
+    slope = np.abs(np.diff(values) / np.diff(distances)).max()
+    chance = math.sqrt(max(jump, 1 / num_inputs) / num_inputs)
+    return bool(jump > _STEEPER * slope * distances[0] + _DEVIATIONS * chance)
+
+
+def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
+    """Whether all images of several classes get one answer; warns if so."""
+    (confusion,) = unaltered.confusion
+    answers = np.flatnonzero(confusion.sum(axis=0))
+    number, num_labels = confusion.sum(), np.count_nonzero(confusion.sum(axis=1))
+    if len(answers) > 1 or num_labels < 2 or number < _FEWEST_IMAGES:
+        return False
+    is_unknown = answers[0] == confusion.shape[1] - 1
+    what = '"unknown"' if is_unknown else f"class {answers[0]}"
+    warn(
+        f"unaltered, the classifier answers {what} for all {number} images of "
+        f"{num_labels} classes. It has learnt nothing, or the images are not scaled as "
+        "it expects them."
+    )
+    return True
+
+
+def _look_at_unaltered(value: float, criterion: Criterion) -> None:
+    if value < criterion.threshold:
+        warn(
+            f"unaltered, the {criterion.measure} is {value:.4g}, already below the "
+            f"threshold {criterion.threshold:g}: what is accepted then says little "
+            "about the alteration. Look at the network, the images' scale and the "
+            "labels, or ask for a lower threshold."
+        )
+
+
+def _warn_of_jump(
+    alteration: Alteration, level: float, value: float, unaltered: float
+) -> None:
+    cause = "The alteration is not continuous there, or its range is far too wide."
+    if crops(alteration):
+        cause = (
+            "The translation crops: any level but the identity magnifies the image. "
+            'Unless a paper\'s numbers are wanted, pass fill="edge".'
+        )
+    warn(
+        f"{alteration.name}: the measure jumps beside the identity, from "
+        f"{unaltered:.4g} at level {alteration.identity:g} to {value:.4g} at "
+        f"{level:g}, and hardly changes from there to the next level. {cause}"
+    )
