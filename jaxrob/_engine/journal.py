@@ -19,6 +19,8 @@ from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._engine.provenance import classifier_name
+from jaxrob._engine.records import malformed
+from jaxrob._runtime.files import open_file
 from jaxrob._runtime.hosts import from_first, is_first
 
 _FORMAT = "jaxrob journal 1"
@@ -42,8 +44,9 @@ class Journal:
           header: what the results are of, as values that JSON can hold.
 
         Raises:
-          ValueError: if the file is no journal, is damaged before its end, or has
-            another header; the message says what differs.
+          ValueError: if the path is that of a folder, a named pipe or a device, or the
+            file is no journal, is damaged before its end, or has another header; the
+            message says what differs.
           OSError: if the file cannot be read or written.
         """
         self.path = pathlib.Path(path)
@@ -103,11 +106,13 @@ class JournalOfFirstProcess:
     """The journal as all processes except the first one see it: they write nothing.
 
     Attributes:
+      path: the file.
       records: the records that the first process has read.
     """
 
-    def __init__(self, records: list[dict[str, Any]]) -> None:
+    def __init__(self, path: str | os.PathLike, records: list[dict[str, Any]]) -> None:
         """A journal of these records."""
+        self.path = pathlib.Path(path)
         self.records = records
 
     def append(self, record: dict[str, Any]) -> None:
@@ -176,13 +181,7 @@ def _opened_by_first(
         raise failure
     if message is not None:
         raise OSError(message) if is_os_error else ValueError(message)
-    return journal or JournalOfFirstProcess(records)
-
-
-def decoded(value: dict[str, Any]) -> np.ndarray:
-    """The array that a record holds in this form."""
-    content = np.frombuffer(base64.b64decode(value["data"]), value["dtype"])
-    return content.reshape(value["shape"])
+    return journal or JournalOfFirstProcess(path, records)
 
 
 def _encoded(value: Any) -> dict[str, Any]:
@@ -201,36 +200,46 @@ def _encoded(value: Any) -> dict[str, Any]:
 def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
     """The records of a file, and the number of bytes up to the last whole one."""
     try:
-        content = path.read_bytes()
+        with open_file(path) as file:
+            content = file.read()
     except FileNotFoundError:
         return [], 0
     records, start = [], 0
     while start < len(content):
         end = content.find(b"\n", start)
-        record = None if end < 0 else _parsed(content[start:end])
-        if record is None:
+        text = None if end < 0 else _checked_line(content[start:end])
+        if text is None:
             if 0 <= end < len(content) - 1 or (not records and len(content) > 4096):
                 raise ValueError(
                     f"{path} is no journal, or is damaged at byte {start}: a checksum "
                     "does not fit; move it away to start anew"
                 )
             break
-        records.append(record)
+        records.append(_parsed(path, len(records), text))
         start = end + 1
     if not records and content and not _may_be_torn_header(content):
         raise ValueError(f"{path} is no journal; it was not touched")
     return records, start
 
 
-def _parsed(line: bytes) -> dict[str, Any] | None:
-    """The record of a line, None if its checksum does not fit."""
+def _checked_line(line: bytes) -> bytes | None:
+    """The text of a line, None if its checksum does not fit."""
     checksum, _, text = line.partition(b" ")
     try:
-        if int(checksum, 16) != zlib.crc32(text) or len(checksum) != 8:
-            return None
-        return json.loads(text)
+        fits = int(checksum, 16) == zlib.crc32(text) and len(checksum) == 8
     except ValueError:
         return None
+    return text if fits else None
+
+
+def _parsed(path: pathlib.Path, number: int, text: bytes) -> dict[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise malformed(path, number, f"no JSON: {error}") from error
+    if not isinstance(record, dict):
+        raise malformed(path, number, f"a {type(record).__name__}, not an object")
+    return record
 
 
 def _may_be_torn_header(content: bytes) -> bool:

@@ -1,16 +1,18 @@
 """The answers in a journal, found by alteration, level and images."""
 
 import contextlib
+import functools
 import os
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._engine.answers import Answers, HostAnswers
-from jaxrob._engine.journal import Journal, JournalOfFirstProcess, decoded, opened
+from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
+from jaxrob._engine.records import array_part, malformed, part, read_records
 from jaxrob.alterations import Alteration
 
 
@@ -22,16 +24,57 @@ class KeptAnswers:
     the level and the image.
     """
 
-    def __init__(self, journal: Journal | JournalOfFirstProcess) -> None:
-        """The answers that this journal holds."""
+    def __init__(
+        self, journal: Journal | JournalOfFirstProcess, has_probabilities: bool
+    ) -> None:
+        """The answers that this journal holds.
+
+        Args:
+          journal: the journal.
+          has_probabilities: whether an answer has a confidence.
+
+        Raises:
+          ValueError: if a record holds anything else; the message names it.
+        """
         self._journal = journal
         # By alteration and level: the first image and the answers of each piece, in
         # the images' order.
         self._pieces: dict[tuple[str, float], list[tuple[int, HostAnswers]]] = {}
-        for record in journal.records:
-            answers = Answers(*(decoded(record[name]) for name in Answers._fields))
-            levels = decoded(record["levels"])
-            self._add(record["alteration"], levels, record["start"], answers)
+        # By alteration: the records read and not yet checked against it.
+        self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
+        read = functools.partial(_read, has_probabilities=has_probabilities)
+        for number, record in read_records(journal.path, journal.records, read):
+            self._unchecked.setdefault(record.alteration, []).append((number, record))
+            self._add(*record)
+
+    def check(
+        self, alteration: Alteration, num_classes: int, num_images: int | None
+    ) -> None:
+        """Refuses answers that no run can have given.
+
+        Args:
+          alteration: the alteration; its answers are checked once.
+          num_classes: the classifier's number of classes.
+          num_images: the number of images, None if it is not known.
+
+        Raises:
+          ValueError: if a level lies outside the alteration's range, an answer is no
+            class, or there are answers on more images; the message names the record.
+        """
+        for number, record in self._unchecked.pop(alteration.description, ()):
+            _, levels, start, answers = record
+            low, high = levels.min(), levels.max()
+            stop = start + answers.predicted.shape[1]
+            if low < alteration.lower or high > alteration.upper:
+                what = f"levels from {low:g} to {high:g}, outside the range of "
+                what += f"{alteration.name}"
+            elif (largest := answers.predicted.max()) >= num_classes:
+                what = f"the class {largest} of a classifier of {num_classes}"
+            elif num_images is not None and stop > num_images:
+                what = f"answers on {stop} images, where there are {num_images}"
+            else:
+                continue
+            raise malformed(self._journal.path, number, what)
 
     def find(
         self, alteration: Alteration, level: float, start: int, stop: int
@@ -99,4 +142,35 @@ def kept_in(
       OSError: likewise.
     """
     with opened(path, "answers", classifier, source, mesh) as journal:
-        yield None if journal is None else KeptAnswers(journal)
+        has_probabilities = classifier.outputs != "scores"
+        yield None if journal is None else KeptAnswers(journal, has_probabilities)
+
+
+class _Record(NamedTuple):
+    """Answers `[l, n]` at `[l]` levels on the images from `start` on."""
+
+    alteration: str
+    levels: np.ndarray
+    start: int
+    answers: HostAnswers
+
+
+def _read(record: dict[str, Any], has_probabilities: bool) -> _Record:
+    name, start = part(record, "alteration", str), part(record, "start", int)
+    if start < 0:
+        raise ValueError(f"'start' is negative: {start}")
+    levels = array_part(record, "levels", "f", (None,))
+    if not len(levels) or not np.isfinite(levels).all():
+        raise ValueError("'levels' must be finite, at least one")
+    predicted = array_part(record, "predicted", "i", (len(levels), None))
+    if not predicted.size or predicted.min() < 0:
+        raise ValueError("'predicted' must hold classes, from 0, at least one")
+    answers = {"predicted": predicted}
+    for field in ("confidence", "uncertainty"):
+        answers[field] = found = array_part(record, field, "f", predicted.shape)
+        # Rounding may carry a probability beyond 1. NaN fails both comparisons.
+        fits = (found >= 0) & (found <= 1 + 1e-5)
+        if not (fits if has_probabilities else np.isnan(found)).all():
+            wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
+            raise ValueError(f"{field!r} must be {wanted}")
+    return _Record(name, levels, start, Answers(**answers))

@@ -68,7 +68,8 @@ def evaluate_queue(
 
     Raises:
       ValueError: if the batch size is below 1, a label is no class of the classifier,
-        or the classifier returned NaN or rows that are no probabilities.
+        the classifier returned NaN or rows that are no probabilities, or the journal
+        holds answers that cannot be.
       OSError: if the journal cannot be written.
     """
     mesh = execution.mesh
@@ -93,6 +94,9 @@ def evaluate_queue(
         levels_a_step = levels_in_step(info, rows, size, len(levels), mesh)
         return _Task(frontier, levels_a_step, collector, num_classes)
 
+    if execution.kept is not None:
+        for frontier in frontiers:
+            execution.kept.check(frontier.alteration, info.num_classes, length)
     tasks = list(map(new_task, frontiers))
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
     if length is not None:

@@ -1,8 +1,13 @@
 """The answers of a few hundred inputs at a time, kept in a journal."""
 
+import functools
 from collections.abc import Callable
+from typing import Any
 
-from jaxrob._engine.journal import Journal, JournalOfFirstProcess, decoded
+import numpy as np
+
+from jaxrob._engine.journal import Journal, JournalOfFirstProcess
+from jaxrob._engine.records import array_part, part, read_records
 from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._work import Inputs, Settings
@@ -25,18 +30,52 @@ def answers_in(
       estimate: an estimator, given all but the inputs and the settings.
       inputs: N inputs.
       settings: what the caller asked for.
+
+    Raises:
+      ValueError: if the journal holds what no run can have written.
     """
     if journal is None:
         return estimate(inputs, settings)
-    known = {record["first"]: record["fields"] for record in journal.records}
+    number = len(inputs.images)
+    read = functools.partial(_read, number=number)
+    records = read_records(journal.path, journal.records, read)
+    known = dict(record for _, record in records)
     parts = []
-    for first in range(0, len(inputs.images), _INPUTS):
+    for first in range(0, number, _INPUTS):
         if first in known:
-            fields = {name: decoded(value) for name, value in known[first].items()}
-            parts.append(Answers(**fields))
+            parts.append(known[first])
             continue
         answers = estimate(taken(inputs, slice(first, first + _INPUTS)), settings)
         fields = {k: v for k, v in answers._asdict().items() if v is not None}
         journal.append({"first": first, "fields": fields})
         parts.append(answers)
+    if len({tuple(field is None for field in answers) for answers in parts}) > 1:
+        raise ValueError(
+            f"{journal.path}: some records have other fields than the answers of this "
+            "estimator; move it away to start anew"
+        )
     return joined(parts)
+
+
+def _read(record: dict[str, Any], number: int) -> tuple[int, Answers]:
+    """The first input and the answers that a record of a run on N inputs holds."""
+    first, fields = part(record, "first", int), part(record, "fields", dict)
+    if first not in range(0, number, _INPUTS):
+        raise ValueError(
+            f"'first' is {first}, of {number} inputs in steps of {_INPUTS}"
+        )
+    if unknown := sorted(fields.keys() - set(Answers._fields)):
+        raise ValueError(f"unknown fields {unknown}")
+    length = min(_INPUTS, number - first)
+    arrays = {}
+    for name in Answers._fields:
+        if name in fields or name not in Answers._field_defaults:
+            kinds = {"status": "U", "hits": "i", "evaluations": "i"}.get(name, "f")
+            arrays[name] = array = array_part(fields, name, kinds, (length,))
+            if kinds == "i" and array.min() < 0:
+                raise ValueError(f"{name!r} must hold numbers from 0")
+            if kinds == "f" and np.isposinf(array).any():
+                raise ValueError(f"{name!r} must not be infinite")
+            if kinds == "U" and "" in array.tolist():
+                raise ValueError(f"{name!r} must not be empty")
+    return first, Answers(**arrays)

@@ -1,14 +1,21 @@
 """Journals: what is there is taken, what is not is computed, nothing twice."""
 
+import base64
+import json
 import os
+import pathlib
+import socket
 import subprocess
 import sys
+import threading
+import zlib
 
 import numpy as np
 import pytest
 
 import jaxrob
 from jaxrob import strategies
+from jaxrob._engine.journal import Journal
 
 from . import interrupted
 from .interrupted import assess, roma, steps
@@ -137,3 +144,172 @@ def test_roma_goes_on(tmp_path):
     assert path.read_bytes() == content
     with pytest.raises(ValueError, match=r"settings.epsilon was 0.3, is 0.4"):
         roma(path, epsilon=0.4)
+
+
+def line(text):
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def with_record(path, change, number=1):
+    """Writes the journal anew with one record changed, and its checksum right."""
+    lines = path.read_bytes().splitlines(keepends=True)
+    record = json.loads(lines[number].partition(b" ")[2])
+    changed = change(record)
+    text = changed if isinstance(changed, bytes) else json.dumps(changed).encode()
+    lines[number] = line(text)
+    path.write_bytes(b"".join(lines))
+
+
+def without(name):
+    return lambda record: {k: v for k, v in record.items() if k != name}
+
+
+def array(values, dtype):
+    values = np.asarray(values, dtype)
+    data = base64.b64encode(values.tobytes()).decode()
+    return {"dtype": values.dtype.str, "shape": list(values.shape), "data": data}
+
+
+def of(name, **changes):
+    return lambda record: record | {name: record[name] | changes}
+
+
+WRONG = {
+    "no object": lambda record: [],
+    "no JSON": lambda record: b'{"alteration": ',
+    "deep": lambda record: b"[" * 100_000,
+    "many digits": lambda record: b'{"start": ' + b"9" * 5000 + b"}",
+    "a level outside": lambda record: record | {"levels": array([7.0], "<f8")},
+    "a level NaN": lambda record: record | {"levels": array([np.nan], "<f8")},
+    "levels of another number": lambda record: (
+        record | {"levels": array([0.1, 0.2], "<f8")}
+    ),
+    "levels as numbers": lambda record: record | {"levels": [0.0]},
+    "levels as text": lambda record: record | {"levels": array(["0"], "<U1")},
+    "start negative": lambda record: record | {"start": -20},
+    "start beyond the images": lambda record: record | {"start": 390},
+    "start text": lambda record: record | {"start": "0"},
+    "start true": lambda record: record | {"start": True},
+    "alteration number": lambda record: record | {"alteration": 3},
+    "class beyond": lambda record: record | {"predicted": array([[9] * 20], "<i4")},
+    "class negative": lambda record: record | {"predicted": array([[-1] * 20], "<i4")},
+    "class fractional": lambda record: (
+        record | {"predicted": array([[0.5] * 20], "<f4")}
+    ),
+    "confidence above 1": lambda record: (
+        record | {"confidence": array([[2.0] * 20], "<f4")}
+    ),
+    "uncertainty NaN": lambda record: (
+        record | {"uncertainty": array([[np.nan] * 20], "<f4")}
+    ),
+    "fewer answers": lambda record: (
+        record | {"uncertainty": array([[0.5] * 19], "<f4")}
+    ),
+    "no base64": of("confidence", data="?!"),
+    "fewer bytes": of("confidence", data="AAAA"),
+    "data null": of("confidence", data=None),
+    "objects": of("confidence", dtype="|O"),
+    "records": of("confidence", dtype="f4,f4"),
+    "dates": of("levels", dtype="<M8[s]"),
+    "dtype list": of("confidence", dtype=[["a", "<f4"]]),
+    "big-endian": of("confidence", dtype=">f4"),
+    "shape negative": of("confidence", shape=[-1, 20]),
+    "shape text": of("confidence", shape="20"),
+    "shape huge": of("confidence", shape=[10**9, 10**9]),
+} | {
+    f"{name} missing": without(name)
+    for name in (
+        "alteration",
+        "levels",
+        "start",
+        "predicted",
+        "confidence",
+        "uncertainty",
+    )
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    path = tmp_path_factory.mktemp("journals") / "journal"
+    assess(strategies.Uniform(3), path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_contents_with_a_right_checksum(tmp_path, written, name):
+    path = tmp_path / "journal"
+    path.write_bytes(written)
+    with_record(path, WRONG[name])
+    before = path.read_bytes()
+    with pytest.raises(
+        ValueError, match="(?s)journal: record 1 is wrong: .*; move it away to start"
+    ):
+        assess(strategies.Uniform(3), path)
+    assert path.read_bytes() == before
+
+
+def test_a_header_that_is_no_object(tmp_path, written):
+    path = tmp_path / "journal"
+    path.write_bytes(line(b"[]") + written)
+    with pytest.raises(ValueError, match="journal: the header is wrong: .*list"):
+        assess(strategies.Uniform(3), path)
+
+
+@pytest.mark.parametrize("kind", ["named pipe", "folder", "device", "socket"])
+def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
+    path = tmp_path / "journal"
+    if kind == "named pipe":
+        os.mkfifo(path)
+    elif kind == "folder":
+        path.mkdir()
+    elif kind == "socket":
+        server = socket.socket(socket.AF_UNIX)
+        server.bind(str(path))
+    else:
+        path = pathlib.Path("/dev/null")
+    # A thread, since what hangs in opening a pipe can only be left behind.
+    errors = []
+
+    def run():
+        try:
+            Journal(path, {"kind": "answers"})
+        except BaseException as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(10)
+    assert not thread.is_alive(), "it hangs"
+    assert isinstance(errors[0], ValueError)
+    assert str(errors[0]).startswith(f"{path}: not a regular file but a {kind}")
+
+
+ROMA_WRONG = {
+    "first": lambda record: record | {"first": 7},
+    "first missing": without("first"),
+    "fields missing": without("fields"),
+    "fields list": lambda record: record | {"fields": []},
+    "another field": of("fields", beauty=array([1.0], "<f8")),
+    "too few": of("fields", log_low=array([-1.0], "<f8")),
+    "no status": of("fields", status=array([""] * 256, "<U4")),
+    "status of objects": of("fields", status={"dtype": "|O", "shape": [256]}),
+    "infinite": of("fields", log_low=array([np.inf] * 256, "<f8")),
+    "negative hits": of("fields", hits=array([-1] * 256, "<i8")),
+}
+
+
+@pytest.mark.slow
+def test_romas_wrong_contents_with_a_right_checksum(tmp_path):
+    path = tmp_path / "journal"
+    roma(path)
+    content = path.read_bytes()
+    for change in ROMA_WRONG.values():
+        path.write_bytes(content)
+        with_record(path, change)
+        with pytest.raises(ValueError, match="journal: record 1 is wrong: .*move it"):
+            roma(path)
+    path.write_bytes(content)
+    with_record(path, of("fields", mean=array([0.0] * 256, "<f8")))
+    with pytest.raises(ValueError, match="journal: some records have other fields"):
+        roma(path)

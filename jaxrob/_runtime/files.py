@@ -1,0 +1,67 @@
+"""Files opened only if they are files, and how much one may unpack to."""
+
+import os
+import stat
+from typing import BinaryIO
+
+# What a small file may unpack to in any case: far above any image or weights.
+_ALWAYS_UNPACKED = 256 << 20
+# Pictures, weights and answers shrink to a half or a tenth when they are compressed;
+# zeros to a thousandth.
+_MOST_UNPACKED_RATIO = 100
+
+_KINDS = (
+    (stat.S_ISDIR, "a folder"),
+    (stat.S_ISFIFO, "a named pipe"),
+    (stat.S_ISSOCK, "a socket"),
+    (stat.S_ISCHR, "a device"),
+    (stat.S_ISBLK, "a device"),
+)
+
+
+def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+    """Opens a regular file for reading. It never waits for a writer.
+
+    Raises:
+      FileNotFoundError: if there is nothing.
+      ValueError: if it is a folder, a named pipe, a socket or a device.
+    """
+    check_regular(path)
+    # Something else may have taken its place since.
+    file = open(path, "rb", opener=_open_without_waiting)
+    try:
+        _check_mode(path, os.fstat(file.fileno()).st_mode)
+    except ValueError:
+        file.close()
+        raise
+    return file
+
+
+def check_regular(path: str | os.PathLike[str]) -> None:
+    """Refuses what is no regular file, without opening it.
+
+    Raises:
+      FileNotFoundError: if there is nothing.
+      ValueError: if it is a folder, a named pipe, a socket or a device.
+    """
+    _check_mode(path, os.stat(path).st_mode)
+
+
+def most_unpacked(size: int) -> int:
+    """How many bytes a compressed file of `size` bytes may unpack to.
+
+    Generous for whatever was compressed in earnest; what claims more is a bomb or a
+    mistake.
+    """
+    return max(_ALWAYS_UNPACKED, _MOST_UNPACKED_RATIO * size)
+
+
+def _open_without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+def _check_mode(path: str | os.PathLike[str], mode: int) -> None:
+    if stat.S_ISREG(mode):
+        return
+    kind = next((name for is_kind, name in _KINDS if is_kind(mode)), "something else")
+    raise ValueError(f"{os.fspath(path)}: not a regular file but {kind}")
