@@ -14,7 +14,8 @@ from jaxrob._runtime.bound import Bound
 from jaxrob._runtime.checks import checked_path
 from jaxrob._runtime.digest import host_array
 from jaxrob._runtime.naming import named
-from jaxrob._runtime.npz import DAMAGE
+from jaxrob._runtime.npz import DAMAGE, read_npz
+from jaxrob.bayes._check_saved import check_arrays, check_header, check_module
 from jaxrob.bayes._classifier import apply_draws, from_draws
 from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
 from jaxrob.bayes._ensemble import apply_members, from_members
@@ -83,18 +84,33 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
 
     Raises:
       FileNotFoundError: if there is no such file.
-      ValueError: if the file is damaged, or `save` did not write it.
+      ValueError: if the file is damaged, compressed, or not what `save` writes: a part
+        is missing, NaN, or of a type or shape that does not go with the others or, as
+        far as it tells, with the module. No more is unpacked than the file has bytes.
       TypeError: if `module` is no module.
     """
     path = checked_path("path", path)
-    with open(path, "rb") as file:
-        contents = io.BytesIO(file.read())
     try:
-        header, tree = _read(contents)
+        header, tree = _read(read_npz(path))
+        kind = header["kind"]
+        check_arrays(kind, tree)
+    except FileNotFoundError:
+        raise
     except DAMAGE as error:
         raise ValueError(
             f"{path}: damaged, or not written by jaxrob.bayes.save: {error}"
         ) from None
+    value = _made(header, tree, module)
+    try:
+        check_module(kind, tree, module)
+    except ValueError as error:
+        raise ValueError(f"{path}: does not fit the module: {error}") from None
+    return value
+
+
+def _made(
+    header: dict[str, Any], tree: dict[str, Any], module: Any
+) -> Posterior | Classifier:
     if header["kind"] == "posterior":
         head = checked_head(*header["head"])
         fields = {name: tree.get(name) for name in _FIELDS}
@@ -128,19 +144,29 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     return kind, settings | {"outputs": classifier.outputs}
 
 
-def _read(contents: io.BytesIO) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
     """The header, and the arrays in nested dictionaries."""
+    text = arrays.get(_HEADER)
+    if text is None or text.dtype.kind != "U" or text.shape:
+        raise ValueError(f"{_HEADER!r}, a text, is missing")
+    header = json.loads(str(text))
+    check_header(header, _FORMAT)
     tree: dict[str, Any] = {}
-    with np.load(contents, allow_pickle=False) as archive:
-        header = json.loads(str(archive[_HEADER]))
-        if header["format"] != _FORMAT:
-            raise ValueError(f"its format is {header['format']!r}, not {_FORMAT!r}")
-        for location, dtype in header["arrays"]:
-            *parents, last = location
-            node = tree
-            for parent in parents:
-                node = node.setdefault(parent, {})
-            node[last] = _from_numpy(archive["/".join(map(str, location))], dtype)
+    for location, dtype in header["arrays"]:
+        name = "/".join(map(str, location))
+        if name not in arrays:
+            raise ValueError(f"the array {name!r} is missing")
+        node = tree
+        for parent in location[:-1]:
+            node = node.setdefault(parent, {})
+            if not isinstance(node, dict):
+                raise ValueError(f"{name!r} lies within another array")
+        if location[-1] in node:
+            raise ValueError(f"{name!r} is there twice")
+        try:
+            node[location[-1]] = _from_numpy(arrays[name], dtype)
+        except (TypeError, ValueError) as error:
+            raise ValueError(f"{name!r}: {error}") from None
     return header, tree
 
 
@@ -155,8 +181,17 @@ def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
 def _from_numpy(array: np.ndarray, dtype: str) -> jax.Array:
     if dtype in _KEYS:
         return jax.random.wrap_key_data(jnp.asarray(array), impl=dtype)
+    wanted = jnp.dtype(dtype)
+    is_number = jnp.issubdtype(wanted, jnp.number) or wanted.kind == "b"
+    if not is_number or wanted.name != dtype:
+        raise ValueError(f"its type is {dtype!r}, which holds no numbers")
     # npz files do not know bfloat16 and its like, but keep their bytes.
-    return jnp.asarray(array.view(dtype) if array.dtype.kind == "V" else array)
+    found = array.view(wanted) if array.dtype == f"V{wanted.itemsize}" else array
+    if found.dtype.name != dtype:
+        raise ValueError(f"it holds {array.dtype}, not {dtype}")
+    if np.isnan(found).any():
+        raise ValueError("it holds NaN")
+    return jnp.asarray(found)
 
 
 _KINDS = {apply_draws: "draws", apply_members: "members", apply_passes: "passes"}

@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import jax
 import jax.numpy as jnp
@@ -8,6 +9,9 @@ from flax import linen, nnx
 
 import jaxrob
 from jaxrob import bayes
+from jaxrob.bayes._head import Head
+from jaxrob.bayes._model import Likelihood
+from jaxrob.bayes._network import params_apply_fn
 
 KEY = jax.random.key(0)
 
@@ -153,3 +157,164 @@ def test_what_is_no_module(tmp_path, saved):
     bayes.save(tmp_path / "file.npz", saved["plain"][0])
     with pytest.raises(TypeError, match="module must be a Flax module.*; got NoneType"):
         bayes.load(tmp_path / "file.npz", None)
+
+
+def rewritten(path, change, **options):
+    """The file with its arrays changed, as a program without jaxrob would."""
+    with np.load(path) as archive:
+        arrays = dict(archive)
+    header = json.loads(str(arrays.pop("header")))
+    change(header, arrays)
+    save = np.savez_compressed if options.get("compressed") else np.savez
+    with path.open("wb") as file:
+        save(file, header=np.array(json.dumps(header)), **arrays)
+
+
+def drop_array(name):
+    def change(header, arrays):
+        del arrays[name]
+
+    return change
+
+
+def forget(name):
+    """As if the array had never been there."""
+
+    def change(header, arrays):
+        del arrays[name]
+        header["arrays"] = [one for one in header["arrays"] if "/".join(one[0]) != name]
+
+    return change
+
+
+def put_array(name, make):
+    def change(header, arrays):
+        arrays[name] = make(arrays[name])
+        for described in header["arrays"]:
+            if "/".join(described[0]) == name:
+                described[1] = arrays[name].dtype.name
+
+    return change
+
+
+def set_header(**values):
+    return lambda header, arrays: header.update(values)
+
+
+def drop_header(name):
+    return lambda header, arrays: header.pop(name)
+
+
+def with_nan(array):
+    array = array.copy()
+    array.flat[3] = np.nan
+    return array
+
+
+KERNEL = "Dense_0/kernel"
+WRONG_POSTERIORS = {
+    "array dropped": (drop_array(f"scale/{KERNEL}"), f"scale/{KERNEL}' is missing"),
+    "scale forgotten": (forget(f"scale/{KERNEL}"), KERNEL),
+    "NaN": (put_array(f"location/{KERNEL}", with_nan), f"location/{KERNEL}.*NaN"),
+    "infinity": (
+        put_array(f"location/{KERNEL}", lambda a: a + np.float32(np.inf)),
+        f"location/{KERNEL}.*infinity",
+    ),
+    "shape": (put_array(f"scale/{KERNEL}", lambda a: a.T), f"scale/{KERNEL}.*shape"),
+    "integers": (
+        put_array(f"location/{KERNEL}", lambda a: a.astype(np.int32)),
+        f"location/{KERNEL}.*floating",
+    ),
+    "negative scale": (put_array(f"scale/{KERNEL}", lambda a: -a), KERNEL),
+    "elbo": (put_array("elbo", lambda a: a[None]), "elbo"),
+    "format": (set_header(format="x"), "format"),
+    "no format": (drop_header("format"), "format"),
+    "kind": (set_header(kind="x"), "kind"),
+    "no kind": (drop_header("kind"), "kind"),
+    "no head": (drop_header("head"), "head"),
+    "head": (set_header(head=["x", 1]), "head"),
+    "head of nothing": (set_header(head=None), "head"),
+    "draws": (set_header(head=["plain", 0]), "noise_draws"),
+    "draws as text": (set_header(head=["plain", "1"]), "noise_draws"),
+    "no arrays": (drop_header("arrays"), "arrays"),
+    "arrays": (set_header(arrays=[["scale"]]), "arrays"),
+    "type": (set_header(arrays=[[["scale"], "object"]]), "scale"),
+    "arrays within arrays": (
+        lambda header, arrays: header["arrays"].append([["elbo", "x"], "float32"]),
+        "elbo/x",
+    ),
+}
+WRONG_DRAWS = {
+    "other numbers of draws": (
+        put_array(f"variables/params/{KERNEL}", lambda a: a[:2]),
+        "as many samples",
+    ),
+    "no variables": (set_header(arrays=[]), "variables"),
+    "NaN": (put_array(f"variables/params/{KERNEL}", with_nan), f"params/{KERNEL}"),
+}
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory, modules, images):
+    """By kind: a file, and its module, without any training."""
+    folder, module = tmp_path_factory.mktemp("saved"), modules["plain"]
+    params = module.init(KEY, images)["params"]
+    scale = jax.tree.map(lambda leaf: jnp.full_like(leaf, 0.1), params)
+    likelihood = Likelihood(params_apply_fn(module), Head("plain", 1))
+    posterior = bayes.Posterior(likelihood, params, scale, elbo=np.float32([-3, -2]))
+    values = {
+        "posterior": posterior,
+        "draws": bayes.classifier(posterior, 4, key=KEY),
+        "members": bayes.ensemble(module, [{"params": params}] * 3),
+    }
+    for kind, value in values.items():
+        bayes.save(folder / kind, value)
+    return {kind: (folder / kind).read_bytes() for kind in values}
+
+
+@pytest.mark.parametrize(
+    ("kind", "name"),
+    [("posterior", name) for name in WRONG_POSTERIORS]
+    + [("draws", name) for name in WRONG_DRAWS],
+)
+def test_wrong_contents_are_named(tmp_path, written, modules, kind, name):
+    path = tmp_path / "file.npz"
+    path.write_bytes(written[kind])
+    bayes.load(path, modules["plain"])
+    change, what = (WRONG_POSTERIORS if kind == "posterior" else WRONG_DRAWS)[name]
+    rewritten(path, change)
+    with pytest.raises(ValueError, match=f"(?s)file.npz: .*{what}"):
+        bayes.load(path, modules["plain"])
+
+
+def test_members_and_passes_of_other_settings(tmp_path, written, modules):
+    path = tmp_path / "file.npz"
+    for change, what in (
+        (set_header(outputs="x"), "outputs"),
+        (drop_header("outputs"), "outputs"),
+        (set_header(kind="passes"), "num_samples"),
+        (set_header(kind="passes", num_samples=0), "num_samples"),
+        (set_header(kind="passes", num_samples=10**12), "num_samples"),
+    ):
+        path.write_bytes(written["members"])
+        rewritten(path, change)
+        with pytest.raises(ValueError, match=f"file.npz: .*{what}"):
+            bayes.load(path, modules["plain"])
+
+
+def test_a_module_of_another_width_is_named(tmp_path, nnx_module):
+    path = tmp_path / "file.npz"
+    bayes.save(path, bayes.mc_dropout(nnx_module))
+    bayes.load(path, nnx_module)
+    other = type(nnx_module)(nnx.Rngs(0))
+    other.layers[0] = nnx.Linear(9, 5, rngs=nnx.Rngs(0))
+    with pytest.raises(ValueError, match=r"file.npz: does not fit .*\(5,\)"):
+        bayes.load(path, other)
+
+
+def test_a_compressed_file_is_refused(tmp_path, written, modules):
+    path = tmp_path / "file.npz"
+    path.write_bytes(written["posterior"])
+    rewritten(path, lambda header, arrays: None, compressed=True)
+    with pytest.raises(ValueError, match="file.npz: .* is compressed"):
+        bayes.load(path, modules["plain"])

@@ -1,0 +1,204 @@
+"""Whether a file holds what `save` writes, before anything is made of it."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from flax import nnx
+
+from jaxrob._classifier import OUTPUTS
+from jaxrob._runtime.checks import check_choice, check_type, checked_integer
+from jaxrob._runtime.digest import host_array
+from jaxrob.bayes._head import checked_head
+from jaxrob.bayes._network import as_dicts
+
+# By kind, what the header tells beside the arrays.
+_SETTINGS = {
+    "posterior": ("head",),
+    "draws": ("head",),
+    "members": ("outputs",),
+    "passes": ("outputs", "num_samples"),
+}
+# Far above any in use; one evaluation would take days.
+_MOST_SAMPLES = 10**6
+
+
+def check_header(header: Any, form: str) -> None:
+    """Refuses a header that `save` does not write.
+
+    Args:
+      header: the header, any value of JSON.
+      form: the format that it must name.
+
+    Raises:
+      TypeError: if a part has another type.
+      ValueError: if it is of another format, or a part is missing or has a value that
+        is not allowed. The message names the part.
+    """
+    check_type("the header", header, dict, "an object")
+    if header.get("format") != form:
+        raise ValueError(f"its format is {header.get('format')!r}, not {form!r}")
+    check_choice("kind", header.get("kind"), tuple(_SETTINGS))
+    for name in _SETTINGS[header["kind"]]:
+        if name not in header:
+            raise ValueError(f"{name!r} is missing in the header")
+    if "outputs" in header:
+        check_choice("outputs", header["outputs"], OUTPUTS)
+    if "num_samples" in header:
+        number = header["num_samples"]
+        checked_integer("num_samples", number, at_least=1, at_most=_MOST_SAMPLES)
+    if "head" in header:
+        head = header["head"]
+        if not isinstance(head, list) or len(head) != 2:
+            raise ValueError(f"head must be a name and a number; got {head!r}")
+        checked_head(*head)
+        checked_integer("noise_draws", head[1], at_most=_MOST_SAMPLES)
+    arrays = header.get("arrays")
+    check_type("arrays", arrays, list, "a list")
+    for one in arrays:
+        if not _is_described(one):
+            raise ValueError(f"arrays must hold pairs of place and type; got {one!r}")
+
+
+def check_arrays(kind: str, tree: dict[str, Any]) -> None:
+    """Refuses arrays that do not go together.
+
+    Args:
+      kind: the header's.
+      tree: the arrays in nested dictionaries.
+
+    Raises:
+      ValueError: if one is missing, or its type or shape does not fit the others'. The
+        message names it.
+    """
+    if kind == "posterior":
+        _check_posterior(tree)
+    elif kind == "draws":
+        variables = tree.get("variables")
+        _flat(variables, "variables")
+        _check_fixed(variables, "variables/fixed")
+        draws = _flat(variables.get("params"), "variables/params")
+        _check_leading_axis(draws, "variables/params")
+    elif kind == "members":
+        _check_leading_axis(_flat(tree.get("variables"), "variables"), "variables")
+    else:
+        _flat(tree.get("variables"), "variables")
+
+
+def check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
+    """Refuses parameters that are not of the shapes of a module that has its own.
+
+    A Linen module has none before it sees an image.
+
+    Raises:
+      ValueError: if one is missing, or of another shape; the message names it.
+    """
+    if not isinstance(module, nnx.Module):
+        return
+    prefix = {"posterior": "location", "draws": "variables/params"}.get(
+        kind, "variables"
+    )
+    node: Any = tree
+    for name in prefix.split("/"):
+        node = node[name]
+    found = _flat(node, prefix)
+    # Draws and members lie along a leading axis.
+    lead = 1 if kind in ("draws", "members") else 0
+    wanted = as_dicts(nnx.state(module, nnx.Param))
+    for name, array in _flat(wanted, "module").items():
+        if name not in found:
+            raise ValueError(f"'{prefix}/{name}' is missing")
+        shape = found[name].shape[lead:]
+        if shape != array.shape:
+            raise ValueError(
+                f"'{prefix}/{name}' has the shape {shape}; the module's is "
+                f"{array.shape}"
+            )
+
+
+def _check_posterior(tree: dict[str, Any]) -> None:
+    location, scale = (_flat(tree.get(name), name) for name in ("location", "scale"))
+    _check_numbers(location, "location")
+    _check_numbers(scale, "scale")
+    _check_same_shapes(scale, "scale", location)
+    for name, array in scale.items():
+        if (array < 0).any():
+            raise ValueError(f"'scale/{name}' holds negative numbers")
+    _check_fixed(tree, "fixed")
+    if "samples" in tree:
+        samples = _flat(tree["samples"], "samples")
+        _check_numbers(samples, "samples")
+        _check_leading_axis(samples, "samples")
+        of_one = {name: array[0] for name, array in samples.items()}
+        _check_same_shapes(of_one, "samples", location)
+    size = sum(array.size for array in location.values())
+    for name, shape in (("factor", (size, size)), ("elbo", (None,))):
+        if name not in tree:
+            continue
+        array = _flat({name: tree[name]}, name)[name]
+        if array.ndim != len(shape) or (None not in shape and array.shape != shape):
+            raise ValueError(f"{name!r} has the shape {array.shape}, not {shape}")
+        _check_numbers({name: array}, name)
+
+
+def _flat(node: Any, name: str) -> dict[str, np.ndarray]:
+    """The arrays of nested dictionaries, on the host, by their places below `name`."""
+    if not isinstance(node, dict):
+        raise ValueError(f"{name!r}, arrays in dictionaries, is missing")
+    leaves = jax.tree_util.tree_leaves_with_path(node)
+    if not leaves:
+        raise ValueError(f"{name!r} is empty")
+    return {
+        "/".join(str(key.key) for key in keys): host_array(leaf)
+        for keys, leaf in leaves
+    }
+
+
+def _check_numbers(arrays: dict[str, np.ndarray], name: str) -> None:
+    for place, array in arrays.items():
+        if not jnp.issubdtype(array.dtype, jnp.floating) or not array.size:
+            raise ValueError(f"'{name}/{place}' holds no floating numbers")
+        if not np.isfinite(array).all():
+            raise ValueError(f"'{name}/{place}' holds infinity")
+
+
+def _check_same_shapes(
+    arrays: dict[str, np.ndarray], name: str, wanted: dict[str, np.ndarray]
+) -> None:
+    if differing := sorted(arrays.keys() ^ wanted.keys()):
+        raise ValueError(f"{name!r} and 'location' do not both hold {differing}")
+    for place, array in arrays.items():
+        if array.shape != wanted[place].shape:
+            raise ValueError(
+                f"'{name}/{place}' has the shape {array.shape} where that of the "
+                f"location is {wanted[place].shape}"
+            )
+
+
+def _check_leading_axis(arrays: dict[str, np.ndarray], name: str) -> None:
+    lengths = {place: array.shape[:1] for place, array in arrays.items()}
+    first = next(iter(lengths.values()))
+    for place, length in lengths.items():
+        if length != first or length in ((), (0,)):
+            raise ValueError(
+                f"'{name}/{place}' must have as many samples, along its first axis, as "
+                f"the others; it has the shape {arrays[place].shape}"
+            )
+
+
+def _check_fixed(node: dict[str, Any], name: str) -> None:
+    if not isinstance(node.get("fixed", {}), dict):
+        raise ValueError(f"{name!r} must be arrays in dictionaries")
+
+
+def _is_described(one: Any) -> bool:
+    """Whether a value is the place of an array, and the name of its type."""
+    if not isinstance(one, list) or len(one) != 2 or not isinstance(one[1], str):
+        return False
+    place = one[0]
+    return (
+        isinstance(place, list)
+        and bool(place)
+        and all(type(key) in (str, int) for key in place)
+    )
