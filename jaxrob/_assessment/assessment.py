@@ -205,12 +205,14 @@ class Assessment:
     def from_json(text: str) -> "Assessment":
         """An assessment from the text that `to_json` gave.
 
-        Nothing is executed, and the robustness is computed anew from the counts.
+        Nothing is executed. The robustness and its interval are computed anew from the
+        counts. Answers are unpacked to at most 256 MiB and 100 times the text's length.
 
         Raises:
-          ValueError: if the text is not JSON, not of this format, a part is missing or
-            has a wrong type or shape, or the robustness it states is not the one of its
-            counts.
+          ValueError: if the text is not strict JSON, not of this format, a part is
+            missing, unknown, outside its range, of a wrong type or shape, or does not
+            go with the others, or the robustness or values that it states are not those
+            of its counts.
         """
         return serialization.from_json(text, Assessment)
 

@@ -12,14 +12,28 @@ from typing import Any, TypeVar, cast
 import numpy as np
 
 from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.document import (
+    check_interval,
+    check_levels,
+    check_settings,
+    checked_alpha,
+    counts,
+    numbers,
+    parsed,
+)
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._runtime.checks import check_type, checked_integer, checked_number
+from jaxrob._runtime.files import most_unpacked
 
 T = TypeVar("T")
 
 _FORMAT = "jaxrob assessment 1"
 # Fields that are no plain JSON values.
 _NESTED = ("curve", "diagnostics", "scores", "warnings")
+# What is computed from the others, and stands there for readers without jaxrob. The
+# confidence interval is left out: a later version may know a better one.
+_DERIVED = ("robustness", "robustness_per_class", "values")
 # Arrays of single answers, by name, with the types they may have.
 _ANSWERS = {
     "predicted": ("int16", "int32"),
@@ -31,6 +45,41 @@ _ANSWERS = {
 
 def to_json(assessment: Any, answers: bool) -> str:
     """See `Assessment.to_json`."""
+    document = _document(assessment)
+    curve = assessment.curve
+    if answers and isinstance(curve, Curve):
+        document["answers"] = {
+            name: _packed(getattr(curve, name))
+            for name in _ANSWERS
+            if getattr(curve, name) is not None
+        }
+    return json.dumps(document, allow_nan=False)
+
+
+def from_json(text: str, kind: Callable[..., T]) -> T:
+    """The text as an object of the class `kind`; see `Assessment.from_json`."""
+    document = parsed(text)
+    if not isinstance(document, dict) or document.get("format") != _FORMAT:
+        found = document.get("format") if isinstance(document, dict) else None
+        raise ValueError(f"the format must be {_FORMAT!r}; got {found!r}")
+    try:
+        assessment: Any = _made(document, kind, most_unpacked(len(text)))
+        again = _document(assessment)
+        for name in _DERIVED:
+            if document[name] != again[name]:
+                raise ValueError(
+                    f"the {name} stated, {_short(document[name])}, is not that of the "
+                    f"counts, {_short(again[name])}"
+                )
+    except (KeyError, TypeError, AttributeError, OverflowError) as error:
+        raise ValueError(f"a part is missing or malformed: {error!r}") from error
+    if unknown := sorted(document.keys() - again.keys() - {"answers"}):
+        raise ValueError(f"unknown parts: {unknown}")
+    return assessment
+
+
+def _document(assessment: Any) -> dict[str, Any]:
+    """All but the single answers."""
     curve = assessment.curve
     document = {
         "format": _FORMAT,
@@ -47,7 +96,7 @@ def to_json(assessment: Any, answers: bool) -> str:
         if field.name not in _NESTED
     }
     diagnostics = assessment.diagnostics._asdict()
-    document |= {
+    return document | {
         "diagnostics": {name: _number(some) for name, some in diagnostics.items()},
         "warnings": list(assessment.warnings),
         "scores": _scores_document(assessment.scores),
@@ -56,70 +105,48 @@ def to_json(assessment: Any, answers: bool) -> str:
         "confusion": curve.confusion.tolist(),
         "alpha": curve.alpha,
     }
-    if answers and isinstance(curve, Curve):
-        document["answers"] = {
-            name: _packed(getattr(curve, name))
-            for name in _ANSWERS
-            if getattr(curve, name) is not None
-        }
-    return json.dumps(document, allow_nan=False)
 
 
-def from_json(text: str, kind: Callable[..., T]) -> T:
-    """The text as an object of the class `kind`; see `Assessment.from_json`."""
-    try:
-        document = json.loads(text, parse_constant=_refuse)
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"the text is not JSON: {error}") from error
-    if not isinstance(document, dict) or document.get("format") != _FORMAT:
-        found = document.get("format") if isinstance(document, dict) else None
-        raise ValueError(f"the format must be {_FORMAT!r}; got {found!r}")
-    try:
-        settings = {
-            field.name: _checked(document[field.name], field)
-            for field in dataclasses.fields(cast(Any, kind))
-            if field.name not in _NESTED
-        }
-        assessment: Any = kind(
-            curve=_curve(document),
-            diagnostics=_diagnostics(document),
-            warnings=_warnings(document),
-            scores=_scores(document),
-            **settings,
-        )
-        stated, robustness = document["robustness"], _number(assessment.robustness)
-    except (KeyError, TypeError, AttributeError, OverflowError) as error:
-        raise ValueError(f"a part is missing or malformed: {error!r}") from error
-    if robustness != stated:
-        raise ValueError(
-            f"the robustness stated, {stated!r}, is not that of the counts, "
-            f"{robustness}"
-        )
-    return assessment
+def _made(document: dict[str, Any], kind: Callable[..., T], most: int) -> T:
+    """The object; its answers are unpacked to at most so many bytes."""
+    settings = {
+        field.name: _checked(document[field.name], field)
+        for field in dataclasses.fields(cast(Any, kind))
+        if field.name not in _NESTED
+    }
+    check_settings(settings, has_scores=document["scores"] is not None)
+    check_interval(document["confidence_interval"])
+    curve = _curve(document, most)
+    check_levels(curve.levels, settings)
+    return kind(
+        curve=curve,
+        diagnostics=_diagnostics(document),
+        warnings=_warnings(document),
+        scores=_scores(document),
+        **settings,
+    )
 
 
-def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
-    levels = np.array(document["levels"], np.float64)
-    confusion = np.array(document["confusion"])
-    num_classes = confusion.shape[1] if confusion.ndim == 3 else 0
-    if confusion.shape != (len(levels), num_classes, num_classes + 1):
-        raise ValueError(
-            f"confusion must have the shape [L, K, K + 1] for L = {len(levels)} "
-            f"levels; got {confusion.shape}"
-        )
-    if confusion.dtype != np.int64 or (confusion < 0).any():
-        raise ValueError("confusion must hold counts, integers from 0")
-    if (confusion.sum(-1) != confusion[0].sum(-1)).any():
-        raise ValueError("confusion must count the same inputs at every level")
+def _curve(document: dict[str, Any], most: int) -> Curve | ReducedCurve:
+    levels = numbers("levels", document["levels"])
+    confusion = counts(document["confusion"], len(levels))
+    alpha = checked_alpha(document["alpha"])
+    if alpha is None and confusion[..., -1].any():
+        raise ValueError('confusion counts "unknown" answers, but alpha is null')
     if "answers" not in document:
-        return ReducedCurve(levels, confusion, document["alpha"])
-    answers = _answers(document["answers"], len(levels), int(confusion[0].sum()))
+        return ReducedCurve(levels, confusion, alpha)
+    num_classes, num_images = confusion.shape[1], int(confusion[0].sum())
+    answers = _answers(document["answers"], len(levels), num_images, most)
     for name in ("predicted", "labels"):
         if ((answers[name] < 0) | (answers[name] >= num_classes)).any():
             raise ValueError(f"{name} must lie in 0 ... {num_classes - 1}")
     for name in ("confidence", "uncertainty"):
         if name in answers and not _in_unit_range(answers[name]):
             raise ValueError(f"{name} must lie in [0, 1]")
+    if ("confidence" in answers) != ("uncertainty" in answers):
+        raise ValueError("confidence and uncertainty must both be there, or neither")
+    if alpha is not None and "uncertainty" not in answers:
+        raise ValueError("alpha needs the uncertainty of the answers")
     curve = Curve(
         levels,
         answers["predicted"],
@@ -127,7 +154,7 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
         answers.get("uncertainty"),
         answers["labels"],
         num_classes,
-        document["alpha"],
+        alpha,
     )
     if (curve.confusion != confusion).any():
         raise ValueError("the counts are not those of the single answers")
@@ -135,17 +162,21 @@ def _curve(document: dict[str, Any]) -> Curve | ReducedCurve:
 
 
 def _answers(
-    packed: dict[str, Any], num_levels: int, num_images: int
+    packed: Any, num_levels: int, num_images: int, most: int
 ) -> dict[str, np.ndarray]:
     """The arrays of single answers that are there, by name."""
+    check_type("answers", packed, dict, "an object")
+    if unknown := sorted(packed.keys() - _ANSWERS.keys()):
+        raise ValueError(f"unknown answers: {unknown}")
     of_images, of_levels = (num_images,), (num_levels, num_images)
-    return {
-        name: _unpacked(
-            name, packed[name], of_images if name == "labels" else of_levels
+    shapes = {name: of_images if name == "labels" else of_levels for name in packed}
+    widest = sum(4 * math.prod(shape) for shape in shapes.values())
+    if widest > most:
+        raise ValueError(
+            f"the answers on {num_images} images at {num_levels} levels may take "
+            f"{widest} bytes; a text of this length may unpack to at most {most}"
         )
-        for name in _ANSWERS
-        if name in packed
-    }
+    return {name: _unpacked(name, packed[name], shapes[name]) for name in packed}
 
 
 def _scores_document(scores: Scores | None) -> dict[str, Any] | None:
@@ -163,7 +194,7 @@ def _scores(document: dict[str, Any]) -> Scores | None:
     if not isinstance(found, dict) or set(found) != set(Scores._fields):
         raise ValueError(f"scores must have the parts {Scores._fields}, or be null")
     arrays = {
-        name: np.array(found[name], np.float64)
+        name: numbers(f"scores: {name}", found[name])
         for name in Scores._fields
         if name != "settings"
     }
@@ -175,20 +206,29 @@ def _scores(document: dict[str, Any]) -> Scores | None:
             )
     if not arrays["weights"].sum() > 0:
         raise ValueError("scores: weights must not all be 0")
-    return Scores(str(found["settings"]), **arrays)
+    if not (
+        (arrays["low"] <= arrays["values"]) & (arrays["values"] <= arrays["high"])
+    ).all():
+        raise ValueError("scores: values must lie between low and high")
+    check_type("scores: settings", found["settings"], str, "a text")
+    return Scores(found["settings"], **arrays)
 
 
 def _diagnostics(document: dict[str, Any]) -> Diagnostics:
     found = document["diagnostics"]
     if not isinstance(found, dict) or set(found) != set(Diagnostics._fields):
         raise ValueError(f"diagnostics must have the parts {Diagnostics._fields}")
-    numbers: dict[str, Any] = {
-        name: math.nan if x is None else x for name, x in found.items()
-    }
-    for name, number in numbers.items():
-        if isinstance(number, bool) or not isinstance(number, int | float):
-            raise TypeError(f"diagnostics: {name} is of type {type(number).__name__}")
-    return Diagnostics(**numbers)
+    values: dict[str, Any] = {}
+    for name, kind in typing.get_type_hints(Diagnostics).items():
+        if kind is int:
+            values[name] = checked_integer(f"diagnostics: {name}", found[name])
+        elif found[name] is None:
+            values[name] = math.nan
+        else:
+            values[name] = checked_number(f"diagnostics: {name}", found[name])
+        if values[name] < 0:
+            raise ValueError(f"diagnostics: {name} is negative, {found[name]}")
+    return Diagnostics(**values)
 
 
 def _warnings(document: dict[str, Any]) -> tuple[str, ...]:
@@ -209,7 +249,9 @@ def _packed(array: np.ndarray) -> dict[str, str]:
     return {"dtype": array.dtype.name, "base64_zlib": text}
 
 
-def _unpacked(name: str, packed: dict[str, str], shape: tuple[int, ...]) -> np.ndarray:
+def _unpacked(name: str, packed: Any, shape: tuple[int, ...]) -> np.ndarray:
+    if not isinstance(packed, dict) or packed.keys() != {"dtype", "base64_zlib"}:
+        raise ValueError(f"{name} must have a dtype and base64_zlib, no more")
     if packed["dtype"] not in _ANSWERS[name]:
         raise ValueError(
             f"{name} must be of type {' or '.join(_ANSWERS[name])}; got "
@@ -236,11 +278,12 @@ def _checked(value: Any, field: dataclasses.Field) -> Any:
     whole = type(value) is int and isinstance(0.0, kind)
     if not (whole or isinstance(value, kind)):
         raise TypeError(f"{field.name} is of type {type(value).__name__}")
-    return value
+    return float(value) if whole else value
 
 
-def _refuse(constant: str) -> None:
-    raise ValueError(f"{constant} is not a number")
+def _short(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _numbers(array: np.ndarray) -> list[float | None]:

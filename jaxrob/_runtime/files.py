@@ -2,7 +2,7 @@
 
 import os
 import stat
-from typing import BinaryIO
+from io import BufferedReader
 
 # What a small file may unpack to in any case: far above any image or weights.
 _ALWAYS_UNPACKED = 256 << 20
@@ -19,7 +19,7 @@ _KINDS = (
 )
 
 
-def open_file(path: str | os.PathLike[str]) -> BinaryIO:
+def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     """Opens a regular file for reading. It never waits for a writer.
 
     Raises:

@@ -75,8 +75,8 @@ def check_arrays(kind: str, tree: dict[str, Any]) -> None:
     if kind == "posterior":
         _check_posterior(tree)
     elif kind == "draws":
-        variables = tree.get("variables")
-        _flat(variables, "variables")
+        _flat(tree.get("variables"), "variables")
+        variables = tree["variables"]
         _check_fixed(variables, "variables/fixed")
         draws = _flat(variables.get("params"), "variables/params")
         _check_leading_axis(draws, "variables/params")

@@ -95,8 +95,8 @@ def _from_folder(folder: pathlib.Path, split: str) -> Dataset:
 def _from_archive(path: pathlib.Path, split: str) -> Dataset:
     contents = {
         parts[-1]: data
-        for parts, data in read_tar(path)
-        if data is not None and parts[-1] in _BATCHES[split]
+        for parts, data in read_tar(path, wanted=_BATCHES[split].__contains__)
+        if data
     }
     missing = [name for name in _BATCHES[split] if name not in contents]
     if missing:

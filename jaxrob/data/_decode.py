@@ -1,7 +1,10 @@
 """PNG and JPEG files as arrays."""
 
+import contextlib
 import io
-from typing import Any
+import threading
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,10 +16,42 @@ _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
 # Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
 # JPEG stays far below.
 _MAX_PIXELS_PER_BYTE = 1032 * 8
+# Of one image, and of all that are decoded at the same time: some 13,000 x 13,000. It
+# is also Pillow's limit, which programs often switch off.
+MAX_PIXELS = 178_956_970
+
+
+class Expected(NamedTuple):
+    """What size an image must have.
+
+    Attributes:
+      height: in pixels.
+      width: likewise.
+      why: what a message says after the size found.
+    """
+
+    height: int
+    width: int
+    why: str
+
+
+def image_size(data: bytes, name: str) -> tuple[int, int]:
+    """Height and width of a PNG or JPEG, as its header states them.
+
+    Raises:
+      ValueError: as `decode_image`.
+      ImportError: if Pillow is missing.
+    """
+    with _open(data, name) as image:
+        return image.size[1], image.size[0]
 
 
 def decode_image(
-    data: bytes, name: str, size: tuple[int, int] | None = None, grey: bool = False
+    data: bytes,
+    name: str,
+    size: tuple[int, int] | None = None,
+    grey: bool = False,
+    expected: Expected | None = None,
 ) -> np.ndarray:
     """Decodes one PNG or JPEG.
 
@@ -28,42 +63,93 @@ def decode_image(
       name: the file, for error messages.
       size: height and width to resize to (bicubic, antialiased), or None.
       grey: whether to return luma (ITU-R 601-2) instead of RGB.
+      expected: the size that the image must have, or None.
 
     Returns:
       uint8 `[H, W, 3]`, or `[H, W, 1]` if `grey`.
 
     Raises:
-      ValueError: if the file is not a whole, undamaged PNG or JPEG, or claims more
-        pixels than its bytes can hold.
+      ValueError: if the file is not a whole, undamaged PNG or JPEG, claims more pixels
+        than its bytes can hold or than `MAX_PIXELS`, or has another size than expected.
+        Nothing is decoded before the header is checked.
       ImportError: if Pillow is missing.
     """
     pil = require("PIL.Image", "reading images")
-    try:
-        with pil.open(io.BytesIO(data), formats=_FORMATS) as image:
-            width, height = image.size
-            if width * height > _MAX_PIXELS_PER_BYTE * len(data):
-                raise ValueError(
-                    f"the header says {height}x{width} pixels, more than "
-                    f"{len(data)} bytes can hold"
-                )
+    with _open(data, name) as image:
+        width, height = image.size
+        if expected is not None and (height, width) != expected[:2]:
+            raise ValueError(f"{name}: {height}x{width} pixels, {expected.why}")
+        try:
             if image.format == "PNG":
-                # Decoding alone leaves PNG's checksums and end unread; checking them
-                # uses the opened image up.
-                if _PNG_END not in data:
-                    raise ValueError("truncated: it has no end chunk")
-                with pil.open(io.BytesIO(data), formats=_FORMATS) as twin:
-                    twin.verify()
-            image = _to_rgb(pil, image)
-        if grey:
-            image = image.convert("L")
+                _verify(pil, data)
+            with _ROOM.of(width * height):
+                image = _to_rgb(pil, image)
+                if grey:
+                    image = image.convert("L")
+                if size is not None and size != (height, width):
+                    image = image.resize((size[1], size[0]), pil.Resampling.BICUBIC)
+                array = np.array(image)
+        except Exception as error:
+            raise _unreadable(name, error) from error
+    return array[..., np.newaxis] if grey else array
+
+
+def _verify(pil: Any, data: bytes) -> None:
+    # Decoding alone leaves PNG's checksums and end unread; checking them uses the
+    # opened image up.
+    if _PNG_END not in data:
+        raise ValueError("truncated: it has no end chunk")
+    with pil.open(io.BytesIO(data), formats=_FORMATS) as twin:
+        twin.verify()
+
+
+def _open(data: bytes, name: str) -> Any:
+    """An image of which only the header was read, and checked."""
+    pil = require("PIL.Image", "reading images")
+    try:
+        image = pil.open(io.BytesIO(data), formats=_FORMATS)
+        width, height = image.size
+        most = min(_MAX_PIXELS_PER_BYTE * len(data), MAX_PIXELS)
+        if width * height > most:
+            raise ValueError(
+                f"the header says {height}x{width} pixels; {len(data)} bytes can hold "
+                f"{_MAX_PIXELS_PER_BYTE * len(data)}, and at most {MAX_PIXELS} are read"
+            )
+        return image
+    except Exception as error:
+        raise _unreadable(name, error) from error
+
+
+def _unreadable(name: str, error: Exception) -> ValueError:
     # Hostile files lead decoders to errors of all kinds: SyntaxError, struct.error,
     # IndexError, DecompressionBombError and more.
-    except Exception as error:
-        raise ValueError(f"{name}: not a readable PNG or JPEG: {error}") from error
-    if size is not None and size != (height, width):
-        image = image.resize((size[1], size[0]), pil.Resampling.BICUBIC)
-    array = np.array(image)
-    return array[..., np.newaxis] if grey else array
+    reason = str(error) or type(error).__name__
+    return ValueError(f"{name}: not a readable PNG or JPEG: {reason}")
+
+
+class _Room:
+    """Pixels that may be decoded at the same time, whatever the number of threads."""
+
+    def __init__(self) -> None:
+        """Room for `MAX_PIXELS`."""
+        self._free = MAX_PIXELS
+        self._changed = threading.Condition()
+
+    @contextlib.contextmanager
+    def of(self, pixels: int) -> Iterator[None]:
+        """Waits until so many pixels are free, and takes them."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._free >= pixels)
+            self._free -= pixels
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._free += pixels
+                self._changed.notify_all()
+
+
+_ROOM = _Room()
 
 
 def _to_rgb(pil: Any, image: Any) -> Any:

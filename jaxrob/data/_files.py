@@ -1,7 +1,10 @@
 """Files as bytes."""
 
+import os
 import pathlib
 from io import BufferedIOBase
+
+from jaxrob._runtime.files import open_file
 
 # Far above any image or batch; what claims more is a bomb or a mistake.
 MAX_FILE_BYTES = 256 << 20
@@ -13,12 +16,15 @@ def read_file(path: pathlib.Path) -> bytes:
     Raises:
       ValueError: if it is no regular file, or larger than 256 MiB.
     """
-    if not path.is_file():
-        raise ValueError(f"{path}: not a regular file")
-    size = path.stat().st_size
-    if size > MAX_FILE_BYTES:
-        raise ValueError(f"{path}: {size} bytes; at most {MAX_FILE_BYTES} are read")
-    return path.read_bytes()
+    try:
+        file = open_file(path)
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: not a regular file, nothing is there") from error
+    with file:
+        size = os.fstat(file.fileno()).st_size
+        if size > MAX_FILE_BYTES:
+            raise ValueError(f"{path}: {size} bytes; at most {MAX_FILE_BYTES} are read")
+        return file.read()
 
 
 def is_gzip(file: BufferedIOBase) -> bool:

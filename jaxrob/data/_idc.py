@@ -9,11 +9,11 @@ import numpy as np
 
 from jaxrob._dataset import Dataset
 from jaxrob._runtime.checks import checked_path
-from jaxrob.data._decode import decode_image
+from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._files import read_file
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
-_SHAPE = (50, 50, 3)
+_SIZE = Expected(50, 50, "expected 50x50")
 
 
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
@@ -68,10 +68,4 @@ def _label(path: pathlib.Path) -> int:
 
 
 def _read(path: pathlib.Path) -> np.ndarray:
-    image = decode_image(read_file(path), str(path))
-    if image.shape != _SHAPE:
-        raise ValueError(
-            f"{path}: {image.shape[0]}x{image.shape[1]} pixels, expected "
-            f"{_SHAPE[0]}x{_SHAPE[1]}"
-        )
-    return image
+    return decode_image(read_file(path), str(path), expected=_SIZE)

@@ -10,6 +10,7 @@ from io import BufferedIOBase
 import numpy as np
 
 from jaxrob._runtime.checks import checked_path
+from jaxrob._runtime.files import most_unpacked, open_file
 from jaxrob.data._files import is_gzip
 
 _DTYPES = {
@@ -22,8 +23,6 @@ _DTYPES = {
 }
 # What NumPy allows; the published files have at most three.
 _MAX_RANK = 64
-# Deflate codes at most 258 bytes in two bits.
-_MAX_DEFLATE_RATIO = 1032
 _CHUNK = 1 << 20
 
 
@@ -43,21 +42,21 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
 
     Raises:
       ValueError: if the magic number, the type or the dimensions are not IDX, if the
-        file is shorter or longer than its header says, or if the gzip stream is
-        damaged.
+        file is shorter or longer than its header says, if the gzip stream is damaged,
+        or if its header says more than 256 MiB and 100 times the file's size. It is
+        also raised for a folder, a named pipe or a device.
       FileNotFoundError: if there is no such file.
 
     Source: LeCun, Cortes and Burges, the MNIST database, "file formats".
     """
     path = str(checked_path("path", path))
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
         if not is_gzip(file):
             return _parse(file, path, size, exact=True)
         try:
             with gzip.GzipFile(fileobj=file) as stream:
-                bound = _MAX_DEFLATE_RATIO * size
-                return _parse(stream, path, bound, exact=False)
+                return _parse(stream, path, most_unpacked(size), exact=False)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise ValueError(f"{path}: damaged gzip stream: {error}") from error
 
@@ -92,8 +91,13 @@ def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndar
     if expected > found or (exact and expected < found):
         raise ValueError(
             f"{path}: the header says shape {shape} of {dtype.name}, that is "
-            f"{expected} bytes of data, but the file holds "
-            f"{'' if exact else 'at most '}{found}"
+            f"{expected} bytes of data, but "
+            + (
+                f"the file holds {found}"
+                if exact
+                else f"at most {found} are unpacked from a gzip file of this size; "
+                "unpack it first if it is meant"
+            )
         )
     data = _read_at_most(stream, expected)
     if len(data) < expected:

@@ -2,20 +2,26 @@
 
 import concurrent.futures
 import functools
+import math
 import os
 import pathlib
 from collections.abc import Callable, Iterable, Iterator
+from typing import cast
 
 import numpy as np
 
 from jaxrob._dataset import Dataset
 from jaxrob._runtime.checks import checked_flag, checked_integer, checked_path
 from jaxrob._runtime.naming import named
-from jaxrob.data._decode import SUFFIXES, decode_image
+from jaxrob.data._decode import SUFFIXES, Expected, decode_image, image_size
 from jaxrob.data._files import read_file
 from jaxrob.data._tar import read_tar
 
+# Of the decoded images together: 100,000 of ImageNet's at 224 x 224.
+MAX_BYTES = 16 << 30
 _Parts = tuple[str, ...]
+# A file's bytes, read when they are needed.
+_Read = Callable[[], bytes]
 # Images in one task: small ones decode in less time than threads take to change.
 _BATCH = 64
 
@@ -24,6 +30,8 @@ def image_folder(
     path: str | os.PathLike[str],
     size: tuple[int, int] | None = None,
     grey: bool = False,
+    *,
+    max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
@@ -43,6 +51,9 @@ def image_folder(
       size: height and width to which every image is resized (bicubic, antialiased),
         or None if all have the same size.
       grey: whether to reduce the images to one channel, luma.
+      max_bytes: the most that the decoded images may take together, by default 16 GiB.
+        Their number and the first one's header tell, before any is decoded. An
+        archive's own bytes are limited to as many.
 
     Returns:
       uint8 images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`; the class folders'
@@ -50,87 +61,111 @@ def image_folder(
 
     Raises:
       FileNotFoundError: if there is nothing at `path`.
-      ValueError: if there is no image; an image is damaged, claims an absurd size,
-        lies outside a class folder, or differs in size from the first while `size`
-        is None; a class folder holds none, or files other than PNG and JPEG; or the
-        archive is damaged or holds links. The message names the file.
+      ValueError: if there is no image; an image is damaged, claims more pixels than its
+        bytes can hold or than about 13,000 x 13,000, lies outside a class folder, or
+        differs in size from the first while `size` is None; a class folder holds none,
+        or files other than PNG and JPEG; the images take more than `max_bytes`; or the
+        archive is damaged, holds links, or unpacks to more than 256 MiB and 100 times
+        its size. The message names the file.
       ImportError: if Pillow is missing.
     """
     size = _check_size(size)
     checked_flag("grey", grey)
+    max_bytes = checked_integer("max_bytes", max_bytes, at_least=1)
     path = checked_path("path", path)
     if path.is_dir():
         entries = _walk(path)
     elif path.is_file():
-        entries = (
-            (parts, None if data is None else functools.partial(bytes, data))
-            for parts, data in read_tar(path)
-        )
+        entries = _in_archive(path, max_bytes)
     else:
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
-    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
-    try:
-        return _decode_all(entries, path, size, grey, pool)
-    finally:
-        # After an error, what still waits to be decoded is of no use.
-        pool.shutdown(cancel_futures=True)
-
-
-def _decode_all(
-    entries: Iterable[tuple[_Parts, Callable[[], bytes] | None]],
-    path: pathlib.Path,
-    size: tuple[int, int] | None,
-    grey: bool,
-    pool: concurrent.futures.Executor,
-) -> Dataset:
-    images: set[_Parts] = set()
-    others, folders, batch, batches = [], [], [], []
-    for parts, read in entries:
-        if read is None:
-            folders.append(parts)
-        elif not parts[-1].lower().endswith(SUFFIXES):
-            others.append(parts)
-        elif parts in images:
-            raise ValueError(f"{_name(path, parts)}: twice in the archive")
-        else:
-            images.add(parts)
-            batch.append((parts, read))
-            if len(batch) == _BATCH:
-                batches.append(pool.submit(_decode, batch, path, size, grey))
-                batch = []
-    batches.append(pool.submit(_decode, batch, path, size, grey))
-    class_names = _class_names(path, sorted(images), others, folders)
-
-    decoded = dict(pair for future in batches for pair in future.result())
-    batches.clear()
+    images, class_names = _collected(entries, path)
     order = sorted(images)
-    shape = decoded[order[0]].shape
-    pixels = np.empty((len(order), *shape), np.uint8)
-    for index, parts in enumerate(order):
-        # Popped, so that no second copy of the data set stays behind.
-        image = decoded.pop(parts)
-        if image.shape != shape:
-            raise ValueError(
-                f"{_name(path, parts)}: {image.shape[0]}x{image.shape[1]} pixels, but "
-                f"{_name(path, order[0])} has {shape[0]}x{shape[1]}; pass "
-                "size=(height, width) to resize all images"
-            )
-        pixels[index] = image
+    expected = _expected(images, order, path) if size is None else None
+    height, width = expected[:2] if expected is not None else cast(tuple, size)
+    shape = (len(order), height, width, 1 if grey else 3)
+    if math.prod(shape) > max_bytes:
+        raise ValueError(
+            f"{path}: {len(order)} images of {height}x{width} pixels take "
+            f"{math.prod(shape)} bytes; at most max_bytes={max_bytes} are decoded. "
+            "Pass size=(height, width) for smaller images, or a larger max_bytes"
+        )
+    pixels = np.empty(shape, np.uint8)
+
+    def decode(numbers: range) -> None:
+        for index in numbers:
+            parts = order[index]
+            # Popped, so that an archive's bytes do not stay behind.
+            data, name = images.pop(parts)(), _name(path, parts)
+            pixels[index] = decode_image(data, name, size, grey, expected)
+
+    _in_threads(decode, len(order))
     number = {name: label for label, name in enumerate(class_names)}
     labels = np.array([number[parts[-2]] for parts in order], np.int32)
     return Dataset(pixels, labels, class_names=class_names, name=path.name)
 
 
-def _decode(
-    batch: list[tuple[_Parts, Callable[[], bytes]]],
-    path: pathlib.Path,
-    size: tuple[int, int] | None,
-    grey: bool,
-) -> list[tuple[_Parts, np.ndarray]]:
-    return [
-        (parts, decode_image(read(), _name(path, parts), size, grey))
-        for parts, read in batch
-    ]
+def _in_threads(decode: Callable[[range], None], number: int) -> None:
+    pool = concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1)
+    try:
+        starts = range(0, number, _BATCH)
+        parts = (range(start, min(start + _BATCH, number)) for start in starts)
+        for _ in pool.map(decode, parts):
+            pass
+    finally:
+        # After an error, what still waits to be decoded is of no use.
+        pool.shutdown(cancel_futures=True)
+
+
+def _collected(
+    entries: Iterable[tuple[_Parts, _Read | None]], path: pathlib.Path
+) -> tuple[dict[_Parts, _Read], tuple[str, ...]]:
+    """The images, none decoded, and the names of the classes."""
+    images: dict[_Parts, _Read] = {}
+    others, folders = [], []
+    for parts, read in entries:
+        if read is None:
+            folders.append(parts)
+        elif not _is_image(parts[-1]):
+            others.append(parts)
+        elif parts in images:
+            raise ValueError(f"{_name(path, parts)}: twice in the archive")
+        else:
+            images[parts] = read
+    return images, _class_names(path, sorted(images), others, folders)
+
+
+def _expected(
+    images: dict[_Parts, _Read], order: list[_Parts], path: pathlib.Path
+) -> Expected:
+    """The first image's size, which all must have."""
+    name = _name(path, order[0])
+    height, width = image_size(images[order[0]](), name)
+    return Expected(
+        height,
+        width,
+        f"but {name} has {height}x{width}; pass size=(height, width) to resize all "
+        "images",
+    )
+
+
+def _in_archive(
+    path: pathlib.Path, max_bytes: int
+) -> Iterator[tuple[_Parts, _Read | None]]:
+    total = 0
+    for parts, data in read_tar(path, _is_image):
+        if data is not None:
+            total += len(data)
+        if total > max_bytes:
+            raise ValueError(
+                f"{path}: its images take more than max_bytes={max_bytes}, undecoded; "
+                "unpack it into a folder, or pass a larger max_bytes"
+            )
+        yield parts, None if data is None else functools.partial(bytes, data)
+
+
+def _is_image(name: str) -> bool:
+    return name.lower().endswith(SUFFIXES)
 
 
 def _class_names(
@@ -165,7 +200,7 @@ def _class_names(
     return tuple(sorted(names))
 
 
-def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, Callable[[], bytes] | None]]:
+def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, _Read | None]]:
     """Yields the visible files and folders below a folder, in sorted order."""
     visited = set()
     for folder, folders, files in os.walk(path, onerror=_reraise, followlinks=True):

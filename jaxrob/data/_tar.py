@@ -2,26 +2,42 @@
 
 import gzip
 import os
+import re
 import tarfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any, cast
 
+from jaxrob._runtime.files import most_unpacked, open_file
 from jaxrob.data._files import MAX_FILE_BYTES, is_gzip
 
+# ImageNet has 1.4 million; so many without contents unpack from little.
+MAX_MEMBERS = 4_000_000
+# All that stands before a member's contents: long names, further attributes.
+_MAX_HEADER_BYTES = 64 << 10
 _CHUNK = 1 << 20
+# Types of headers that precede the member's own.
+_PAX = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
+_LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
+_DIGITS = re.compile(rb"\d{200}")
+# What damage makes tarfile, gzip and zlib raise.
 _DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
     zlib.error,
     EOFError,
-    # What a lying length in a header leads to.
+    IndexError,
+    KeyError,
     MemoryError,
     OverflowError,
+    # Headers that announce headers without end.
+    RecursionError,
+    ValueError,
 )
 
 
 def read_tar(
-    path: str | os.PathLike[str],
+    path: str | os.PathLike[str], wanted: Callable[[str], bool]
 ) -> Iterator[tuple[tuple[str, ...], bytes | None]]:
     """Yields the visible files and folders of a tar or tar.gz archive, in its order.
 
@@ -29,61 +45,184 @@ def read_tar(
 
     Args:
       path: the archive; compression is recognised by its first bytes.
+      wanted: whether a file of that name, without its folders, is read.
 
     Yields:
-      The parts of each member's name, and its contents, or None for a folder.
+      The parts of each member's name, and its contents, or None for a folder. They are
+      empty for a file that is not wanted.
 
     Raises:
-      ValueError: if the archive is damaged or truncated, or a member is a link, a
-        device, sparse, larger than 256 MiB, or has a name that leads outside.
+      ValueError: if the archive is damaged or truncated, holds more than 4 million
+        members, or unpacks to more than `most_unpacked` allows; or if a member is a
+        link, a device, sparse, larger than 256 MiB, or has a name that leads outside.
     """
     path = os.fspath(path)
-    with open(path, "rb") as file:
-        stream = gzip.GzipFile(fileobj=file) if is_gzip(file) else file
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        unpacked = gzip.GzipFile(fileobj=file) if is_gzip(file) else file
+        stream = _Bounded(unpacked, most_unpacked(size))
         try:
-            # Not tarfile's own decompression: the end of the stream is needed below.
-            with tarfile.open(fileobj=stream, mode="r:") as archive:
-                for member in archive:
-                    parts = _parts(member.name, path)
-                    if any(part.startswith(".") for part in parts):
-                        continue
-                    if member.isdir():
-                        yield parts, None
-                    else:
-                        yield parts, _contents(archive, member, path)
-                # tarfile takes a damaged header for the end of the archive.
-                stream.seek(archive.offset)
-                if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-                    raise ValueError(
-                        f"{path}: damaged or truncated at byte {archive.offset} of "
-                        "the tar archive: neither a member nor the end"
-                    )
-                # At its end, gzip compares the checksum.
-                while stream.read(_CHUNK):
-                    pass
+            # Not tarfile's own decompression: the end of the stream is needed.
+            with tarfile.TarFile(fileobj=cast(Any, stream)) as archive:
+                yield from _files(archive, stream, wanted)
         except _DAMAGE as error:
             reason = str(error) or type(error).__name__
-            raise ValueError(f"{path}: damaged tar archive: {reason}") from error
+            raise ValueError(f"{path}: not a readable tar archive: {reason}") from error
 
 
-def _parts(name: str, path: str) -> tuple[str, ...]:
+def _files(
+    archive: tarfile.TarFile, stream: "_Bounded", wanted: Callable[[str], bool]
+) -> Iterator[tuple[tuple[str, ...], bytes | None]]:
+    for member in _members(archive, stream):
+        parts = _parts(member.name)
+        if any(part.startswith(".") for part in parts):
+            continue
+        if member.isdir():
+            yield parts, None
+        else:
+            _check_file(member)
+            is_wanted = bool(parts) and wanted(parts[-1])
+            yield parts, _contents(member, stream) if is_wanted else b""
+    # tarfile takes a damaged header for the end of the archive.
+    stream.begin_member()
+    stream.seek(archive.offset)
+    if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
+        raise tarfile.ReadError(
+            f"damaged or truncated at byte {archive.offset}: neither a member nor the "
+            "end"
+        )
+    # At its end, gzip compares the checksum.
+    while stream.contents(_CHUNK):
+        pass
+
+
+def _members(archive: tarfile.TarFile, stream: "_Bounded") -> Iterator[tarfile.TarInfo]:
+    number = 0
+    while (member := archive.next()) is not None:
+        # tarfile would keep them all.
+        cast(Any, archive).members.clear()
+        number += 1
+        if number > MAX_MEMBERS:
+            raise tarfile.ReadError(
+                f"more than {MAX_MEMBERS} members; unpack it first if that is meant"
+            )
+        # A global header may change the size, but not where the next member begins.
+        size = member.size if member.isreg() and not member.issparse() else 0
+        if member.size < 0 or archive.offset < member.offset_data + size:
+            raise tarfile.ReadError(f"member {member.name!r} has a wrong size")
+        shared = archive.pax_headers.items()
+        if sum(len(key) + len(value) for key, value in shared) > _MAX_HEADER_BYTES:
+            raise tarfile.ReadError("too many attributes for all members")
+        yield member
+        stream.begin_member()
+
+
+def _parts(name: str) -> tuple[str, ...]:
     parts = tuple(part for part in name.split("/") if part not in ("", "."))
     if name.startswith("/") or ".." in parts:
-        raise ValueError(f"{path}: member {name!r} leads outside the archive")
+        raise tarfile.ReadError(f"member {name!r} leads outside the archive")
     return parts
 
 
-def _contents(archive: tarfile.TarFile, member: tarfile.TarInfo, path: str) -> bytes:
-    regular = member.isfile() and not member.issparse()
-    stream = archive.extractfile(member) if regular else None
-    if stream is None:
-        raise ValueError(
-            f"{path}: member {member.name!r} is not a regular file but of tar type "
+def _check_file(member: tarfile.TarInfo) -> None:
+    if not member.isfile() or member.issparse():
+        raise tarfile.ReadError(
+            f"member {member.name!r} is not a regular file but of tar type "
             f"{member.type!r}; links, devices and sparse files are not read"
         )
     if member.size > MAX_FILE_BYTES:
-        raise ValueError(
-            f"{path}: member {member.name!r} claims {member.size} bytes; at most "
+        raise tarfile.ReadError(
+            f"member {member.name!r} claims {member.size} bytes; at most "
             f"{MAX_FILE_BYTES} are read"
         )
-    return stream.read()
+
+
+def _contents(member: tarfile.TarInfo, stream: "_Bounded") -> bytes:
+    stream.seek(member.offset_data)
+    found = stream.contents(member.size)
+    if len(found) < member.size:
+        raise tarfile.ReadError(
+            f"truncated: member {member.name!r} has {len(found)} of {member.size} bytes"
+        )
+    return found
+
+
+class _Bounded:
+    """A stream of which only the beginning is read, and little before each member.
+
+    tarfile believes the lengths that headers state. It reads as many bytes, and to get
+    past contents it decompresses them.
+    """
+
+    def __init__(self, stream: Any, most: int) -> None:
+        """The first `most` bytes of a stream."""
+        self._stream = stream
+        self._most = most
+        self.begin_member()
+
+    def begin_member(self) -> None:
+        """Allows as much to be read as may stand before a member's contents."""
+        self._left = _MAX_HEADER_BYTES
+        # The type of the header whose contents, names or attributes, are read next.
+        self._kind = b""
+
+    def contents(self, size: int) -> bytes:
+        """The next `size` bytes, or as many as there are."""
+        found = bytearray()
+        while len(found) < size:
+            part = self._stream.read(min(_CHUNK, size - len(found)))
+            if not part:
+                break
+            self._check_end(self.tell())
+            found += part
+        return bytes(found)
+
+    def read(self, size: int) -> bytes:
+        """Reads a part of a header."""
+        if not 0 <= size <= self._left:
+            raise tarfile.ReadError(
+                f"a header of more than {_MAX_HEADER_BYTES} bytes, or of a negative "
+                "length"
+            )
+        self._left -= size
+        found = self._stream.read(size)
+        self._check_end(self.tell())
+        if self._kind in _PAX:
+            _check_attributes(found)
+        is_header = not self._kind and size == tarfile.BLOCKSIZE
+        kind = found[156:157] if is_header else b""
+        self._kind = kind if kind in _PAX + _LONG else b""
+        return found
+
+    def seek(self, position: int) -> int:
+        """Goes on at another place."""
+        self._check_end(position)
+        return self._stream.seek(position)
+
+    def tell(self) -> int:
+        """The place."""
+        return self._stream.tell()
+
+    def _check_end(self, position: int) -> None:
+        if position > self._most:
+            raise tarfile.ReadError(
+                f"more than {self._most} bytes, the most that an archive of this size "
+                "may unpack to; unpack it first if that is meant"
+            )
+
+
+def _check_attributes(found: bytes) -> None:
+    """Refuses what takes tarfile very long: its own search is less strict.
+
+    Args:
+      found: records of length, keyword and value, a line each, then zeros.
+    """
+    start = 0
+    while start < len(found) and found[start] != 0:
+        length = found[start : start + 10].partition(b" ")[0]
+        stop = start + int(length) if length.isdigit() else start
+        if stop <= start or found[stop - 1 : stop] != b"\n":
+            raise tarfile.ReadError("damaged attributes of a member")
+        start = stop
+    if _DIGITS.search(found):
+        raise tarfile.ReadError("attributes of a member with a number of 200 digits")

@@ -12,6 +12,7 @@ import numpy as np
 from flax import linen as nn
 
 from jaxrob._runtime.checks import check_choice, checked_path
+from jaxrob._runtime.files import open_file
 from jaxrob._runtime.npz import DAMAGE
 from jaxrob.networks._pool import max_pool
 
@@ -103,7 +104,7 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     path = str(checked_path("path", path))
     expected = _keras_arrays()
-    with open(path, "rb") as file:
+    with open_file(path) as file:
         contents = io.BytesIO(file.read())
     try:
         archive = zipfile.ZipFile(contents)

@@ -1,0 +1,192 @@
+"""The parts of an assessment's JSON text, checked one by one and against each other."""
+
+import json
+import math
+from typing import Any
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._runtime.checks import check_choice, check_type, checked_number
+from jaxrob.metrics import RULES
+
+# Beyond that, sums of counts would no longer be exact.
+_MOST_INPUTS = 2**53
+# Levels so close to an end, as a share of the range, are that end.
+_NEAR = 1e-6
+
+
+def parsed(text: str) -> Any:
+    """The value of strict JSON: no NaN or infinity, no name twice in an object.
+
+    Raises:
+      ValueError: if the text is not that.
+    """
+    try:
+        return json.loads(
+            text,
+            parse_float=_finite,
+            parse_constant=_finite,
+            object_pairs_hook=_distinct,
+        )
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"the text is not JSON: {error}") from error
+
+
+def check_settings(settings: dict[str, Any], has_scores: bool) -> None:
+    """Refuses settings that no assessment has.
+
+    Args:
+      settings: the fields of `Assessment` that are plain values, by name.
+      has_scores: whether the levels were scored.
+
+    Raises:
+      TypeError: if one has another type.
+      ValueError: if one is outside its range, or they do not go together. The message
+        names it.
+    """
+    for name in ("alteration", "unit", "strategy"):
+        check_type(name, settings[name], str, "a text")
+    lower = checked_number("lower", settings["lower"])
+    upper = checked_number("upper", settings["upper"])
+    if lower >= upper:
+        raise ValueError(f"lower must be below upper; got {lower} and {upper}")
+    checked_number("identity", settings["identity"], at_least=lower, at_most=upper)
+    checked_number("threshold", settings["threshold"], at_least=0, at_most=1)
+    check_choice("measure", settings["measure"], tuple(metrics.measures))
+    check_choice("rule", settings["rule"], ("trapezoid",) if has_scores else RULES)
+    if settings["error_bound"] is not None:
+        checked_number("error_bound", settings["error_bound"], at_least=0, at_most=1)
+    checked_number("seconds", settings["seconds"], at_least=0)
+    _check_provenance(settings["provenance"])
+
+
+def check_levels(levels: np.ndarray, settings: dict[str, Any]) -> None:
+    """Refuses levels that do not ascend, lie outside the range, or do not fit the rule.
+
+    Raises:
+      ValueError: if they are such.
+    """
+    if not len(levels) or (np.diff(levels) <= 0).any():
+        raise ValueError(f"levels must ascend, at least one; got {levels}")
+    lower, upper = settings["lower"], settings["upper"]
+    if levels[0] < lower or levels[-1] > upper:
+        raise ValueError(
+            f"levels must lie in the range [{lower:g}, {upper:g}]; got levels from "
+            f"{levels[0]:g} to {levels[-1]:g}"
+        )
+    rule, near = settings["rule"], _NEAR * (upper - lower)
+    reach_ends = levels[0] - lower <= near and upper - levels[-1] <= near
+    if rule in ("right", "linear") and not reach_ends:
+        raise ValueError(
+            f"rule {rule!r} needs levels at both ends of the range [{lower:g}, "
+            f"{upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
+        )
+
+
+def checked_alpha(alpha: Any) -> float | None:
+    """The confidence level of "unknown" answers, or None.
+
+    Raises:
+      TypeError: if it is neither.
+      ValueError: if it lies outside [0, 1].
+    """
+    if alpha is None:
+        return None
+    return checked_number("alpha", alpha, at_least=0, at_most=1)
+
+
+def numbers(name: str, values: Any) -> np.ndarray:
+    """A list of finite numbers, as float64.
+
+    Raises:
+      TypeError: if it is none.
+    """
+    if not isinstance(values, list) or not set(map(type, values)) <= {int, float}:
+        raise TypeError(f"{name} must be a list of numbers")
+    return np.array(values, np.float64)
+
+
+def counts(values: Any, num_levels: int) -> np.ndarray:
+    """Counts by level, label and answer, int64 `[L, K, K + 1]`.
+
+    Raises:
+      ValueError: if they are none, or do not count the same inputs at every level.
+    """
+    if not _are_nested_lists(values):
+        raise ValueError("confusion must be lists [L][K][K + 1] of whole numbers")
+    confusion = np.array(values)  # Of unequal lengths: a ValueError.
+    num_classes = confusion.shape[1] if confusion.ndim == 3 else 0
+    if confusion.shape != (num_levels, num_classes, num_classes + 1) or not num_classes:
+        raise ValueError(
+            f"confusion must have the shape [L, K, K + 1] for L = {num_levels} levels; "
+            f"got {confusion.shape}"
+        )
+    if confusion.dtype != np.int64 or (confusion < 0).any():
+        raise ValueError("confusion must hold counts, integers from 0")
+    inputs = confusion.sum(axis=(1, 2), dtype=np.float64)
+    if not 1 <= inputs.max() <= _MOST_INPUTS:
+        raise ValueError(f"confusion counts {inputs.max():g} inputs at a level")
+    if (confusion.sum(-1) != confusion[0].sum(-1)).any():
+        raise ValueError("confusion must count the same inputs at every level")
+    return confusion
+
+
+def check_interval(interval: Any) -> None:
+    """Refuses what is no interval of a robustness. It is computed anew, not kept.
+
+    Raises:
+      ValueError: if it is none.
+    """
+    if not isinstance(interval, list) or len(interval) != 2:
+        raise ValueError(f"confidence_interval must be two numbers; got {interval!r}")
+    if interval == [None, None]:  # It is not known.
+        return
+    low, high = numbers("confidence_interval", interval)
+    if not 0 <= low <= high <= 1:
+        raise ValueError(
+            f"confidence_interval must ascend and lie in [0, 1]; got {interval}"
+        )
+
+
+def _check_provenance(provenance: dict[str, Any]) -> None:
+    """`compare` tells by these entries whether two assessments are of the same."""
+    check_type("provenance", provenance, dict, "an object")
+    dataset = provenance.get("dataset")
+    fingerprint = dataset.get("fingerprint") if isinstance(dataset, dict) else None
+    found = {
+        "alteration": provenance.get("alteration"),
+        "dataset.fingerprint": fingerprint,
+    }
+    for name, value in found.items():
+        if not isinstance(value, str):
+            raise ValueError(f"provenance must have {name}, a text; got {value!r}")
+
+
+def _are_nested_lists(values: Any) -> bool:
+    """Whether these are lists of lists of lists of whole numbers.
+
+    Texts of different lengths would make NumPy take far more memory than they do.
+    """
+    return (
+        isinstance(values, list)
+        and all(isinstance(level, list) for level in values)
+        and all(isinstance(row, list) for level in values for row in level)
+        and all(set(map(type, row)) <= {int} for level in values for row in level)
+    )
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no finite number")
+    return number
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands there twice")
+    return found
