@@ -76,7 +76,7 @@ def negative_size():
     header[124:136] = b"\xff" * 10 + struct.pack(">h", -512)
     header[148:156] = b" " * 8
     header[148:156] = b"%06o\0 " % sum(header)
-    return bytes(header) * 3 + bytes(1024)
+    return tar_header("a/0.txt", 0) + bytes(header) + bytes(1024)
 
 
 def slow_attributes():
