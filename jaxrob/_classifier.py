@@ -21,6 +21,7 @@ from jaxrob._runtime.checks import (
     checked_integer,
 )
 from jaxrob._runtime.failures import failed_on_images
+from jaxrob._runtime.snapshot import snapshot
 
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
@@ -114,7 +115,10 @@ class Classifier:
 
     @staticmethod
     def from_nnx(module: Any, outputs: str = "logits") -> "Classifier":
-        """A Flax NNX module, applied in evaluation mode. It is not changed itself.
+        """A Flax NNX module as it is now, applied in evaluation mode.
+
+        The classifier has a copy of all variables: training that goes on does not
+        change it. Nor is the module changed.
 
         Args:
           module: the module, called with images `[B, H, W, C]`.
@@ -124,7 +128,7 @@ class Classifier:
 
         check_type("module", module, nnx.Module, "a Flax NNX module")
         graph, state = nnx.split(module)
-        return Classifier(bind(_apply_nnx, graph=graph), state, outputs)
+        return Classifier(bind(_apply_nnx, graph=graph), snapshot(state), outputs)
 
     @staticmethod
     def from_host(

@@ -1,6 +1,9 @@
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import linen, nnx
 from scipy import special
@@ -9,6 +12,7 @@ import jaxrob
 from jaxrob import alterations
 from jaxrob._classifier import log_normalised
 from jaxrob._engine.answers import answer
+from jaxrob._runtime.digest import host_array
 from jaxrob.networks import MLP
 
 RANDOM = np.random.default_rng(0)
@@ -115,6 +119,75 @@ def test_nnx_module_is_applied_in_evaluation_mode_and_not_changed():
     module.eval()
     expected = special.log_softmax(module(jnp.asarray(IMAGES)), 1)
     np.testing.assert_allclose(log_p[0], expected, atol=1e-6)
+
+
+def train(module):
+    """A few steps of an NNX optimizer, in place, with batch statistics and dropout."""
+    optimizer = nnx.Optimizer(module, optax.adam(0.1), wrt=nnx.Param)
+
+    @functools.partial(nnx.jit, donate_argnums=(0, 1))
+    def step(module, optimizer, images):
+        def loss(module):
+            return jnp.square(module(images) - 3).mean()
+
+        optimizer.update(module, nnx.grad(loss)(module))
+
+    module.train()
+    for _ in range(3):
+        step(module, optimizer, jnp.asarray(IMAGES))
+
+
+def assign(module):
+    module.first.kernel[...] = module.first.kernel[...] * 2
+    module.last.bias.value = jnp.ones(3)
+    module.norm.mean.value = jnp.ones(8)
+    module.last.kernel = nnx.Param(jnp.ones((8, 3)))
+
+
+def draw(module):
+    """The state of the random streams moves on."""
+    module.train()
+    module(jnp.asarray(IMAGES))
+
+
+def write_into(module):
+    array = module.last.kernel[...]
+    array *= 2
+
+
+@pytest.mark.parametrize("change", [train, assign, draw, write_into])
+def test_a_kept_nnx_classifier_stays_as_it_was(change):
+    module = NnxNormalised(nnx.Rngs(0))
+    module.last.kernel.value = np.array(module.last.kernel[...])  # it may be NumPy's
+    module.eval()
+    expected = np.asarray(special.log_softmax(module(jnp.asarray(IMAGES)), 1))
+    module.train()
+    kept = jaxrob.Classifier.from_nnx(module)
+    leaves = [np.array(leaf) for leaf in map(host_array, jax.tree.leaves(kept))]
+    change(module)
+    for leaf, before in zip(jax.tree.leaves(kept), leaves, strict=True):
+        np.testing.assert_array_equal(host_array(leaf), before)
+    found = kept.log_probabilities(IMAGES)[0]
+    np.testing.assert_allclose(found, expected, atol=1e-6)
+    if change is not draw:
+        later = jaxrob.Classifier.from_nnx(module).log_probabilities(IMAGES)[0]
+        assert np.abs(later - found).max() > 1e-3
+
+
+def test_making_a_classifier_changes_nothing_of_a_module_in_training():
+    module = NnxNormalised(nnx.Rngs(0))
+    module.train()
+    before = nnx.graphdef(module)
+    values = [np.array(host_array(one)) for one in jax.tree.leaves(nnx.state(module))]
+    variables = [variable for _, variable in nnx.iter_graph(module)]
+    classifier = jaxrob.Classifier.from_nnx(module)
+    classifier.log_probabilities(IMAGES)
+    assert nnx.graphdef(module) == before
+    for one, other in zip(variables, nnx.iter_graph(module), strict=True):
+        assert one is other[1] or np.array_equal(one, other[1])
+    for one, value in zip(jax.tree.leaves(nnx.state(module)), values, strict=True):
+        np.testing.assert_array_equal(host_array(one), value)
+    draw(module)  # it trains on
 
 
 def test_nnx_modules_of_one_kind_share_a_structure():

@@ -10,6 +10,7 @@ import numpy as np
 from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
+from jaxrob._runtime.warnings import warn
 from jaxrob.bayes._network import as_dicts, variables_apply_fn
 
 
@@ -34,7 +35,8 @@ def ensemble(
       module: a Flax module, Linen or NNX, or a function of variables and images; it
         is applied in evaluation mode.
       members: the variables of each member: what `module.init` returns of a Linen
-        module, `nnx.state(module)` of an NNX one.
+        module, `jaxrob.Classifier.from_nnx(module).variables` of an NNX one. That is a
+        copy; `nnx.state(module)` changes with the module where its training goes on.
       outputs: what the module returns, see `jaxrob.Classifier`.
 
     Returns:
@@ -60,8 +62,22 @@ def ensemble(
                 "members must have variables of the same structure and shapes; those "
                 f"of member {number} differ from those of member 0"
             )
+    _warn_of_repeated(members)
     stacked = jax.tree.map(lambda *leaves: jnp.stack(leaves), *members)
     return from_members(stacked, apply_fn, outputs)
+
+
+def _warn_of_repeated(members: list[Any]) -> None:
+    """Warns of two members of the same arrays: one module's, looked at twice."""
+    seen: dict[tuple[int, ...], int] = {}
+    for number, member in enumerate(members):
+        first = seen.setdefault(tuple(map(id, jax.tree.leaves(member))), number)
+        if first != number:
+            warn(
+                f"members {first} and {number} are the same arrays, so that they agree "
+                "in all answers. Of an NNX module that is trained further, take a copy "
+                "each time: jaxrob.Classifier.from_nnx(module).variables"
+            )
 
 
 def from_members(

@@ -56,8 +56,29 @@ def test_nnx_modules():
     )
 
 
+def test_members_of_one_nnx_module_that_trains_on_differ():
+    module, members, expected = NnxLinear(nnx.Rngs(0)), [], []
+    for number in range(3):
+        module.dense.kernel[...] = module.dense.kernel[...] * (1 + number)
+        # As the docstring says.
+        members.append(jaxrob.Classifier.from_nnx(module).variables)
+        expected.append(special.log_softmax(module(jnp.asarray(IMAGES)), axis=1))
+    found = bayes.ensemble(module, members).log_probabilities(IMAGES)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert np.abs(np.diff(found, axis=0)).max(axis=(1, 2)).min() > 1e-3
+
+
+def test_members_that_are_one_are_warned_of():
+    module = NnxLinear(nnx.Rngs(0))
+    with pytest.warns(jaxrob.RobustnessWarning, match="members 0 and 2 are the same"):
+        bayes.ensemble(
+            module,
+            [nnx.state(module), nnx.state(NnxLinear(nnx.Rngs(1))), nnx.state(module)],
+        )
+
+
 def test_ensembles_of_equal_modules_are_one_program():
-    again = bayes.ensemble(MLP(features=(4,), num_classes=3), MEMBERS[1:] * 2)
+    again = bayes.ensemble(MLP(features=(4,), num_classes=3), MEMBERS[::-1])
     assert again.apply_fn == bayes.ensemble(MODULE, MEMBERS).apply_fn
 
 
