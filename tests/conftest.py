@@ -11,6 +11,12 @@ import tempfile
 LONGEST = ("test_scripts.py", "test_devices.py")
 
 
+def pytest_addoption(parser):
+    parser.addoption(
+        "--cases", type=int, default=300, help="Random cases of each property test."
+    )
+
+
 def pytest_configure(config):
     if hasattr(config, "workerinput"):
         return  # The environment is the first process's.

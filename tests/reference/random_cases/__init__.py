@@ -1,0 +1,1 @@
+"""Random cases: the same networks, data and questions for the library and NumPy."""

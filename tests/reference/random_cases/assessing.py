@@ -1,0 +1,384 @@
+"""Cases of `jaxrob.assess`: robustness by every rule, strategy and measure."""
+
+import functools
+import pathlib
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy_reference import answers, measures, robustness
+from numpy_reference.asap import asap
+from scipy import stats
+
+import jaxrob
+from jaxrob import strategies
+from random_cases import agreement
+from random_cases.evaluating import truncate
+
+
+class Ends:
+    """A user's own strategy: the ends, the middle, and the quarters one by one."""
+
+    rule = "linear"
+    rules = ("linear", "right")
+
+    def propose(self, question, samples):
+        share = ([0.0, 1.0], [0.5], [0.25, 0.75], [])[min(samples.rounds, 3)]
+        return question.lower + np.array(share) * (question.upper - question.lower)
+
+    def error_bound(self, question, samples):
+        return 0.125
+
+
+class Asked(NamedTuple):
+    """What an assessment is asked, beside its setting."""
+
+    measure: str
+    threshold: float
+    alpha: float | None
+    strategy: Any
+    rule: str | None
+    scoring: dict[str, Any]
+
+    @property
+    def arguments(self):
+        """As `assess` takes them."""
+        asked = self._asdict()
+        return asked | asked.pop("scoring")
+
+
+def assessed(found, rng, setting):
+    """Compares an assessment of one alteration, or of several in one call."""
+    together = rng.random() < 0.2
+    number = rng.integers(1, 1 + len(setting.structure.pairs)) if together else 1
+    chosen = rng.choice(len(setting.structure.pairs), number, replace=False)
+    pairs = [setting.structure.pairs[i] for i in chosen]
+    asked = random_question(rng, setting, pairs[0])
+    setting.note(*(pair.alteration.name for pair in pairs), asked)
+    results = ask(found, rng, setting, asked, pairs, together)
+    for pair, result in zip(pairs, results or ()):
+        check(found, rng, setting, asked, pair, result)
+
+
+def ask(found, rng, setting, asked, pairs, together):
+    """The assessments, or None if the measure is not defined at a level."""
+    alterations = [pair.alteration for pair in pairs]
+    call = functools.partial(jaxrob.assess, setting.classifier, setting.dataset)
+    arguments = dict(setting.arguments)
+    if rng.random() < 0.3:
+        arguments["journal"] = path = pathlib.Path(setting.folder, "journal")
+        few = {"strategy": strategies.Uniform(3), "alpha": None, "rule": "count"}
+        call(alterations[0], **arguments, **few)
+        setting.note("journal")
+        if rng.random() < 0.5:
+            truncate(rng, path, setting)
+    if asked.alpha is None and rng.random() < 0.15:
+        arguments["reduced"] = True
+        setting.note("reduced")
+    try:
+        results = call(
+            alterations if together else alterations[0],
+            **arguments,
+            **asked.arguments,
+        )
+    except ValueError as error:
+        if "undefined" not in str(error):
+            raise
+        some = [may_be_undefined(setting, asked, pair) for pair in pairs]
+        found.expect(any(some), f"refused without a reason: {error}")
+        return None
+    return results if together else [results]
+
+
+def random_question(rng, setting, pair):
+    """Measure, alpha, strategy, and a threshold that is often exactly attained."""
+    measure = str(rng.choice(list(measures.MEASURES)))
+    if rng.random() < 0.4:
+        measure = "accuracy"
+    strategy = random_strategy(rng)
+    rule = str(rng.choice(strategy.rules)) if rng.random() < 0.4 else None
+    alpha = setting.random_alpha(rng)
+    scoring = {}
+    if isinstance(strategy, strategies.Uniform) and rng.random() < 0.35:
+        scoring, rule = random_scoring(rng, pair), None
+    threshold = random_threshold(rng, setting, pair, measure, alpha)
+    return Asked(measure, threshold, alpha, strategy, rule, scoring)
+
+
+def random_strategy(rng):
+    number = int(rng.integers(2, 10))
+    concavity = float(rng.choice([0.5, 2.0, 8.0, 128.0]))
+    choices = (
+        strategies.Uniform(number),
+        strategies.Uniform(number),
+        strategies.Random(number, seed=number),
+        strategies.ASAP(n=64),
+        strategies.ASAP(n=int(rng.choice([7, 16, 64])), concavity=concavity),
+        Ends(),
+        strategies.Quadrature(limit=3),
+    )
+    weights = np.array([4, 4, 2, 3, 3, 2, 0.4])
+    return choices[rng.choice(len(choices), p=weights / weights.sum())]
+
+
+def random_scoring(rng, pair):
+    """Tolerance, penalization and distribution of the levels; at least one."""
+    scoring = {}
+    while not scoring:
+        tolerance = (None, "linear", "step", root_reward)[rng.integers(4)]
+        penalization = (None, "linear", "step", flat_penalty)[rng.integers(4)]
+        chosen = {"tolerance": tolerance, "penalization": penalization}
+        if rng.random() < 0.3:
+            from numpyro import distributions
+
+            scale = float(pair.alteration.upper - pair.alteration.lower)
+            normal = distributions.Normal(float(pair.alteration.identity), scale)
+            chosen["level_distribution"] = normal
+        scoring = {name: value for name, value in chosen.items() if value is not None}
+    return scoring
+
+
+def root_reward(value, threshold):
+    return float(np.sqrt(value - threshold)) if value >= threshold else 0.0
+
+
+def flat_penalty(value, threshold):
+    return 0.5 if value < threshold else 0.0
+
+
+def random_threshold(rng, setting, pair, measure, alpha):
+    """On a count, on or beside a value of the measure, or anywhere."""
+    number, draw = len(setting.truth.labels), rng.random()
+    if draw < 0.3:
+        return float(int(rng.integers(0, number + 1)) / number)
+    if draw < 0.4:
+        return float(rng.choice([0.0, 1.0, 0.5, 0.8, 0.9]))
+    if draw < 0.5:
+        return float(rng.random())
+    share = rng.choice([0, 0.25, 0.5, 1])
+    lower, upper = pair.alteration.lower, pair.alteration.upper
+    value = value_at(setting, pair, lower + share * (upper - lower), measure, alpha)
+    value = 0.5 if value is None else float(value)
+    beside = (value, value, np.nextafter(value, 0), np.nextafter(value, 1))
+    return float(beside[rng.integers(4)])
+
+
+def counts_at(setting, pair, level, alpha):
+    """Counts `[K, K + 1]` of the reference at one level."""
+    truth = setting.truth
+    expected = truth.answers(pair, [level])
+    unknown = answers.unknown(expected.uncertainty, alpha)
+    predicted = expected.predicted.astype(int)
+    return answers.confusion(predicted, unknown, truth.labels, truth.num_classes)[0]
+
+
+def value_at(setting, pair, level, measure, alpha):
+    """The measure of the reference at one level, exact."""
+    return measures.MEASURES[measure](counts_at(setting, pair, level, alpha))
+
+
+def may_be_undefined(setting, asked, pair):
+    """Whether the measure is not defined at some level of a grid."""
+    grid = np.linspace(pair.alteration.lower, pair.alteration.upper, 17)
+    return any(
+        value_at(setting, pair, level, asked.measure, asked.alpha) is None
+        for level in [pair.alteration.identity, *grid]
+    )
+
+
+def check(found, rng, setting, asked, pair, result):
+    """One assessment against the reference on the same answers."""
+    alteration, curve = pair.alteration, result.curve
+    if isinstance(curve, jaxrob.Curve):
+        agreement.check_answers(found, curve, setting.truth, pair, rng)
+        identity = alteration.identity
+        counts = agreement.check_curve(found, curve, asked.alpha, identity)
+        first = curve.first_failing_level(identity)
+        found.close(result.first_failing_level, first, "result.first_failing_level")
+    else:
+        counts = curve.confusion
+        agreement.check_counts(found, curve, counts)
+    agreement.check_measures(found, counts)
+    exact = [measures.MEASURES[asked.measure](at_level) for at_level in counts]
+    if None in exact:
+        found.expect(False, f"{asked.measure} is not defined, but answered")
+        return
+    values = [float(value) for value in exact]
+    found.equal(result.values, values, "values")
+    found.equal(result.levels, np.sort(result.levels), "levels in order")
+    check_levels(found, setting, asked, pair, result, exact)
+    check_robustness(found, setting, asked, pair, result, values, counts)
+    check_kept(found, result)
+
+
+def check_levels(found, setting, asked, pair, result, exact):
+    """The levels that the strategy's definition asks for."""
+    strategy, levels = asked.strategy, result.levels
+    lower, upper = pair.alteration.lower, pair.alteration.upper
+    inside = (levels >= lower).all() and (levels <= upper).all()
+    found.expect(inside, "levels outside the range", levels, (lower, upper))
+    if isinstance(strategy, strategies.Uniform):
+        found.close(levels, np.linspace(lower, upper, strategy.n), "uniform levels")
+    elif isinstance(strategy, strategies.Random):
+        found.expect(len(levels) == strategy.n, "number of random levels")
+    elif isinstance(strategy, Ends):
+        expected = lower + np.array([0, 0.25, 0.5, 0.75, 1]) * (upper - lower)
+        found.close(levels, expected, "levels of a user's strategy")
+        found.equal(result.error_bound, 0.125, "error bound of a user's strategy")
+    elif isinstance(strategy, strategies.ASAP):
+        ends = levels[0] == lower and levels[-1] == upper
+        found.expect(ends, "ASAP without the ends", levels)
+        if strategy.concavity == "auto":
+            found.expect(0 <= result.error_bound <= 1, "error bound")
+        else:
+            check_asap(found, asked, pair, result, exact)
+
+
+def check_asap(found, asked, pair, result, exact):
+    """Algorithm 1 on the same values takes the same levels."""
+    lower, upper = pair.alteration.lower, pair.alteration.upper
+    parts = 2 ** int(np.ceil(np.log2(asked.strategy.n)))
+    known = {
+        round((level - lower) / (upper - lower) * parts): value
+        for level, value in zip(result.levels, exact)
+    }
+    try:
+        steps, bound = asap(
+            known.__getitem__,
+            lambda step: float(known[step]) >= asked.threshold,
+            asked.threshold,
+            parts,
+            asked.strategy.concavity,
+        )
+    except KeyError as missing:
+        found.expect(False, f"ASAP left out step {missing} of {parts}", sorted(known))
+        return
+    found.equal(sorted(known), steps, "steps of ASAP")
+    found.close(result.error_bound, float(bound), "error bound of ASAP")
+
+
+def check_robustness(found, setting, asked, pair, result, values, counts):
+    """Robustness, its interval, what is accepted, and each class's own."""
+    levels, threshold = result.levels.tolist(), asked.threshold
+    undecided = counts[:, :, :-1].sum((1, 2)) == 0
+    if (
+        asked.measure == "accuracy"
+        and (undecided & (np.array(values) >= threshold)).any()
+    ):
+        # Right wherever it answers, and it answers nowhere.
+        expected = np.nan
+    elif asked.scoring:
+        expected = scored(setting, asked, pair, levels, values)
+    elif isinstance(asked.strategy, strategies.Quadrature):
+        expected = quadrature(setting, asked, pair)
+    else:
+        rule = robustness.RULES[asked.rule or asked.strategy.rule]
+        expected = float(rule(levels, values, threshold))
+    found.close(result.robustness, expected, "robustness", within=1e-9)
+    if len(levels) > 1:
+        intervals = robustness.accepted_intervals(levels, values, threshold)
+        found.close(result.accepted, intervals or np.empty((0,)), "accepted", 1e-9)
+    if np.isnan(result.robustness):
+        return
+    low, high = result.confidence_interval
+    found.expect(
+        0 <= low <= result.robustness <= high <= 1,
+        "confidence interval",
+        (low, high),
+        result.robustness,
+    )
+    rule = asked.rule or asked.strategy.rule
+    if asked.measure == "accuracy" and rule in robustness.RULES and not asked.scoring:
+        check_classes(found, result, counts, threshold, robustness.RULES[rule])
+
+
+def scored(setting, asked, pair, levels, values):
+    """Of tolerance and penalization, by the probability of the levels."""
+    identity = pair.alteration.identity
+    nominal = float(value_at(setting, pair, identity, asked.measure, asked.alpha) or 0)
+    given = asked.scoring.get("level_distribution")
+    mass = None
+    if given is not None:
+        normal = stats.norm(float(given.loc), float(given.scale))
+
+        def mass(a, b):
+            return normal.cdf(b) - normal.cdf(a)
+
+    return robustness.scored(
+        levels,
+        values,
+        asked.threshold,
+        asked.scoring.get("tolerance"),
+        asked.scoring.get("penalization"),
+        nominal,
+        mass,
+    )
+
+
+def quadrature(setting, asked, pair):
+    """What SciPy's quad makes of the reference's measure; NaN where it gives up."""
+
+    def accepted_at(level):
+        value = value_at(setting, pair, level, asked.measure, asked.alpha)
+        return float(value) >= asked.threshold
+
+    lower, upper = pair.alteration.lower, pair.alteration.upper
+    found = robustness.quadrature(accepted_at, lower, upper, asked.strategy.limit)
+    return np.nan if found is None else found
+
+
+def check_classes(found, result, counts, threshold, rule):
+    """The accuracy of a class is its recall."""
+    num_classes = counts.shape[1]
+    values = np.array(
+        [
+            [
+                np.nan if share is None else float(share)
+                for share in (measures.class_recall(one, k) for k in range(num_classes))
+            ]
+            for one in counts
+        ]
+    )
+    has_inputs = counts.sum(2)[0] > 0
+    decided = ~np.isnan(values).any(0)
+    found.close(
+        result.values_per_class[:, decided], values[:, decided], "values of classes", 0
+    )
+    found.expect(
+        np.isnan(result.values_per_class[:, ~has_inputs]).all(), "values of no inputs"
+    )
+    expected = [
+        float(rule(result.levels.tolist(), values[:, k].tolist(), threshold))
+        for k in np.flatnonzero(decided)
+    ]
+    found.close(
+        result.robustness_per_class[decided], expected, "robustness of classes", 1e-9
+    )
+
+
+def check_kept(found, result):
+    """JSON keeps it all."""
+    again = jaxrob.Assessment.from_json(result.to_json())
+    for name in (
+        "robustness",
+        "error_bound",
+        "levels",
+        "values",
+        "threshold",
+        "rule",
+        "measure",
+        "warnings",
+    ):
+        got, expected = getattr(again, name), getattr(result, name)
+        same = got == expected
+        if isinstance(expected, np.ndarray):
+            same = np.array_equal(got, expected)
+        elif expected != expected:
+            same = got != got
+        found.expect(same, f"{name} read from JSON", got, expected)
+    for name in ("predicted", "confidence", "uncertainty", "confusion"):
+        if hasattr(result.curve, name):
+            got = getattr(again.curve, name)
+            found.equal(got, getattr(result.curve, name), f"{name} from JSON")
+    small = jaxrob.Assessment.from_json(result.to_json(answers=False))
+    found.close(small.robustness, result.robustness, "robustness from JSON", within=0)
+    found.equal(small.curve.confusion, result.curve.confusion, "counts from JSON")

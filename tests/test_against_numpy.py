@@ -1,0 +1,41 @@
+"""The public API on random cases, against a slow reference in NumPy.
+
+A failure names its cases. One alone:
+
+    python tests/reference/random_cases/run.py NUMBER
+
+The option `--cases=5000` tries more of them.
+"""
+
+import os
+import pathlib
+import subprocess
+import sys
+
+import pytest
+from random_cases import run
+
+SCRIPT = pathlib.Path(run.__file__)
+
+
+def test_random_cases(request):
+    disagreements, tally = run.run(range(request.config.getoption("cases")))
+    assert not disagreements, run.report(disagreements)
+    # What rounding may decide must stay the exception, or nothing was tested.
+    assert tally["near ties that differ"] <= 1e-3 * tally["answers"], tally
+
+
+@pytest.mark.slow
+def test_random_cases_on_several_devices(request):
+    environment = {
+        "XLA_FLAGS": "--xla_force_host_platform_device_count=5",
+        "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
+    }
+    last = request.config.getoption("cases")
+    done = subprocess.run(
+        [sys.executable, SCRIPT, "0", str(last), "20"],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
