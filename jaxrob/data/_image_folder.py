@@ -71,7 +71,7 @@ def image_folder(
     """
     size = _check_size(size)
     checked_flag("grey", grey)
-    max_bytes = checked_integer("max_bytes", max_bytes, at_least=1)
+    max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
     path = checked_path("path", path)
     if path.is_dir():
         entries = _walk(path)
