@@ -5,7 +5,6 @@ import math
 import pathlib
 import re
 
-import jax
 import pytest
 
 ROOT = pathlib.Path(__file__).parents[2]
@@ -33,18 +32,7 @@ def _numbers(text):
     return [float(n[:-1]) / 100 if n[-1] == "%" else float(n) for n in found]
 
 
-@pytest.fixture(scope="module")
-def quickly():
-    """Most of the time is compilation, and a third of that optimisation."""
-    jax.config.update("jax_disable_most_optimizations", True)
-    yield
-    jax.config.update("jax_disable_most_optimizations", False)
-    # Other tests want programs of their own.
-    jax.clear_caches()
-
-
 @pytest.mark.slow
-@pytest.mark.usefixtures("quickly")
 @pytest.mark.parametrize(
     "page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT))
 )

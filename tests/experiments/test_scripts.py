@@ -15,14 +15,12 @@ import jaxrob
 pytestmark = pytest.mark.slow
 
 EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
-# Most of their time is compilation, and a third less of it without optimisation.
-ENVIRONMENT = os.environ | {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
 
 
 def run(script, *arguments, **environment):
     done = subprocess.run(
         [sys.executable, EXPERIMENTS / script, *arguments],
-        env=ENVIRONMENT | environment,
+        env=os.environ | environment,
         capture_output=True,
         text=True,
     )
@@ -96,7 +94,6 @@ def test_quickstart_on_two_hosts(tmp_path):
     hosts = [
         subprocess.Popen(
             command(str(number), *joined[:2], f"{joined[2]}{number}"),
-            env=ENVIRONMENT,
             stdout=subprocess.PIPE,
             text=True,
         )
