@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core import jaxprs_in_params
+from jax.extend.core import ClosedJaxpr
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import (
@@ -21,6 +21,9 @@ from jaxrob._runtime.checks import (
     checked_integer,
 )
 from jaxrob._runtime.failures import failed_on_images
+from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.pinned import Pinned
+from jaxrob._runtime.program import largest_array, operations, traced
 from jaxrob._runtime.snapshot import snapshot
 
 # What `apply_fn` may return.
@@ -30,9 +33,8 @@ OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 _SUM_TOLERANCE = 1e-2
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
-# Ends of the names of primitives whose operations a trace cannot count: they run on the
-# host or in foreign code, or as often as the data say.
-_OF_UNKNOWN_COST = ("callback", "ffi_call", "call_tf", "pallas_call", "while")
+# Images in a trace: more than one, so that no function mistakes the batch for an image.
+_ROWS = 2
 
 
 @jax.tree_util.register_dataclass
@@ -57,8 +59,10 @@ class Classifier:
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
         image. It returns `[B, K]`, or `[S, B, K]` from S posterior samples or members
         of an ensemble. Give the same function object each time: another one is
-        compiled anew, even if it does the same.
-      variables: a pytree of arrays.
+        compiled anew, even if it does the same. Arrays that the function takes from
+        around it, such as a module's weights, become constants of the compiled
+        program: new ones are seen, but compiled anew, and draw a warning.
+      variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
         * "logits";
@@ -135,6 +139,9 @@ class Classifier:
         function: Callable[[np.ndarray], np.ndarray],
         num_classes: int,
         outputs: str = "logits",
+        *,
+        name: str | None = None,
+        version: str | None = None,
     ) -> "Classifier":
         """A function on the host, of any framework or service, without gradients.
 
@@ -143,11 +150,20 @@ class Classifier:
             `[B, num_classes]`. It must give an image the same answer in any batch.
           num_classes: number of classes, K.
           outputs: see `Classifier`.
+          name: what tells the function from others, together with the version. A
+            journal asks for both, because it cannot look into the function.
+          version: to be changed whenever the function's answers may, such as the date
+            or the checksum of its weights.
+
+        Raises:
+          TypeError: if the name or the version is no text.
         """
         check_callable("function", function, "a function of a NumPy array of images")
         num_classes = checked_integer("num_classes", num_classes, at_least=1)
-        apply_fn = bind(_apply_host, function=function, num_classes=num_classes)
-        return Classifier(apply_fn, (), outputs)
+        check_type("name", name, str | None, "text or None")
+        check_type("version", version, str | None, "text or None")
+        host = HostFunction(function, num_classes, name, version)
+        return Classifier(bind(_apply_host, function=host), (), outputs)
 
     def log_probabilities(
         self, images: jax.Array, keys: jax.Array | None = None
@@ -290,7 +306,7 @@ class TraceInfo(NamedTuple):
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Traces a classifier, once for all classifiers of the same structure.
+    """Traces a classifier; a pinned one once for all of the same structure.
 
     Args:
       classifier: the classifier.
@@ -299,7 +315,7 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
-    return _trace_info(_structure(classifier), tuple(image_shape))
+    return _looked_up(_trace_info, classifier, image_shape)
 
 
 def gradient_obstacle(
@@ -316,31 +332,48 @@ def gradient_obstacle(
     Returns:
       JAX's message, or None if the classifier can be differentiated.
     """
-    return _gradient_obstacle(_structure(classifier), tuple(image_shape))
+    return _looked_up(_gradient_obstacle, classifier, image_shape)
 
 
-class _Structure(NamedTuple):
+class Structure(NamedTuple):
     """A classifier without its variables' values: hashable, and enough for a trace."""
 
     tree: Any  # jax.tree_util.PyTreeDef
     leaves: tuple[jax.ShapeDtypeStruct, ...]
 
 
-def _structure(classifier: Classifier) -> _Structure:
+def structure(classifier: Classifier) -> Structure:
+    """What there is of a classifier without its variables' values."""
     leaves, tree = jax.tree.flatten(classifier)
     types = map(jax.typeof, leaves)
-    return _Structure(
+    return Structure(
         tree, tuple(jax.ShapeDtypeStruct(one.shape, one.dtype) for one in types)
     )
 
 
+def program(
+    of: Structure, image_shape: tuple[int, ...]
+) -> tuple[ClosedJaxpr, jax.ShapeDtypeStruct]:
+    """A classifier's program as it is now, for two images, and what it returns.
+
+    Raises:
+      ValueError: as `Classifier.num_classes`.
+    """
+    try:
+        return traced(Classifier.raw_outputs, *_abstract(of, image_shape))
+    except Exception as error:
+        raise failed_on_images("the classifier", image_shape, error) from error
+
+
+def _looked_up(find: Any, classifier: Classifier, image_shape: tuple[int, ...]) -> Any:
+    """What a cached function finds; anew if the classifier may have changed since."""
+    find = find if isinstance(classifier.apply_fn, Pinned) else find.__wrapped__
+    return find(structure(classifier), tuple(image_shape))
+
+
 @functools.lru_cache(maxsize=256)
-def _gradient_obstacle(
-    structure: _Structure, image_shape: tuple[int, ...]
-) -> str | None:
-    classifier = jax.tree.unflatten(structure.tree, structure.leaves)
-    images = jax.ShapeDtypeStruct((2, *image_shape), jnp.float32)
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), 2))
+def _gradient_obstacle(of: Structure, image_shape: tuple[int, ...]) -> str | None:
+    classifier, images, keys = _abstract(of, image_shape)
 
     def total(images: jax.Array, classifier: Classifier, keys: jax.Array) -> jax.Array:
         return classifier.raw_outputs(images, keys).sum()
@@ -353,56 +386,26 @@ def _gradient_obstacle(
 
 
 @functools.lru_cache(maxsize=256)
-def _trace_info(structure: _Structure, image_shape: tuple[int, ...]) -> TraceInfo:
-    classifier = jax.tree.unflatten(structure.tree, structure.leaves)
-    rows = 2
-    images = jax.ShapeDtypeStruct((rows, *image_shape), jnp.float32)
-    keys = jax.eval_shape(lambda: jax.random.split(jax.random.key(0), rows))
-    try:
-        jaxpr, outputs = jax.make_jaxpr(Classifier.raw_outputs, return_shape=True)(
-            classifier, images, keys
-        )
-    except Exception as error:
-        raise failed_on_images("the classifier", image_shape, error) from error
-    images_bytes = 4 * rows * math.prod(image_shape)
+def _trace_info(of: Structure, image_shape: tuple[int, ...]) -> TraceInfo:
+    closed, outputs = program(of, image_shape)
+    images_bytes = 4 * _ROWS * math.prod(image_shape)
     return TraceInfo(
         num_classes=outputs.shape[-1],
-        largest_array=max(images_bytes, _largest_array(jaxpr.jaxpr)) // rows,
-        operations=_operations(jaxpr.jaxpr) / rows,
+        largest_array=max(images_bytes, largest_array(closed.jaxpr)) // _ROWS,
+        operations=operations(closed.jaxpr) / _ROWS,
     )
 
 
-def _largest_array(jaxpr: Any) -> int:
-    """The bytes of the largest array that a program computes."""
-    sizes = [0]
-    for equation in jaxpr.eqns:
-        for variable in equation.outvars:
-            if hasattr(variable.aval, "size"):
-                sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
-        sizes += map(_largest_array, jaxprs_in_params(equation.params))
-    return max(sizes)
+def _abstract(of: Structure, image_shape: tuple[int, ...]) -> tuple[Any, ...]:
+    """A classifier, images and keys without values."""
+    classifier = jax.tree.unflatten(of.tree, of.leaves)
+    images = jax.ShapeDtypeStruct((_ROWS, *image_shape), jnp.float32)
+    return classifier, images, _keys()
 
 
-def _operations(jaxpr: Any) -> float:
-    """Multiplications and additions in a program's matrix products and convolutions."""
-    # XLA's own analysis would lower the constants too, and counts a loop's body once.
-    number = 0.0
-    for equation in jaxpr.eqns:
-        name, params = equation.primitive.name, equation.params
-        if name.endswith(_OF_UNKNOWN_COST):
-            return math.inf
-        if name == "dot_general":
-            (contracted, _), _ = params["dimension_numbers"]
-            shape = equation.invars[0].aval.shape
-            terms = math.prod(shape[axis] for axis in contracted)
-            number += 2 * terms * equation.outvars[0].aval.size
-        elif name == "conv_general_dilated":
-            kernel = equation.invars[1].aval
-            terms = kernel.size / kernel.shape[params["dimension_numbers"].rhs_spec[0]]
-            number += 2 * terms * equation.outvars[0].aval.size
-        repeats = params["length"] if name == "scan" else 1
-        number += repeats * sum(map(_operations, jaxprs_in_params(params)))
-    return number
+@functools.cache
+def _keys() -> jax.ShapeDtypeStruct:
+    return jax.eval_shape(lambda: jax.random.split(jax.random.key(0), _ROWS))
 
 
 def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any) -> Any:
@@ -418,22 +421,8 @@ def _apply_nnx(state: Any, images: jax.Array, *, graph: Any) -> Any:
 
 
 def _apply_host(
-    variables: Any,
-    images: jax.Array,
-    *,
-    function: Callable[[np.ndarray], np.ndarray],
-    num_classes: int,
+    variables: Any, images: jax.Array, *, function: HostFunction
 ) -> jax.Array:
     del variables
-    result = jax.ShapeDtypeStruct((len(images), num_classes), jnp.float32)
-
-    def call(images: jax.Array) -> np.ndarray:
-        outputs = np.asarray(function(np.asarray(images)))
-        if outputs.shape != result.shape:
-            raise ValueError(
-                f"the host function must return the shape {result.shape}; got "
-                f"{outputs.shape}"
-            )
-        return outputs.astype(np.float32)
-
-    return jax.pure_callback(call, result, images, vmap_method="sequential")
+    result = function.result(images)
+    return jax.pure_callback(function, result, images, vmap_method="sequential")

@@ -17,6 +17,7 @@ from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.as_they_are import as_they_are
 from jaxrob._engine.checks import (
     check_execution,
     check_together,
@@ -25,7 +26,7 @@ from jaxrob._engine.checks import (
 )
 from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
-from jaxrob._engine.provenance import provenance
+from jaxrob._engine.provenance import alteration_fingerprint, provenance
 from jaxrob._engine.queue import evaluate_queue
 from jaxrob._runtime.checks import check_choice, checked_sequence
 from jaxrob._runtime.keys import checked_key
@@ -101,8 +102,9 @@ def assess(
       journal: a file that the answers on every block of images at every level are
         written to, and synced, as soon as they are known. A rerun takes from there
         what there is, whatever the strategy, measure or threshold; a journal of
-        another classifier, data set, key or version is refused. Classifiers without
-        variables cannot be told apart by their code: give each a journal of its own.
+        another classifier, data set, key or version is refused. Functions of yours are
+        told apart by what they compute, as JAX traces it, with all constants; one on
+        the host by the name and version that `Classifier.from_host` takes.
       progress: whether a progress bar is shown.
 
     Returns:
@@ -131,14 +133,19 @@ def assess(
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
     with collected() as of_all:
-        of_each = _check(classifier, dataset, alterations, criterion, key, reduced)
+        check_types(classifier, dataset, alterations[0])
+        image, _ = first_look(dataset)
+        classifier, alterations = as_they_are(classifier, alterations, image)
+        of_each = _check(
+            classifier, dataset, alterations, image, criterion, key, reduced
+        )
         source = provenance(classifier, dataset, key, mesh)
         name = f"{len(alterations)} alterations"
         if len(alterations) == 1:
             name = alterations[0].name
         with (
             progress_bar(name, progress) as bar,
-            kept_in(journal, classifier, lambda: source, mesh) as kept,
+            kept_in(journal, classifier, alterations, lambda: source, mesh) as kept,
         ):
             execution = Execution(key, mesh, bar, batch_size, reduced, kept)
             evaluate = functools.partial(
@@ -160,6 +167,7 @@ def _check(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
     alterations: Sequence[Alteration],
+    image: np.ndarray,
     criterion: Criterion,
     key: jax.Array | None,
     reduced: bool,
@@ -170,7 +178,6 @@ def _check(
       What was warned of each alteration.
     """
     criterion.check(classifier, reduced)
-    image, _ = first_look(dataset)
     warned = []
     for one in alterations:
         with collected() as messages:
@@ -232,7 +239,7 @@ def _result(
         warnings=tuple(warned),
         scores=scores,
         curve=curve,
-        provenance=source | {"alteration": alteration.description},
+        provenance=source | {"alteration": alteration_fingerprint(alteration)},
         seconds=exploration.seconds,
     )
     with collected() as found:

@@ -68,8 +68,9 @@ def compare(
 
     Raises:
       TypeError: if one is not an assessment.
-      ValueError: if the assessments differ in what they must share, one keeps only
-        counts, or the confidence lies outside (0, 1).
+      ValueError: if the assessments differ in what they must share (alterations are
+        told apart by their parameters, the library's version, and what functions of
+        yours compute), one keeps only counts, or the confidence lies outside (0, 1).
     """
     confidence = checked_confidence(confidence)
     _check_pair(first, second)
@@ -163,6 +164,13 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
             "comparison is of the same images"
         )
     sources = first.provenance, second.provenance
+    for name, source in zip(("first", "second"), sources):
+        if source["alteration"] is None:
+            raise ValueError(
+                f"{name} must be of an alteration that can be told from others; "
+                f"{first.alteration} calls a function on the host, which cannot be "
+                "looked into"
+            )
     _check_same("alteration's parameters", *(one["alteration"] for one in sources))
     _check_same("images", *(one["dataset"]["fingerprint"] for one in sources))
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._curve import Curve, ReducedCurve
+from jaxrob._runtime.identity import text
 from jaxrob.metrics._tolerance import check_scoring
 
 if TYPE_CHECKING:
@@ -118,4 +119,10 @@ class Scoring:
 
 
 def _named(value: Any) -> str:
-    return getattr(value, "__name__", None) or repr(value)
+    """A function by its name, a distribution of NumPyro by its class and parameters."""
+    if hasattr(value, "gather_pytree_data_fields"):
+        fields = sorted(type(value).gather_pytree_data_fields())
+        known = {name: vars(value).get(name) for name in fields}
+        parts = (f"{n}={_named(part)}" for n, part in known.items() if part is not None)
+        return f"{type(value).__name__}({', '.join(parts)})"
+    return getattr(value, "__name__", None) or text(value)

@@ -100,7 +100,7 @@ def check_together(
     check_images(dataset, image.shape)
     for doubt in doubts(alteration, image.shape):
         warn(doubt)
-    _check_shape_is_kept(alteration, image.shape)
+    check_shape_is_kept(alteration, image.shape)
     _check_what_it_makes(alteration, image)
     num_classes = trace_info(classifier, image.shape).num_classes
     names = dataset.class_names
@@ -145,7 +145,12 @@ def check_valid(
 
 
 @functools.lru_cache(maxsize=256)
-def _check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
+def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
+    """Refuses an alteration, pinned, that changes the shape of an image.
+
+    Raises:
+      ValueError: if it does, or refuses the image's shape.
+    """
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
     altered = jax.eval_shape(alteration, image, level, jax.random.key(0))

@@ -11,6 +11,7 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.as_they_are import as_they_are
 from jaxrob._engine.checks import (
     check_execution,
     check_together,
@@ -93,7 +94,8 @@ def evaluate(
         missing, the alteration or the classifier refuses the images' shape, the
         alteration changes an image at its identity, a label is no class of the
         classifier, the classifier returned NaN (or rows that are no probabilities) for
-        some image, or the journal is of something else.
+        some image, the journal is of something else, or a function on the host has no
+        name and version that a journal could tell it by.
       OSError: if the journal cannot be read or written.
     """
     check_types(classifier, dataset, alteration)
@@ -102,11 +104,12 @@ def evaluate(
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     mesh = checked_mesh(mesh)
     image, _ = first_look(dataset)
+    classifier, (alteration,) = as_they_are(classifier, [alteration], image)
     check_together(classifier, dataset, alteration, image, key)
     source = functools.partial(provenance, classifier, dataset, key, mesh)
     with (
         progress_bar(alteration.name, progress) as bar,
-        kept_in(journal, classifier, source, mesh) as kept,
+        kept_in(journal, classifier, [alteration], source, mesh) as kept,
     ):
         execution = Execution(key, mesh, bar, batch_size, reduced, kept)
         frontiers = [Frontier(alteration, canonical)]

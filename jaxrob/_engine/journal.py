@@ -144,13 +144,20 @@ def opened(
       settings: further arguments that the results depend on.
 
     Raises:
-      ValueError: as `Journal`.
+      ValueError: as `Journal`, or if nothing tells the classifier from others.
       OSError: likewise.
     """
     if path is None:
         yield None
         return
     header = {"kind": kind, "function": classifier_name(classifier), **source()}
+    if header["classifier"] is None:
+        raise ValueError(
+            "journal must tell the classifier from others, and a function on the host "
+            "cannot be looked into: give Classifier.from_host a name and a version, "
+            'such as name="detector", version="2024-05", and another version whenever '
+            "its answers may change"
+        )
     # Any number of devices gives the same results.
     header["devices"] = {**header["devices"], "count": None}
     header["settings"] = settings

@@ -3,7 +3,7 @@
 import contextlib
 import functools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,6 +12,7 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
+from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._engine.records import array_part, malformed, part, read_records
 from jaxrob.alterations import Alteration
 
@@ -126,6 +127,7 @@ class KeptAnswers:
 def kept_in(
     path: str | os.PathLike | None,
     classifier: Classifier,
+    alterations: Sequence[Alteration],
     source: Callable[[], dict[str, Any]],
     mesh: Mesh,
 ) -> Iterator[KeptAnswers | None]:
@@ -133,14 +135,22 @@ def kept_in(
 
     Args:
       path: the journal's path, or None.
-      classifier: the classifier.
+      classifier: the classifier, pinned.
+      alterations: the alterations that will be asked for, pinned.
       source: returns `provenance` of the classifier, the data and the key.
       mesh: the devices; of all processes only the first one opens the file.
 
     Raises:
-      ValueError: as `Journal`.
+      ValueError: as `Journal`, or if nothing tells the classifier or an alteration from
+        others.
       OSError: likewise.
     """
+    for alteration in () if path is None else alterations:
+        if alteration_fingerprint(alteration) is None:
+            raise ValueError(
+                "journal must tell alterations from others, and a function on the host "
+                f"cannot be looked into; {alteration.name} calls one"
+            )
     with opened(path, "answers", classifier, source, mesh) as journal:
         has_probabilities = classifier.outputs != "scores"
         yield None if journal is None else KeptAnswers(journal, has_probabilities)

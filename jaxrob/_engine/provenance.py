@@ -1,23 +1,24 @@
 """Where a result comes from: versions, devices, key, classifier and data."""
 
-import functools
 import hashlib
 import platform
-import sys
 from importlib import metadata
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._runtime.bound import Bound
+from jaxrob._engine.checks import first_look
+from jaxrob._pinned import pinned
 from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.digest import contiguous, digest, host_array, stable_repr
+from jaxrob._runtime.digest import contiguous, digest, host_array
+from jaxrob._runtime.identity import is_told, name_of, text
 from jaxrob._runtime.keys import check_key
 from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._runtime.pinned import Pinned
+from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
 # Images hashed at a time: those of a memory map are read as they are needed.
@@ -53,9 +54,10 @@ def provenance(
       * "versions": of Python, jaxrob and the packages that results depend on, by name.
       * "devices": their "platform" ("cpu", "gpu" or "tpu"), "kind" and "count".
       * "key": the key's data, a list of integers; or None.
-      * "classifier": a digest of the variables, of the name of `apply_fn` and of the
-        fields of a Flax module; not of the code. None for a classifier without
-        variables, of which the name alone tells too little.
+      * "classifier": a digest of the variables, and of what `apply_fn` computes: its
+        operations and constants, as JAX traces them for images of this shape. None
+        for a function on the host that has no name and version (see
+        `Classifier.from_host`), because JAX cannot look into it.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
         does not depend on the batches they come in.
     """
@@ -66,6 +68,8 @@ def provenance(
     if mesh is not None:
         mesh = checked_mesh(mesh)
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
+    if not isinstance(classifier.apply_fn, Pinned):
+        classifier = pinned(classifier, first_look(dataset)[0].shape)
     return {
         "versions": {name: metadata.version(name) for name in _PACKAGES}
         | {"python": platform.python_version()},
@@ -84,32 +88,39 @@ def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
     """A digest of a classifier and other arguments, the same in every process.
 
     Args:
-      classifier: the classifier.
-      *arguments: values whose `repr` tells them apart.
+      classifier: the classifier, pinned.
+      *arguments: values that `identity.text` tells apart.
     """
-    with np.printoptions(threshold=sys.maxsize):
-        text = stable_repr(arguments)
-    return digest([str(classifier_fingerprint(classifier)), text])
+    return digest([str(classifier_fingerprint(classifier)), text(arguments)])
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:
-    """A digest of the variables and of the name (not the code) of the function.
+    """A digest of a pinned classifier's variables, and of what its function computes.
 
-    The fields of a Flax module count too. None for a function without variables: its
-    name alone does not tell it from other functions.
+    None if a function on the host has no name and version.
     """
-    leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
-    if not leaves:
+    function = classifier.apply_fn
+    assert isinstance(function, Pinned)
+    if not function.is_told:
         return None
+    leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
     return digest(
-        [classifier_name(classifier), classifier.outputs]
+        [function.token, classifier.outputs]
         + [part for path, leaf in leaves for part in (str(path), host_array(leaf))]
     )
 
 
+def alteration_fingerprint(alteration: Alteration) -> str | None:
+    """The description of a pinned alteration; None if a function on the host is in it.
+
+    JAX cannot look into that, so nothing tells it from another one.
+    """
+    return alteration.description if is_told(alteration) else None
+
+
 def classifier_name(classifier: Classifier) -> str:
     """The name of the classifier's function, the same in every process."""
-    return _function_name(classifier.apply_fn)
+    return name_of(classifier.apply_fn)
 
 
 def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
@@ -122,13 +133,3 @@ def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
             images.update(contiguous(batch.images[first : first + _CHUNK]))
         labels.update(contiguous(batch.labels))
     return digest([kind, images.hexdigest(), labels.hexdigest()])
-
-
-def _function_name(function: Any) -> str:
-    """A function's name, without addresses, and the keywords that `bind` fixed."""
-    if isinstance(function, functools.partial):
-        return _function_name(function.func)
-    if isinstance(function, Bound):
-        keywords = stable_repr(function.keywords)
-        return f"{_function_name(function.function)} {keywords}"
-    return getattr(function, "__qualname__", type(function).__qualname__)

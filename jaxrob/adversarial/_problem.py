@@ -12,6 +12,7 @@ from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_i
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_images
+from jaxrob._pinned import pinned
 from jaxrob._runtime.checks import check_at_least_one, check_type
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import check_key, checked_key, classifier_keys
@@ -96,7 +97,7 @@ def make_problem(
         check_key("key", key)
     data = given_images(images, labels)
     check_images(data, data.images.shape[1:])
-    info = _check_attackable(classifier, data)
+    classifier, info = _checked_attackable(classifier, data)
     most = batch_size or rows_that_fit(
         info.largest_array, data.images[0].size, live_images, mesh
     )
@@ -155,8 +156,10 @@ def make_attack(problem: Problem, images: np.ndarray, target: np.ndarray) -> Att
     )
 
 
-def _check_attackable(classifier: Classifier, data: Dataset) -> TraceInfo:
-    """Refuses images, labels and classifiers that no attack can take."""
+def _checked_attackable(
+    classifier: Classifier, data: Dataset
+) -> tuple[Classifier, TraceInfo]:
+    """The classifier, pinned; refuses images and labels that no attack can take."""
     shape = data.images.shape
     if len(shape) != 4:
         hint = " (images[..., None] adds the axis of the channels)"
@@ -164,6 +167,7 @@ def _check_attackable(classifier: Classifier, data: Dataset) -> TraceInfo:
             "images must have the shape [N, H, W, C], because an attack needs the "
             f"range [0, 1]; got {shape}{hint if len(shape) == 3 else ''}"
         )
+    classifier = pinned(classifier, shape[1:])
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
     obstacle = gradient_obstacle(classifier, shape[1:])
@@ -173,7 +177,7 @@ def _check_attackable(classifier: Classifier, data: Dataset) -> TraceInfo:
             "follows gradients; one that runs on the host (Classifier.from_host) is "
             f"not: {obstacle}"
         )
-    return info
+    return classifier, info
 
 
 def _image_keys(

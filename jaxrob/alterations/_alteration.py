@@ -1,6 +1,7 @@
 """What an alteration is: a pure function of an image and a level."""
 
 import dataclasses
+import functools
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -17,7 +18,7 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._runtime.digest import stable_repr
+from jaxrob._runtime.identity import library, text
 from jaxrob._runtime.keys import check_key
 from jaxrob._runtime.naming import named
 
@@ -110,13 +111,15 @@ class Alteration:
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "identity", identity)
 
-    @property
+    @functools.cached_property
     def description(self) -> str:
-        """The alteration and all its parameters as text.
+        """The library's version, and the alteration with all its parameters, as text.
 
-        The same in every process, so that results can be told apart by it.
+        It is the same in every process, and arrays stand in it by a digest. Of a
+        function of yours it holds the name. What results and journals keep holds a
+        digest of what it computes as well, by which they are told apart.
         """
-        return stable_repr(self)
+        return f"{library()}: {text(self)}"
 
     def __call__(
         self,

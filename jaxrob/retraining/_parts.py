@@ -10,6 +10,7 @@ from jaxrob._dataset import Dataset
 from jaxrob._runtime.checks import check_choice, checked_sequence
 from jaxrob._runtime.keys import host_generator
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._pinned import pinned
 from jaxrob.retraining._levels import LEVELS
 from jaxrob.retraining._sizes import copies
 from jaxrob.training._checks import check_training
@@ -69,7 +70,7 @@ def on_half(
     rng = host_generator(key)
     return [
         Part(
-            alteration,
+            pinned(alteration, dataset.images.shape[1:]),
             np.sort(rng.permutation(len(dataset))[: len(dataset) // 2]),
             copies(alteration),
         )
@@ -80,4 +81,8 @@ def on_half(
 def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Part]:
     """Each alteration on every image."""
     every = np.arange(len(dataset))
-    return [Part(alteration, every, copies(alteration)) for alteration in alterations]
+    image_shape = dataset.images.shape[1:]
+    return [
+        Part(pinned(alteration, image_shape), every, copies(alteration))
+        for alteration in alterations
+    ]

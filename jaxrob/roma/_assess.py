@@ -18,6 +18,7 @@ from jaxrob._engine.checks import check_images
 from jaxrob._engine.evaluate import evaluate
 from jaxrob._engine.journal import opened
 from jaxrob._engine.provenance import provenance
+from jaxrob._pinned import pinned
 from jaxrob._runtime.checks import (
     check_choice,
     check_type,
@@ -26,8 +27,8 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._runtime.digest import stable_repr
 from jaxrob._runtime.hosts import is_first
+from jaxrob._runtime.identity import is_told, text
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.naming import named
@@ -37,7 +38,7 @@ from jaxrob.alterations._doubts import doubts
 from jaxrob.roma._ball import ball
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._journal import answers_in
-from jaxrob.roma._perturbation import NORMS, Perturbation
+from jaxrob.roma._perturbation import NORMS, Perturbation, pinned_perturbation
 from jaxrob.roma._result import RomaResult
 from jaxrob.roma._samplers import from_alteration, from_sampler
 from jaxrob.roma._work import Inputs, Settings, Work, placed
@@ -161,25 +162,26 @@ def assess(
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
     journal = None if journal is None else checked_path("journal", journal)
+    key, mesh = checked_key(key), checked_mesh(mesh)
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
-    key, mesh = checked_key(key), checked_mesh(mesh)
-    name = drawn.name if perturbation is None else stable_repr(perturbation)
-    arguments = {
-        "estimator": estimator,
-        "perturbation": f"{name}, level {level_distribution!r}",
-        "epsilon": epsilon,
-        "delta": delta,
-        "num_samples": num_samples,
-        "clip": clip,
-    }
-    with collected() as warned_later:
-        dataset = _checked_data(classifier, images, labels)
+        classifier, dataset = _checked_data(classifier, images, labels)
         image_shape = dataset.images.shape[1:]
         if isinstance(perturbation, Alteration):
             for doubt in doubts(perturbation, image_shape):
                 warn(doubt)
+        drawn = pinned_perturbation(drawn, image_shape)
         _check_shape(drawn, image_shape)
+        if journal is not None:
+            _check_told(drawn)
+        arguments = {
+            "estimator": estimator,
+            "perturbation": drawn.name if perturbation is None else text(drawn),
+            "epsilon": epsilon,
+            "delta": delta,
+            "num_samples": num_samples,
+            "clip": clip,
+        }
         # Put there, not computed there: that would compile one more program.
         logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
         work = Work(classifier, drawn, logit_delta, key, mesh)
@@ -202,7 +204,7 @@ def assess(
         num_samples=num_samples,
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
-        warnings=(*warned, *warned_later),
+        warnings=tuple(warned),
         **answers._asdict(),
     )
 
@@ -211,10 +213,11 @@ def _checked_data(
     classifier: Classifier,
     images: np.ndarray | jax.Array,
     labels: Sequence[int] | np.ndarray | None,
-) -> Dataset:
-    """The images with their labels, or zeros for labels, that suit the classifier."""
+) -> tuple[Classifier, Dataset]:
+    """The classifier, pinned, and the images with their labels, or zeros for labels."""
     dataset = given_images(images, labels)
     check_images(dataset, dataset.images.shape[1:])
+    classifier = pinned(classifier, dataset.images.shape[1:])
     num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
     if classifier.outputs == "scores":
         raise ValueError(
@@ -223,7 +226,7 @@ def _checked_data(
         )
     if labels is not None:
         check_labels_below(dataset.labels, num_classes, "labels")
-    return dataset
+    return classifier, dataset
 
 
 def _perturbation(
@@ -256,6 +259,14 @@ def _perturbation(
         "perturbation must be a function of a key and an image, an Alteration or a "
         f"Perturbation; got {named(perturbation)}"
     )
+
+
+def _check_told(perturbation: Perturbation) -> None:
+    if not is_told(perturbation):
+        raise ValueError(
+            "journal must tell perturbations from others, and a function on the host "
+            f"cannot be looked into; {perturbation.name} calls one"
+        )
 
 
 def _check_shape(perturbation: Perturbation, image_shape: tuple[int, ...]) -> None:

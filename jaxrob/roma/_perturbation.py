@@ -14,6 +14,8 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_text,
 )
+from jaxrob._runtime.identity import is_told, pin
+from jaxrob._runtime.program import told, traced
 
 # The balls' norms.
 NORMS = ("linf", "l2", "l1")
@@ -93,3 +95,36 @@ class Perturbation:
     def clipped(self, image: jax.Array) -> jax.Array:
         """The image, clipped to [0, 1] if `clip` says so."""
         return jnp.clip(image, 0, 1) if self.clip else image
+
+
+def pinned_perturbation(
+    perturbation: Perturbation, image_shape: tuple[int, ...]
+) -> Perturbation:
+    """The perturbation as it is now, told from others by what it computes.
+
+    The library's own are told by their parameters, and returned as they are. The
+    functions of others are traced anew, with all that they take from around them:
+    programs compiled for other values do not serve them.
+
+    Args:
+      perturbation: the perturbation.
+      image_shape: the shape of one image, `(H, W, C)`.
+    """
+    if is_told(perturbation):
+        return perturbation
+
+    def all_of_it(
+        key: jax.Array, image: jax.Array, share: jax.Array, of: Perturbation
+    ) -> Any:
+        latent = of.draw(key, image)
+        moved = None if of.move is None else of.move(key, latent, share)
+        return of.perturbed(image, latent), moved
+
+    key = jax.eval_shape(jax.random.key, 0)
+    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
+    # Its size is an input: another one is no other program.
+    closed, _ = traced(all_of_it, key, image, 0.5, perturbation)
+    found = told(closed)
+    names = ("draw", "apply", "move")
+    functions = {name: pin(getattr(perturbation, name), found) for name in names}
+    return dataclasses.replace(perturbation, **functions)

@@ -241,11 +241,11 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
     )
     plain = make_classifier(0, MLP())
 
-    def apply(variables, images, keys):
+    def apply(plain, images, keys):
         noise = jax.vmap(lambda key: jax.random.normal(key, (3, 10)))(keys)
         return plain.raw_outputs(images) + 0.1 * jnp.swapaxes(noise, 0, 1)
 
-    for own in (plain, jaxrob.Classifier(apply, stochastic=True)):
+    for own in (plain, jaxrob.Classifier(apply, plain, stochastic=True)):
         for levels in ([3.0], np.linspace(0, 10, 9)):
             reference = jaxrob.evaluate(own, dataset, looped, levels, key=KEY)
             with monkeypatch.context() as patch:
@@ -305,7 +305,7 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
             raise RuntimeError("interrupted")
         return images[:, :10, 0, 0]
 
-    classifier = jaxrob.Classifier.from_host(slow, 10)
+    classifier = jaxrob.Classifier.from_host(slow, 10, name="slow", version="1")
     levels = np.linspace(-0.5, 0.4, 10)
     brightness = alterations.brightness()
 

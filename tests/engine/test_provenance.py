@@ -1,18 +1,22 @@
 import functools
 import json
+import os
 import subprocess
 import sys
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
-from jaxrob import Alteration, Classifier, Dataset, alterations
+import jaxrob
+from jaxrob import Alteration, Classifier, Dataset, RobustnessWarning, alterations
 from jaxrob._engine.provenance import (
     classifier_fingerprint,
     dataset_fingerprint,
     provenance,
 )
+from jaxrob._pinned import pinned
 from jaxrob.networks import MLP
 
 IMAGES = np.random.default_rng(0).random((7, 3, 3, 1), np.float32)
@@ -27,32 +31,29 @@ def classifier(apply_fn=linear, value=1.0):
     return Classifier(apply_fn, jnp.full((9, 2), value))
 
 
+def fingerprint(classifier, image_shape=(3, 3, 1)):
+    return classifier_fingerprint(pinned(classifier, image_shape))
+
+
 def test_any_callable_has_a_fingerprint():
     class Callable:
         def __call__(self, weights, images):
             return linear(weights, images)
 
-    functions = (
-        linear,
-        functools.partial(linear, scale=2.0),
-        Callable(),
-        lambda weights, images: linear(weights, images),
-        jax.jit(linear),
-    )
-    for function in functions:
-        assert len(classifier_fingerprint(classifier(function))) == 32
-    weights = {"w": np.ones(3, np.float32)}
-    linen = Classifier.from_linen(MLP(), weights, train=False)
-    plain = Classifier(linear, weights)
-    assert classifier_fingerprint(plain) != classifier_fingerprint(linen)
+    same = (linear, Callable(), lambda weights, images: linear(weights, images))
+    others = (functools.partial(linear, scale=2.0), jax.jit(linear))
+    found = [fingerprint(classifier(function)) for function in (*same, *others)]
+    assert all(len(one) == 32 for one in found)
+    # By what they compute, whatever they are called.
+    assert len(set(found[:3])) == 1 and len(set(found)) == 3
 
 
 def test_other_variables_are_another_classifier():
-    one = classifier_fingerprint(classifier())
-    assert classifier_fingerprint(classifier()) == one
-    assert classifier_fingerprint(classifier(value=2.0)) != one
+    one = fingerprint(classifier())
+    assert fingerprint(classifier()) == one
+    assert fingerprint(classifier(value=2.0)) != one
     sigmoid = Classifier(linear, jnp.full((9, 2), 1.0), "sigmoid")
-    assert classifier_fingerprint(sigmoid) != one
+    assert fingerprint(sigmoid) != one
 
 
 def test_a_data_set_is_the_same_in_any_batches():
@@ -80,30 +81,86 @@ def test_it_is_json_and_holds_the_key():
     assert provenance(classifier(), dataset)["key"] is None
 
 
+_PROGRAM = """
+import jax, jax.numpy as jnp, jaxrob
+from jaxrob import bayes, networks
+from jaxrob._engine.provenance import classifier_fingerprint
+from jaxrob._pinned import pinned
+
+module = networks.IdcCNN()
+variables = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 50, 50, 3)))
+variables = jax.tree.map(lambda leaf: jnp.ones(leaf.shape), variables)
+table = jnp.arange(2000.0).reshape(1000, 2)
+
+def own(variables, images):
+    flat = jnp.tile(images.reshape(len(images), -1), (1, 1))[:, :1000]
+    return jnp.where(flat.sum() > 3, jax.nn.gelu(flat @ table), 0.5)
+
+for one in (
+    jaxrob.Classifier.from_linen(module, variables, train=False),
+    bayes.mc_dropout(module, variables, 2, "sigmoid"),
+    jaxrob.Classifier(own),
+):
+    print(classifier_fingerprint(pinned(one, (50, 50, 3))))
+"""
+
+
 def test_a_fingerprint_is_the_same_in_another_process():
-    program = (
-        "import jaxrob; from jaxrob.networks import MLP; "
-        "from jaxrob._engine.provenance import classifier_fingerprint as f; "
-        "print(f(jaxrob.Classifier.from_linen(MLP(), {'a': 1.0}, train=False)))"
-    )
-    here = classifier_fingerprint(Classifier.from_linen(MLP(), {"a": 1.0}, train=False))
-    command = [sys.executable, "-c", program]
-    there = subprocess.run(command, capture_output=True, text=True, check=True)
-    assert there.stdout.strip() == here
+    """Whatever the seed of hashes, on which the order of sets depends."""
+    runs = [
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", _PROGRAM],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+        )
+        for seed in ("1", "2")
+    ]
+    assert runs[0].stdout == runs[1].stdout
+    assert len(set(runs[0].stdout.split())) == 3
 
 
 def test_modules_are_told_apart_by_their_fields():
-    weights = {"w": np.ones(3, np.float32)}
-    prints = {
-        classifier_fingerprint(Classifier.from_linen(MLP(features), weights))
-        for features in ((100,), (50, 50))
-    }
-    assert len(prints) == 2
+    image = jnp.zeros((1, 28, 28, 1))
+    modules = MLP((100,)), MLP((100, 100)), MLP((100,), num_classes=3)
+    variables = [module.init(jax.random.key(0), image) for module in modules]
+    assert len({*map(fingerprint_of_linen, modules, variables)}) == 3
 
 
-def test_a_function_without_variables_has_no_fingerprint():
-    # Its name would be all there is, and weights it closes over go unseen.
-    assert classifier_fingerprint(Classifier(lambda variables, images: images)) is None
+def fingerprint_of_linen(module, variables):
+    return fingerprint(Classifier.from_linen(module, variables), (28, 28, 1))
+
+
+def test_functions_without_variables_are_told_apart_by_code_and_constants():
+    table = np.zeros((9, 2000), np.float32)
+    other = table.copy()
+    other[4, 1000] = 1  # in the middle, which a repr leaves out
+
+    def by(array, factor=1.0):
+        return fingerprint(
+            Classifier(lambda _, x: factor * x.reshape(len(x), -1) @ array)
+        )
+
+    with pytest.warns(RobustnessWarning, match="18,000 numbers"):
+        found = [by(table), by(other), by(table, 2.0), by(table.copy())]
+    assert len(set(found)) == 3 and found[0] == found[3]
+
+
+def test_a_host_function_is_told_by_its_name_and_version():
+    def zeros(images):
+        return np.zeros((len(images), 2), np.float32)
+
+    def of(**identity):
+        classifier = Classifier.from_host(zeros, 2, **identity)
+        return provenance(classifier, Dataset(IMAGES, LABELS))["classifier"]
+
+    assert of() is None and of(name="zeros") is None
+    found = {of(name=n, version=v) for n in ("a", "b") for v in ("1", "2")}
+    assert len(found) == 4 and None not in found
+    assert of(name="a", version="1") in found
+    with pytest.raises(TypeError, match="version must be text or None; got 3"):
+        of(name="a", version=3)
 
 
 def test_an_alteration_is_described_by_all_its_parameters():
@@ -115,3 +172,4 @@ def test_an_alteration_is_described_by_all_its_parameters():
     assert one.description != other.description
     own = Alteration("own", lambda image, level: image, 0.0, 1.0)
     assert " at 0x" in repr(own) and " at 0x" not in own.description
+    assert one.description.startswith(f"jaxrob {jaxrob.__version__}: ")

@@ -1,0 +1,138 @@
+"""What a value is, as text: the same in every process, and in full.
+
+Functions and objects of this package are told by their names and parameters. A function
+of somebody else's is told by what it computes, once it is `Pinned`. Before that its
+name is all that is known, and `is_told` says so.
+"""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Iterator
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.digest import contiguous, digest, host_array
+from jaxrob._runtime.pinned import Pinned
+from jaxrob._runtime.program import Told
+
+_PACKAGE = __name__.partition(".")[0]
+# Longer sequences of numbers are told by a digest.
+_MOST_NUMBERS = 16
+
+
+def text(value: Any) -> str:
+    """What a value is. Arrays are told by digests; no text is shortened."""
+    head, children, _ = _node(value)
+    if children is None:
+        return head
+    return f"{head}({', '.join(name + text(child) for name, child in children)})"
+
+
+def is_told(value: Any) -> bool:
+    """Whether values of the same text, and library version, are the same."""
+    _, children, told = _node(value)
+    return told and all(is_told(child) for _, child in children or ())
+
+
+def name_of(value: Any) -> str:
+    """The name of a function or a class; of any other callable, that of its class.
+
+    With the module where it is the library's: a script's own differs from run to run.
+    """
+    if isinstance(value, functools.partial | Pinned | Bound):
+        return name_of(
+            value.func if isinstance(value, functools.partial) else value.function
+        )
+    if not hasattr(value, "__qualname__"):
+        value = type(value)
+    return (
+        f"{value.__module__}.{value.__qualname__}"
+        if _is_ours(value)
+        else value.__qualname__
+    )
+
+
+def pin(function: Any, found: Told) -> Any:
+    """A function, or None, pinned to what was found of its program unless it is told.
+
+    The library's own stay as they are, so that they are known by what they are.
+    """
+    if is_told(function):
+        return function
+    return Pinned(function, found.digest, found.is_whole)
+
+
+@functools.cache
+def library() -> str:
+    """The library's name and version."""
+    return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+
+
+class _Node(NamedTuple):
+    """A value's own text, its parts with what stands before each, and if it is told."""
+
+    head: str
+    children: list[tuple[str, Any]] | None = None
+    told: bool = True
+
+
+def _node(value: Any) -> _Node:
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _Node(_array_text(value))
+    if isinstance(value, enum.Enum):
+        return _Node(f"{name_of(type(value))}.{value.name}")
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return _Node(repr(value))
+    if isinstance(value, np.dtype):
+        return _Node(str(value))
+    if isinstance(value, Pinned):
+        return _Node(f"{name_of(value.function)} {value.token}", told=value.is_told)
+    if isinstance(value, Bound):
+        children = [(f"{key}=", part) for key, part in value.keywords]
+        return _Node(name_of(value.function), children, _is_own(value.function))
+    if isinstance(value, functools.partial):
+        children = [("", value.func), ("", value.args), ("", value.keywords)]
+        return _Node("partial", children)
+    if isinstance(value, tuple | list):
+        if len(value) > _MOST_NUMBERS and all(
+            type(one) in (int, float) for one in value
+        ):
+            return _Node(f"{len(value)} numbers {digest(map(repr, value))}")
+        head = "" if type(value) in (tuple, list) else name_of(type(value))
+        return _Node(head, [("", part) for part in value])
+    if isinstance(value, dict):
+        return _Node("", [(f"{key!r}: ", part) for key, part in value.items()])
+    if isinstance(value, set | frozenset):
+        return _Node("", [("", part) for part in sorted(value, key=text)])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _Node(name_of(type(value)), list(_fields(value)), _is_own(type(value)))
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _Node(name_of(value), told=_is_own(value))
+    return _Node(name_of(type(value)), told=False)
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(value):
+        yield f"{field.name}=", getattr(value, field.name)
+
+
+def _array_text(value: Any) -> str:
+    array = host_array(value)
+    if not array.shape:
+        return f"{array.dtype} {array.item()!r}"
+    return f"{array.dtype}{array.shape} {digest([contiguous(array)])}"
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a function or class is the library's, with nothing around it."""
+    return _is_ours(value) and getattr(value, "__closure__", None) is None
+
+
+def _is_ours(value: Any) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")

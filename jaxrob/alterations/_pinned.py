@@ -1,0 +1,52 @@
+"""Alterations as they are at the time of a call."""
+
+import dataclasses
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.digest import digest
+from jaxrob._runtime.identity import is_told, pin
+from jaxrob._runtime.pinned import Pinned
+from jaxrob._runtime.program import told, traced
+from jaxrob.alterations._alteration import Alteration
+
+# Levels at which functions that stand for others are looked at.
+_LEVELS = 1025
+
+
+def pinned(alteration: Alteration, image_shape: tuple[int, ...]) -> Alteration:
+    """The alteration as it is now, told from others by what it computes.
+
+    The library's own are told by their parameters, and returned as they are. The
+    functions of others are traced anew, with all that they take from around them:
+    programs compiled for other values do not serve them.
+
+    Args:
+      alteration: the alteration.
+      image_shape: the shape of one image.
+    """
+    if is_told(alteration):
+        return alteration
+    image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
+    level = jax.ShapeDtypeStruct((), jnp.float32)
+    closed, _ = traced(alteration, image, level, jax.eval_shape(jax.random.key, 0))
+    found = told(closed)
+    return dataclasses.replace(
+        alteration,
+        fn=pin(alteration.fn, found),
+        prepare=pin(alteration.prepare, found),
+        representative=_by_effect(alteration),
+    )
+
+
+def _by_effect(alteration: Alteration) -> Any:
+    """What stands for levels runs on the host: it is told by what it gives for many."""
+    function = alteration.representative
+    if function is None or is_told(function):
+        return function
+    levels = np.linspace(alteration.lower, alteration.upper, _LEVELS)
+    found = np.asarray(function(levels), np.float64)
+    return Pinned(function, digest([found]), is_told=True)

@@ -1,0 +1,375 @@
+"""Functions of the user's that differ never share answers, and equal ones do."""
+
+import dataclasses
+import functools
+import json
+import os
+import subprocess
+import sys
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations, roma, strategies
+from jaxrob.roma._perturbation import pinned_perturbation
+
+RANDOM = np.random.default_rng(0)
+IMAGES = np.float32(RANDOM.random((30, 6, 6, 1)))
+WEIGHTS = np.float32(RANDOM.normal(size=(36, 3)))
+LABELS = (IMAGES.reshape(30, 36) @ WEIGHTS).argmax(1)
+DATA = jaxrob.Dataset(IMAGES, LABELS)
+KEY = jax.random.key(0)
+
+
+def apply(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+CLASSIFIER = jaxrob.Classifier(apply, WEIGHTS)
+
+
+def towards(image, level, texture):
+    return (1 - level) * image + level * texture
+
+
+class Towards:
+    """A callable object, whose name is the same whatever it holds."""
+
+    def __init__(self, texture):
+        self.texture = texture
+
+    def __call__(self, image, level):
+        return towards(image, level, self.texture)
+
+
+def closure(texture):
+    return lambda image, level: towards(image, level, texture)
+
+
+def partial(texture):
+    """Over an array so large that its repr leaves out where the textures differ."""
+    return functools.partial(towards_middle, large=np.pad(texture[..., 0], 50))
+
+
+def towards_middle(image, level, large):
+    return towards(image, level, large[50:-50, 50:-50, None])
+
+
+MAKERS = [closure, Towards, partial]
+FIRST, SECOND = (np.zeros((6, 6, 1), np.float32) for _ in range(2))
+SECOND[:3] = 1
+
+
+def named(fn):
+    return jaxrob.Alteration("own", fn, 0.0, 1.0)
+
+
+def pairs():
+    """Two alterations of the same name and range, made in several ways."""
+    for maker in MAKERS:
+        yield maker.__name__, [named(maker(one)) for one in (FIRST, SECOND)]
+    own = [named(closure(one)) for one in (FIRST, SECOND)]
+    yield "compose", [alterations.compose([one], name="own") for one in own]
+    yield "rescale", [alterations.rescale(one, 0.0, 1.0) for one in own]
+    yield (
+        "prepare",
+        [
+            jaxrob.Alteration(
+                "own",
+                lambda pair, level: towards(pair[0], level, pair[1]),
+                0.0,
+                1.0,
+                prepare=functools.partial(lambda texture, image: (image, texture), one),
+            )
+            for one in (FIRST, SECOND)
+        ],
+    )
+    yield (
+        "random",
+        [
+            jaxrob.Alteration(
+                "own",
+                lambda image, level, key, size=size: (
+                    image + level * size * jax.random.normal(key, image.shape)
+                ),
+                0.0,
+                1.0,
+                stochastic=True,
+            )
+            for size in (0.1, 0.2)
+        ],
+    )
+
+
+PAIRS = dict(pairs())
+
+
+def assess(alteration, journal=None, classifier=CLASSIFIER):
+    return jaxrob.assess(
+        classifier,
+        DATA,
+        alteration,
+        strategy=strategies.Uniform(5),
+        key=KEY,
+        journal=journal,
+    )
+
+
+def answers(assessments):
+    return [one.curve.confidence for one in assessments]
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_alterations_that_differ_share_no_answers_in_one_journal(pair, tmp_path):
+    expected = answers(assess(pair))
+    assert np.abs(expected[0] - expected[1]).max() > 1e-2
+    found = answers(assess(pair, tmp_path / "journal"))
+    np.testing.assert_array_equal(found, expected)
+    # Nor in a later call.
+    np.testing.assert_array_equal(
+        answers(assess(pair[::-1], tmp_path / "journal")), expected[::-1]
+    )
+
+
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=PAIRS)
+def test_compare_refuses_alterations_that_differ(pair):
+    first, second = assess(pair)
+    jaxrob.compare(first, assess(pair[0]))
+    with pytest.raises(ValueError, match="the same alteration's parameters"):
+        jaxrob.compare(first, second)
+
+
+def test_alterations_whose_canonical_levels_differ_are_told_apart():
+    """A function on the host, told by its effect."""
+    steps = [
+        jaxrob.Alteration(
+            "own",
+            closure(FIRST),
+            0.0,
+            1.0,
+            representative=lambda levels, n=n: np.round(levels * n) / n,
+        )
+        for n in (4, 5)
+    ]
+    first, second = assess(steps)
+    with pytest.raises(ValueError, match="the same alteration's parameters"):
+        jaxrob.compare(first, second)
+
+
+def test_the_librarys_alterations_are_told_by_parameters_and_version():
+    found = [
+        assess(alterations.gaussian_blur(0.0, upper)).provenance["alteration"]
+        for upper in (1.0, 2.0, 1.0)
+    ]
+    assert found[0] == found[2] != found[1]
+    assert found[0] == alterations.gaussian_blur(0.0, 1.0).description
+    assert f"jaxrob {jaxrob.__version__}" in found[0] and "largest=1.0" in found[0]
+
+
+@pytest.mark.parametrize("variables", [None, 0.0], ids=["none", "one"])
+def test_classifiers_that_differ_in_code_or_constants_share_no_journal(
+    variables, tmp_path
+):
+    def of(weights, scale=1.0):
+        return jaxrob.Classifier(
+            lambda _, images: scale * images.reshape(len(images), -1) @ weights,
+            variables,
+        )
+
+    path = tmp_path / "journal"
+    fade = PAIRS["closure"][0]
+    expected = assess(fade, path, of(WEIGHTS)).curve.predicted
+    written = path.read_bytes()
+    for other in (of(WEIGHTS[::-1]), of(WEIGHTS, -1.0)):
+        with pytest.raises(ValueError, match="classifier was"):
+            assess(fade, path, other)
+    same = assess(fade, path, of(WEIGHTS.copy()))
+    np.testing.assert_array_equal(same.curve.predicted, expected)
+    assert path.read_bytes() == written
+
+
+def test_a_host_classifier_has_a_name_and_a_version_in_a_journal(tmp_path):
+    def predict(images):
+        calls.append(len(images))
+        return images.reshape(len(images), -1) @ WEIGHTS
+
+    def of(**identity):
+        return jaxrob.Classifier.from_host(predict, 3, **identity)
+
+    calls, path, fade = [], tmp_path / "journal", PAIRS["closure"][0]
+    for unknown in (of(), of(name="linear"), of(version="1")):
+        with pytest.raises(ValueError, match="from_host a name and a version"):
+            assess(fade, path, unknown)
+    assert not path.exists() and not calls
+    assess(fade, path, of(name="linear", version="1"))
+    number = len(calls)
+    assess(fade, path, of(name="linear", version="1"))
+    assert len(calls) == number > 0
+    with pytest.raises(ValueError, match="classifier was"):
+        assess(fade, path, of(name="linear", version="2"))
+    assert assess(fade, None, of()).provenance["classifier"] is None
+
+
+def test_an_alteration_that_calls_the_host_has_no_identity(tmp_path):
+    def on_host(shift):
+        def fn(image, level):
+            kind = jax.ShapeDtypeStruct(image.shape, image.dtype)
+            moved = jax.pure_callback(
+                lambda x: np.roll(x, shift, 0), kind, image, vmap_method="sequential"
+            )
+            return towards(image, level, moved)
+
+        return named(fn)
+
+    first, second = assess([on_host(1), on_host(2)])
+    assert (first.curve.confidence != second.curve.confidence).any()
+    assert first.provenance["alteration"] is None
+    with pytest.raises(ValueError, match="first must be of an alteration that can be"):
+        jaxrob.compare(first, second)
+    with pytest.raises(ValueError, match="journal must tell alterations .*; own calls"):
+        assess(on_host(1), tmp_path / "journal")
+    with pytest.raises(ValueError, match="journal must tell perturbations"):
+        draw(on_host(1), tmp_path / "journal")
+
+
+def draw(perturbation, journal=None, **settings):
+    return roma.assess(
+        CLASSIFIER,
+        IMAGES,
+        num_samples=64,
+        estimator="count",
+        perturbation=perturbation,
+        key=KEY,
+        journal=journal,
+        **settings,
+    )
+
+
+def sampler(scale):
+    return lambda key, image: image + scale * jax.random.normal(key, image.shape)
+
+
+def perturbation(scale):
+    def apply(image, latent, size):
+        return image + size * scale * latent
+
+    def latents(key, image):
+        return jax.random.normal(key, image.shape)
+
+    return roma.Perturbation("own", latents, apply, size=0.5)
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        [sampler(0.1), sampler(1.0)],
+        [roma.from_sampler(sampler(one), clip=True) for one in (0.1, 1.0)],
+        [perturbation(0.1), perturbation(2.0)],
+        PAIRS["Towards"],
+        [roma.from_alteration(one) for one in PAIRS["compose"]],
+        [alterations.gaussian_blur(0.0, one) for one in (1.0, 2.0)],
+    ],
+    ids=["sampler", "clipped", "perturbation", "alteration", "made", "blur"],
+)
+def test_perturbations_that_differ_share_no_journal(pair, tmp_path):
+    path = tmp_path / "journal"
+    expected = draw(pair[0], path)
+    with pytest.raises(ValueError, match="settings.perturbation was"):
+        draw(pair[1], path)
+    np.testing.assert_array_equal(draw(pair[0], path).hits, expected.hits)
+
+
+def test_another_size_of_a_perturbation_is_the_same_program():
+    """A leaf, which no identity turns into a constant."""
+    own = perturbation(1.0)
+    sizes = [dataclasses.replace(own, size=size) for size in (0.1, 0.2)]
+    pinned = [pinned_perturbation(one, (6, 6, 1)) for one in sizes]
+    assert jax.tree.structure(pinned[0]) == jax.tree.structure(pinned[1])
+
+
+PROGRAM = """
+import sys
+import jax, jax.numpy as jnp, numpy as np, jaxrob
+from numpyro import distributions as dist
+
+random = np.random.default_rng(0)
+images = np.float32(random.random((30, 6, 6, 1)))
+weights = np.float32(random.normal(size=(36, 3)))
+data = jaxrob.Dataset(images, np.arange(30) % 3)
+texture = np.linspace(0, 1, 36, dtype=np.float32).reshape(6, 6, 1)
+calls = []
+
+def make(texture):
+    class Fade:
+        def __call__(self, image, level):
+            return jax.nn.relu((1 - level) * image + level * jnp.flip(texture))
+    return jaxrob.Alteration("fade", Fade(), 0.0, 1.0)
+
+def predict(images):
+    calls.append(len(images))
+    return images.reshape(len(images), -1) @ weights
+
+host = jaxrob.Classifier.from_host(predict, 3, name="linear", version="1")
+plain = jaxrob.Classifier(lambda _, images: images.reshape(len(images), -1) @ weights)
+key = jax.random.key(0)
+folder = sys.argv[1]
+jaxrob.assess(host, data, make(texture), journal=folder + "/host")
+jaxrob.assess(plain, data, make(texture), journal=folder + "/plain")
+levels = dist.TruncatedNormal(0.5, 0.3, low=0.0, high=1.0)
+for name, drawn, levels in (
+    ("levels", make(texture), levels),
+    ("sampler", lambda key, image: image + jax.random.normal(key, image.shape), None),
+):
+    jaxrob.roma.assess(
+        host, images, num_samples=16, estimator="count", perturbation=drawn, key=key,
+        level_distribution=levels, journal=f"{folder}/{name}",
+    )
+print(len(calls))
+"""
+
+
+def test_the_same_code_resumes_in_another_process(tmp_path):
+    """Whatever the addresses and the seed of hashes are there."""
+    calls, contents = [], []
+    for seed in ("1", "2"):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", PROGRAM, str(tmp_path)],
+            capture_output=True,
+            text=True,
+            env=os.environ | {"PYTHONHASHSEED": seed},
+        )
+        assert done.returncode == 0, done.stderr
+        calls.append(int(done.stdout))
+        contents.append({path.name: path.read_bytes() for path in tmp_path.iterdir()})
+    assert contents[0] == contents[1] and len(contents[0]) == 4
+    # RoMA's look at the unperturbed images is no part of its journal.
+    assert calls[0] > calls[1]
+    assert all(b" at 0x" not in content for content in contents[0].values())
+
+
+def test_another_distribution_of_the_levels_is_refused(tmp_path):
+    dist = pytest.importorskip("numpyro.distributions")
+    blur, path = alterations.gaussian_blur(), tmp_path / "journal"
+    draw(blur, path, level_distribution=dist.Normal(0.5, 1.0))
+    draw(blur, path, level_distribution=dist.Normal(0.5, 1.0))
+    for other in (dist.Normal(0.5, 0.5), dist.Uniform(0.0, 2.0), None):
+        with pytest.raises(ValueError, match="settings.perturbation was"):
+            draw(blur, path, level_distribution=other)
+
+
+def test_no_address_is_in_an_assessment():
+    dist = pytest.importorskip("numpyro.distributions")
+    one = jaxrob.assess(
+        CLASSIFIER,
+        DATA,
+        PAIRS["Towards"][0],
+        strategy=strategies.Uniform(5),
+        tolerance=lambda value, threshold: float(value >= threshold),
+        level_distribution=dist.TruncatedNormal(0.5, 0.3, low=0.0, high=1.0),
+    )
+    document = json.loads(one.to_json())
+    assert "0x" not in json.dumps([one.scores.settings, document["provenance"]])
+    assert "TruncatedDistribution(" in one.scores.settings
+    assert "0.3" in one.scores.settings and "high=" in one.scores.settings
