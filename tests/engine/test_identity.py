@@ -13,6 +13,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, roma, strategies
+from jaxrob.alterations._pinned import pinned as pinned_alteration
 from jaxrob.roma._perturbation import pinned_perturbation
 
 RANDOM = np.random.default_rng(0)
@@ -166,6 +167,15 @@ def test_the_librarys_alterations_are_told_by_parameters_and_version():
     assert found[0] == found[2] != found[1]
     assert found[0] == alterations.gaussian_blur(0.0, 1.0).description
     assert f"jaxrob {jaxrob.__version__}" in found[0] and "largest=1.0" in found[0]
+
+
+def test_the_librarys_alterations_need_no_trace():
+    presets = alterations.presets
+    members = [alterations.gaussian_noise(0.0, 0.1), alterations.gaussian_blur()]
+    own = (*presets.cnn_2020(), *presets.asap_2022(), *presets.bnn_2024())
+    for one in (*own, alterations.compose(members)):
+        assert pinned_alteration(one, (28, 28, 1)) is one
+        assert "0x" not in one.description
 
 
 @pytest.mark.parametrize("variables", [None, 0.0], ids=["none", "one"])
