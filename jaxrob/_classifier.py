@@ -19,9 +19,11 @@ from jaxrob._runtime.checks import (
     check_type,
     checked_flag,
     checked_integer,
+    checked_sequence,
 )
 from jaxrob._runtime.failures import failed_on_images
 from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.naming import named
 from jaxrob._runtime.pinned import Pinned
 from jaxrob._runtime.program import largest_array, operations, traced
 from jaxrob._runtime.snapshot import snapshot
@@ -87,6 +89,9 @@ class Classifier:
         check_callable("apply_fn", self.apply_fn, "a function of variables and images")
         check_choice("outputs", self.outputs, OUTPUTS)
         checked_flag("stochastic", self.stochastic)
+        for leaf in jax.tree.leaves(self.variables):
+            if isinstance(leaf, str | bytes):
+                raise TypeError(f"variables must hold arrays; got {named(leaf)}")
 
     @staticmethod
     def from_linen(
@@ -199,6 +204,7 @@ class Classifier:
         Raises:
           ValueError: as `log_probabilities`, but "scores" are not refused.
         """
+        check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
         args = (images, keys) if self.stochastic else (images,)
@@ -230,6 +236,7 @@ class Classifier:
           ValueError: if the classifier does not take images of this shape, or what it
             returns has a wrong shape.
         """
+        image_shape = checked_sequence("image_shape", image_shape, int, "integers")
         return trace_info(self, image_shape).num_classes
 
 

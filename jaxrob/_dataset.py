@@ -137,7 +137,7 @@ class BatchedDataset:
                 "__iter__)"
             )
         if not isinstance(self.source, Iterable) or isinstance(
-            self.source, str | bytes | dict | type
+            self.source, str | bytes | dict | type | np.ndarray | jax.Array
         ):
             raise TypeError(
                 "batches must be an iterable of (images, labels); got "
@@ -277,12 +277,13 @@ def check_labels_below(labels: np.ndarray, num_classes: int, name: str) -> None:
         )
 
 
-def given_images(images: Any, labels: Any = None) -> Dataset:
+def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
     """Images and labels that are arguments of their own, checked as a data set.
 
     Args:
       images: `[N, ...]`, as `Dataset` takes them.
-      labels: `[N]`, or None for zeros.
+      labels: `[N]`.
+      may_lack_labels: whether zeros stand for labels that are None.
 
     Raises:
       TypeError: if one of them is a data set, or as `Dataset`.
@@ -295,7 +296,9 @@ def given_images(images: Any, labels: Any = None) -> Dataset:
                 "images=dataset.images, labels=dataset.labels"
             )
     images = np.asarray(_checked_images(images))
-    return Dataset(images, np.zeros(len(images), int) if labels is None else labels)
+    if labels is None and may_lack_labels:
+        labels = np.zeros(len(images), int)
+    return Dataset(images, labels)
 
 
 def check_index(index: Any, length: int) -> None:

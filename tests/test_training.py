@@ -111,7 +111,7 @@ def test_no_epochs(epochs):
 
 @pytest.mark.parametrize("batch_size", [0, 65])
 def test_batches_of_nothing_or_too_much(batch_size):
-    with pytest.raises(ValueError, match=r"batch_size must lie in 1 \.\.\. 64"):
+    with pytest.raises(ValueError, match=r"batch_size must lie in \[1, 64\]"):
         train(batch_size=batch_size)
 
 

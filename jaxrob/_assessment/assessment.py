@@ -12,7 +12,7 @@ from jaxrob._assessment import serialization
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._runtime.checks import checked_flag
+from jaxrob._runtime.checks import check_type, checked_flag
 from jaxrob.metrics import Interval
 
 
@@ -214,6 +214,7 @@ class Assessment:
             go with the others, or the robustness or values that it states are not those
             of its counts.
         """
+        check_type("text", text, str | bytes, "the text that to_json gave")
         return serialization.from_json(text, Assessment)
 
     def plot(self, axes: Any = None) -> Any:

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.naming import named
+from jaxrob._runtime.naming import named, range_text
 from jaxrob._runtime.shapes import fits, lengths_text
 
 # What arrays may hold: how a message calls it, and which of booleans ("b"), integers
@@ -27,7 +27,9 @@ _KINDS = {
     "numbers": "if",
     "numbers or booleans": "bif",
 }
-# Whole numbers beyond are refused unless a range says otherwise: arrays have no such
+# Limits from here on are of no interest to who is far below them.
+_LARGE = 2**30
+# Integers beyond are refused unless a range says otherwise: arrays have no such
 # lengths, and int32 would wrap around.
 _LARGEST_INTEGER = 2**31 - 1
 
@@ -157,7 +159,7 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
       TypeError: if they are no sequence of texts.
       ValueError: if there is none.
     """
-    if isinstance(value, np.ndarray):
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
         value = value.tolist()
     return checked_sequence(name, value, str, "texts")
 
@@ -181,9 +183,8 @@ def checked_integer(
         raise TypeError(f"{name} must be an integer; got {named(value)}")
     below = at_least is not None and number < at_least
     if below or (at_most is not None and number > at_most):
-        # Limits as large as these are of no interest to who is far below them.
-        shown = None if at_most is not None and at_most >= 2**30 > number else at_most
-        wanted = _range_text(at_least, None, shown, None)
+        shown = None if at_most is not None and at_most >= _LARGE > number else at_most
+        wanted = range_text(at_least, None, shown, None)
         raise ValueError(f"{name} must {wanted}; got {number}")
     if at_most is None and number > _LARGEST_INTEGER:
         raise ValueError(f"{name} must be below 2**31; got {number}")
@@ -219,8 +220,15 @@ def checked_number(
         and (below is None or number < below)
     )
     if not inside:
-        wanted = _range_text(at_least, above, at_most, below)
-        if number == math.inf and "in" not in wanted.split():
+        shown = at_most
+        if (
+            at_most is not None
+            and at_most >= _LARGE
+            and not at_most < number < math.inf
+        ):
+            shown = None
+        wanted = range_text(at_least, above, shown, below)
+        if number == math.inf and not {"in", "finite"} & set(wanted.split()):
             wanted = f"{wanted} and finite" if wanted else "be finite"
         raise ValueError(f"{name} must {wanted or 'be finite'}; got {value}")
     return number
@@ -248,7 +256,7 @@ def checked_bounds(name: str, value: Any) -> tuple[float, float]:
       ValueError: if they are not finite, or the lower one is not below the upper one.
     """
     wanted = "the finite ends of a range, (lower, upper) with lower < upper"
-    is_pair = isinstance(value, Sequence | np.ndarray) and not isinstance(value, str)
+    is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
     if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
         raise TypeError(f"{name} must be {wanted}; got {named(value)}")
     lower, upper = map(float, value)
@@ -321,7 +329,7 @@ def checked_array(
         None if at_most is None else array > at_most,
     ):
         if outside is not None and outside.any():
-            wanted = _range_text(at_least, None, at_most, None)
+            wanted = range_text(at_least, None, at_most, None)
             raise ValueError(f"{name} must {wanted}; got {_first(array, outside)}")
     return array
 
@@ -383,24 +391,3 @@ def _first(array: np.ndarray, where: np.ndarray) -> str:
     if not found:
         return str(array)
     return f"{array[found]} at index {found[0] if len(found) == 1 else found}"
-
-
-def _range_text(
-    at_least: float | None,
-    above: float | None,
-    at_most: float | None,
-    below: float | None,
-) -> str:
-    """What a range asks of a number, such as "lie in [0, 1)"; "" for no range."""
-    low = at_least if above is None else above
-    high = at_most if below is None else below
-    if low is not None and low == high:
-        return f"be {low:g}"
-    if low is not None and high is not None:
-        left, right = "[" if above is None else "(", "]" if below is None else ")"
-        return f"lie in {left}{low:g}, {high:g}{right}"
-    if low is not None:
-        return f"be at least {low:g}" if above is None else f"be above {low:g}"
-    if high is not None:
-        return f"be at most {high:g}" if below is None else f"be below {high:g}"
-    return ""

@@ -8,6 +8,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from jaxrob._runtime.naming import named
+
 
 def checked_mesh(mesh: Mesh | None) -> Mesh:
     """The mesh; by default one of all devices of this process.
@@ -19,9 +21,7 @@ def checked_mesh(mesh: Mesh | None) -> Mesh:
     if mesh is None:
         return Mesh(np.array(jax.local_devices()), ("images",))
     if not isinstance(mesh, Mesh):
-        raise TypeError(
-            f"mesh must be a jax.sharding.Mesh or None; got {type(mesh).__name__}"
-        )
+        raise TypeError(f"mesh must be a jax.sharding.Mesh or None; got {named(mesh)}")
     processes = {device.process_index for device in mesh.devices.flat}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
         return mesh

@@ -1,4 +1,4 @@
-"""Values as the messages of errors show them."""
+"""Values and ranges as the messages of errors show them."""
 
 from typing import Any
 
@@ -26,3 +26,26 @@ def named(value: Any) -> str:
     if isinstance(value, list | tuple | dict):
         return f"{kind} of length {len(value)}"
     return kind
+
+
+def range_text(
+    at_least: float | None,
+    above: float | None,
+    at_most: float | None,
+    below: float | None,
+) -> str:
+    """What a range asks of a number, such as "lie in [0, 1)"; "" for no range."""
+    low = at_least if above is None else above
+    high = at_most if below is None else below
+    if low is not None and low == high:
+        return f"be {low:g}"
+    if low is not None and high is not None:
+        left, right = "[" if above is None else "(", "]" if below is None else ")"
+        return f"lie in {left}{low:g}, {high:g}{right}"
+    if above == 0:
+        return "be positive and finite"
+    if low is not None:
+        return f"be at least {low:g}" if above is None else f"be above {low:g}"
+    if high is not None:
+        return f"be at most {high:g}" if below is None else f"be below {high:g}"
+    return ""

@@ -20,6 +20,8 @@ from jaxrob.adversarial._problem import UNTARGETED, make_attack, make_problem
 from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 
 NORMS = ("linf", "l2")
+# The largest radius and step: beyond, float32 would overflow.
+_LARGEST = 2.0**30
 _LIVE_IMAGES = 8
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
@@ -81,11 +83,11 @@ def pgd(
     Source: Madry et al., "Towards deep learning models resistant to adversarial
     attacks" (2018), section 2.1.
     """
-    epsilon = checked_number("epsilon", epsilon, above=0)
+    epsilon = checked_number("epsilon", epsilon, above=0, at_most=_LARGEST)
     steps = checked_integer("steps", steps, at_least=1)
     if step_size is None:
         step_size = 2.5 * epsilon / steps
-    step_size = checked_number("step_size", step_size, above=0)
+    step_size = checked_number("step_size", step_size, above=0, at_most=_LARGEST)
     check_choice("norm", norm, NORMS)
     warn_beyond_pixels(epsilon, norm)
     problem = make_problem(

@@ -145,8 +145,12 @@ class Alteration:
         if not isinstance(level, jax.core.Tracer):
             # float32 may carry a level at an end of the range beyond it.
             slack = 1e-6 * max(abs(self.lower), abs(self.upper))
-            low, high = self.lower - slack, self.upper + slack
-            checked_number(f"{self.name}: level", level, at_least=low, at_most=high)
+            found = checked_number(f"{self.name}: level", level)
+            if not self.lower - slack <= found <= self.upper + slack:
+                raise ValueError(
+                    f"{self.name}: level must lie in [{self.lower:g}, {self.upper:g}]; "
+                    f"got {found:g}"
+                )
         return self.at_level(self.prepared(image, key), level)
 
     def prepared(self, image: jax.Array, key: jax.Array | None = None) -> Any:

@@ -222,9 +222,10 @@ def _check_size(size: tuple[int, int] | None) -> tuple[int, int] | None:
         return None
     if isinstance(size, np.ndarray):
         size = tuple(size.tolist())
-    wanted = "None or (height, width) in pixels"
-    if not isinstance(size, tuple | list) or len(size) != 2:
-        raise TypeError(f"size must be {wanted}; got {named(size)}")
+    wanted = "None or (height, width) in pixels, each an integer of at least 1"
+    is_pair = isinstance(size, tuple | list) and len(size) == 2
+    if not is_pair or not all(isinstance(side, int | np.integer) for side in size):
+        raise ValueError(f"size must be {wanted}; got {named(size)}")
     height, width = (checked_integer("size", side, at_least=1) for side in size)
     return height, width
 

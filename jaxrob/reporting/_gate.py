@@ -44,23 +44,25 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
     Raises:
       ValueError: if the text is not of this form, or there is no such quantity.
     """
-    checked_text("text", text)
+    checked_text("text", text, may_be_empty=True)
     quantities = checked_names("quantities", quantities)
     found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
     if not found:
         raise ValueError(
-            f'a requirement is written "{quantities[0]}>=0.9"; got {text!r}'
+            f'text: a requirement is written "{quantities[0]}>=0.9"; got {text!r}'
         )
     quantity, number = found.groups()
     if quantity not in quantities:
         raise ValueError(
-            f"the quantity must be one of {tuple(quantities)}; got {quantity!r} in "
-            f"{text!r}"
+            f"text: the quantity must be one of {tuple(quantities)}; got {quantity!r} "
+            f"in {text!r}"
         )
     if not re.fullmatch(r"[0-9.eE+-]+", number) or not _is_number(number):
-        raise ValueError(f"{number!r} in {text!r} is not a number")
+        raise ValueError(f"text: {number!r} in {text!r} is not a number")
     if not 0 <= float(number) <= 1:
-        raise ValueError(f"the number must lie in [0, 1]; got {number} in {text!r}")
+        raise ValueError(
+            f"text: the number must lie in [0, 1]; got {number} in {text!r}"
+        )
     return Requirement(quantity, float(number))
 
 

@@ -35,7 +35,7 @@ from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._doubts import doubts
-from jaxrob.roma._ball import ball
+from jaxrob.roma._ball import LARGEST_EPSILON, ball
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._perturbation import NORMS, Perturbation, pinned_perturbation
@@ -155,7 +155,7 @@ def assess(
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    epsilon = checked_number("epsilon", epsilon, above=0)
+    epsilon = checked_number("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
     delta = checked_number("delta", delta, above=0, below=1)
     num_samples = checked_integer("num_samples", num_samples, at_least=_FEWEST_SAMPLES)
     check_choice("norm", norm, NORMS)
@@ -215,7 +215,7 @@ def _checked_data(
     labels: Sequence[int] | np.ndarray | None,
 ) -> tuple[Classifier, Dataset]:
     """The classifier, pinned, and the images with their labels, or zeros for labels."""
-    dataset = given_images(images, labels)
+    dataset = given_images(images, labels, may_lack_labels=True)
     check_images(dataset, dataset.images.shape[1:])
     classifier = pinned(classifier, dataset.images.shape[1:])
     num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
@@ -240,7 +240,7 @@ def _perturbation(
     if level_distribution is not None and not isinstance(perturbation, Alteration):
         raise ValueError(
             "level_distribution needs an Alteration as the perturbation; got "
-            f"{named(perturbation)}"
+            f"{named(level_distribution)} beside perturbation={named(perturbation)}"
         )
     if perturbation is None:
         return ball(norm, epsilon, clip)

@@ -17,6 +17,8 @@ from jaxrob.roma._perturbation import Perturbation
 # Random bits take most of the time of an MLP's draws, and steps of epsilon / 32768 in
 # each of so many pixels are below what a classifier's outputs resolve.
 _HALF_WORDS_FROM = 64
+# Beyond, float32 would overflow.
+LARGEST_EPSILON = 2.0**30
 
 
 def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
@@ -42,7 +44,7 @@ def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
       ValueError: if the norm is none of these, or epsilon is not positive and finite.
     """
     check_choice("norm", norm, _BALLS)
-    epsilon = checked_number("epsilon", epsilon, above=0)
+    epsilon = checked_number("epsilon", epsilon, above=0, at_most=LARGEST_EPSILON)
     warn_beyond_pixels(epsilon, norm)
     draw, apply, move = _BALLS[norm]
     return Perturbation(f"{norm} ball", draw, apply, move, norm, epsilon, clip)

@@ -92,11 +92,24 @@ def test_refusals():
         adversarial.structural_similarity,
         adversarial.windowed_similarity,
     ):
-        with pytest.raises(ValueError, match="same shape|both have the shape"):
+        with pytest.raises(
+            ValueError, match=r"b must have the shape \[N, H, W, C\] with N = 2"
+        ):
             function(image, image[:1])
-        with pytest.raises(ValueError, match="both have the shape"):
+        with pytest.raises(ValueError, match=r"a must have the shape \[N, H, W, C\]"):
             function(image[0], image[0])
         with pytest.raises(TypeError, match="floating"):
             function(image, image.astype(np.uint8))
     with pytest.raises(ValueError, match="at least 11 x 11"):
         adversarial.windowed_similarity(image[:, :10], image[:, :10])
+
+
+@pytest.mark.parametrize("value", [300.0, -0.1, np.nan])
+def test_pixels_that_are_none(value):
+    image = np.full((1, 12, 12, 1), 0.5, np.float32)
+    for function in (
+        adversarial.structural_similarity,
+        adversarial.windowed_similarity,
+    ):
+        with pytest.raises(ValueError, match="b must (lie in|be finite).*; got"):
+            function(image, np.full_like(image, value))

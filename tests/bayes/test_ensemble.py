@@ -83,7 +83,7 @@ def test_ensembles_of_equal_modules_are_one_program():
 
 
 def test_bad_members():
-    with pytest.raises(ValueError, match="members must hold .* at least one; got none"):
+    with pytest.raises(ValueError, match="members is empty"):
         bayes.ensemble(MODULE, [])
     other = MLP(features=(5,), num_classes=3).init(jax.random.key(0), IMAGES)
     with pytest.raises(ValueError, match="those of member 2 differ"):

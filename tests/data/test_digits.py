@@ -53,7 +53,7 @@ def test_the_same_every_time():
 def test_wrong_arguments():
     with pytest.raises(ValueError, match="split must be one of"):
         digits("validation")
-    with pytest.raises(ValueError, match="size must be at least 1"):
+    with pytest.raises(ValueError, match=r"size must lie in \[1, 1024\]"):
         digits(size=0)
 
 

@@ -237,3 +237,35 @@ def test_effective_inputs_of_a_mean_have_its_scatter():
     means = (rng.binomial(numbers, 0.5, (100_000, 3)) / numbers).mean(axis=1)
     found = metrics.effective_inputs(confusion, "recall")
     assert found == pytest.approx(0.25 / means.var(), rel=0.05)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        # Without a column for "unknown" half of the answers would count as that, and
+        # the accuracy of this one would be 1.5.
+        np.array([[[1, 1], [1, 2]]]),
+        np.array([[3, 1, 0], [0, 2, 0]]),
+        np.array([[[3, -1, 0], [0, 2, 0]]]),
+        np.array([[[3.0, 1.0, 0.0], [0.0, 2.0, 0.0]]]),
+        np.array([[[3, 1]]]),
+        [["a"]],
+        None,
+    ],
+)
+def test_what_is_no_confusion(wrong):
+    functions = (
+        metrics.accuracy,
+        metrics.precision,
+        metrics.recall,
+        metrics.f1,
+        metrics.indecision,
+        metrics.decided_ratio,
+        metrics.effectiveness,
+        lambda confusion: metrics.effective_inputs(confusion, "f1"),
+        *metrics.measures.values(),
+        *metrics.per_class.values(),
+    )
+    for function in functions:
+        with pytest.raises((TypeError, ValueError), match="confusion must "):
+            function(wrong)

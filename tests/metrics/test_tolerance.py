@@ -465,3 +465,18 @@ def test_shares_outside_their_range(number):
     for function in (metrics.step_tolerance, *metrics.penalizations.values()):
         with pytest.raises(ValueError, match="threshold must lie in"):
             function(0.5, number)
+
+
+@pytest.mark.parametrize(
+    ("scores", "weights", "message"),
+    [
+        ([1.0, -1.0], [0.9, -0.1], r"weights must be at least 0; got -0.1 at index 1"),
+        ([1.0, -1.0], [0.0, 0.0], "weights must not all be 0"),
+        ([1.0, -1.0], [1.0], "weights must have the shape"),
+        ([1.5, -1.0], [0.5, 0.5], r"scores must lie in \[-1, 1\]; got 1.5"),
+        ([math.nan, 1.0], [0.5, 0.5], "scores must be finite"),
+    ],
+)
+def test_scores_and_weights_that_are_none(scores, weights, message):
+    with pytest.raises(ValueError, match=message):
+        metrics.scored_robustness(np.array(scores), np.array(weights))

@@ -423,7 +423,7 @@ def test_alterations_and_samplers(perturbation):
         ({"images": np.zeros((1, 4, 5, 1), int)}, TypeError, "uint8 or floating"),
         ({"images": np.zeros((1, 3, 3, 1))}, ValueError, "failed on images"),
         ({"labels": [4]}, ValueError, "below the classifier's number of classes, 4"),
-        ({"labels": [-1]}, ValueError, "labels must be class indices"),
+        ({"labels": [-1]}, ValueError, "labels must be at least 0; got -1"),
         ({"labels": [0, 1]}, ValueError, "labels must have the shape"),
         ({"classifier": network}, TypeError, "must be a jaxrob.Classifier"),
         ({"key": 3}, TypeError, "key must be a random key"),

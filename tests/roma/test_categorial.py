@@ -105,3 +105,26 @@ def test_one_category():
 def test_a_category_without_a_name():
     with pytest.raises(ValueError, match="up to 3; got 2 names"):
         compare_categories(PLR, HITS, 1000, CATEGORIES, ("a", "b"))
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"hits": np.array([-2, 0])}, r"hits must lie in \[0, 10\]; got -2 at index 0"),
+        ({"hits": np.array([11, 0])}, r"hits must lie in \[0, 10\]; got 11"),
+        ({"hits": [1]}, "hits must have the shape"),
+        ({"plr": np.array([1.2, 0.5])}, r"plr must lie in \[0, 1\]; got 1.2"),
+        ({"num_samples": 0}, "num_samples must be at least 1; got 0"),
+        ({"categories": np.array([0, -1])}, "categories must be at least 0; got -1"),
+        ({"class_names": "ab"}, "class_names must be a sequence of texts; got 'ab'"),
+    ],
+)
+def test_counts_that_cannot_be(changed, message):
+    arguments = {
+        "plr": np.array([0.9, 0.5]),
+        "hits": np.array([1, 5]),
+        "num_samples": 10,
+        "categories": np.array([0, 1]),
+    }
+    with pytest.raises((TypeError, ValueError), match=message):
+        compare_categories(**(arguments | changed))

@@ -399,7 +399,7 @@ def test_a_function_that_gives_no_number():
     [
         ({"n": 1}, ValueError, "n must be at least 2; got 1"),
         ({"n": 8.0}, TypeError, "n must be an integer; got 8.0, of type float"),
-        ({"concavity": 0}, ValueError, "concavity must be above 0; got 0"),
+        ({"concavity": 0}, ValueError, "concavity must be positive and finite; got 0"),
         ({"concavity": -1.0}, ValueError, "got -1.0"),
         ({"concavity": math.nan}, ValueError, "got nan"),
         ({"concavity": math.inf}, ValueError, "got inf"),

@@ -1,0 +1,131 @@
+"""Arguments that are easily mistaken: what the message says to do instead.
+
+`experiments/argument_mutations.py` tries every argument of every public function.
+"""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
+
+KEY = jax.random.key(0)
+IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)
+LABELS = np.arange(8) % 2
+DATASET = jaxrob.Dataset(IMAGES, LABELS)
+# The axis of the channels is missing.
+FLAT = jaxrob.Dataset(IMAGES[..., 0], LABELS)
+BLUR = alterations.gaussian_blur(0.0, 1.0)
+
+
+MODULE = networks.MnistCNN(2)
+CLASSIFIER = jaxrob.Classifier.from_linen(MODULE, MODULE.init(KEY, IMAGES))
+MLP = networks.MLP((4,), 2)
+FLAT_CLASSIFIER = jaxrob.Classifier.from_linen(MLP, MLP.init(KEY, FLAT.images))
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: jaxrob.assess(CLASSIFIER, FLAT, BLUR),
+        lambda: jaxrob.evaluate(CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
+        # The classifier takes them, the alteration does not.
+        lambda: jaxrob.assess(FLAT_CLASSIFIER, FLAT, BLUR),
+        lambda: jaxrob.evaluate(FLAT_CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
+        lambda: roma.assess(CLASSIFIER, FLAT.images, key=KEY),
+        lambda: adversarial.lbfgs(CLASSIFIER, FLAT.images, LABELS),
+        lambda: adversarial.fgsm(FLAT_CLASSIFIER, FLAT.images, LABELS, epsilon=0.1),
+        lambda: training.fit(MODULE, FLAT, key=KEY, batch_size=4),
+        lambda: bayes.svi(MODULE, FLAT, key=KEY, batch_size=4),
+        lambda: retraining.worst_level(MODULE, FLAT, [BLUR], key=KEY, batch_size=4),
+        lambda: BLUR(FLAT.images[0], 0.5),
+    ],
+)
+def test_images_without_an_axis_of_channels(call):
+    with pytest.raises(ValueError, match=r"images\[..., None\] adds"):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: roma.assess(CLASSIFIER, DATASET, key=KEY),
+        lambda: roma.assess(CLASSIFIER, IMAGES, DATASET, key=KEY),
+        lambda: adversarial.lbfgs(CLASSIFIER, DATASET, LABELS),
+        lambda: adversarial.pgd(CLASSIFIER, DATASET, None, epsilon=0.1),
+        lambda: adversarial.adversariability(CLASSIFIER, DATASET, LABELS),
+    ],
+)
+def test_a_data_set_in_place_of_images(call):
+    message = "not a data set; .* say images=dataset.images, labels=dataset.labels"
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: jaxrob.assess(CLASSIFIER, IMAGES, BLUR),
+        lambda: jaxrob.evaluate(CLASSIFIER, IMAGES, BLUR, [0.0]),
+        lambda: training.fit(MODULE, IMAGES, key=KEY),
+        lambda: bayes.svi(MODULE, IMAGES, key=KEY),
+        lambda: jaxrob.provenance(CLASSIFIER, IMAGES),
+    ],
+)
+def test_images_in_place_of_a_data_set(call):
+    message = r"dataset must be a jaxrob.Dataset.*; got .* shape \(8, 6, 6, 1\)"
+    with pytest.raises(TypeError, match=message):
+        call()
+
+
+def test_a_wrong_setting_is_refused_before_the_original_is_trained():
+    def never(*_):
+        raise AssertionError("trained")
+
+    for wrong in ({"epochs": 0}, {"optimizer": "adam"}, {"outputs": "logit"}):
+        with pytest.raises((TypeError, ValueError), match=next(iter(wrong))):
+            retraining.limited_network_parallelization(
+                MODULE, DATASET, [BLUR], key=KEY, batch_size=4, on_epoch=never, **wrong
+            )
+
+
+@pytest.mark.parametrize(
+    ("key", "error"),
+    [
+        (0, TypeError),
+        (np.uint32(0), TypeError),
+        (np.zeros(3, np.uint32), TypeError),
+        (np.zeros((2, 2), np.uint32), ValueError),
+        (jax.random.split(KEY), ValueError),
+        ([KEY], TypeError),
+        ("key", TypeError),
+    ],
+)
+def test_what_is_no_single_key(key, error):
+    noise = alterations.gaussian_noise()
+    with pytest.raises(error, match="key must be a (single )?random key"):
+        jaxrob.evaluate(CLASSIFIER, DATASET, noise, [0.0], key=key)
+    with pytest.raises(error, match="key must be a (single )?random key"):
+        roma.assess(CLASSIFIER, IMAGES, key=key)
+
+
+def test_keys_of_either_style_are_taken():
+    noise = alterations.gaussian_noise()
+    arguments = CLASSIFIER, DATASET, noise, [noise.upper]
+    curves = [
+        jaxrob.evaluate(*arguments, key=key)
+        for key in (KEY, jax.random.key_data(KEY), np.asarray(jax.random.key_data(KEY)))
+    ]
+    for other in curves[1:]:
+        np.testing.assert_array_equal(other.confidence, curves[0].confidence)
+
+
+@pytest.mark.parametrize("path", [3, True, b"journal", "", ["journal"], "a\0b"])
+def test_what_is_no_path(path):
+    with pytest.raises((TypeError, ValueError), match="journal must be a path"):
+        jaxrob.evaluate(CLASSIFIER, DATASET, BLUR, [0.0], journal=path)
+    with pytest.raises((TypeError, ValueError), match="path must be a path"):
+        bayes.load(path, MODULE)
+    with pytest.raises((TypeError, ValueError), match="path must be a path"):
+        jaxrob.data.read_idx(path)
