@@ -1,0 +1,425 @@
+"""Cases of what takes images: alterations, data sets, assessments, RoMA, attacks."""
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxrob
+from checks import world
+from checks.cases import Argument as A
+from checks.cases import Case, case
+from checks.hostile import (
+    ANY_TEXT,
+    ANYTHING,
+    CALLABLE,
+    COUNT,
+    EMPTY,
+    FLAG,
+    INSIDE_SHARE,
+    NAMES,
+    NUMBER,
+    OR_NONE,
+    PATH,
+    POSITIVE,
+    SHARE,
+    SHARES,
+    TEXT,
+)
+from jaxrob import adversarial, alterations, reporting, roma
+
+NAMES_OR_NONE = NAMES | OR_NONE
+TEXTS = ANY_TEXT | {"bytes", "empty bytes"}
+
+
+def of_images() -> list[Case]:
+    """All cases of these packages."""
+    return [
+        *_of_alterations(),
+        *_of_own_alterations(),
+        *_of_datasets(),
+        *_of_classifiers(),
+        *_of_assessments(),
+        *_of_roma(),
+        *_of_attacks(),
+        *_of_reports(),
+    ]
+
+
+def _of_alterations() -> list[Case]:
+    zero, above = frozenset({"0"}), POSITIVE
+    below = frozenset({"-1", "-0.5", "0"})
+    fills: dict[str, Any] = {"fill": "edge"}
+    moved = {
+        "lower": A(-2.0, below | {"1.5", "array 0.5"} - {"1.5", "array 0.5"}),
+        "upper": A(2.0, above | zero),
+        **fills,
+        "unit": "px",
+    }
+    ranges: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
+        "brightness": (
+            alterations.brightness,
+            {"lower": A(-0.5, below), "upper": A(0.5, above | zero)},
+        ),
+        "gaussian_blur": (
+            alterations.gaussian_blur,
+            {"lower": A(0.0, zero), "upper": A(2.0, above)},
+        ),
+        "gaussian_noise": (
+            alterations.gaussian_noise,
+            {"lower": A(0.0, zero), "upper": A(0.1, above), "clip": A(True, FLAG)},
+        ),
+        "jpeg_compression": (
+            alterations.jpeg_compression,
+            {"lower": A(0.0, zero), "upper": A(100.0, above)},
+        ),
+        "rotation": (
+            alterations.rotation,
+            {"lower": A(-9.0, below), "upper": A(9.0, above | zero), **fills},
+        ),
+        "horizontal_translation": (alterations.horizontal_translation, moved),
+        "vertical_translation": (alterations.vertical_translation, moved),
+        "zoom": (alterations.zoom, {"lower": A(1.0), "upper": A(2.0, above)}),
+    }
+    found = [
+        case(f"alterations.{name}", function, **arguments)
+        for name, (function, arguments) in ranges.items()
+    ]
+    for alteration in (world.blur(), alterations.gaussian_noise()):
+        key = A(world.KEY, frozenset() if alteration.stochastic else OR_NONE)
+        level = alteration.upper
+        found.append(
+            case(
+                alteration.name,
+                alteration,
+                image=world.images()[0],
+                level=A(level, SHARE),
+                key=key,
+            )
+        )
+    some = frozenset({"array 0.5", "0", "empty array", "empty list"})
+    return [
+        *found,
+        case("blur.canonical", world.blur().canonical, levels=A([0, 0.5], SHARES)),
+        case("blur.snap", world.blur().snap, levels=A([0, 0.5], some | ANY_SHAPE)),
+        case(
+            "alterations.presets.asap_2022",
+            alterations.presets.asap_2022,
+            benchmark="idc",
+        ),
+    ]
+
+
+ANY_SHAPE = SHARES | NUMBER | {"array of rank 5", "array of -1", "array of 300"}
+
+
+def _fade(image: jax.Array, level: jax.Array) -> jax.Array:
+    return (1 - level) * image
+
+
+def _of_own_alterations() -> list[Case]:
+    ends = {"lower": A(0.0, NUMBER), "upper": A(1.0, POSITIVE | {"0"})}
+    return [
+        case(
+            "Alteration",
+            jaxrob.Alteration,
+            name=A("fading", TEXT),
+            fn=A(_fade, CALLABLE),
+            lower=A(0.0, NUMBER),
+            upper=A(1.0, POSITIVE),
+            identity=A(0.0, SHARE | OR_NONE),
+            unit=A("", ANY_TEXT),
+            stochastic=A(False, FLAG),
+            resolution=A(None, POSITIVE | OR_NONE),
+            prepare=A(None, CALLABLE | OR_NONE),
+            representative=A(None, CALLABLE | OR_NONE),
+        ),
+        case(
+            "alterations.rescale",
+            alterations.rescale,
+            alteration=world.blur(),
+            **ends,
+            unit=A("", ANY_TEXT),
+        ),
+        case(
+            "alterations.compose",
+            alterations.compose,
+            alterations=[world.blur(), alterations.zoom()],
+            **ends,
+            name=A("both", TEXT | OR_NONE),
+        ),
+    ]
+
+
+def _of_datasets() -> list[Case]:
+    parts = {"images": world.images(), "labels": world.labels()}
+    named = {"class_names": A(("a", "b", "c"), NAMES_OR_NONE), "name": A("tiny", TEXT)}
+    batches = [(world.images(), world.labels())]
+    any_batches = frozenset(
+        {"empty list", "list of None", "list of text", "ragged list", "empty set"}
+    )
+    few = world.dataset()
+    return [
+        case("Dataset", jaxrob.Dataset, **parts, **named),
+        case(
+            "Dataset.from_batches",
+            jaxrob.Dataset.from_batches,
+            # What they hold is known once they are read.
+            batches=A(batches, any_batches),
+            **named,
+        ),
+        case(
+            "Dataset.__getitem__",
+            few.__getitem__,
+            index=A(slice(2), frozenset({"array of -1"})),
+        ),
+    ]
+
+
+def _of_classifiers() -> list[Case]:
+    choice = {"outputs": "logits"}
+    curve = jaxrob.evaluate(world.classifier(), world.dataset(), world.blur(), [0, 1])
+    fields = {name: getattr(curve, name) for name in ("levels", "predicted", "labels")}
+    answers = {
+        name: A(getattr(curve, name), OR_NONE) for name in ("confidence", "uncertainty")
+    }
+    return [
+        case(
+            "Classifier",
+            jaxrob.Classifier,
+            apply_fn=A(world.classifier().apply_fn, CALLABLE),
+            # A tree: JAX puts values of its own there.
+            variables=A(None, ANYTHING - NAMES - TEXTS),
+            **choice,
+            stochastic=A(False, FLAG),
+        ),
+        case(
+            "Classifier.from_host",
+            jaxrob.Classifier.from_host,
+            function=A(lambda images: np.zeros((len(images), 3)), CALLABLE),
+            num_classes=A(3, COUNT),
+            **choice,
+        ),
+        case(
+            "Curve",
+            jaxrob.Curve,
+            **fields,
+            **answers,
+            num_classes=A(3, COUNT),
+            alpha=A(None, SHARE | OR_NONE),
+        ),
+        case("Curve.with_unknown", curve.with_unknown, alpha=A(0.5, SHARE | OR_NONE)),
+        case(
+            "Curve.first_failing_level",
+            curve.first_failing_level,
+            identity=A(0.0, NUMBER),
+        ),
+        case(
+            "ReducedCurve",
+            jaxrob.ReducedCurve,
+            levels=curve.levels,
+            confusion=curve.confusion,
+            alpha=A(None, SHARE | OR_NONE),
+        ),
+    ]
+
+
+def _execution() -> dict[str, A]:
+    return {
+        "key": A(world.KEY, OR_NONE),
+        "batch_size": A(None, COUNT | OR_NONE),
+        "mesh": A(None, OR_NONE),
+        "reduced": A(False, FLAG),
+        "journal": A(None, PATH | OR_NONE),
+        "progress": A(False, FLAG),
+    }
+
+
+def _of_assessments() -> list[Case]:
+    what = {"classifier": world.classifier(), "dataset": world.dataset()}
+    first = world.assessment()
+    none = A(None, OR_NONE)
+    return [
+        case(
+            "evaluate",
+            jaxrob.evaluate,
+            **what,
+            alteration=world.blur(),
+            levels=[0.0, 1.0],
+            **_execution(),
+        ),
+        case(
+            "assess",
+            jaxrob.assess,
+            **what,
+            alteration=world.blur(),
+            threshold=A(0.5, SHARE),
+            measure="accuracy",
+            strategy=jaxrob.strategies.Uniform(3),
+            rule=A("linear", OR_NONE),
+            tolerance=none,
+            penalization=none,
+            level_distribution=none,
+            alpha=A(None, SHARE | OR_NONE),
+            **_execution(),
+        ),
+        case(
+            "compare",
+            jaxrob.compare,
+            first=first,
+            second=first,
+            confidence=A(0.9, INSIDE_SHARE),
+        ),
+        case(
+            "provenance",
+            jaxrob.provenance,
+            **what,
+            key=A(world.KEY, OR_NONE),
+            mesh=none,
+        ),
+        case("Assessment.to_json", first.to_json, answers=A(False, FLAG)),
+        case("Assessment.from_json", first.from_json, text=first.to_json()),
+    ]
+
+
+def _of_roma() -> list[Case]:
+    result = world.roma_result()
+    return [
+        case(
+            "roma.assess",
+            roma.assess,
+            classifier=world.classifier(),
+            images=world.images(),
+            labels=A(world.labels(), OR_NONE),
+            epsilon=A(0.1, POSITIVE),
+            delta=A(0.6, INSIDE_SHARE),
+            num_samples=A(8, COUNT),
+            norm="linf",
+            clip=A(False, FLAG),
+            estimator="count",
+            perturbation=A(None, OR_NONE),
+            level_distribution=A(None, OR_NONE),
+            key=world.KEY,
+            mesh=A(None, OR_NONE),
+            journal=A(None, PATH | OR_NONE),
+            progress=A(False, FLAG),
+        ),
+        case(
+            "RomaResult.categorial",
+            result.categorial,
+            class_names=A(("a", "b", "c"), NAMES_OR_NONE),
+        ),
+        case("RomaResult.to_json", result.to_json, path=A(None, PATH | OR_NONE)),
+        case(
+            "roma.from_alteration",
+            roma.from_alteration,
+            alteration=world.blur(),
+            level_distribution=A(None, OR_NONE),
+            clip=A(False, FLAG),
+        ),
+    ]
+
+
+def _of_attacks() -> list[Case]:
+    what = {
+        "classifier": world.classifier(),
+        "images": world.images(),
+        "labels": world.labels(),
+    }
+    how = {
+        "key": A(None, OR_NONE),
+        "batch_size": A(None, COUNT | OR_NONE),
+        "mesh": A(None, OR_NONE),
+    }
+    fast = functools.partial(adversarial.fgsm, epsilon=0.1)
+    pair = {"a": world.images(), "b": world.images()}
+    ball = {"epsilon": A(0.1, POSITIVE), "norm": "linf"}
+    return [
+        case("adversarial.fgsm", adversarial.fgsm, **what, **ball, **how),
+        case(
+            "adversarial.pgd",
+            adversarial.pgd,
+            **what,
+            **ball,
+            steps=A(2, COUNT),
+            step_size=A(0.1, POSITIVE | OR_NONE),
+            **how,
+        ),
+        case(
+            "adversarial.lbfgs",
+            adversarial.lbfgs,
+            **what,
+            target_confidence=A(0.51, INSIDE_SHARE),
+            targets="runner-up",
+            **how,
+        ),
+        case(
+            "adversarial.adversariability",
+            adversarial.adversariability,
+            **what,
+            attack=fast,
+            similarity=adversarial.structural_similarity,
+        ),
+        case(
+            "adversarial.most_adversarial",
+            adversarial.most_adversarial,
+            attacks=[world.attack()],
+        ),
+        case(
+            "adversarial.structural_similarity",
+            adversarial.structural_similarity,
+            **pair,
+        ),
+        case(
+            "adversarial.windowed_similarity",
+            adversarial.windowed_similarity,
+            a=jnp.tile(world.images(), (1, 2, 2, 1)),
+            b=jnp.tile(world.images(), (1, 2, 2, 1)),
+        ),
+    ]
+
+
+def _of_reports() -> list[Case]:
+    one = world.assessment()
+    many = {"assessments": [one], "alterations": [world.blur()]}
+    image, key = world.images()[0], world.KEY
+    needed = reporting.Requirement("robustness", 0.5)
+    found = {"blur": {"robustness": 0.7}}
+    return [
+        case("reporting.table", reporting.table, assessments=[one]),
+        case("reporting.quantities", reporting.quantities, result=one),
+        case("reporting.worse", reporting.worse, new=one, old=one),
+        case("reporting.plot", reporting.plot, assessment=one, axes=A(None, OR_NONE)),
+        case(
+            "reporting.unmet",
+            reporting.unmet,
+            requirements=A([needed], EMPTY),
+            found=A(found, frozenset({"empty dict"})),
+        ),
+        case(
+            "reporting.requirement",
+            reporting.requirement,
+            text="robustness>=0.9",
+            quantities=["robustness"],
+        ),
+        case(
+            "reporting.figure",
+            reporting.figure,
+            **many,
+            image=image,
+            key=key,
+            columns=A(2, COUNT),
+            num_examples=A(3, COUNT),
+        ),
+        case(
+            "reporting.examples",
+            reporting.examples,
+            alteration=world.blur(),
+            image=image,
+            levels=[0.0, 0.5],
+            key=A(key, OR_NONE),
+        ),
+    ]

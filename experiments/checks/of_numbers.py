@@ -1,0 +1,347 @@
+"""Cases of what takes numbers and arrays: metrics, uncertainty, strategies, RoMA's."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from checks.cases import Argument as A
+from checks.cases import Case, case
+from checks.hostile import (
+    ANYTHING,
+    CALLABLE,
+    COUNT,
+    COUNTS,
+    FLAG,
+    INDEX,
+    INSIDE_SHARE,
+    NAMES,
+    NUMBER,
+    NUMBERS,
+    OR_NONE,
+    POSITIVE,
+    SHARE,
+    SHARES,
+)
+from jaxrob import metrics, roma, strategies, uncertainty
+
+LEVELS, VALUES = np.linspace(0, 1, 5), np.array([0.9, 0.95, 0.8, 0.7, 0.2])
+CONFUSION = np.arange(5 * 3 * 4).reshape(5, 3, 4)
+CONFIDENCES = np.linspace(0.2, 0.9, 10).reshape(2, 5)
+CORRECT = CONFIDENCES > 0.5
+
+
+def of_numbers() -> list[Case]:
+    """All cases of these packages."""
+    return [
+        *_of_measures(),
+        *_of_curves(),
+        *_of_tolerance(),
+        *_of_uncertainty(),
+        *_of_strategies(),
+        *_of_roma_numbers(),
+    ]
+
+
+def _of_measures() -> list[Case]:
+    by_class = ("precision", "recall", "f1")
+    found = [
+        case(f"metrics.{name}", getattr(metrics, name), confusion=CONFUSION)
+        for name in ("accuracy", "indecision", "decided_ratio", "effectiveness")
+    ]
+    found += [
+        case(
+            f"metrics.{name}",
+            getattr(metrics, name),
+            confusion=CONFUSION,
+            positive=A(1, INDEX | OR_NONE),
+        )
+        for name in by_class
+    ]
+    for table in ("measures", "per_class"):
+        for name, measure in getattr(metrics, table).items():
+            call = f"metrics.{table}[{name!r}]"
+            found.append(case(call, measure, confusion=CONFUSION))
+    return [
+        *found,
+        case(
+            "metrics.effective_inputs",
+            metrics.effective_inputs,
+            confusion=CONFUSION,
+            measure="f1",
+        ),
+        case(
+            "metrics.bands",
+            metrics.bands,
+            confusion=CONFUSION + 1,
+            measure="accuracy",
+            confidence=A(0.9, INSIDE_SHARE),
+        ),
+        case(
+            "metrics.risk_coverage",
+            metrics.risk_coverage,
+            confidence=CONFIDENCES,
+            correct=CORRECT,
+        ),
+        case("metrics.aurc", metrics.aurc, confidence=CONFIDENCES, correct=CORRECT),
+        case(
+            "metrics.expected_calibration_error",
+            metrics.expected_calibration_error,
+            confidence=CONFIDENCES,
+            correct=CORRECT,
+            num_bins=A(5, COUNT),
+        ),
+        case(
+            "metrics.wilson",
+            metrics.wilson,
+            successes=A(3, SHARES | COUNT),
+            totals=A(8, COUNTS),
+            confidence=A(0.9, INSIDE_SHARE),
+        ),
+        case(
+            "metrics.odds_ratio",
+            metrics.odds_ratio,
+            counts=np.array([[3, 1], [2, 9]]),
+            confidence=A(0.9, INSIDE_SHARE),
+        ),
+        case(
+            "metrics.unknown_counts",
+            metrics.unknown_counts,
+            predicted=np.zeros((2, 3), int),
+            labels=np.array([0, 1, 0]),
+            uncertainty=np.full((2, 3), 0.4),
+            alpha=A(0.5, SHARE),
+        ),
+    ]
+
+
+def _of_curves() -> list[Case]:
+    bounds = A((0.0, 1.0), OR_NONE)
+    return [
+        case(
+            "metrics.heaviside_robustness",
+            metrics.heaviside_robustness,
+            levels=LEVELS,
+            values=VALUES,
+            threshold=A(0.8, NUMBER),
+            rule="linear",
+            bounds=bounds,
+        ),
+        case(
+            "metrics.accepted_intervals",
+            metrics.accepted_intervals,
+            levels=LEVELS,
+            values=VALUES,
+            threshold=A(0.8, NUMBER),
+        ),
+        case(
+            "metrics.robustness_interval",
+            metrics.robustness_interval,
+            levels=LEVELS,
+            low=VALUES - 0.1,
+            high=VALUES + 0.1,
+            threshold=A(0.8, NUMBER),
+            bounds=bounds,
+            concavity=A(np.ones(4), OR_NONE),
+        ),
+        case(
+            "metrics.confidence_interval",
+            metrics.confidence_interval,
+            levels=LEVELS,
+            confusion=CONFUSION + 1,
+            measure="accuracy",
+            threshold=A(0.8, NUMBER),
+            confidence=A(0.9, INSIDE_SHARE),
+            bounds=bounds,
+        ),
+        case(
+            "metrics.level_weights",
+            metrics.level_weights,
+            levels=LEVELS,
+            level_distribution=A(None, OR_NONE),
+            bounds=bounds,
+        ),
+    ]
+
+
+def _of_tolerance() -> list[Case]:
+    score = A(None, OR_NONE)
+    return [
+        case(
+            "metrics.tolerance_robustness",
+            metrics.tolerance_robustness,
+            levels=LEVELS,
+            values=VALUES,
+            threshold=A(0.8, SHARE),
+            tolerance=A("linear", OR_NONE),
+            penalization=score,
+            nominal=A(0.9, SHARE),
+            level_distribution=A(None, OR_NONE),
+            bounds=A((0.0, 1.0), OR_NONE),
+        ),
+        case(
+            "metrics.level_scores",
+            metrics.level_scores,
+            values=VALUES,
+            threshold=A(0.8, SHARE),
+            tolerance=score,
+            penalization=score,
+            nominal=A(0.9, SHARE | OR_NONE),
+        ),
+        case(
+            "metrics.scored_robustness",
+            metrics.scored_robustness,
+            scores=VALUES,
+            weights=VALUES,
+        ),
+        case(
+            "metrics.linear_tolerance",
+            metrics.linear_tolerance,
+            value=A(VALUES, SHARES),
+            threshold=A(0.8, SHARE),
+            x_max=A(0.9, SHARE),
+        ),
+        *(
+            case(
+                f"metrics.{name}",
+                getattr(metrics, name),
+                value=A(VALUES, SHARES),
+                threshold=A(0.8, SHARE),
+            )
+            for name in ("step_tolerance", "linear_penalization", "step_penalization")
+        ),
+        case("metrics.beta", metrics.beta, theta=A(0.8, SHARE), gamma=A(0.5, SHARE)),
+    ]
+
+
+def _of_uncertainty() -> list[Case]:
+    log_p = jnp.log(jnp.full((2, 4, 3), 1 / 3))
+    # NaN is the answer of a classifier that gave none.
+    names = ("aleatoric", "epistemic", "total", "predictive_entropy")
+    allowed = frozenset({"array of NaN", "array of rank 5"})
+    found = [
+        case(
+            f"uncertainty.{name}",
+            getattr(uncertainty, name),
+            log_probabilities=A(log_p, allowed),
+        )
+        for name in (*names, "mutual_information")
+    ]
+    threshold = uncertainty.unknown_threshold
+    return [
+        *found,
+        case("uncertainty.unknown_threshold", threshold, alpha=A(0.5, SHARE)),
+    ]
+
+
+def _of_strategies() -> list[Case]:
+    question = strategies.Question(0.0, 1.0, 0.8)
+    samples = strategies.Samples(LEVELS, VALUES)
+    found = [
+        case("strategies.Uniform", strategies.Uniform, n=A(5, COUNT)),
+        case("strategies.Random", strategies.Random, n=A(5, COUNT), seed=A(0, INDEX)),
+        case("strategies.Quadrature", strategies.Quadrature, limit=A(5, COUNT)),
+        case(
+            "strategies.ASAP",
+            strategies.ASAP,
+            n=A(16, COUNT),
+            concavity=A(128.0, POSITIVE),
+            statistical_stopping=A(None, FLAG | OR_NONE),
+        ),
+        case(
+            "strategies.Samples",
+            strategies.Samples,
+            levels=LEVELS,
+            values=VALUES,
+            num_inputs=A(np.full(5, 10), OR_NONE),
+            effects=A(np.arange(5), OR_NONE),
+            rounds=A(1, INDEX),
+        ),
+        case(
+            "strategies.sample",
+            strategies.sample,
+            strategy=strategies.ASAP(16),
+            question=question,
+            function=A(lambda levels: 1 - levels / 2, CALLABLE),
+            num_inputs=A(100, COUNT | OR_NONE),
+        ),
+    ]
+    known = {"question": question, "samples": samples}
+    for strategy in (
+        strategies.Uniform(),
+        strategies.Random(),
+        strategies.Quadrature(),
+        strategies.ASAP(16),
+        strategies.ASAP(16, 128.0),
+    ):
+        for method in ("propose", "error_bound"):
+            name = f"{type(strategy).__name__}.{method}"
+            # Quadrature's levels are its own.
+            if name != "Quadrature.propose":
+                found.append(case(name, getattr(strategy, method), **known))
+    return found
+
+
+def _of_roma_numbers() -> list[Case]:
+    samples = np.log(np.linspace(0.1, 0.9, 10))
+    answers = {
+        "plr": np.array([0.9, 0.8, np.nan, 1.0]),
+        "hits": A(np.array([3, 4, 5, 0]), OR_NONE),
+        "num_samples": A(100, COUNT),
+        "categories": np.array([0, 0, 1, 1]),
+        "class_names": A(("a", "b"), NAMES | OR_NONE),
+    }
+    any_last = frozenset({"array of rank 5", "array of -1"})
+    not_finite = frozenset({"array of NaN", "array of 300"})
+    scalar = NUMBERS | {"NaN", "infinity", "-infinity", "array of NaN"}
+    return [
+        case(
+            "roma.anderson_darling",
+            roma.anderson_darling,
+            samples=samples,
+            ascending=A(True, FLAG),
+        ),
+        case("roma.boxcox", roma.boxcox, log_x=A(0.5, scalar), lmbda=A(0.5, scalar)),
+        case(
+            "roma.yeojohnson", roma.yeojohnson, x=A(0.5, scalar), lmbda=A(0.5, scalar)
+        ),
+        case(
+            "roma.boxcox_lambda",
+            roma.boxcox_lambda,
+            log_x=A(samples, any_last | not_finite),
+        ),
+        case(
+            "roma.yeojohnson_lambda",
+            roma.yeojohnson_lambda,
+            x=A(samples, any_last | not_finite),
+        ),
+        case("roma.compare_categories", roma.compare_categories, **answers),
+        case(
+            "roma.ball",
+            roma.ball,
+            norm="linf",
+            epsilon=A(0.1, POSITIVE),
+            clip=A(False, FLAG),
+        ),
+        case(
+            "roma.Perturbation",
+            roma.Perturbation,
+            name=A("mine", frozenset({"text", "number as text"})),
+            draw=A(_draw, CALLABLE),
+            apply=A(_draw, CALLABLE),
+            move=A(None, CALLABLE | OR_NONE),
+            norm=A(None, OR_NONE),
+            # A leaf: JAX puts values of its own there.
+            size=A(0.1, ANYTHING),
+            clip=A(False, FLAG),
+        ),
+        case(
+            "roma.from_sampler",
+            roma.from_sampler,
+            fn=A(_draw, CALLABLE),
+            clip=A(False, FLAG),
+        ),
+    ]
+
+
+def _draw(key: jnp.ndarray, image: jnp.ndarray) -> jnp.ndarray:
+    del key
+    return image
