@@ -197,6 +197,11 @@ def _of_classifiers() -> list[Case]:
             stochastic=A(False, FLAG),
         ),
         case(
+            "Classifier.num_classes",
+            world.classifier().num_classes,
+            image_shape=(8, 8, 1),
+        ),
+        case(
             "Classifier.from_host",
             jaxrob.Classifier.from_host,
             function=A(lambda images: np.zeros((len(images), 3)), CALLABLE),

@@ -7,7 +7,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from flax import linen
+from flax import linen, nnx
 
 import jaxrob
 from checks import world
@@ -25,6 +25,7 @@ from checks.hostile import (
     SHARE,
 )
 from jaxrob import bayes, data, networks, retraining, training
+from jaxrob.data import _cifar10
 from jaxrob.networks import _idc_cnn
 
 
@@ -245,6 +246,12 @@ def _of_bayes(folder: pathlib.Path) -> list[Case]:
         ),
         case("bayes.load", bayes.load, path=path, module=_module()),
         case(
+            "Classifier.from_nnx",
+            jaxrob.Classifier.from_nnx,
+            module=nnx.Linear(4, 3, rngs=nnx.Rngs(0)),
+            outputs="logits",
+        ),
+        case(
             "Classifier.from_linen",
             jaxrob.Classifier.from_linen,
             module=_module(),
@@ -270,6 +277,9 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
         header += b"".join(length.to_bytes(4, "big") for length in shape)
         contents = header + bytes(int(np.prod(shape)))
         (folder / f"t10k-{name}-ubyte").write_bytes(contents)
+    for name in _cifar10._CLASS_NAMES:
+        (folder / "cifar" / "test" / name).mkdir(parents=True)
+        Image.new("RGB", (32, 32)).save(folder / "cifar" / "test" / name / "1.png")
     split = {"split": "test"}
     return [
         case(
@@ -282,6 +292,7 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
         ),
         case("data.digits", data.digits, **split, size=A(8, COUNT)),
         case("data.mnist", data.mnist, directory=folder, **split),
+        case("data.cifar10", data.cifar10, directory=folder / "cifar", **split),
         case("data.read_idx", data.read_idx, path=folder / "t10k-labels-idx1-ubyte"),
         case("data.idc_patches", data.idc_patches, directory=folder / "idc"),
         case(

@@ -28,7 +28,7 @@ from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.provenance import alteration_fingerprint, provenance
 from jaxrob._engine.queue import evaluate_queue
-from jaxrob._runtime.checks import check_choice, checked_sequence
+from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected, warn
@@ -122,8 +122,11 @@ def assess(
     several = not isinstance(alteration, Alteration)
     alterations = (alteration,)
     if several:
-        wanted = "jaxrob.Alteration"
-        alterations = checked_sequence("alteration", alteration, Alteration, wanted)
+        wanted = "a jaxrob.Alteration or a sequence of them"
+        check_type("alteration", alteration, Sequence, wanted)
+        alterations = checked_sequence(
+            "alteration", alteration, Alteration, "jaxrob.Alteration"
+        )
     check_types(classifier, dataset, alterations[0])
     journal = check_execution(key, batch_size, reduced, journal, progress)
     check_strategy(strategy)

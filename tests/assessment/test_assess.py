@@ -572,7 +572,7 @@ def test_arguments_of_a_wrong_type_are_named():
         jaxrob.assess("x", ByLevel.dataset, ByLevel.alteration)
     with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
         jaxrob.assess(CLASSIFIER, (1, 2), ByLevel.alteration)
-    with pytest.raises(TypeError, match="it holds a str"):
+    with pytest.raises(TypeError, match="got 'blur', of type str at 1"):
         jaxrob.assess(CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, "blur"])
     with pytest.raises(TypeError, match="key must be a random key"):
         assess(key=0)

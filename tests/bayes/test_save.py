@@ -143,7 +143,10 @@ def test_foreign_files(tmp_path, modules):
 def test_what_cannot_be_saved(tmp_path, modules, images):
     path, module = tmp_path / "file.npz", modules["plain"]
     plain = jaxrob.Classifier.from_linen(module, module.init(KEY, images))
-    for value, name in ((plain, "Classifier"), ("posterior", "str")):
+    for value, name in (
+        (plain, "Classifier"),
+        ("posterior", "'posterior', of type str"),
+    ):
         with pytest.raises(TypeError, match=f"value must be .*; got {name}"):
             bayes.save(path, value)
     listed = bayes.ensemble(lambda variables, images: variables[0], [[np.eye(3)]])
@@ -155,7 +158,7 @@ def test_what_cannot_be_saved(tmp_path, modules, images):
 @pytest.mark.slow
 def test_what_is_no_module(tmp_path, saved):
     bayes.save(tmp_path / "file.npz", saved["plain"][0])
-    with pytest.raises(TypeError, match="module must be a Flax module.*; got NoneType"):
+    with pytest.raises(TypeError, match="module must be a Flax module.*; got None"):
         bayes.load(tmp_path / "file.npz", None)
 
 

@@ -507,12 +507,12 @@ class TestBadInput:
             self.evaluate(classifier, dataset, NOISE, key=key)
 
     def test_several_keys(self, classifier, dataset):
-        with pytest.raises(ValueError, match="single random key; got 2"):
+        with pytest.raises(ValueError, match=r"single random key; got .*\(2,\)"):
             keys = jax.random.split(KEY)
             self.evaluate(classifier, dataset, NOISE, key=keys)
 
     def test_no_levels(self, classifier, dataset):
-        with pytest.raises(ValueError, match="at least one level"):
+        with pytest.raises(ValueError, match=r"levels must have the shape \[L\]"):
             self.evaluate(classifier, dataset, levels=[])
 
     def test_key_missing(self, classifier, dataset):

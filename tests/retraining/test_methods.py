@@ -1,5 +1,7 @@
 """The five methods on digits of 28 x 28 pixels and on synthetic stripes."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -149,11 +151,17 @@ def test_the_limited_methods_find_what_is_weak(original, retrained):
         assert (a == b).all()
     with pytest.raises(ValueError, match="validation must be given"):
         retraining.limited_data_augmentation(
-            SMALL, validation, [BRIGHTNESS], key=KEY, **given
+            SMALL, validation, [BRIGHTNESS], key=KEY, **given, **SETTINGS
         )
     with pytest.raises(ValueError, match="nothing to mend"):
         retraining.limited_network_parallelization(
-            SMALL, validation, [BLUR], key=KEY, validation=validation, **given
+            SMALL,
+            validation,
+            [BLUR],
+            key=KEY,
+            validation=validation,
+            **given,
+            **SETTINGS,
         )
 
 
@@ -170,13 +178,13 @@ def test_the_original_is_trained_where_none_is_given(tmp_path):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_wrong_arguments(name):
-    method = METHODS[name]
+    method = functools.partial(METHODS[name], batch_size=20)
     dataset = grey_and_light(40)
     with pytest.raises(TypeError, match="alterations must be a sequence"):
         method(SMALL, dataset, BLUR, key=KEY)
     with pytest.raises(ValueError, match="alterations is empty"):
         method(SMALL, dataset, [], key=KEY)
-    with pytest.raises(TypeError, match="must be jaxrob.Alteration; got .*str"):
+    with pytest.raises(TypeError, match="of jaxrob.Alteration; got .*str"):
         method(SMALL, dataset, ["blur"], key=KEY)
     with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
         method(SMALL, dataset.images, [BLUR], key=KEY)
@@ -190,5 +198,5 @@ def test_wrong_arguments(name):
         for wrong in ([0.5, 0.5], [1.5]):
             with pytest.raises(ValueError, match="robustness must"):
                 method(SMALL, dataset, [BLUR], key=KEY, robustness=wrong)
-        with pytest.raises(ValueError, match="threshold must be in"):
+        with pytest.raises(ValueError, match="threshold must lie in"):
             method(SMALL, dataset, [BLUR], key=KEY, threshold=2)
