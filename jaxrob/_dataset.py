@@ -14,6 +14,7 @@ from jaxrob._runtime.checks import (
     checked_names,
     checked_text,
 )
+from jaxrob._runtime.images import checked_images, plain_array
 from jaxrob._runtime.naming import named
 
 # The largest value of images divided by 255 twice, up to rounding.
@@ -38,13 +39,15 @@ class Dataset:
     Attributes:
       images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other
         array `[N, ...]` of finite values that the classifier takes (an array of
-        rank 4 counts as images). A `numpy.memmap` is checked while it is read.
+        rank 4 counts as images). A `numpy.memmap` is checked while it is read. Numbers
+        of another byte order are converted, those of more than 8 bytes to float32; a
+        memory map must be of this machine's types.
       labels: `[N]` integers, the index of the right class.
       class_names: one name for each class, or None.
       name: what reports call the data set.
 
     Raises:
-      TypeError: if the images or labels have another type.
+      TypeError: if the images or labels have another type, or are masked.
       ValueError: if the data set is empty, lengths differ, or a value is NaN,
         infinite or outside its range.
     """
@@ -59,7 +62,7 @@ class Dataset:
     )
 
     def __post_init__(self) -> None:
-        images = _checked_images(self.images)
+        images = checked_images(self.images)
         if not isinstance(images, np.memmap):
             object.__setattr__(self, "_range", check_values(images))
         class_names = _checked_class_names(self.class_names, self.name)
@@ -242,6 +245,7 @@ def check_labels(
       ValueError: if their number is not `length`, or one is no class.
     """
     given = labels
+    labels = plain_array("labels", labels, "an array [N] of integers")
     labels = checked_array("labels", labels, "...", "integers", at_least=0)
     if labels.shape != (length,):
         raise ValueError(
@@ -295,7 +299,7 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
                 f"{name} must be an array, not a data set; got {named(value)}: say "
                 "images=dataset.images, labels=dataset.labels"
             )
-    images = np.asarray(_checked_images(images))
+    images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)
     return Dataset(images, labels)
@@ -331,33 +335,6 @@ def check_index(index: Any, length: int) -> None:
         raise IndexError(
             f"index must lie in 0 ... {length - 1}; got {array.min()} to {array.max()}"
         )
-
-
-def _checked_images(images: Any) -> np.ndarray | jax.Array:
-    """An array of at least one input, uint8 or floating; the values are not checked."""
-    wanted = "an array [N, ...] of uint8 or floating numbers"
-    given = images
-    if isinstance(images, jax.core.Tracer):
-        raise TypeError(f"images must be {wanted}; got {named(given)}")
-    if not isinstance(images, np.ndarray | jax.Array):
-        try:
-            images = np.asarray(images)
-        except (TypeError, ValueError):  # Lists of unequal lengths.
-            raise TypeError(f"images must be {wanted}; got {named(given)}") from None
-    if images.dtype != np.uint8 and not jnp.issubdtype(images.dtype, jnp.floating):
-        raise TypeError(
-            f"images must be uint8 or floating; got {images.dtype} ({named(given)})"
-        )
-    if images.ndim < 2:
-        raise ValueError(
-            "images must have a leading axis of inputs and at least one more; got "
-            f"the shape {images.shape} ({named(given)})"
-        )
-    if images.size == 0:
-        raise ValueError(
-            f"images is empty (shape {images.shape}); at least one is needed"
-        )
-    return images
 
 
 def _checked_class_names(class_names: Any, name: Any) -> tuple[str, ...] | None:

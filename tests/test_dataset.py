@@ -1,8 +1,10 @@
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from jaxrob import Dataset
+from jaxrob import Alteration, Classifier, Dataset, evaluate
+from jaxrob._runtime.pixels import as_floats
 
 
 def images(n=4, dtype=np.float32):
@@ -196,3 +198,126 @@ def test_a_broken_batch_is_named(batches, error, message):
     dataset = Dataset.from_batches(batches, ("a", "b", "c"), "some")
     with pytest.raises(error, match=f"batch 2 of some: .*{message}"):
         list(dataset.batches())
+
+
+def summing(x):
+    """What a classifier of one number an image makes of it, exactly."""
+    return np.asarray(as_floats(x)).reshape(len(x), -1).astype(np.float64).sum(1)
+
+
+ODD = {
+    "big-endian": lambda values: values.astype(">f4"),
+    "big-endian doubles": lambda values: values.astype(">f8"),
+    "big-endian halves": lambda values: values.astype(">f2"),
+    "long doubles": lambda values: values.astype(np.longdouble),
+    "halves": lambda values: values.astype(np.float16),
+    "bfloat16": lambda values: values.astype(jnp.bfloat16),
+    "bfloat16 on the device": lambda values: jnp.asarray(values, jnp.bfloat16),
+    "float8": lambda values: values.astype(jnp.float8_e4m3fn),
+    "read-only": lambda values: np.broadcast_to(values, values.shape),
+    "backwards": lambda values: values[:, ::-1].copy()[:, ::-1],
+    "Fortran's order": np.asfortranarray,
+    "unaligned": lambda values: (
+        np.frombuffer(b"x" + values.tobytes(), np.uint8)[1:]
+        .view(np.float32)
+        .reshape(values.shape)
+    ),
+    "subclass": lambda values: values.view(np.recarray),
+}
+
+
+@pytest.mark.parametrize("name", ODD)
+@pytest.mark.parametrize("rank", [2, 4])
+def test_odd_arrays_are_the_same_images(name, rank):
+    values = (images(8) * 8).round() / 8  # exact in every type
+    values = values if rank == 4 else values.reshape(8, -1)
+    expected = summing(values)
+    odd = ODD[name](values)
+    dataset = Dataset(odd, labels(8))
+    assert dataset.images.dtype.isnative and dataset.images.dtype.itemsize <= 8
+    np.testing.assert_array_equal(summing(dataset.images), expected)
+    np.testing.assert_array_equal(
+        np.asarray(jnp.asarray(dataset.images), np.float32), values
+    )
+    batches = Dataset.from_batches([(odd[:5], labels(5)), (odd[5:], labels(3))])
+    found = np.concatenate([summing(batch.images) for batch in batches.batches()])
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.mark.parametrize("name", ["big-endian", "long doubles"])
+def test_odd_arrays_get_the_same_answers(name):
+    values = images(8).reshape(8, -1)
+    weights = np.random.default_rng(1).normal(size=(values.shape[1], 3))
+    classifier = Classifier(
+        lambda weights, x: x @ weights, jnp.asarray(weights, jnp.float32)
+    )
+    shift = Alteration("shift", lambda x, level: x + level, 0.0, 1.0)
+    one, other = (
+        evaluate(classifier, Dataset(some, labels(8)), shift, [0.0, 1.0])
+        for some in (values, ODD[name](values))
+    )
+    np.testing.assert_array_equal(one.predicted, other.predicted)
+    np.testing.assert_array_equal(one.confidence, other.confidence)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: np.ma.masked_array(x, x > 0.5), "images must not be masked"),
+        (lambda x: x > 0.5, "uint8 or floating, got bool; pass"),
+        (lambda x: (x * 255).astype(np.int64), "int64; divide 0-255 by 255"),
+        (lambda x: (x * 255).astype(">u2"), ">u2; divide 0-255 by 255"),
+        (lambda x: jnp.zeros(x.shape, jnp.int4), "int4; divide 0-255 by 255"),
+        (lambda x: x.astype(complex), "uint8 or floating, got complex128"),
+        (lambda x: x.astype(object), "uint8 or floating, got object"),
+        (lambda x: x.astype("U8"), "uint8 or floating, got <U8"),
+        (lambda x: np.zeros(x.shape, "M8[s]"), "uint8 or floating, got datetime64"),
+        (lambda x: np.zeros(x.shape, [("a", "f4")]), "uint8 or floating, got "),
+        (lambda x: jax.random.split(jax.random.key(0), x.shape), "got key<fry>"),
+        (lambda x: [[1.0, 2.0], [3.0]] * 2, "images must be an array .*; got list"),
+        (lambda x: None, "images must be uint8 or floating, got object"),
+    ],
+)
+def test_other_arrays_of_images_are_named(make, message):
+    odd = make(images())
+    with pytest.raises(TypeError, match=message):
+        Dataset(odd, labels())
+    with pytest.raises(TypeError, match=f"batch 0 of dataset: .*{message}"):
+        list(Dataset.from_batches([(odd, labels())]).batches())
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda x: np.ma.masked_array(x, x == 1), "labels must not be masked"),
+        (lambda x: np.zeros(4, "M8[s]"), "labels must be integers, got datetime64"),
+        (lambda x: x.astype("m8[s]"), "labels must be integers, got timedelta64"),
+        (lambda x: x.astype(object), "labels must be integers, got object"),
+        (lambda x: x.astype(jnp.int4), "labels must be integers, got int4"),
+        (lambda x: [[0], [1, 2]] * 2, "labels must be an array .*; got list"),
+        (lambda x: jax.random.split(jax.random.key(0), 4), "labels must be an array"),
+    ],
+)
+def test_other_arrays_of_labels_are_named(make, message):
+    with pytest.raises(TypeError, match=message):
+        Dataset(images(), make(labels()))
+
+
+@pytest.mark.parametrize("dtype", [">i4", ">u8", np.int8, np.uint64])
+def test_odd_labels_are_the_same(dtype):
+    dataset = Dataset(images(), labels().astype(dtype)[::-1])
+    assert dataset.labels.dtype == np.int32
+    np.testing.assert_array_equal(dataset.labels, labels()[::-1])
+
+
+@pytest.mark.parametrize("dtype", [">f4", ">f2", np.longdouble])
+def test_a_memory_map_is_not_converted(tmp_path, dtype):
+    stored = np.memmap(tmp_path / "images", dtype, "w+", shape=(4, 5, 6, 3))
+    with pytest.raises(TypeError, match="byte order .* memory map"):
+        Dataset(stored, labels())
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
+def test_a_matrix_is_an_array():
+    dataset = Dataset(np.matrix(images().reshape(4, -1)), labels())
+    assert type(dataset.images) is np.ndarray and dataset.images[0].ndim == 1
