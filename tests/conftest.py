@@ -11,14 +11,25 @@ tests.
 import os
 import tempfile
 
+import pytest
+
 # Minutes each, of processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
 
 
 def pytest_addoption(parser):
     parser.addoption(
-        "--cases", type=int, default=300, help="Random cases of each property test."
+        "--cases",
+        type=int,
+        default=300,
+        help="Random cases of each property test; thousands take minutes.",
     )
+
+
+@pytest.fixture
+def cases(pytestconfig):
+    """How many random cases a test tries."""
+    return pytestconfig.getoption("cases")
 
 
 def pytest_configure(config):

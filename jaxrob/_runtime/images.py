@@ -30,7 +30,7 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
         hint = ""
         if jnp.issubdtype(dtype, jnp.integer):
             hint = "; divide 0-255 by 255 in floating point, or pass uint8"
-        elif dtype.kind == "b":
+        elif jnp.issubdtype(dtype, jnp.bool_):
             hint = "; pass images.astype('float32')"
         raise TypeError(
             f"images must be uint8 or floating; got {dtype} ({named(given)}){hint}"
