@@ -93,7 +93,8 @@ def fit(
       ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is
         no class of the module, both `epochs` and `images_seen` are given, the latter
         is below `batch_size`, or the checkpoints are of a training with other
-        settings or an optimiser of another structure (its numbers are not compared).
+        settings or an optimiser of another structure (its numbers are not compared),
+        or are damaged.
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
