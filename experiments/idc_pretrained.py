@@ -4,9 +4,12 @@ r"""The 2020 paper's own trained network on breast-histology patches.
 
 Assesses the published network at 41 levels of the paper's eight alterations with the
 threshold 0.8, and attacks it with L-BFGS. Prints robustness and adversariability, per
-class too. Writes, into the folder `--output`, JSON and two figures: the accuracy over
-the level with altered patches below it, and adversarial patches beside the originals.
-It takes a minute or two on two CPU cores.
+class too. The paper has an adversariability of 0.38: its authors' script attacks the
+network on other inputs than it was trained on, and a table shows what that gives.
+
+Writes, into the folder `--output`, JSON and two figures: the accuracy over the level
+with altered patches below it, and adversarial patches beside the originals. It takes
+two or three minutes on two CPU cores.
 """
 
 import functools
@@ -15,6 +18,7 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from absl import app, flags
+from cnn_2020 import feeding
 from common import classifiers, datasets, define, files, gate, hosts, journals, startup
 from matplotlib import pyplot as plt
 from matplotlib.figure import Figure
@@ -60,11 +64,9 @@ def main(argv: Sequence[str]) -> None:
     print(reporting.table(results))
 
     attacked = _spread(test_set, _ATTACKED.value)
+    attack = functools.partial(adversarial.lbfgs, mesh=hosts.mesh())
     found = adversarial.adversariability(
-        classifier,
-        attacked.images,
-        attacked.labels,
-        attack=functools.partial(adversarial.lbfgs, mesh=hosts.mesh()),
+        classifier, attacked.images, attacked.labels, attack=attack
     )
     print(
         f"adversariability {found.value:.4f} over {found.num_inputs} patches that are "
@@ -73,12 +75,23 @@ def main(argv: Sequence[str]) -> None:
     names = datasets.class_names(test_set)
     for name, value, number in zip(names, found.per_class, found.num_inputs_per_class):
         print(f"  {name}: {value:.4f} over {number}")
+    right = attacked[found.attack.correct]
+    fed = {
+        "as trained": classifier,
+        "as the script": feeding.as_the_script_feeds_it(classifier),
+    }
+    ways = {
+        way: feeding.attacked(one, right.images, right.labels, attack)
+        for way, one in fed.items()
+    }
+    print(_table(ways))
     document = {
         "robustness": {result.alteration: result.robustness for result in results},
         "adversariability": found.value,
         "adversariability_per_class": found.per_class.tolist(),
         "success_rate": found.success_rate,
         "num_attacked": found.num_inputs,
+        "fed": {way: one._asdict() for way, one in ways.items()},
     }
     files.write_json(output / "idc.json", document)
     files.write_assessments(output, results)
@@ -92,6 +105,21 @@ def _spread(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
     """At most so many images, spread over a set that comes ordered by class."""
     places = np.linspace(0, len(dataset) - 1, min(most, len(dataset)))
     return dataset[np.unique(places.astype(int))]
+
+
+def _table(ways: dict[str, feeding.Fed]) -> str:
+    """What the attack finds, a row for each way to feed the network."""
+    lines = [
+        f"{'network fed':14}  patches  already wrong  attackable  similarity  "
+        "adversariability"
+    ]
+    for way, fed in ways.items():
+        similarity = "-" if fed.similarity is None else f"{fed.similarity:.4f}"
+        lines.append(
+            f"{way:14}  {fed.num_inputs:7}  {fed.already_wrong:13.1%}  "
+            f"{fed.attackable:10.1%}  {similarity:>10}  {fed.adversariability:16.4f}"
+        )
+    return "\n".join(lines)
 
 
 def _curves(

@@ -298,6 +298,7 @@ def test_replicates_without_the_class_are_left_out():
     assert compare(first, second) == (0.5, (0.5, 0.5), 0.95)
 
 
+@pytest.mark.filterwarnings("ignore:unaltered, the accuracy is 0")
 def test_the_two_must_share_what_they_are_about():
     first = assess(1.0)
     other_range = dataclasses.replace(DIM, upper=0.5)

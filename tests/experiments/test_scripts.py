@@ -421,6 +421,12 @@ def test_idc_pretrained(tmp_path):
     # Figure 2 of the 2020 paper: translation stays above the threshold.
     assert document["robustness"]["horizontal translation"] == 1
     assert 0 <= document["adversariability"] < 1 and document["num_attacked"] <= 6
+    # On the inputs of the authors' script all are benign, which most of them are not.
+    trained, script = document["fed"]["as trained"], document["fed"]["as the script"]
+    assert trained["adversariability"] == pytest.approx(document["adversariability"])
+    assert trained["already_wrong"] == 0 < script["already_wrong"] < 1
+    assert script["attackable"] == 0 and script["similarity"] is None
+    assert script["adversariability"] == script["already_wrong"]
     for name in ("idc", "adversarial"):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
