@@ -402,10 +402,27 @@ def test_roma_truth(tmp_path):
     assert auto["answered"] == 1 and auto["largest_factor"] < 3
 
 
-@pytest.mark.skipif(
+needs_idc = pytest.mark.skipif(
     not pathlib.Path(os.environ.get("JAXROB_DATA_DIR", "none"), "idc").is_dir(),
     reason="JAXROB_DATA_DIR holds no idc/, the published network and its patches",
 )
+
+
+@needs_idc
+def test_quickstart_learns_the_few_patches_or_says_that_it_did_not(tmp_path):
+    def run_for(*epochs):
+        code, out, err = run(
+            "quickstart.py", "--dataset=idc", "--network=mlp", "--levels=3", *epochs,
+            "--alterations=bnn_2024", "--noprogress", f"--output={tmp_path}",
+        )  # fmt: skip
+        assert code == 0, err
+        return out
+
+    assert "learnt nothing" not in run_for()
+    assert "It has learnt nothing" in run_for("--epochs=1")
+
+
+@needs_idc
 def test_idc_pretrained(tmp_path):
     code, out, err = run(
         "idc_pretrained.py", "--levels=3", "--attacked=6", "--noprogress",
