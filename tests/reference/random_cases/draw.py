@@ -14,9 +14,9 @@ from random_cases.networks import FRAMEWORKS, classifier_of, host_classifier
 
 SEED = 16
 # So many cases in a row share their structure, and so their compiled programs.
-CASES_ALIKE = 40
-OUTPUTS = 4 * ["logits"] + 2 * ["probabilities", "sigmoid"] + ["scores"]
-SHAPES = ((6, 5, 1), (7, 8, 3), (5, 5, 1), (4, 6, 2), (12,))
+CASES_ALIKE = 50
+OUTPUTS = "logits sigmoid probabilities logits scores sigmoid logits".split()
+SHAPES = ((7, 8, 3), (6, 5, 1), (12,), (5, 5, 1), (4, 6, 2))
 
 
 class Structure(NamedTuple):
@@ -71,19 +71,19 @@ class Truth:
         return answers.Answers(*np.moveaxis(np.array(found), -1, 0))
 
 
-@functools.lru_cache(4)
 def structure_of(number):
     """The structure that the case shares with its neighbours."""
-    rng = np.random.default_rng([SEED, 1, number // CASES_ALIKE])
-    framework = str(rng.choice(FRAMEWORKS))
-    outputs = str(
-        rng.choice(
-            ["logits", "probabilities", "sigmoid", "scores"],
-            p=[4 / 9, 2 / 9, 2 / 9, 1 / 9],
-        )
-    )
+    return numbered_structure(number // CASES_ALIKE)
+
+
+@functools.lru_cache(4)
+def numbered_structure(index):
+    rng = np.random.default_rng([SEED, 1, index])
+    # In turn, so that the first few hold something of all.
+    framework = FRAMEWORKS[index % len(FRAMEWORKS)]
+    outputs = OUTPUTS[index % len(OUTPUTS)]
+    shape = SHAPES[index % len(SHAPES)]
     num_classes = int(rng.integers(2, 6))
-    shape = SHAPES[rng.integers(len(SHAPES))]
     one_sample = framework == "host" or outputs == "scores" or rng.random() < 0.5
     samples = 1 if one_sample else int(rng.integers(2, 5))
     return Structure(
@@ -145,10 +145,10 @@ def random_network(rng, structure):
 
 def random_data(rng, structure, weights, key, batch_size, folder):
     """A data set, and the truth of the network on it."""
-    # All of them, or few, which go in blocks of the same size as all.
+    # All of them, or fewer that fill a block.
     number, dtype = structure.size, str(rng.choice(structure.dtypes))
     if batch_size is not None and rng.random() < 0.5:
-        number = int(rng.integers(1, structure.size))
+        number = int(rng.integers(min(batch_size, structure.size), structure.size + 1))
     images = data.random_images(rng, number, structure.shape, dtype)
     layouts = data.layouts_for(images)
     if batch_size is None and structure.size % 3:

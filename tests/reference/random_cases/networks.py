@@ -110,7 +110,7 @@ def linen_variables(weights):
 class NnxNet(nnx.Module):
     def __init__(self, weights, outputs):
         rngs = nnx.Rngs(0)
-        self.conv = self.hidden = None
+        self.layers = tuple(weights)
         if "conv" in weights:
             *_, channels, filters = weights["conv"][0].shape
             self.conv = nnx.Conv(channels, filters, (3, 3), padding="VALID", rngs=rngs)
@@ -125,10 +125,10 @@ class NnxNet(nnx.Module):
         self.outputs = outputs
 
     def __call__(self, x):
-        if self.conv is not None:
+        if "conv" in self.layers:
             x = nnx.relu(self.conv(x))
         x = x.reshape(len(x), -1)
-        if self.hidden is not None:
+        if "hidden" in self.layers:
             x = nnx.relu(self.hidden(x))
         x = by_sample(self.last(x), self.samples, self.columns)
         return activated(x, self.outputs)

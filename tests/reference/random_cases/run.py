@@ -16,6 +16,7 @@ import tempfile
 import traceback
 import warnings
 
+import jax
 import numpy as np
 
 if __name__ == "__main__":
@@ -35,6 +36,9 @@ def run(numbers):
     """The disagreements, a text each, and tallies of what was compared."""
     texts, tally = [], collections.Counter()
     for number in numbers:
+        if number % (10 * draw.CASES_ALIKE) == 0:
+            # Programs of earlier structures are of no use any more, and fill memory.
+            jax.clear_caches()
         found, notes = run_case(number)
         tally += found.tally
         if found.disagreements:
