@@ -20,6 +20,7 @@ Two decompositions are in use, and in both the parts add up:
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxrob._runtime.checks import check_type, checked_number
 from jaxrob._runtime.naming import named
@@ -179,7 +180,7 @@ def _check(log_probabilities: jax.Array) -> None:
             f"classes; got {shape}"
         )
     # Values that are traced are not known. NaN is: of a row that is no distribution.
-    if isinstance(log_probabilities, jax.core.Tracer):
+    if isinstance(log_probabilities, Tracer):
         return
     largest = float(jnp.nanmax(log_probabilities))
     if largest > _SLACK:

@@ -120,13 +120,7 @@ def assess(
     """
     # All that can fail before anything is computed does.
     several = not isinstance(alteration, Alteration)
-    alterations = (alteration,)
-    if several:
-        wanted = "a jaxrob.Alteration or a sequence of them"
-        check_type("alteration", alteration, Sequence, wanted)
-        alterations = checked_sequence(
-            "alteration", alteration, Alteration, "jaxrob.Alteration"
-        )
+    alterations = _checked_alterations(alteration)
     check_types(classifier, dataset, alterations[0])
     journal = check_execution(key, batch_size, reduced, journal, progress)
     check_strategy(strategy)
@@ -135,13 +129,13 @@ def assess(
     rule = _checked_rule(rule, strategy, scoring)
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
+    criterion.check(classifier, reduced)
+    for one in alterations:
+        scoring.check(threshold, (one.lower, one.upper))
     with collected() as of_all:
-        check_types(classifier, dataset, alterations[0])
         image, _ = first_look(dataset)
         classifier, alterations = as_they_are(classifier, alterations, image)
-        of_each = _check(
-            classifier, dataset, alterations, image, criterion, key, reduced
-        )
+        of_each = _check(classifier, dataset, alterations, image, key)
         source = provenance(classifier, dataset, key, mesh)
         name = f"{len(alterations)} alterations"
         if len(alterations) == 1:
@@ -171,23 +165,29 @@ def _check(
     dataset: Dataset | BatchedDataset,
     alterations: Sequence[Alteration],
     image: np.ndarray,
-    criterion: Criterion,
     key: jax.Array | None,
-    reduced: bool,
 ) -> list[list[str]]:
     """Refuses what does not go together, without computing answers.
 
     Returns:
       What was warned of each alteration.
     """
-    criterion.check(classifier, reduced)
     warned = []
     for one in alterations:
         with collected() as messages:
             check_together(classifier, dataset, one, image, key)
-        criterion.scoring.check(criterion.threshold, (one.lower, one.upper))
         warned.append(messages)
     return warned
+
+
+def _checked_alterations(
+    alteration: Alteration | Sequence[Alteration],
+) -> tuple[Alteration, ...]:
+    if isinstance(alteration, Alteration):
+        return (alteration,)
+    wanted = "a jaxrob.Alteration or a sequence of them"
+    check_type("alteration", alteration, Sequence, wanted)
+    return checked_sequence("alteration", alteration, Alteration, "jaxrob.Alteration")
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:

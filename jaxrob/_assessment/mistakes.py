@@ -52,8 +52,8 @@ def look_at_curve(
         near = beyond[np.argsort(side * distances[beyond])][:3]
         around = side * distances[near], samples.values[near]
         if jumps(*around, value, samples.typical_inputs):
-            first = samples.levels[near[0]], samples.values[near[0]]
-            _warn_of_jump(alteration, *first, value)
+            level, beside = samples.levels[near[0]], samples.values[near[0]]
+            _warn_of_jump(alteration, float(level), float(beside), value)
             return
 
 

@@ -15,6 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxrob._runtime.naming import named, range_text
 from jaxrob._runtime.shapes import fits, lengths_text
@@ -368,7 +369,7 @@ def check_at_least_one(**numbers: Any) -> None:
 
 
 def _is_number(value: Any) -> bool:
-    if isinstance(value, bool | np.bool_ | jax.core.Tracer):
+    if isinstance(value, bool | np.bool_ | Tracer):
         return False
     if isinstance(value, numbers.Real):
         return True

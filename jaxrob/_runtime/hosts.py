@@ -13,13 +13,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding, Sharding
 
 from jaxrob._runtime.keys import is_key
 from jaxrob._runtime.mesh import whole_on
 
 
-def put(tree: Any, sharding: NamedSharding) -> Any:
+def put(tree: Any, sharding: Sharding) -> Any:
     """Whole arrays, the same in all processes, on the devices of a mesh."""
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)

@@ -5,6 +5,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxrob._runtime.naming import named
 
@@ -23,7 +24,7 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
     if not isinstance(images, np.memmap | jax.Array):
         wanted = "an array [N, ...] of uint8 or floating numbers"
         images = plain_array("images", images, wanted)
-    if isinstance(images, jax.core.Tracer):
+    if isinstance(images, Tracer):
         raise TypeError(f"images must be an array with values; got {named(given)}")
     dtype = images.dtype
     if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-import jax
 import numpy as np
+from jax.core import Tracer
 
 
 def named(value: Any) -> str:
@@ -16,7 +16,7 @@ def named(value: Any) -> str:
         return "None"
     if isinstance(value, type):
         return f"the class {value.__name__}"
-    if isinstance(value, jax.core.Tracer):
+    if isinstance(value, Tracer):
         return f"an array that is being traced, of type {kind}"
     if isinstance(value, bool | int | float | complex | str | bytes | np.generic):
         text = repr(value)

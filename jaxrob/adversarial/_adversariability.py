@@ -89,8 +89,9 @@ def adversariability(
 
     Source: Definition 8 of the 2020 paper.
     """
-    attacks = (attack,)
-    if not callable(attack):
+    if callable(attack):
+        attacks = (attack,)
+    else:
         wanted = "functions of (classifier, images, labels)"
         attacks = checked_sequence("attack", attack, Callable, wanted)
     check_callable("similarity", similarity, "a function of two arrays of images")

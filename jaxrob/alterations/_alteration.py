@@ -8,6 +8,7 @@ from typing import Any, cast
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.core import Tracer
 
 from jaxrob._runtime.checks import (
     check_ascending,
@@ -142,7 +143,7 @@ class Alteration:
           ValueError: if the alteration is stochastic and no key is given, the level
             lies outside the range, or the image has a shape that `fn` refuses.
         """
-        if not isinstance(level, jax.core.Tracer):
+        if not isinstance(level, Tracer):
             # float32 may carry a level at an end of the range beyond it.
             slack = 1e-6 * max(abs(self.lower), abs(self.upper))
             found = checked_number(f"{self.name}: level", level)
