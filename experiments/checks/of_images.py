@@ -1,10 +1,7 @@
 """Cases of what takes images: alterations, data sets, assessments, RoMA, attacks."""
 
 import functools
-from collections.abc import Callable
-from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -26,10 +23,10 @@ from checks.hostile import (
     PATH,
     POSITIVE,
     SHARE,
-    SHARES,
     TEXT,
 )
-from jaxrob import adversarial, alterations, reporting, roma
+from checks.of_alterations import of_alterations
+from jaxrob import adversarial, reporting, roma
 
 NAMES_OR_NONE = NAMES | OR_NONE
 TEXTS = ANY_TEXT | {"bytes", "empty bytes"}
@@ -38,119 +35,13 @@ TEXTS = ANY_TEXT | {"bytes", "empty bytes"}
 def of_images() -> list[Case]:
     """All cases of these packages."""
     return [
-        *_of_alterations(),
-        *_of_own_alterations(),
+        *of_alterations(),
         *_of_datasets(),
         *_of_classifiers(),
         *_of_assessments(),
         *_of_roma(),
         *_of_attacks(),
         *_of_reports(),
-    ]
-
-
-def _of_alterations() -> list[Case]:
-    zero, above = frozenset({"0"}), POSITIVE
-    below = frozenset({"-1", "-0.5", "0"})
-    fills: dict[str, Any] = {"fill": "edge"}
-    moved = {
-        "lower": A(-2.0, below | {"1.5", "array 0.5"} - {"1.5", "array 0.5"}),
-        "upper": A(2.0, above | zero),
-        **fills,
-        "unit": "px",
-    }
-    ranges: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
-        "brightness": (
-            alterations.brightness,
-            {"lower": A(-0.5, below), "upper": A(0.5, above | zero)},
-        ),
-        "gaussian_blur": (
-            alterations.gaussian_blur,
-            {"lower": A(0.0, zero), "upper": A(2.0, above)},
-        ),
-        "gaussian_noise": (
-            alterations.gaussian_noise,
-            {"lower": A(0.0, zero), "upper": A(0.1, above), "clip": A(True, FLAG)},
-        ),
-        "jpeg_compression": (
-            alterations.jpeg_compression,
-            {"lower": A(0.0, zero), "upper": A(100.0, above)},
-        ),
-        "rotation": (
-            alterations.rotation,
-            {"lower": A(-9.0, below), "upper": A(9.0, above | zero), **fills},
-        ),
-        "horizontal_translation": (alterations.horizontal_translation, moved),
-        "vertical_translation": (alterations.vertical_translation, moved),
-        "zoom": (alterations.zoom, {"lower": A(1.0), "upper": A(2.0, above)}),
-    }
-    found = [
-        case(f"alterations.{name}", function, **arguments)
-        for name, (function, arguments) in ranges.items()
-    ]
-    for alteration in (world.blur(), alterations.gaussian_noise()):
-        key = A(world.KEY, frozenset() if alteration.stochastic else OR_NONE)
-        level = alteration.upper
-        found.append(
-            case(
-                alteration.name,
-                alteration,
-                image=world.images()[0],
-                level=A(level, SHARE),
-                key=key,
-            )
-        )
-    some = frozenset({"array 0.5", "0", "empty array", "empty list"})
-    return [
-        *found,
-        case("blur.canonical", world.blur().canonical, levels=A([0, 0.5], SHARES)),
-        case("blur.snap", world.blur().snap, levels=A([0, 0.5], some | ANY_SHAPE)),
-        case(
-            "alterations.presets.asap_2022",
-            alterations.presets.asap_2022,
-            benchmark="idc",
-        ),
-    ]
-
-
-ANY_SHAPE = SHARES | NUMBER | {"array of rank 5", "array of -1", "array of 300"}
-
-
-def _fade(image: jax.Array, level: jax.Array) -> jax.Array:
-    return (1 - level) * image
-
-
-def _of_own_alterations() -> list[Case]:
-    ends = {"lower": A(0.0, NUMBER), "upper": A(1.0, POSITIVE | {"0"})}
-    return [
-        case(
-            "Alteration",
-            jaxrob.Alteration,
-            name=A("fading", TEXT),
-            fn=A(_fade, CALLABLE),
-            lower=A(0.0, NUMBER),
-            upper=A(1.0, POSITIVE),
-            identity=A(0.0, SHARE | OR_NONE),
-            unit=A("", ANY_TEXT),
-            stochastic=A(False, FLAG),
-            resolution=A(None, POSITIVE | OR_NONE),
-            prepare=A(None, CALLABLE | OR_NONE),
-            representative=A(None, CALLABLE | OR_NONE),
-        ),
-        case(
-            "alterations.rescale",
-            alterations.rescale,
-            alteration=world.blur(),
-            **ends,
-            unit=A("", ANY_TEXT),
-        ),
-        case(
-            "alterations.compose",
-            alterations.compose,
-            alterations=[world.blur(), alterations.zoom()],
-            **ends,
-            name=A("both", TEXT | OR_NONE),
-        ),
     ]
 
 
@@ -182,6 +73,7 @@ def _of_datasets() -> list[Case]:
 def _of_classifiers() -> list[Case]:
     choice = {"outputs": "logits"}
     curve = jaxrob.evaluate(world.classifier(), world.dataset(), world.blur(), [0, 1])
+    assert isinstance(curve, jaxrob.Curve)
     fields = {name: getattr(curve, name) for name in ("levels", "predicted", "labels")}
     answers = {
         name: A(getattr(curve, name), OR_NONE) for name in ("confidence", "uncertainty")

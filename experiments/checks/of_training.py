@@ -25,8 +25,11 @@ from checks.hostile import (
     SHARE,
 )
 from jaxrob import bayes, data, networks, retraining, training
-from jaxrob.data import _cifar10
-from jaxrob.networks import _idc_cnn
+
+_CIFAR = (
+    "airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship",
+    "truck",
+)  # fmt: skip
 
 
 class Dropping(linen.Module):
@@ -277,7 +280,7 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
         header += b"".join(length.to_bytes(4, "big") for length in shape)
         contents = header + bytes(int(np.prod(shape)))
         (folder / f"t10k-{name}-ubyte").write_bytes(contents)
-    for name in _cifar10._CLASS_NAMES:
+    for name in _CIFAR:
         (folder / "cifar" / "test" / name).mkdir(parents=True)
         Image.new("RGB", (32, 32)).save(folder / "cifar" / "test" / name / "1.png")
     split = {"split": "test"}
@@ -307,10 +310,7 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
 
 def _of_networks(folder: pathlib.Path) -> list[Case]:
     weights = folder / "weights.npz"
-    arrays = {
-        name: np.ones(shape, np.float32)
-        for name, (*_, shape) in _idc_cnn._keras_arrays().items()
-    }
+    arrays: dict[str, Any] = _idc_arrays()
     np.savez(weights, **arrays)
     small = ("MnistCNN", "StridedCNN", "VGG16")
     return [
@@ -327,3 +327,16 @@ def _of_networks(folder: pathlib.Path) -> list[Case]:
         case("networks.IdcCNN", networks.IdcCNN, channel_order="rgb"),
         case("networks.load_idc_weights", networks.load_idc_weights, path=weights),
     ]
+
+
+def _idc_arrays() -> dict[str, np.ndarray]:
+    """Arrays of the names and shapes of the 2020 paper's network."""
+    shapes: dict[str, tuple[int, ...]] = {"dense_1/kernel": (1024, 2)}
+    shapes["dense_1/bias"] = (2,)
+    for number, channels in enumerate(((3, 32), (32, 64), (64, 64)), 1):
+        shapes[f"conv2d_{number}/kernel"] = (3, 3, *channels)
+        shapes[f"conv2d_{number}/bias"] = channels[1:]
+    for number, width in enumerate((32, 64, 64, 1024), 1):
+        for name in ("gamma", "beta", "moving_mean", "moving_variance"):
+            shapes[f"batch_normalization_{number}/{name}"] = (width,)
+    return {name: np.ones(shape, np.float32) for name, shape in shapes.items()}

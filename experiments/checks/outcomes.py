@@ -20,8 +20,8 @@ _CLASSES = (TypeError, ValueError, IndexError, OSError)
 _compilations = [0]
 
 
-def _count(event: str, seconds: float, **_: Any) -> None:
-    del seconds
+def _count(event: str, duration_secs: float, **_: str | int) -> None:
+    del duration_secs
     _compilations[0] += event == "/jax/core/compile/backend_compile_duration"
 
 

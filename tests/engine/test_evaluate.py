@@ -498,7 +498,7 @@ class TestBadInput:
             self.evaluate(classifier, dataset, levels=[0, 0.6])
 
     def test_level_nan(self, classifier, dataset):
-        with pytest.raises(ValueError, match="levels must lie in"):
+        with pytest.raises(ValueError, match="levels must be finite; got nan"):
             self.evaluate(classifier, dataset, levels=[np.nan])
 
     @pytest.mark.parametrize("key", [0, "key", np.zeros(2)])
