@@ -80,7 +80,7 @@ def make_problem(
     """Checks the arguments that every kind of inference has, and puts data in place."""
     mesh = along_images(checked_mesh(mesh))
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
-    prior_scale = checked_number("prior_scale", prior_scale, above=0)
+    prior_scale = checked_number("prior_scale", prior_scale, above=0, at_most=2**30)
     checked = checked_head(head, noise_draws)
     apply_fn, params, fixed = network(module, jnp.asarray(dataset.images[0]), key)
     num_outputs = Classifier(
