@@ -318,11 +318,14 @@ def check_index(index: Any, length: int) -> None:
             if part is not None:
                 checked_integer("index", part)
         return
-    if np.ndim(index) == 0:
+    try:
+        array = np.asarray(index)
+    except (TypeError, ValueError):  # Lists of unequal lengths; tracers.
+        raise TypeError(f"index must be {wanted}; got {named(index)}") from None
+    if array.ndim == 0:
         raise TypeError(
             f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
         )
-    array = np.asarray(index)
     if array.ndim != 1 or array.dtype.kind not in "biu":
         raise TypeError(f"index must be {wanted}; got {named(array)}")
     if array.dtype.kind == "b":

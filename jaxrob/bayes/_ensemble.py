@@ -53,8 +53,12 @@ def ensemble(
     check_choice("outputs", outputs, OUTPUTS)
     members = checked_sequence("members", members, object, "members' variables")
     members = [as_dicts(member) for member in members]
-    for leaf in jax.tree.leaves(members):
-        check_type("members", leaf, jax.Array | np.ndarray, "trees of arrays")
+    for number, member in enumerate(members):
+        leaves = jax.tree.leaves(member)
+        # A tree without leaves, such as None, is no member either.
+        for leaf in leaves or [member]:
+            kinds = jax.Array | np.ndarray
+            check_type(f"members[{number}]", leaf, kinds, "a tree of arrays")
     shapes = [jax.tree.map(jnp.shape, member) for member in members]
     for number, other in enumerate(shapes):
         if other != shapes[0]:

@@ -8,7 +8,7 @@ from jax.sharding import Mesh
 from numpyro.infer import MCMC, NUTS, init_to_value
 
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_at_least_one, checked_flag
+from jaxrob._runtime.checks import checked_flag, checked_integer
 from jaxrob._runtime.hosts import is_first, local, put
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import whole_on
@@ -57,7 +57,8 @@ def nuts(
 
     Source: Hoffman and Gelman, The No-U-Turn sampler, 2014.
     """
-    check_at_least_one(num_warmup=num_warmup, num_draws=num_draws)
+    num_warmup = checked_integer("num_warmup", num_warmup, at_least=1)
+    num_draws = checked_integer("num_draws", num_draws, at_least=1)
     progress = checked_flag("progress", progress)
     init_key, noise_key, key = jax.random.split(checked_key(key), 3)
     problem = make_problem(
