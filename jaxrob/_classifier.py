@@ -23,6 +23,7 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.failures import failed_on_images
 from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.log_softmax import log_softmax
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.pinned import Pinned
 from jaxrob._runtime.program import largest_array, operations, traced
@@ -254,7 +255,7 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
         `Classifier.log_probabilities` is.
     """
     if kind == "logits":
-        return _log_softmax(outputs, axis)
+        return log_softmax(outputs, axis)
     in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
     # Kept away from 0, where the logarithm has no gradient.
     outputs = jnp.maximum(outputs, _TINY)
@@ -263,30 +264,6 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
         in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
     log_probabilities = jnp.log(outputs) - jnp.log(total)
     return jnp.where(in_range, log_probabilities, jnp.nan)
-
-
-@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
-def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
-    """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite.
-
-    A network that multiplies last may see its product and the subtraction of the
-    largest logit fused, without the rounding between them. Beyond 1e9 the difference
-    of the largest logit and itself is then not 0, and its exponential overflows.
-    """
-    largest = logits.max(axis=axis, keepdims=True)
-    below = jnp.where(logits == largest, 0.0, logits - largest)
-    log_total = jnp.log(jnp.exp(below).sum(axis=axis, keepdims=True))
-    return below - jnp.where(jnp.isfinite(largest), log_total, jnp.nan)
-
-
-@_log_softmax.defjvp
-def _log_softmax_jvp(
-    axis: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
-) -> tuple[jax.Array, jax.Array]:
-    (logits,), (change,) = primals, tangents
-    found = _log_softmax(logits, axis)
-    mean = (jnp.exp(found) * change).sum(axis=axis, keepdims=True)
-    return found, change - mean
 
 
 def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:

@@ -137,7 +137,7 @@ def check_in_company(
         return
     chosen = np.arange(len(images))
     chosen[kept:] = 0
-    again = answer_again(put(images[chosen], placed.images.sharding))
+    again = answer_again(jax.device_put(images[chosen], placed.images.sharding))
     before, after = (_first_row(one) for one in (answers, again))
     differs = _differs(
         Answers(*(part[:kept] for part in before)),

@@ -4,7 +4,7 @@ import functools
 import math
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
@@ -167,9 +167,7 @@ def assess(
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
         classifier, dataset = _checked_data(classifier, images, labels)
         image_shape = dataset.images.shape[1:]
-        if isinstance(perturbation, Alteration):
-            for doubt in doubts(perturbation, image_shape):
-                warn(doubt)
+        _warn_of_range(perturbation, image_shape)
         drawn = pinned_perturbation(drawn, image_shape)
         _check_shape(drawn, image_shape)
         if journal is not None:
@@ -261,6 +259,12 @@ def _perturbation(
     )
 
 
+def _warn_of_range(perturbation: Any, image_shape: tuple[int, ...]) -> None:
+    if isinstance(perturbation, Alteration):
+        for doubt in doubts(perturbation, image_shape):
+            warn(doubt)
+
+
 def _check_told(perturbation: Perturbation) -> None:
     if not is_told(perturbation):
         raise ValueError(
@@ -273,13 +277,12 @@ def _check_shape(perturbation: Perturbation, image_shape: tuple[int, ...]) -> No
     image = jax.ShapeDtypeStruct(image_shape, np.float32)
 
     def one(key: jax.Array, image: jax.Array) -> jax.Array:
-        return perturbation.perturbed(image, perturbation.draw(key, image))
+        return drawn.perturbed(image, drawn.draw(key, image))
 
     found = jax.eval_shape(one, jax.random.key(0), image)
     if getattr(found, "shape", None) != image_shape:
         raise ValueError(
-            f"{perturbation.name} must return an image of the shape {image_shape}; got "
-            f"{found}"
+            f"{drawn.name} must return an image of the shape {image_shape}; got {found}"
         )
 
 
