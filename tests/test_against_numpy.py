@@ -18,22 +18,21 @@ from random_cases import run
 SCRIPT = pathlib.Path(run.__file__)
 
 
-def test_random_cases(request):
-    disagreements, tally = run.run(range(request.config.getoption("cases")))
+def test_random_cases(cases):
+    disagreements, tally = run.run(range(cases))
     assert not disagreements, run.report(disagreements)
     # What rounding may decide must stay the exception, or nothing was tested.
     assert tally["near ties that differ"] <= 1e-3 * tally["answers"], tally
 
 
 @pytest.mark.slow
-def test_random_cases_on_several_devices(request):
+def test_random_cases_on_several_devices(cases):
     environment = {
         "XLA_FLAGS": "--xla_force_host_platform_device_count=5",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
-    last = request.config.getoption("cases")
     done = subprocess.run(
-        [sys.executable, SCRIPT, "0", str(last), "20"],
+        [sys.executable, SCRIPT, "0", str(cases), "20"],
         env=os.environ | environment,
         capture_output=True,
         text=True,

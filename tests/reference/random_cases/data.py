@@ -74,8 +74,12 @@ def laid_out(images, layout, folder):
 
 
 def layouts_for(images):
-    """JAX has no big-endian arrays, and would make float32 of float64."""
-    without = {"jax"} if images.dtype in (np.dtype(">f4"), np.float64) else set()
+    """What the library takes of numbers that JAX does not."""
+    without = set()
+    if images.dtype == np.dtype(">f4"):
+        without = {"jax", "memmap"}
+    elif images.dtype == np.float64:
+        without = {"jax"}
     return [layout for layout in LAYOUTS if layout not in without]
 
 

@@ -49,7 +49,9 @@ def host_classifier(weights, outputs):
         return rows.astype(np.float32)
 
     num_classes = weights["last"][0].shape[-1]
-    return jaxrob.Classifier.from_host(predict, num_classes, outputs)
+    return jaxrob.Classifier.from_host(
+        predict, num_classes, outputs, name="random network", version="1"
+    )
 
 
 def activated(rows, outputs):
