@@ -23,7 +23,7 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.failures import failed_on_images
 from jaxrob._runtime.host_function import HostFunction
-from jaxrob._runtime.log_softmax import log_softmax
+from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.pinned import Pinned
 from jaxrob._runtime.program import largest_array, operations, traced
@@ -32,9 +32,6 @@ from jaxrob._runtime.snapshot import snapshot
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 
-# The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
-_SUM_TOLERANCE = 1e-2
-_TINY = float(jnp.finfo(jnp.float32).tiny)
 
 # Images in a trace: more than one, so that no function mistakes the batch for an image.
 _ROWS = 2
@@ -239,39 +236,6 @@ class Classifier:
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
         return trace_info(self, image_shape).num_classes
-
-
-def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """The log-probabilities of what a classifier returned.
-
-    Args:
-      outputs: float32, as `Classifier.raw_outputs` returns them, except that the
-        classes lie along `axis`.
-      kind: "logits", "probabilities" or "sigmoid".
-      axis: the axis of the classes.
-
-    Returns:
-      float32, of the shape of `outputs`. It is NaN where
-        `Classifier.log_probabilities` is.
-    """
-    if kind == "logits":
-        return log_softmax(outputs, axis)
-    in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
-    # Kept away from 0, where the logarithm has no gradient.
-    outputs = jnp.maximum(outputs, _TINY)
-    total = outputs.sum(axis=axis, keepdims=True)
-    if kind == "probabilities":
-        in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
-    log_probabilities = jnp.log(outputs) - jnp.log(total)
-    return jnp.where(in_range, log_probabilities, jnp.nan)
-
-
-def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
-    """The logarithm of the mean probability over the samples along `axis`."""
-    number = log_probabilities.shape[axis]
-    if number == 1:
-        return jnp.squeeze(log_probabilities, axis)
-    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(number)
 
 
 class TraceInfo(NamedTuple):

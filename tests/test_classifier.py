@@ -10,9 +10,9 @@ from scipy import special
 
 import jaxrob
 from jaxrob import alterations
-from jaxrob._classifier import log_normalised
 from jaxrob._engine.answers import answer
 from jaxrob._runtime.digest import host_array
+from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob.networks import MLP
 
 RANDOM = np.random.default_rng(0)

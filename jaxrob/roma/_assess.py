@@ -277,12 +277,13 @@ def _check_shape(perturbation: Perturbation, image_shape: tuple[int, ...]) -> No
     image = jax.ShapeDtypeStruct(image_shape, np.float32)
 
     def one(key: jax.Array, image: jax.Array) -> jax.Array:
-        return drawn.perturbed(image, drawn.draw(key, image))
+        return perturbation.perturbed(image, perturbation.draw(key, image))
 
     found = jax.eval_shape(one, jax.random.key(0), image)
     if getattr(found, "shape", None) != image_shape:
         raise ValueError(
-            f"{drawn.name} must return an image of the shape {image_shape}; got {found}"
+            f"{perturbation.name} must return an image of the shape {image_shape}; got "
+            f"{found}"
         )
 
 

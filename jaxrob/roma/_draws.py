@@ -8,9 +8,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._classifier import mean_over_samples
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import alteration_keys, classifier_keys
+from jaxrob._runtime.log_probabilities import mean_over_samples
 from jaxrob._runtime.memory import bucket
 from jaxrob._runtime.mesh import on_each_device, platform, split_over
 from jaxrob._runtime.pixels import as_floats

@@ -9,7 +9,7 @@ probabilities add up.
 import jax
 import jax.numpy as jnp
 
-from jaxrob._classifier import mean_over_samples
+from jaxrob._runtime.log_probabilities import mean_over_samples
 from jaxrob.roma._work import Work
 
 #: Statistics take a margin beyond this as this, so that their sums are finite.

@@ -1,0 +1,43 @@
+"""The log-probabilities of what a classifier returned."""
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._runtime.log_softmax import log_softmax
+
+# The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
+_SUM_TOLERANCE = 1e-2
+_TINY = float(jnp.finfo(jnp.float32).tiny)
+
+
+def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
+    """The log-probabilities of what a classifier returned.
+
+    Args:
+      outputs: float32, as `Classifier.raw_outputs` returns them, except that the
+        classes lie along `axis`.
+      kind: "logits", "probabilities" or "sigmoid".
+      axis: the axis of the classes.
+
+    Returns:
+      float32, of the shape of `outputs`. It is NaN where
+        `Classifier.log_probabilities` is.
+    """
+    if kind == "logits":
+        return log_softmax(outputs, axis)
+    in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
+    # Kept away from 0, where the logarithm has no gradient.
+    outputs = jnp.maximum(outputs, _TINY)
+    total = outputs.sum(axis=axis, keepdims=True)
+    if kind == "probabilities":
+        in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
+    log_probabilities = jnp.log(outputs) - jnp.log(total)
+    return jnp.where(in_range, log_probabilities, jnp.nan)
+
+
+def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
+    """The logarithm of the mean probability over the samples along `axis`."""
+    number = log_probabilities.shape[axis]
+    if number == 1:
+        return jnp.squeeze(log_probabilities, axis)
+    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(number)
