@@ -81,8 +81,9 @@ def _files(
             yield parts, None
         else:
             _check_file(member)
-            is_wanted = bool(parts) and wanted(parts[-1])
-            yield parts, _contents(member, stream) if is_wanted else b""
+            if not parts:
+                raise tarfile.ReadError(f"a file with no name but {member.name!r}")
+            yield parts, _contents(member, stream) if wanted(parts[-1]) else b""
     # tarfile takes a damaged header for the end of the archive.
     stream.begin_member()
     stream.seek(archive.offset)

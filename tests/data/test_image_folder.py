@@ -376,3 +376,15 @@ def test_not_a_tar(tmp_path):
         (tmp_path / "data.tar").write_bytes(data)
         with pytest.raises(ValueError, match="data.tar"):
             image_folder(tmp_path / "data.tar")
+
+
+@pytest.mark.parametrize("name", [".", "./", "//"])
+def test_tar_with_a_file_without_a_name(tmp_path, name):
+    path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
+    header = bytearray(tarfile.TarInfo("x").tobuf(tarfile.USTAR_FORMAT))
+    header[:2] = name.encode().ljust(2, b"\0")
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    path.write_bytes(bytes(header) + path.read_bytes())
+    with pytest.raises(ValueError, match="data.tar"):
+        image_folder(path)

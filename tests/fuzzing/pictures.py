@@ -1,0 +1,133 @@
+"""IDX files, images and tar archives."""
+
+import gzip
+import io
+import struct
+import tarfile
+import zlib
+
+import numpy as np
+from mutations import ROOM, Seed, Target
+from PIL import Image
+
+from jaxrob.data import image_folder, read_idx
+
+random_values = np.random.default_rng(0)
+
+
+def idx_target():
+    files = []
+    for code, dtype, shape in ((8, ">u1", (3, 4, 2)), (0x0B, ">i2", (5,))):
+        array = random_values.integers(0, 100, shape).astype(dtype)
+        header = struct.pack(f">BBBB{len(shape)}I", 0, 0, code, len(shape), *shape)
+        files.append(header + array.tobytes())
+    seeds = [Seed(one) for one in files]
+    seeds += [Seed(gzip.compress(one), is_protected=True) for one in files]
+    seeds += [Seed(one, gzip.compress) for one in files]
+
+    def check(array):
+        assert isinstance(array, np.ndarray) and array.dtype.isnative
+        assert array.nbytes < ROOM and array.ndim >= 1
+
+    return Target("idx", seeds, read_idx, check, np.array_equal)
+
+
+def pictures():
+    rgb = random_values.integers(0, 256, (5, 7, 3), dtype=np.uint8)
+    palette = Image.fromarray(rgb).convert("P", palette=Image.Palette.ADAPTIVE)
+    deep = random_values.integers(0, 2**16, (5, 7), dtype=np.uint16)
+    return {
+        "rgb": _encoded(Image.fromarray(rgb), "PNG"),
+        "palette": _encoded(palette, "PNG", transparency=1),
+        "deep": _encoded(Image.fromarray(deep), "PNG"),
+        "jpeg": _encoded(Image.fromarray(rgb), "JPEG"),
+        "progressive": _encoded(Image.fromarray(rgb), "JPEG", progressive=True),
+    }
+
+
+def _encoded(image, kind, **options):
+    buffer = io.BytesIO()
+    image.save(buffer, kind, **options)
+    return buffer.getvalue()
+
+
+def image_target(folder):
+    seeds = []
+    for name, data in pictures().items():
+        seeds.append(Seed(data))
+        if name in ("rgb", "palette", "deep"):
+            seeds.append(Seed(data, with_png_checks))
+    place = folder / "pictures" / "class" / "x.png"
+    place.parent.mkdir(parents=True, exist_ok=True)
+
+    def read(path):
+        place.write_bytes(path.read_bytes())
+        try:
+            # The same for every file, whatever its size.
+            size = [None, (3, 4)][place.stat().st_size % 2]
+            return image_folder(folder / "pictures", size)
+        except ValueError as error:
+            raise ValueError(str(error).replace(str(place), str(path))) from error
+
+    return Target("image folder", seeds, read, check_pictures)
+
+
+def check_pictures(dataset):
+    images = dataset.images
+    assert images.dtype == np.uint8 and images.ndim == 4 and images.shape[3] == 3
+    assert images.nbytes < ROOM and len(dataset.labels) == len(images) > 0
+    assert dataset.labels.max() < len(dataset.class_names)
+
+
+def with_png_checks(data):
+    """The checksums of all chunks put right, as far as the lengths lead."""
+    out, place = data[:8], 8
+    while place + 12 <= len(data):
+        (length,) = struct.unpack(">I", data[place : place + 4])
+        body = data[place + 4 : place + 8 + length]
+        out += data[place : place + 4] + body + struct.pack(">I", zlib.crc32(body))
+        place += 12 + length
+    return out
+
+
+def tar_target():
+    data = pictures()["rgb"]
+    seeds = []
+    for form in (tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT, tarfile.GNU_FORMAT):
+        buffer = io.BytesIO()
+        with tarfile.open(fileobj=buffer, mode="w", format=form) as archive:
+            for name in ("a/1.png", "a/2.png", f"{'b' * 120}/é{'3' * 90}.png"):
+                if form == tarfile.USTAR_FORMAT:
+                    name = f"{name[0]}/{name[-5:]}"
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                archive.addfile(info, io.BytesIO(data))
+        whole = buffer.getvalue()
+        seeds.append(Seed(whole))
+        seeds.append(Seed(gzip.compress(whole), is_protected=True))
+        seeds.append(Seed(whole, with_tar_checks))
+        seeds.append(Seed(whole, lambda data: gzip.compress(with_tar_checks(data))))
+    original = None
+
+    def check(dataset):
+        nonlocal original
+        check_pictures(dataset)
+        if original is None:
+            original = dataset.images[0]
+        # Each picture guards itself.
+        assert all((image == original).all() for image in dataset.images)
+
+    def same(one, other):
+        return np.array_equal(one.images, other.images)
+
+    return Target("tar", seeds, image_folder, check, same)
+
+
+def with_tar_checks(data):
+    """The checksums of all blocks that look like headers put right."""
+    blocks = [data[at : at + 512] for at in range(0, len(data), 512)]
+    for number, block in enumerate(blocks):
+        if len(block) == 512 and b"ustar" in block[250:270]:
+            block = block[:148] + b" " * 8 + block[156:]
+            blocks[number] = block[:148] + b"%06o\0 " % sum(block) + block[156:]
+    return b"".join(blocks)

@@ -1,0 +1,46 @@
+"""Any bytes give a clear error or a valid object; see `fuzzing/run.py` beside."""
+
+import json
+import pathlib
+import subprocess
+import sys
+
+import pytest
+
+PROGRAM = pathlib.Path(__file__).with_name("fuzzing") / "run.py"
+READERS = (
+    "JSON",
+    "journal",
+    "RoMA's journal",
+    "npz",
+    "weights",
+    "idx",
+    "tar",
+    "image folder",
+)
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory, pytestconfig):
+    """By reader: what became of the mutated files."""
+    folder, cases = tmp_path_factory.mktemp("fuzz"), pytestconfig.getoption("cases")
+    process = subprocess.run(
+        [sys.executable, PROGRAM, folder, str(cases), "0"],
+        capture_output=True,
+        text=True,
+        # What hangs where no signal is heard.
+        timeout=120 + cases,
+    )
+    assert process.returncode == 0, process.stderr
+    return {
+        one["name"]: one for one in map(json.loads, process.stdout.splitlines())
+    } | {"cases": cases}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("reader", READERS)
+def test_any_bytes_are_refused_or_valid(found, reader):
+    one = found[reader]
+    assert not one["failures"], "\n".join(f"{p}: {why}" for p, why in one["failures"])
+    assert one["refused"] + one["read"] == found["cases"]
+    assert one["refused"] > one["read"] / 4
