@@ -82,7 +82,7 @@ def test_assess_sees_a_captured_module_that_has_changed():
 
     def accuracy(classifier):
         found = jaxrob.assess(
-            classifier, data, UNALTERED, strategy=jaxrob.strategies.Uniform(3)
+            classifier, data, UNALTERED, 0.0, strategy=jaxrob.strategies.Uniform(3)
         )
         messages.append(found.warnings)
         return found.curve.accuracy[1]
@@ -132,6 +132,7 @@ def test_adversariability_sees_a_captured_module_that_has_changed():
     assert (before, after) == (40, (right(FIRST) == right(SECOND)).sum())
 
 
+@pytest.mark.filterwarnings("ignore:unaltered")
 def test_the_choice_of_weak_alterations_sees_a_captured_module_that_has_changed():
     classifier, change = captured_module()
 
@@ -279,7 +280,7 @@ def test_the_librarys_own_networks_capture_nothing(module):
     variables = jax.eval_shape(module.init, KEY, images)
     variables = jax.tree.map(lambda leaf: np.zeros(leaf.shape, leaf.dtype), variables)
     one = jaxrob.Classifier.from_linen(module, variables)
-    made = [one, bayes.ensemble(module, [variables, variables])]
+    made = [one, bayes.ensemble(module, [variables, jax.tree.map(np.copy, variables)])]
     made.append(retraining.parallel(one, one))
     if isinstance(module, networks.IdcCNN):
         made.append(bayes.mc_dropout(module, variables, 2))

@@ -23,7 +23,12 @@ def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
     Raises:
       ValueError: if `lower` is below -1 or the range does not hold 0.
     """
-    lower, upper = checked_range("brightness", lower, upper, 0.0, at_least=-1)
+    lower, upper = checked_range("brightness", lower, upper, 0.0)
+    if lower < -1:
+        raise ValueError(
+            "brightness: lower must lie in [-1, 0], because levels are relative changes "
+            f"(divide percent by 100); got {lower:g}"
+        )
     return Alteration(
         "brightness", _scale, lower, upper, identity=0.0, unit="relative change"
     )

@@ -268,7 +268,9 @@ def written(tmp_path_factory, modules, images):
     values = {
         "posterior": posterior,
         "draws": bayes.classifier(posterior, 4, key=KEY),
-        "members": bayes.ensemble(module, [{"params": params}] * 3),
+        "members": bayes.ensemble(
+            module, [{"params": jax.tree.map(jnp.copy, params)} for _ in range(3)]
+        ),
     }
     for kind, value in values.items():
         bayes.save(folder / kind, value)

@@ -93,8 +93,8 @@ def pairs():
             jaxrob.Alteration(
                 "own",
                 lambda image, level, key, size=size: (
-                    image + level * size * jax.random.normal(key, image.shape)
-                ),
+                    image + level * size * jax.random.uniform(key, image.shape)
+                ).clip(0, 1),
                 0.0,
                 1.0,
                 stochastic=True,
