@@ -154,13 +154,16 @@ def _check_provenance(provenance: dict[str, Any]) -> None:
     check_type("provenance", provenance, dict, "an object")
     dataset = provenance.get("dataset")
     fingerprint = dataset.get("fingerprint") if isinstance(dataset, dict) else None
-    found = {
-        "alteration": provenance.get("alteration"),
-        "dataset.fingerprint": fingerprint,
-    }
-    for name, value in found.items():
-        if not isinstance(value, str):
-            raise ValueError(f"provenance must have {name}, a text; got {value!r}")
+    if not isinstance(fingerprint, str):
+        raise ValueError(
+            f"provenance must have dataset.fingerprint, a text; got {fingerprint!r}"
+        )
+    # Null of an alteration that calls the host, which nothing tells from others.
+    if not isinstance(provenance.get("alteration", 0), str | None):
+        raise ValueError(
+            "provenance must have alteration, a text or null; got "
+            f"{provenance.get('alteration')!r}"
+        )
 
 
 def _are_nested_lists(values: Any) -> bool:

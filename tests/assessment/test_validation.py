@@ -113,3 +113,9 @@ def test_whole_numbers_are_numbers():
     text = assessment(threshold=1.0, seconds=2.0).to_json()
     document = json.loads(text) | {"threshold": 1, "seconds": 2}
     assert Assessment.from_json(json.dumps(document)).to_json() == text
+
+
+def test_an_alteration_that_nothing_tells_from_others_is_null():
+    document = json.loads(assessment().to_json())
+    document["provenance"]["alteration"] = None
+    assert Assessment.from_json(json.dumps(document)).provenance["alteration"] is None
