@@ -49,10 +49,11 @@ def level_weights(
     ascending = np.sort(levels)
     lower, upper = range_around(ascending, bounds)
     ends = np.concatenate([[lower], ascending, [upper]])
-    halves = masses(ends, level_distribution) / 2
-    weights = halves[:-1] + halves[1:]
-    weights[0] += halves[0]
-    weights[-1] += halves[-1]
+    # Twice the weights, because the half of the smallest number is 0.
+    mass = masses(ends, level_distribution)
+    weights = mass[:-1] + mass[1:]
+    weights[0] += mass[0]
+    weights[-1] += mass[-1]
     placed = np.empty_like(weights)
     placed[np.argsort(levels)] = weights / math.fsum(weights)
     return placed

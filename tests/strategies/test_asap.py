@@ -224,7 +224,7 @@ def test_falling_curves_of_inputs_with_a_limit_each(
     question, levels, values, rounds = sample(AUTO, function, threshold=threshold)
     robustness = heaviside_robustness(levels, values, threshold)
     assert robustness == aligned(function, threshold)
-    assert len(levels) <= 24 and rounds <= 14
+    assert len(levels) <= 24 and rounds <= 16
 
 
 @settings(deadline=None, max_examples=150)
