@@ -8,7 +8,7 @@ import numpy as np
 import jaxrob
 
 # Those of one group are the same on the device.
-DTYPES = (("uint8",), ("float32", "float64", ">f4"), ("float16",), ("bfloat16",))
+DTYPES = (("float32", "float64", ">f4"), ("uint8",), ("bfloat16",), ("float16",))
 LAYOUTS = (
     "C",
     "Fortran",
