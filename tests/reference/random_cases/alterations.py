@@ -137,8 +137,11 @@ def composed(rng, shape):
 
 
 def inside(rng, alteration, number):
-    """Levels of the range, in any order, some of them twice, some at the ends."""
+    """Levels of the range in any order: some twice, some mirrored, some at the ends."""
     levels = rng.uniform(alteration.lower, alteration.upper, number)
     special = [alteration.lower, alteration.upper, alteration.identity, levels[0]]
     levels = np.where(rng.random(number) < 0.3, rng.choice(special, number), levels)
+    # As near to the identity on its other side.
+    mirrored = 2 * alteration.identity - rng.choice(levels, number)
+    levels = np.where(rng.random(number) < 0.3, mirrored, levels)
     return np.clip(levels, alteration.lower, alteration.upper)
