@@ -28,7 +28,8 @@ def saved(posteriors, sampled_posterior, nnx_posterior, modules, nnx_module, ima
     """By name: something to save, and its module."""
     plain, dropping = modules["plain"], Dropping()
     members = [plain.init(jax.random.key(seed), images) for seed in range(2)]
-    states = [nnx.state(nnx_module)] * 2
+    state = nnx.state(nnx_module)
+    states = [jax.tree.map(jnp.copy, state) for _ in range(2)]
     factor = jnp.tril(jnp.ones((107, 107)))
     found = {
         "full rank": (dataclasses.replace(posteriors["plain"], factor=factor), plain),
