@@ -1,13 +1,15 @@
 """Classifiers as they are at the time of a call."""
 
 import dataclasses
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import jax
 
-from jaxrob._classifier import Classifier, program, structure
+from jaxrob._classifier import Classifier, Structure, program, structure
+from jaxrob._runtime.identity import is_told
 from jaxrob._runtime.pinned import Pinned
 from jaxrob._runtime.program import Told, told
 from jaxrob._runtime.warnings import warn
@@ -39,12 +41,21 @@ def pinned(classifier: Classifier, image_shape: tuple[int, ...]) -> Classifier:
     function = classifier.apply_fn
     if isinstance(function, Pinned):
         return classifier
-    closed, _ = program(structure(classifier), image_shape)
-    found = told(closed)
-    _warn_of_captured(classifier, image_shape, found)
+    of = structure(classifier)
+    if is_told(function):
+        found = _once(of, tuple(image_shape))
+    else:
+        found = told(program(of, image_shape)[0])
+        _warn_of_captured(classifier, image_shape, found)
     return dataclasses.replace(
         classifier, apply_fn=Pinned(function, found.digest, found.is_whole)
     )
+
+
+@functools.lru_cache(maxsize=256)
+def _once(of: Structure, image_shape: tuple[int, ...]) -> Told:
+    """What is found of the library's own, which take nothing from around them."""
+    return told(program(of, image_shape)[0])
 
 
 def _warn_of_captured(

@@ -26,8 +26,8 @@ def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
     lower, upper = checked_range("brightness", lower, upper, 0.0)
     if lower < -1:
         raise ValueError(
-            "brightness: lower must lie in [-1, 0], because levels are relative changes "
-            f"(divide percent by 100); got {lower:g}"
+            "brightness: lower must lie in [-1, 0], because levels are relative "
+            f"changes (divide percent by 100); got {lower:g}"
         )
     return Alteration(
         "brightness", _scale, lower, upper, identity=0.0, unit="relative change"

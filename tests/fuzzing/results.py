@@ -123,7 +123,7 @@ def json_target():
             rule="right",
             strategy="Uniform(n=3)",
             error_bound=0.5,
-            diagnostics=Diagnostics(3, 1, 0.5, float("nan"), 0.0),
+            diagnostics=Diagnostics(3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01),
             warnings=("beware",),
             scores=None,
             curve=curve,
