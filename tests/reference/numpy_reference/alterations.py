@@ -74,11 +74,8 @@ def trend(vector, level):
 def resampled(image, level, axes, weights):
     """Each axis in turn, pixel by pixel a mean with `weights(size, level)`."""
     for axis in axes:
-        rows = [
-            np.tensordot(row, image, (0, axis))
-            for row in weights(image.shape[axis], level)
-        ]
-        image = np.stack(rows, axis)
+        along = np.tensordot(weights(image.shape[axis], level), image, (1, axis))
+        image = np.moveaxis(along, 0, axis)
     return image
 
 

@@ -16,19 +16,19 @@ def rows_of(weights, image):
     x = x.reshape(-1)
     if "hidden" in weights:
         kernel, bias = weights["hidden"]
-        x = np.maximum(x @ kernel.astype(np.float64) + bias, 0)
+        x = np.maximum(x @ kernel + bias, 0)
     kernel, bias = weights["last"]
-    return np.stack([x @ k.astype(np.float64) + b for k, b in zip(kernel, bias)])
+    return np.stack([x @ k + b for k, b in zip(kernel, bias)])
 
 
 def convolution(image, kernel, bias):
     """Correlation with a kernel of 3 x 3, where it fits wholly."""
     height, width, _ = image.shape
     out = np.zeros((height - 2, width - 2, kernel.shape[-1]))
+    kernel = kernel.reshape(-1, kernel.shape[-1])
     for i in range(height - 2):
         for j in range(width - 2):
-            part = image[i : i + 3, j : j + 3, :].reshape(-1)
-            out[i, j] = part @ kernel.reshape(len(part), -1).astype(np.float64) + bias
+            out[i, j] = image[i : i + 3, j : j + 3, :].reshape(-1) @ kernel + bias
     return out
 
 

@@ -10,7 +10,7 @@ import jaxrob
 # An answer may differ where the two best classes are as close as that.
 NEAR_TIE, CONFIDENCE, UNCERTAINTY = 1e-5, 2e-5, 1e-4
 # Of a long curve so many answers are checked.
-MOST_ANSWERS = 300
+MOST_ANSWERS = 200
 
 
 class Findings:
