@@ -216,7 +216,7 @@ def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
         end = content.find(b"\n", start)
         text = None if end < 0 else _checked_line(content[start:end])
         if text is None:
-            if 0 <= end < len(content) - 1 or (not records and len(content) > 4096):
+            if 0 <= end < len(content) - 1:
                 raise ValueError(
                     f"{path} is no journal, or is damaged at byte {start}: a checksum "
                     "does not fit; move it away to start anew"

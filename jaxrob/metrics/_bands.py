@@ -1,7 +1,7 @@
 """Confidence bands of measures, since the test set is finite."""
 
 import numpy as np
-from scipy import special
+import scipy
 
 from jaxrob._runtime.checks import checked_array
 from jaxrob.metrics._bootstrap import bootstrap, percentiles
@@ -44,7 +44,7 @@ def wilson(
         raise ValueError(
             f"successes must lie in 0 ... totals; got {s[bad][0]:g} of {n[bad][0]:g}"
         )
-    z = special.ndtri((1 + confidence) / 2)
+    z = scipy.special.ndtri((1 + confidence) / 2)
     some = np.where(n == 0, 1, n)
     centre = s + z**2 / 2
     half = z * np.sqrt(s * (n - s) / some + z**2 / 4)

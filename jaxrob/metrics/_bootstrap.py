@@ -1,7 +1,7 @@
 """The percentile bootstrap: measures of inputs that are drawn anew."""
 
 import numpy as np
-from scipy import sparse
+import scipy
 
 from jaxrob.metrics._measure import Counts, Measure, quotient
 
@@ -116,4 +116,4 @@ def _sums(groups: np.ndarray, num_groups: int, weights: np.ndarray) -> np.ndarra
     """`[num_groups, B]`: the sums of the rows `[M, B]` that fall in each group."""
     ones, rows = np.ones(len(groups)), np.arange(len(groups))
     shape = num_groups, len(groups)
-    return sparse.csr_array((ones, (groups, rows)), shape=shape) @ weights
+    return scipy.sparse.csr_array((ones, (groups, rows)), shape=shape) @ weights

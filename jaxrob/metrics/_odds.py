@@ -4,7 +4,6 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy
-from scipy import special
 
 from jaxrob._runtime.checks import checked_array
 from jaxrob.metrics._checks import checked_confidence
@@ -109,7 +108,7 @@ def _conditional(table: np.ndarray, confidence: float) -> tuple[float, float, fl
         return np.nan, 0.0, np.inf
     k = np.arange(least, most + 1)
     cells = k, unknown - k, wrong - k, total - unknown - wrong + k
-    log_ways = -sum(special.gammaln(cell + 1) for cell in cells)
+    log_ways = -sum(scipy.special.gammaln(cell + 1) for cell in cells)
     tail = (1 - confidence) / 2
     # One more of k changes the ways by a factor of at most total**2, either way.
     reach = 2 * np.log(total) - np.log(tail) + 1
@@ -118,7 +117,7 @@ def _conditional(table: np.ndarray, confidence: float) -> tuple[float, float, fl
         """The ratio at which the mean of a function of k has a value."""
 
         def excess(log_ratio: float) -> float:
-            return special.softmax(log_ways + log_ratio * k) @ function - target
+            return scipy.special.softmax(log_ways + log_ratio * k) @ function - target
 
         return np.exp(scipy.optimize.brentq(excess, -reach, reach))
 

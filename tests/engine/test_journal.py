@@ -97,6 +97,17 @@ def test_damage_before_the_end_is_refused(tmp_path):
     assert path.read_bytes() == content
 
 
+@pytest.mark.parametrize("torn", [5, 2000])
+def test_a_long_header_may_be_torn(tmp_path, torn):
+    path = tmp_path / "journal"
+    with Journal(path, {"kind": "answers", "name": "n" * 5000}):
+        whole = path.read_bytes()
+    path.write_bytes(whole[:-torn])
+    with Journal(path, {"kind": "answers", "name": "n" * 5000}) as journal:
+        assert journal.records == []
+    assert path.read_bytes() == whole
+
+
 @pytest.mark.parametrize("text", ["hello", "hello\nworld\n", "x" * 10000])
 def test_other_files_are_refused_and_left_alone(tmp_path, text):
     path = tmp_path / "notes.txt"
