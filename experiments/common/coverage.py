@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 from absl import flags
-from scipy import special, stats
+from scipy import special
 
-from common import define, files
+from common import define, files, holm
 from jaxrob import metrics
 from jaxrob.strategies import ASAP, Question, Samples, sample
 
@@ -58,7 +58,9 @@ def study(name: str, shapes: Mapping[str, Shape]) -> None:
                     f"{row['width']:7.2%}{row['levels']:8.1f}{row['bound_held']:12.1%}",
                     flush=True,
                 )
-    below = significantly_below([row["times_held"] for row in rows], _DRAWS.value)
+    below = holm.significantly_below(
+        [row["times_held"] for row in rows], _DRAWS.value, _CONFIDENCE
+    )
     for row, is_below in zip(rows, below):
         row["significantly_below"] = bool(is_below)
     named = [f"{r['curve']}, {r['flips']}, {r['num_inputs']}" for r in rows]
@@ -77,24 +79,6 @@ def joined(points: Sequence[tuple[float, float]]) -> Shape:
     """Straight pieces through points (level, probability)."""
     levels, values = zip(*points)
     return lambda x: np.interp(x, levels, values)
-
-
-def significantly_below(times_held: Sequence[int], draws: int) -> np.ndarray:
-    """Which cells hold less often than 95 %: exact one-sided tests, Holm over cells.
-
-    Args:
-      times_held: in each cell, how many intervals held.
-      draws: how many there were.
-
-    Returns:
-      bool `[cells]`, at a level of 5 % for all cells together.
-    """
-    p_values = stats.binom.cdf(np.asarray(times_held), draws, _CONFIDENCE)
-    order = np.argsort(p_values)
-    steps = p_values[order] <= 0.05 / np.arange(len(order), 0, -1)
-    below = np.zeros(len(order), bool)
-    below[order] = np.logical_and.accumulate(steps)
-    return below
 
 
 def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, Any]:

@@ -458,3 +458,40 @@ def test_streaming(tmp_path):
     peaks = [int(some) for some in re.findall(r"anonymous memory (\d+) MB", out)]
     assert len(peaks) == 2 and 0 < max(peaks) < 2000
     assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize("name", ["interval_coverage", "interval_coverage_check"])
+def test_interval_coverage(tmp_path, name):
+    code, out, err = run(
+        f"{name}.py", "--draws=4", "--num_inputs=200", f"--output={tmp_path}"
+    )
+    assert code == 0, err
+    (path,) = tmp_path.glob("*.json")
+    rows = json.loads(path.read_text())
+    assert len(rows) == 2 * 16 and len({row["curve"] for row in rows}) == 16
+    for row in rows:
+        assert row["held"] == row["times_held"] / 4 and row["levels"] >= 9
+        assert row["curve"] in out
+    assert "32 cells: held" in out
+
+
+def test_published_curves(tmp_path):
+    folder = tmp_path / "Robustness Evaluation" / "A Model"
+    folder.mkdir(parents=True)
+    # It crosses 0.8 in the middle; and from 60 to 66 % of the range, unseen.
+    (folder / "Data_blur.csv").write_text("0,0.9\n50,0.8\n100,0.7\n")
+    (folder / "Data_zoom.csv").write_text(
+        "".join(f"{x},{0.7 if 60 < x < 66 else 0.9}\n" for x in range(101))
+    )
+    code, out, err = run(
+        "published_curves.py", f"--curves={tmp_path}", f"--output={tmp_path}"
+    )
+    assert code == 0, err
+    blur, zoom = json.loads((tmp_path / "published_curves.json").read_text())
+    assert blur["robustness"] == 0.5 and blur["excursion"] == 1.0
+    assert blur["a=128"]["held"] and blur["auto"]["held"]
+    assert zoom["excursion"] == pytest.approx(0.055, abs=0.005)
+    assert zoom["a=128"]["held"] and not zoom["auto"]["held"]
+    assert "auto: the bound held on 1 of 2" in out
+    code, _, err = run("published_curves.py", f"--curves={folder}")
+    assert code == 1 and "no Robustness Evaluation" in err
