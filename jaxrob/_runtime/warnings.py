@@ -18,8 +18,8 @@ _collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
 class RobustnessWarning(UserWarning):
     """Something looks like a mistake, and the numbers may not mean what they seem to.
 
-    The message says what was seen and what to do. Results keep the messages, as
-    `jaxrob.Assessment.warnings` for instance. To stop at the first one instead::
+    The message says what was seen and what to do. Results keep the messages, such as
+    `jaxrob.Assessment` in ``warnings``. To stop at the first one instead::
 
         warnings.simplefilter("error", jaxrob.RobustnessWarning)
     """

@@ -35,8 +35,8 @@ def ensemble(
       module: a Flax module, Linen or NNX, or a function of variables and images; it
         is applied in evaluation mode.
       members: the variables of each member: what `module.init` returns of a Linen
-        module, `jaxrob.Classifier.from_nnx(module).variables` of an NNX one. That is a
-        copy; `nnx.state(module)` changes with the module where its training goes on.
+        module, ``jaxrob.Classifier.from_nnx(module).variables`` of an NNX one. That is
+        a copy; `nnx.state(module)` changes with the module where its training goes on.
       outputs: what the module returns, see `jaxrob.Classifier`.
 
     Returns:
