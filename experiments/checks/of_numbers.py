@@ -140,7 +140,6 @@ def _of_curves() -> list[Case]:
             high=VALUES + 0.1,
             threshold=A(0.8, NUMBER),
             bounds=bounds,
-            concavity=A(np.ones(4), OR_NONE),
         ),
         case(
             "metrics.confidence_interval",
