@@ -4,8 +4,8 @@ Programs that one process has compiled serve the others, and the scripts they ru
 folder that JAX_COMPILATION_CACHE_DIR names keeps them for the next run.
 
 Most of the time is compilation. XLA's optimisations are left out, which saves a third
-of it; JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings them back, as `.ci/run` does for the tests
-of pixels and outputs.
+of it; JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings them back, as `.ci/run` does for the
+tests of pixels and outputs.
 """
 
 import os
