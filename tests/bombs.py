@@ -281,7 +281,9 @@ def main(folder):
 
     PIL.Image.MAX_IMAGE_PIXELS = None  # as many programs do
 
-    jaxrob.bayes, jaxrob.data, jaxrob.networks  # noqa: B018 (loaded on first use)
+    # Loaded on first use: before the limit.
+    for name in ("bayes", "data", "networks"):
+        getattr(jaxrob, name)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + ROOM
     resource.setrlimit(resource.RLIMIT_AS, (limit, limit))

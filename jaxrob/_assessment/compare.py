@@ -63,8 +63,10 @@ def compare(
     Returns:
       The `Comparison`, first minus second. Its difference is that of
       `Assessment.robustness`, by the assessments' own rules; where necessary the
-      interval is widened to hold it. The same assessments always give the same
-      interval, and its mirror image when they are swapped.
+      interval is widened to hold it. Where a level of one is accepted though nothing is
+      decided there, the difference is NaN and the interval [-1, 1]. The same
+      assessments always give the same interval, and its mirror image when they are
+      swapped.
 
     Raises:
       TypeError: if one is not an assessment.
@@ -76,6 +78,9 @@ def compare(
     _check_pair(first, second)
     differences = _resampled_differences(first, second)
     low, high = percentiles(differences, confidence, otherwise=(-1.0, 1.0))
+    if first.undecided.any() or second.undecided.any():
+        # Where nothing is decided the replicates' accuracies are 1 as well.
+        low, high = -1.0, 1.0
     difference = float(first.robustness - second.robustness)
     # fmin and fmax pass over the NaN of a robustness that did not converge.
     interval = Interval(

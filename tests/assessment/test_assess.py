@@ -639,6 +639,9 @@ def test_robustness_is_not_known_where_nothing_is_decided():
     # Unknown answers count against the effectiveness: that is known.
     effective = assess_unsure(1.0, measure="effectiveness", threshold=0.3)
     assert effective.robustness < 1 and effective.warnings == ()
+    # A comparison with it says nothing, and says so.
+    found = jaxrob.compare(result, result)
+    assert np.isnan(found.difference) and found.confidence_interval == (-1, 1)
     # Scores of levels are no better known.
     with pytest.warns(jaxrob.RobustnessWarning):
         scored = assess_unsure(1.0, tolerance="linear", strategy=strategies.Uniform(5))

@@ -57,7 +57,7 @@ def run_case(number):
             setting = setting_of(number, rng, folder)
             notes = setting.notes
             question_of(rng, setting)(found, rng, setting)
-        except Exception as error:  # noqa: BLE001 (reported with its case)
+        except Exception as error:  # Reported with its case.
             lines = traceback.format_exception(error)
             found.disagreements.append("".join(lines)[-1500:])
     return found, notes
