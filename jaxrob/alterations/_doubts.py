@@ -42,6 +42,11 @@ def leaves_range_on_purpose(alteration: Alteration) -> bool:
     )
 
 
+def is_ours(alteration: Alteration) -> bool:
+    """Whether all that it is made of is the library's."""
+    return all(_home(member) for member in members(alteration))
+
+
 def crops(alteration: Alteration) -> bool:
     """Whether it is a translation that crops, or one is among its members."""
     return any(
