@@ -1,0 +1,218 @@
+"""A confidence interval of the mean of values in [0, 1], without assumptions."""
+
+import functools
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from jaxrob.roma._count import clopper_pearson
+
+# The share of the capital that buys calls. It is all of it where half does not reach
+# as far as Hoeffding's inequality (a few values, or none).
+_CALLS = 0.5
+# The bets suit values that spread this much less than zeros and ones of the same mean.
+_NARROWER = 2.0
+# No value ruins a bet, so that counts may be expected ones, far below 1.
+_LARGEST_BET = 1 - 1e-6
+# Candidates of one cell share their stakes. Cells are a 50th of Hoeffding's half width,
+# and 5 % of the candidate where that is less.
+_STEPS, _RATIO = 50, 1.05
+_BLOCK = 64
+# Points at which a cell is searched, in each of two rounds.
+_POINTS = 33
+
+
+class _Stakes(NamedTuple):
+    """What is staked against the candidates of M cells; arrays `[M]`.
+
+    Attributes:
+      low: the cells' lower ends.
+      high: their upper ends.
+      calls: the share of the capital that buys calls.
+      strike: the sum beyond which calls pay, an integer.
+      bet: the share of the rest that each value puts at stake.
+    """
+
+    low: np.ndarray
+    high: np.ndarray
+    calls: np.ndarray
+    strike: np.ndarray
+    bet: np.ndarray
+
+
+def mean_interval(
+    low: np.ndarray, high: np.ndarray, tail: float, draws: int | None = None
+) -> tuple[float, float]:
+    """The interval of the mean of independent values of one distribution.
+
+    It holds for any distribution in [0, 1] and any number of values, and never reaches
+    beyond Hoeffding's (1963). Their order does not matter.
+
+    A candidate for the mean is rejected where a stake against it, which by expectation
+    does not grow if it is right, has grown to 1 / tail (Markov's inequality). Half of
+    the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
+    bounded random variables by betting", 2024), a share that is fixed beforehand: the
+    best one for values that spread half as much as zeros and ones. The other half buys
+    calls on the sum, which pay what exceeds a strike. No distribution in [0, 1] makes
+    their payment dearer than zeros and ones do, the binomial distribution, because it
+    is convex (Hoeffding 1963, theorem 4). The best strike is the binomial quantile; so
+    the calls alone reject sums beyond the binomial's expected shortfall, which is below
+    Chernoff's bound, and so below Hoeffding's. What is staked is constant in small
+    cells of candidates. There the capital falls as the candidate grows, so that no
+    candidate is overlooked.
+
+    Args:
+      low: `[n]` in [0, 1], what the values are at least.
+      high: `[n]`, what they are at most; the same where they are known.
+      tail: how probable it may be that the mean lies below the interval, and above it,
+        in (0, 1/2).
+      draws: how many draws each value is the share of hits of; None for other values.
+        With one draw the interval is Clopper and Pearson's.
+
+    Returns:
+      The lower and the upper end.
+    """
+    if draws == 1:
+        ends = clopper_pearson(low.sum(), len(low), 1 - 2 * tail)
+        return float(ends[0]), float(ends[1])
+    narrower = narrower_than_binary(draws)
+    lower = lower_limit(*np.unique(low, return_counts=True), tail, narrower)
+    above = lower_limit(*np.unique(1 - high, return_counts=True), tail, narrower)
+    return lower, 1 - above
+
+
+def narrower_than_binary(draws: int | None) -> float:
+    """How much less than zeros and ones the values spread that the bets suit.
+
+    Args:
+      draws: how many draws each value is the share of hits of, which spreads no less
+        than by the square root of that; None for other values.
+    """
+    return _NARROWER if draws is None else min(_NARROWER, draws**0.5)
+
+
+def lower_limit(
+    values: np.ndarray, weights: np.ndarray, tail: float, narrower: float
+) -> float:
+    """What the mean exceeds, but for a probability of `tail`.
+
+    Args:
+      values: `[k]` in [0, 1].
+      weights: `[k]`, how often each was seen. Their sum is an integer.
+      tail: the probability, in (0, 1/2).
+      narrower: the bets suit values that spread so much less than zeros and ones.
+    """
+    values, weights = values[weights > 0], weights[weights > 0]
+    number, total = round(float(weights.sum())), float(values @ weights)
+    mean = min(total / number, 1.0)
+    if mean == 0:
+        return 0.0
+    # Calls reject all that is lower: an expected shortfall is at most the mean, divided
+    # by the share of the distribution that it is of.
+    lowest = max(mean - _hoeffding(number, tail), _CALLS * tail * mean / _RATIO)
+    stakes = _stakes_between(lowest, mean, number, tail, narrower)
+    goal = -np.log(tail)
+
+    def rejected(stakes: _Stakes, candidates: np.ndarray) -> np.ndarray:
+        return _log_capital(stakes, candidates, number, values, weights) >= goal
+
+    # The cell of the mean itself is never rejected as a whole.
+    found = np.argmin(np.append(rejected(stakes, stakes.high)[:-1], False))
+    low, high = stakes.low[found], stakes.high[found]
+    here = _Stakes(*(part[[found]] for part in stakes))
+    for _ in range(2):
+        candidates = np.linspace(low, high, _POINTS)
+        last = max(np.count_nonzero(rejected(here, candidates)) - 1, 0)
+        low, high = candidates[last], candidates[min(last + 1, _POINTS - 1)]
+    return float(min(low, mean))
+
+
+def _log_capital(
+    stakes: _Stakes,
+    candidates: np.ndarray,
+    number: int,
+    values: np.ndarray,
+    weights: np.ndarray,
+) -> np.ndarray:
+    """The logarithm of what 1 has grown to against each candidate, `[M]`."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        pay = np.maximum(values @ weights - stakes.strike, 0)
+        price = _excess(number, candidates, stakes.strike)
+        # Where nothing can exceed the strike, nothing is paid.
+        calls = np.where(pay > 0, np.log(stakes.calls * pay / price), -np.inf)
+        gains = stakes.bet[:, None] * (values / candidates[:, None] - 1)
+        bets = np.log1p(-stakes.calls) + np.log1p(gains) @ weights
+    return np.logaddexp(calls, bets)
+
+
+def _stakes_between(
+    low: float, high: float, number: int, tail: float, narrower: float
+) -> _Stakes:
+    """The stakes of all cells between two candidates."""
+    first, last = _cell(np.array([low, high]), number, tail)
+    start, stop = first // _BLOCK, last // _BLOCK + 1
+    blocks = [_stakes(number, tail, narrower, block) for block in range(start, stop)]
+    chosen = slice(first - start * _BLOCK, last + 1 - start * _BLOCK)
+    return _Stakes(*(np.concatenate(parts)[chosen] for parts in zip(*blocks)))
+
+
+@functools.lru_cache(maxsize=256)
+def _stakes(number: int, tail: float, narrower: float, block: int) -> _Stakes:
+    """The stakes of a block of cells, which depend on nothing that was seen."""
+    cells = block * _BLOCK + np.arange(_BLOCK + 1)
+    edges = np.minimum(_edge(cells, number, tail), 1.0)
+    low, high = edges[:-1], edges[1:]
+    strike = scipy.stats.binom.isf(_CALLS * tail, number, high)
+    reach = number * (low + _hoeffding(number, tail))
+    enough = _CALLS * (reach - strike) >= _excess(number, high, strike) / tail
+    calls = np.where(enough | (reach > number), _CALLS, 1.0)
+    strike = scipy.stats.binom.isf(calls * tail, number, high)
+    # The best bet of zeros and ones, as if they were `narrower**2` times as many.
+    rate = np.log(1 / ((1 - _CALLS) * tail)) / (number * narrower**2)
+    mean = np.minimum(high, 1 - 1e-9)
+    best = (_divergence_reaches(rate, mean) - mean) / (1 - mean)
+    return _Stakes(
+        low, high, calls, strike, np.minimum(narrower**2 * best, _LARGEST_BET)
+    )
+
+
+def _divergence_reaches(rate: float, mean: np.ndarray) -> np.ndarray:
+    """The larger mean at which zeros and ones diverge from `mean` by `rate`, or 1."""
+    low, high = mean, np.ones_like(mean)
+    for _ in range(50):
+        middle = (low + high) / 2
+        found = scipy.special.rel_entr(middle, mean)
+        found += scipy.special.rel_entr(1 - middle, 1 - mean)
+        low, high = np.where(found < rate, (middle, high), (low, middle))
+    return high
+
+
+def _excess(number: int, mean: np.ndarray, strike: np.ndarray) -> np.ndarray:
+    """What a binomial variable exceeds the strike by, 0 if not, on average."""
+    above = scipy.stats.binom.sf(strike, number, mean)
+    at_least = scipy.stats.binom.sf(strike - 1, number - 1, mean)
+    return number * mean * at_least - strike * above
+
+
+def _hoeffding(number: int, tail: float) -> float:
+    """Half of the width of Hoeffding's interval."""
+    return float(np.sqrt(-np.log(tail) / (2 * number)))
+
+
+def _cell(candidates: np.ndarray, number: int, tail: float) -> np.ndarray:
+    """The numbers of the cells of candidates."""
+    step = _hoeffding(number, tail) / _STEPS
+    start = step / (_RATIO - 1)
+    even = (candidates - start) / step
+    geometric = np.log(candidates / start) / np.log(_RATIO)
+    return np.floor(np.where(even >= 0, even, geometric)).astype(int)
+
+
+def _edge(cells: np.ndarray, number: int, tail: float) -> np.ndarray:
+    """The lower ends of cells."""
+    step = _hoeffding(number, tail) / _STEPS
+    start = step / (_RATIO - 1)
+    return np.where(
+        cells >= 0, start + cells * step, start * _RATIO ** cells.clip(max=0.0)
+    )

@@ -1,0 +1,188 @@
+"""The interval without assumptions: exact error rates, and what it never exceeds."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from scipy import stats
+
+from jaxrob.roma._bounded_mean import lower_limit, mean_interval
+
+TAIL = 0.025
+
+
+def hoeffding(values, tail):
+    half = np.sqrt(np.log(1 / tail) / (2 * len(values)))
+    return max(values.mean() - half, 0), min(values.mean() + half, 1)
+
+
+def simple_distributions(draws):
+    """Many distributions of shares of hits: on one, two and all of the shares."""
+    shares = np.arange(draws + 1)
+    for hit, other in itertools.combinations(shares, 2):
+        for weight in (1e-3, 0.02, 0.1, 0.5, 0.9, 0.98, 0.999):
+            yield np.where(
+                shares == hit, weight, np.where(shares == other, 1 - weight, 0)
+            )
+    for p in (1e-3, 0.01, 0.1, 0.5, 0.95):
+        yield stats.binom.pmf(shares, draws, p)
+        yield stats.betabinom.pmf(shares, draws, p, 1 - p)
+
+
+@pytest.mark.parametrize("draws", [1, 2, 3])
+@pytest.mark.parametrize("number", [1, 2, 3, 6, 11])
+@pytest.mark.parametrize("tail", [0.025, 0.2])
+def test_no_distribution_is_missed_too_often(draws, number, tail):
+    """Every sample of a few values, and how probable it is, without simulation."""
+    counts = np.array(
+        [
+            np.bincount(some, minlength=draws + 1)
+            for some in itertools.combinations_with_replacement(
+                range(draws + 1), number
+            )
+        ]
+    )
+    shares = np.arange(draws + 1) / draws
+    ends = []
+    for count in counts:
+        values = np.repeat(shares, count)
+        ends.append(mean_interval(values, values, tail, draws))
+    low, high = np.array(ends).T
+    for distribution in simple_distributions(draws):
+        mean = shares @ distribution
+        chance = stats.multinomial.pmf(
+            counts, number, distribution / distribution.sum()
+        )
+        assert chance.sum() == pytest.approx(1)
+        assert chance[low > mean + 1e-12].sum() <= tail * (1 + 1e-9)
+        assert chance[high < mean - 1e-12].sum() <= tail * (1 + 1e-9)
+
+
+@pytest.mark.parametrize(
+    ("number", "draws", "p", "correlation"),
+    [
+        (100, 8, 0.3, 0.1),
+        (100, 8, 0.01, 0.5),
+        (1000, 4, 1e-3, 0.9),
+        (1000, 100, 0.05, 0.02),
+        (3000, 8, 1e-4, 0.3),
+    ],
+)
+def test_covers_shares_of_hits(number, draws, p, correlation):
+    rng = np.random.default_rng(0)
+    a, b = np.array([p, 1 - p]) * (1 / correlation - 1)
+    runs, missed = 400, np.zeros(2)
+    for _ in range(runs):
+        values = rng.binomial(draws, rng.beta(a, b, number)) / draws
+        low, high = mean_interval(values, values, TAIL, draws)
+        missed += [low > p, high < p]
+    # On either side; more by chance once in 1,000 such tests.
+    assert missed.max() <= stats.binom.isf(1e-3, runs, TAIL)
+
+
+def test_covers_other_values():
+    """As of estimators: lognormal over many orders of magnitude."""
+    rng = np.random.default_rng(1)
+    p = np.exp(-8 + 2.0**2 / 2)
+    missed = np.zeros(2)
+    for _ in range(300):
+        values = np.minimum(np.exp(rng.normal(-8, 2, 500)), 1)
+        low, high = mean_interval(values, values, TAIL)
+        missed += [low > p, high < p]
+    assert missed.max() <= stats.binom.isf(1e-3, 300, TAIL)
+
+
+@given(
+    values=arrays(
+        float,
+        st.integers(1, 60),
+        elements=st.one_of(st.sampled_from([0.0, 1.0]), st.floats(0, 1)),
+    ),
+    tail=st.floats(1e-6, 0.25),
+    draws=st.sampled_from([None, 2, 8]),
+)
+@settings(max_examples=150, deadline=None)
+def test_never_reaches_beyond_hoeffdings(values, tail, draws):
+    low, high = mean_interval(values, values, tail, draws)
+    least, most = hoeffding(values, tail)
+    assert least - 1e-9 <= low <= values.mean() + 1e-9
+    assert values.mean() - 1e-9 <= high <= most + 1e-9
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 4, 7, 15, 40, 200, 1000, 20_000])
+@pytest.mark.parametrize("tail", [0.2, 0.025, 1e-4])
+def test_never_reaches_beyond_hoeffdings_where_values_are_extreme(number, tail):
+    """Zeros and ones, and all alike, which are the worst and the best cases."""
+    for mean in np.linspace(0, 1, 21):
+        ones = np.rint(mean * number)
+        for values, weights in (
+            (np.array([0.0, 1.0]), np.array([number - ones, ones])),
+            (np.array([mean]), np.array([number])),
+        ):
+            low = lower_limit(values, weights, tail, 2.0)
+            average = values @ weights / number
+            half = np.sqrt(np.log(1 / tail) / (2 * number))
+            assert max(average - half, 0) - 1e-9 <= low <= average
+
+
+@given(
+    values=arrays(float, st.integers(1, 40), elements=st.floats(0, 1)),
+    seed=st.integers(0),
+)
+@settings(max_examples=40, deadline=None)
+def test_neither_order_nor_which_answer_counts_matters(values, seed):
+    ends = mean_interval(values, values, TAIL)
+    shuffled = np.random.default_rng(seed).permutation(values)
+    assert mean_interval(shuffled, shuffled, TAIL) == pytest.approx(ends, abs=1e-9)
+    other = mean_interval(1 - values, 1 - values, TAIL)
+    assert (1 - other[1], 1 - other[0]) == pytest.approx(ends, abs=1e-4)
+
+
+@given(
+    values=arrays(float, st.integers(1, 40), elements=st.floats(0, 0.5)),
+    more=st.floats(0, 0.5),
+)
+@settings(max_examples=40, deadline=None)
+def test_what_is_not_known_widens_it(values, more):
+    known = mean_interval(values, values, TAIL)
+    low, high = mean_interval(values, values + more, TAIL)
+    assert low == known[0]
+    assert high >= known[1] - 1e-9
+
+
+def test_one_draw_each_is_clopper_and_pearsons():
+    for hits, number in ((0, 50), (3, 1000), (50, 50), (17, 40)):
+        values = np.repeat([1.0, 0.0], [hits, number - hits])
+        expected = stats.binomtest(hits, number).proportion_ci(0.95, method="exact")
+        assert mean_interval(values, values, TAIL, 1) == pytest.approx(expected)
+
+
+def test_rare_hits_are_far_narrower_than_hoeffdings():
+    values = np.zeros(10_000)
+    values[:3] = 1 / 8, 1, 3 / 8
+    low, high = mean_interval(values, values, TAIL, 8)
+    assert high - low < 0.06 * np.subtract(*hoeffding(values, TAIL)[::-1])
+    # Without a hit it is little wider than the exact one of one draw each.
+    low, high = mean_interval(values * 0, values * 0, TAIL, 8)
+    exact = stats.binomtest(0, 10_000).proportion_ci(0.95, method="exact").high
+    assert low == 0 and exact < high < 1.2 * exact
+
+
+def test_more_draws_narrow_it_where_inputs_are_alike():
+    rng = np.random.default_rng(0)
+    widths = []
+    for draws in (2, 8, 64):
+        values = rng.binomial(draws, 0.2, 1000) / draws
+        low, high = mean_interval(values, values, TAIL, draws)
+        widths.append(high - low)
+    assert widths[0] > 1.3 * widths[1] and widths[1] > 1.3 * widths[2]
+
+
+@pytest.mark.parametrize("scale", [1e-6, 1e-12, 1e-30])
+def test_small_means_have_lower_ends_that_are_not_lost_in_rounding(scale):
+    for values in (np.ones(1000), np.geomspace(0.01, 1, 1000)):
+        low, _ = mean_interval(scale * values, scale * values, TAIL)
+        assert 0.01 < low / (scale * values.mean()) < 1
