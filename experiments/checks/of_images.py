@@ -184,30 +184,54 @@ def _of_assessments() -> list[Case]:
 
 def _of_roma() -> list[Case]:
     result = world.roma_result()
+    common = {
+        "classifier": world.classifier(),
+        "images": world.images(),
+        "labels": A(world.labels(), OR_NONE),
+        "epsilon": A(0.1, POSITIVE),
+        "delta": A(0.6, INSIDE_SHARE),
+        "num_samples": A(8, COUNT),
+        "norm": "linf",
+        "clip": A(False, FLAG),
+        "estimator": "count",
+        "perturbation": A(None, OR_NONE),
+        "level_distribution": A(None, OR_NONE),
+        "key": world.KEY,
+        "mesh": A(None, OR_NONE),
+        "journal": A(None, PATH | OR_NONE),
+        "progress": A(False, FLAG),
+    }
+    together = {
+        "class_names": A(("a", "b", "c"), NAMES_OR_NONE),
+        "confidence": A(0.9, INSIDE_SHARE),
+        "jointly": A(True, FLAG),
+    }
     return [
-        case(
-            "roma.assess",
-            roma.assess,
-            classifier=world.classifier(),
-            images=world.images(),
-            labels=A(world.labels(), OR_NONE),
-            epsilon=A(0.1, POSITIVE),
-            delta=A(0.6, INSIDE_SHARE),
-            num_samples=A(8, COUNT),
-            norm="linf",
-            clip=A(False, FLAG),
-            estimator="count",
-            perturbation=A(None, OR_NONE),
-            level_distribution=A(None, OR_NONE),
-            key=world.KEY,
-            mesh=A(None, OR_NONE),
-            journal=A(None, PATH | OR_NONE),
-            progress=A(False, FLAG),
-        ),
+        case("roma.assess", roma.assess, **common),
         case(
             "RomaResult.categorial",
             result.categorial,
             class_names=A(("a", "b", "c"), NAMES_OR_NONE),
+        ),
+        case(
+            "RomaResult.global_robustness",
+            result.global_robustness,
+            by="label",
+            source="draws",
+            **together,
+        ),
+        case(
+            "GlobalRobustness.to_json",
+            result.global_robustness().to_json,
+            path=A(None, PATH | OR_NONE),
+        ),
+        case(
+            "roma.global_robustness",
+            roma.global_robustness,
+            **common,
+            num_inputs=A(None, OR_NONE),
+            by="label",
+            **together,
         ),
         case("RomaResult.to_json", result.to_json, path=A(None, PATH | OR_NONE)),
         case(

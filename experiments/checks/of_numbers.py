@@ -314,6 +314,18 @@ def _of_roma_numbers() -> list[Case]:
         ),
         case("roma.compare_categories", roma.compare_categories, **answers),
         case(
+            "roma.inputs_needed",
+            roma.inputs_needed,
+            probability=A(0.1, INSIDE_SHARE),
+            half_width=A(None, OR_NONE),
+            relative=A(0.5, POSITIVE),
+            num_samples=A(8, COUNT | OR_NONE),
+            correlation=A(0.5, SHARE),
+            confidence=A(0.9, INSIDE_SHARE),
+            categories=A(2, COUNT),
+            asymptotic=A(False, FLAG),
+        ),
+        case(
             "roma.ball",
             roma.ball,
             norm="linf",

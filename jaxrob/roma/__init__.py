@@ -4,6 +4,9 @@ from jaxrob.roma._assess import assess
 from jaxrob.roma._ball import ball
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._estimators import ESTIMATORS
+from jaxrob.roma._global import global_robustness
+from jaxrob.roma._global_result import GlobalRobustness
+from jaxrob.roma._inputs_needed import SampleSize, inputs_needed
 from jaxrob.roma._normality import anderson_darling
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._result import RomaResult
@@ -18,8 +21,10 @@ from jaxrob.roma._transform import (
 __all__ = (
     "ESTIMATORS",
     "Categorial",
+    "GlobalRobustness",
     "Perturbation",
     "RomaResult",
+    "SampleSize",
     "anderson_darling",
     "assess",
     "ball",
@@ -28,6 +33,8 @@ __all__ = (
     "compare_categories",
     "from_alteration",
     "from_sampler",
+    "global_robustness",
+    "inputs_needed",
     "yeojohnson",
     "yeojohnson_lambda",
 )

@@ -3,12 +3,15 @@
 import dataclasses
 import json
 import os
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_path
+from jaxrob._runtime.checks import check_choice, checked_path
 from jaxrob.roma._categorial import Categorial, compare_categories
+from jaxrob.roma._global_result import GlobalRobustness, check_summary, put_together
+from jaxrob.roma._local_answers import by_estimator, by_plain_draws
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,6 +98,71 @@ class RomaResult:
         categories = self.excluded if self.labels is None else self.labels
         return compare_categories(
             self.plr, self.hits, self.num_samples, categories, class_names
+        )
+
+    def global_robustness(
+        self,
+        by: str = "predicted",
+        *,
+        source: str = "draws",
+        class_names: Sequence[str] | None = None,
+        confidence: float = 0.95,
+        jointly: bool = True,
+    ) -> GlobalRobustness:
+        """How probable a distinct misclassification is anywhere in each category.
+
+        The mean over these inputs, and what it says of the population that they are a
+        random sample from. `jaxrob.roma.global_robustness` explains the arguments, and
+        what the intervals hold for.
+
+        Args:
+          by: "predicted", "label" or "all".
+          source: "draws" takes the plain draws' shares of hits, whatever the estimator.
+            They are right on average, so the intervals hold. "estimator" takes the
+            estimator's answers, each as anything in its 95 % interval, or in [0, 1]
+            where it has none: intervals then hold if those do, on average.
+          class_names: names of the categories.
+          confidence: at least 0.5.
+          jointly: whether it is that of all categories together.
+
+        Raises:
+          TypeError: if an argument has a wrong type.
+          ValueError: if an argument is out of range, there are no labels to go by, or
+            no plain draws.
+        """
+        check_summary(by, class_names, confidence, jointly)
+        check_choice("source", source, ("draws", "estimator"))
+        if by == "label" and self.labels is None:
+            raise ValueError('by="label" needs labels; got labels=None')
+        if source == "draws" and self.hits is None:
+            raise ValueError('source="draws" needs plain draws; got hits=None')
+        if by == "all" and class_names is None:
+            class_names = ("all",)
+        labels = self.excluded if self.labels is None else self.labels
+        categories = {
+            "predicted": self.excluded,
+            "label": labels,
+            "all": np.zeros(len(self.excluded), int),
+        }
+        if source == "draws":
+            local = by_plain_draws(np.asarray(self.hits), self.num_samples)
+        else:
+            local = by_estimator(
+                self.log_adversarial_probability,
+                self.log_low,
+                self.log_high,
+                self.hits,
+                self.num_samples,
+            )
+        return put_together(
+            local,
+            categories[by],
+            class_names,
+            by=by,
+            num_samples=self.num_samples,
+            confidence=confidence,
+            jointly=jointly,
+            warnings=self.warnings,
         )
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:

@@ -11,10 +11,10 @@ import jaxrob
 # What a call returns, tables, and what is only read.
 NO_FUNCTIONS = {
     "Adversariability", "Assessment", "Attack", "Batches", "Categorial", "Comparison",
-    "Diagnostics", "ESTIMATORS", "Interval", "Losses", "NAMES", "OddsRatio",
-    "Posterior", "Question", "RULES", "Requirement", "RiskCoverage",
-    "RobustnessWarning", "RomaResult", "Strategy", "measures", "penalizations",
-    "per_class", "presets", "tolerances",
+    "Diagnostics", "ESTIMATORS", "GlobalRobustness", "Interval", "Losses", "NAMES",
+    "OddsRatio", "Posterior", "Question", "RULES", "Requirement", "RiskCoverage",
+    "RobustnessWarning", "RomaResult", "SampleSize", "Strategy", "measures",
+    "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 

@@ -1,0 +1,305 @@
+"""Global robustness: the inputs' probabilities put together, category by category."""
+
+import dataclasses
+import json
+import os
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy
+
+from jaxrob._runtime.checks import (
+    check_choice,
+    checked_flag,
+    checked_names,
+    checked_number,
+    checked_path,
+)
+from jaxrob.roma._bounded_mean import mean_interval
+from jaxrob.roma._count import clopper_pearson
+from jaxrob.roma._local_answers import LocalAnswers
+from jaxrob.roma._skewed_mean import FEWEST_VALUES, LARGEST_SKEWNESS, skewed_interval
+
+#: How inputs may be put into categories.
+CATEGORIES = ("predicted", "label", "all")
+
+
+@dataclasses.dataclass(frozen=True)
+class GlobalRobustness:
+    """How probable a distinct misclassification is anywhere in each of C categories.
+
+    An input is drawn from the category's population, and then perturbed. The
+    probability that the perturbed image is distinctly misclassified is the mean of the
+    local probabilities over the population (Levy, Yerushalmi and Katz 2023, "gRoMA").
+
+    Two quantities are estimated by one number. That of the *population* is what the
+    next inputs will meet: its intervals hold for the finite sample of inputs and the
+    finite number of draws together. That of the *inputs* at hand is the mean over these
+    inputs alone, where only the draws leave anything open.
+
+    Attributes:
+      names: the categories' names.
+      by: what they are: "predicted" for the class predicted at the unperturbed input,
+        "label", or "all" for one category of all inputs.
+      inputs: int `[C]`, inputs in each.
+      unanswered: int `[C]`, inputs without a local answer. They are not left out: they
+        count with their plain draws' share of hits in `probability`, and with all that
+        they may be in the intervals.
+      probability: `[C]`, the mean over the inputs. NaN where there is no input, or
+        nothing is known of one.
+      population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
+        sample from the population. It is never wider than Hoeffding's.
+      population_asymptotic: `[C, 2]`, Hall's (1992), approximate and narrower. NaN
+        where it would not hold, see `status`.
+      inputs_interval: `[C, 2]`, of the mean over the inputs at hand.
+      inputs_asymptotic: `[C, 2]`, approximate and narrower, from the variance by the
+        draws of each input. NaN where that is too small or skewed to go by.
+      status: `[C]` strings: "given", or why there is no `population_asymptotic`:
+        "empty" (no input), "unanswered" (an input has no local answer), "few" (fewer
+        than 20 inputs), "constant" (all local probabilities are alike, 0 for instance),
+        "skewed" (few inputs make up most of the mean: their number is below 15 times
+        their squared skewness).
+      variance: `[C]`, of an input's estimated probability; NaN of fewer than two.
+      draws_variance: `[C]`, the part of `variance` that is due to the draws. NaN where
+        it is not known, as with one draw.
+      num_samples: plain draws for each input.
+      source: "draws" if the estimates are shares of plain draws, else "estimator".
+      confidence: the intervals' confidence.
+      jointly: whether it is that of all categories' intervals together (Bonferroni).
+      warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
+    """
+
+    names: tuple[str, ...]
+    by: str
+    inputs: np.ndarray
+    unanswered: np.ndarray
+    probability: np.ndarray
+    population_interval: np.ndarray
+    population_asymptotic: np.ndarray
+    inputs_interval: np.ndarray
+    inputs_asymptotic: np.ndarray
+    status: np.ndarray
+    variance: np.ndarray
+    draws_variance: np.ndarray
+    num_samples: int
+    source: str
+    confidence: float
+    jointly: bool
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def draws_share(self) -> np.ndarray:
+        """`[C]` in [0, 1], the draws' share of the variance; the rest is the inputs'.
+
+        More draws for each input narrow the population's intervals by this share at
+        most.
+        """
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.clip(self.draws_variance / self.variance, 0, 1)
+
+    @property
+    def correlation(self) -> np.ndarray:
+        """`[C]` in [0, 1], how alike the draws at one input are.
+
+        The variance of the inputs' own probabilities p, divided by that of zeros and
+        ones: 0 if all p are alike, 1 if every input is always or never misclassified.
+        `inputs_needed` takes it.
+        """
+        between = self.variance - self.draws_variance
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.clip(between / (self.probability * (1 - self.probability)), 0, 1)
+
+    def to_json(self, path: str | os.PathLike | None = None) -> str:
+        """The result as JSON, written to `path` if one is given; NaN becomes null."""
+        document = {
+            field.name: _jsonable(getattr(self, field.name))
+            for field in dataclasses.fields(self)
+        }
+        text = json.dumps(document, allow_nan=False)
+        if path is not None:
+            checked_path("path", path).write_text(text)
+        return text
+
+
+class _Category(NamedTuple):
+    """The fields of one category, as `GlobalRobustness` calls them."""
+
+    inputs: int
+    unanswered: int
+    probability: float
+    population_interval: np.ndarray
+    population_asymptotic: np.ndarray
+    inputs_interval: np.ndarray
+    inputs_asymptotic: np.ndarray
+    status: str
+    variance: float
+    draws_variance: float
+
+
+def check_summary(by: Any, class_names: Any, confidence: Any, jointly: Any) -> None:
+    """Refuses what `put_together` does not take, before anything is computed.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if one is out of range.
+    """
+    check_choice("by", by, CATEGORIES)
+    checked_number("confidence", confidence, at_least=0.5, below=1)
+    checked_flag("jointly", jointly)
+    if class_names is not None:
+        names = checked_names("class_names", class_names)
+        if by == "all" and len(names) != 1:
+            raise ValueError(f'class_names must be one name for by="all"; got {names}')
+
+
+def put_together(
+    local: LocalAnswers,
+    categories: np.ndarray,
+    class_names: Sequence[str] | None,
+    *,
+    by: str,
+    num_samples: int,
+    confidence: float,
+    jointly: bool,
+    warnings: tuple[str, ...] = (),
+) -> GlobalRobustness:
+    """The local answers of N inputs, put together by category.
+
+    Args:
+      local: of N inputs.
+      categories: int `[N]`, the number of each input's category.
+      class_names: names of the categories 0, 1, ..., all of which are listed; by
+        default those that occur, by their numbers.
+      by: what the categories are, as in `GlobalRobustness`, like the rest.
+      num_samples: plain draws for each input.
+      confidence: the intervals'.
+      jointly: whether it is that of all intervals together.
+      warnings: messages.
+
+    Raises:
+      ValueError: if a category has no name.
+    """
+    listed, names = _listed(categories, class_names)
+    members = [np.flatnonzero(categories == number) for number in listed]
+    together = sum(len(some) > 0 for some in members) if jointly else 1
+    tail = (1 - confidence) / 2 / together
+    found = [_category(_taken(local, some), tail) for some in members]
+    columns = {
+        field: np.array([getattr(one, field) for one in found])
+        for field in _Category._fields
+    }
+    return GlobalRobustness(
+        names=names,
+        by=by,
+        num_samples=num_samples,
+        source="estimator" if local.draws is None else "draws",
+        confidence=float(confidence),
+        jointly=bool(jointly),
+        warnings=warnings,
+        **columns,
+    )
+
+
+def _listed(
+    categories: np.ndarray, class_names: Sequence[str] | None
+) -> tuple[np.ndarray, tuple[str, ...]]:
+    """The numbers and the names of the categories."""
+    present = np.unique(categories)
+    if class_names is None:
+        return present, tuple(str(number) for number in present)
+    if present.max() >= len(class_names):
+        raise ValueError(
+            f"class_names must name all categories up to {present.max()}; got "
+            f"{len(class_names)} names"
+        )
+    return np.arange(len(class_names)), tuple(class_names)
+
+
+def _taken(local: LocalAnswers, chosen: np.ndarray) -> LocalAnswers:
+    arrays = local._asdict()
+    draws = arrays.pop("draws")
+    return LocalAnswers(**{k: v[chosen] for k, v in arrays.items()}, draws=draws)
+
+
+def _category(local: LocalAnswers, tail: float) -> _Category:
+    """One category's fields, from its inputs' answers."""
+    number = len(local.probability)
+    if not number:
+        none = np.full(2, np.nan)
+        return _Category(0, 0, np.nan, none, none, none, none, "empty", np.nan, np.nan)
+    unanswered = int(np.count_nonzero(~local.answered))
+    status, asymptotic = _population_asymptotic(local, tail)
+    return _Category(
+        inputs=number,
+        unanswered=unanswered,
+        probability=float(local.probability.mean()),
+        population_interval=np.array(
+            mean_interval(local.low, local.high, tail, local.draws)
+        ),
+        population_asymptotic=asymptotic,
+        inputs_interval=_inputs_interval(local, tail),
+        inputs_asymptotic=_inputs_asymptotic(local, tail),
+        status=status,
+        variance=float(local.probability.var(ddof=1)) if number > 1 else np.nan,
+        draws_variance=float(local.variance.mean()),
+    )
+
+
+def _population_asymptotic(local: LocalAnswers, tail: float) -> tuple[str, np.ndarray]:
+    """The status and Hall's interval of the population, NaN unless "given"."""
+    values, number = local.probability, len(local.probability)
+    none = np.full(2, np.nan)
+    if not local.answered.all():
+        return "unanswered", none
+    if number < FEWEST_VALUES:
+        return "few", none
+    deviation = values.std(ddof=1)
+    # Means of equal values may be an ulp off.
+    if np.ptp(values) == 0 or deviation == 0:
+        return "constant", none
+    standardised = (values - values.mean()) / deviation
+    skewness = (standardised**3).mean() / np.sqrt(number)
+    if abs(skewness) > LARGEST_SKEWNESS:
+        return "skewed", none
+    quantile = scipy.stats.t.isf(tail, number - 1)
+    error = deviation / np.sqrt(number)
+    return "given", skewed_interval(values.mean(), error, skewness, quantile)
+
+
+def _inputs_interval(local: LocalAnswers, tail: float) -> np.ndarray:
+    """Of the mean over the inputs at hand."""
+    if local.draws is None:
+        return np.array([local.low.mean(), local.high.mean()])
+    draws = len(local.probability) * local.draws
+    hits = np.rint(local.probability.sum() * local.draws)
+    low, high = map(float, clopper_pearson(hits, draws, 1 - 2 * tail))
+    # With as many hits by expectation, tails are no heavier than the binomial one's
+    # (Hoeffding 1956), but within one hit of the mean, where these are exact.
+    low = tail / draws if hits == 1 else low
+    high = 1 - tail / draws if hits == draws - 1 else high
+    return np.array([low, high])
+
+
+def _inputs_asymptotic(local: LocalAnswers, tail: float) -> np.ndarray:
+    """Hall's interval of the mean over the inputs at hand, or NaN."""
+    number, total = len(local.probability), local.variance.sum()
+    # In hits: with fewer, their variance is not known.
+    little = local.draws is not None and total * local.draws**2 < LARGEST_SKEWNESS**-2
+    if not local.answered.all() or not total > 0 or little:
+        return np.full(2, np.nan)
+    skewness = local.third_moment.sum() / total**1.5
+    if abs(skewness) > LARGEST_SKEWNESS:
+        return np.full(2, np.nan)
+    quantile = scipy.special.ndtri(1 - tail)
+    mean, error = local.probability.mean(), np.sqrt(total) / number
+    return skewed_interval(mean, error, skewness, quantile)
+
+
+def _jsonable(value: Any) -> Any:
+    if isinstance(value, np.ndarray):
+        return _jsonable(value.tolist())
+    if isinstance(value, list | tuple):
+        return [_jsonable(each) for each in value]
+    # JSON knows no NaN.
+    return None if isinstance(value, float) and np.isnan(value) else value

@@ -1,0 +1,84 @@
+"""What is known of each input's probability, before inputs are put together."""
+
+from typing import NamedTuple
+
+import numpy as np
+from scipy import special
+
+_Z = special.ndtri(0.975)
+
+
+class LocalAnswers(NamedTuple):
+    """Probabilities of a distinct misclassification near N inputs; arrays `[N]`.
+
+    Attributes:
+      probability: an estimate; NaN where nothing is known.
+      low: what it is at least.
+      high: what it is at most.
+      answered: whether there is an answer.
+      variance: of the estimate, by the draws; NaN where it is not known.
+      third_moment: the estimate's third central moment, by the draws.
+      draws: how many draws each is the share of hits of; None for other estimates.
+    """
+
+    probability: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    answered: np.ndarray
+    variance: np.ndarray
+    third_moment: np.ndarray
+    draws: int | None
+
+
+def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
+    """The shares of hits, which are right on average.
+
+    Args:
+      hits: `[N]` distinct misclassifications.
+      num_samples: among so many draws.
+    """
+    share = hits / num_samples
+    # Without bias: the share's own variance makes share (1 - share) smaller.
+    spread = (
+        share * (1 - share) / (num_samples - 1) if num_samples > 1 else share * np.nan
+    )
+    return LocalAnswers(
+        probability=share,
+        low=share,
+        high=share,
+        answered=np.ones(len(share), bool),
+        variance=spread,
+        third_moment=spread * (1 - 2 * share) / num_samples,
+        draws=num_samples,
+    )
+
+
+def by_estimator(
+    log_probability: np.ndarray,
+    log_low: np.ndarray,
+    log_high: np.ndarray,
+    hits: np.ndarray | None,
+    num_samples: int,
+) -> LocalAnswers:
+    """An estimator's answers, each anything in its 95 % interval.
+
+    Args:
+      log_probability: `[N]`, NaN where there is none.
+      log_low: `[N]`, NaN where it is not known.
+      log_high: `[N]`, likewise.
+      hits: `[N]` distinct misclassifications among the plain draws, or None.
+      num_samples: plain draws.
+    """
+    answered = ~np.isnan(log_probability)
+    fallback = np.full(len(answered), np.nan) if hits is None else hits / num_samples
+    probability = np.where(answered, np.exp(log_probability), fallback)
+    low = np.where(np.isnan(log_low), 0.0, np.exp(log_low))
+    high = np.where(np.isnan(log_high), 1.0, np.exp(log_high).clip(max=1.0))
+    known = answered & ~np.isnan(log_low) & ~np.isnan(log_high)
+    variance = np.where(known, ((high - low) / (2 * _Z)) ** 2, np.nan)
+    # As if the estimates were lognormal, as their intervals nearly are.
+    with np.errstate(divide="ignore", invalid="ignore"):
+        third_moment = np.where(variance > 0, 3 * variance**2 / probability, variance)
+    return LocalAnswers(
+        probability, low, high, answered, variance, third_moment, draws=None
+    )

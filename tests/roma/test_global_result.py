@@ -1,0 +1,295 @@
+"""Inputs put together: means, shares of the variance, categories, what is unknown."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from jaxrob import roma
+
+RNG = np.random.default_rng(0)
+
+
+def result(hits, num_samples, categories=None, labels=None, **fields):
+    """Local answers by plain draws alone."""
+    hits = np.asarray(hits)
+    with np.errstate(divide="ignore"):
+        log_p = np.log(hits / num_samples)
+    unknown = np.full(len(hits), np.nan)
+    excluded = np.zeros(len(hits), int) if categories is None else categories
+    found = roma.RomaResult(
+        estimator="count",
+        perturbation="linf ball",
+        epsilon=0.1,
+        delta=0.6,
+        num_samples=num_samples,
+        excluded=excluded,
+        labels=labels,
+        status=np.full(len(hits), "counted"),
+        log_adversarial_probability=log_p,
+        log_low=unknown,
+        log_high=unknown,
+        hits=hits,
+        evaluations=np.full(len(hits), num_samples),
+    )
+    return dataclasses.replace(found, **fields)
+
+
+def drawn(rng, number, draws, p, correlation):
+    a, b = np.array([p, 1 - p]) * (1 / correlation - 1)
+    local = rng.beta(a, b, number)
+    return rng.binomial(draws, local), local
+
+
+def test_mean_and_parts_of_the_variance():
+    """Against the analysis of variance of the single draws."""
+    hits, _ = drawn(RNG, 400, 8, 0.2, 0.3)
+    found = result(hits, 8).global_robustness("all")
+    assert found.names == ("all",) and found.inputs == 400 and found.unanswered == 0
+    single = (np.arange(8) < hits[:, None]).astype(float)
+    assert found.probability == pytest.approx(single.mean())
+    within = single.var(axis=1, ddof=1).mean() / 8
+    between = single.mean(axis=1).var(ddof=1)
+    assert found.variance == pytest.approx(between)
+    assert found.draws_variance == pytest.approx(within)
+    assert found.draws_share == pytest.approx(within / between)
+    # Beta distributed inputs of this correlation.
+    assert found.correlation == pytest.approx(0.3, abs=0.06)
+
+
+def test_draws_share_is_unbiased_over_many_runs():
+    shares = []
+    for _ in range(200):
+        hits, _ = drawn(RNG, 200, 4, 0.3, 0.25)
+        found = result(hits, 4).global_robustness("all")
+        shares.append((found.draws_variance[0], found.variance[0]))
+    within, between = np.mean(shares, axis=0)
+    assert within == pytest.approx(0.3 * 0.7 * 0.75 / 4, rel=0.02)
+    assert between == pytest.approx(0.3 * 0.7 * (0.25 + 0.75 / 4), rel=0.02)
+
+
+def test_one_draw_each_leaves_the_shares_open():
+    found = result(RNG.random(100) < 0.2, 1).global_robustness("all")
+    assert np.isnan(found.draws_share[0]) and np.isnan(found.inputs_asymptotic).all()
+    assert found.status == "given"
+    hits = round(found.probability[0] * 100)
+    exact = stats.binomtest(hits, 100).proportion_ci(0.95, method="exact")
+    assert found.population_interval[0] == pytest.approx(exact)
+    assert found.inputs_interval[0] == pytest.approx(exact)
+
+
+@pytest.mark.parametrize(
+    ("number", "draws", "p", "correlation"),
+    [(60, 8, 0.3, 0.2), (500, 8, 0.01, 0.3), (3, 400, 0.1, 0.1)],
+)
+def test_intervals_of_the_inputs_at_hand_cover_their_mean(
+    number, draws, p, correlation
+):
+    rng = np.random.default_rng(1)
+    local = drawn(rng, number, 1, p, correlation)[1]
+    missed, missed_asymptotic, given = 0, 0, 0
+    for _ in range(500):
+        found = result(rng.binomial(draws, local), draws).global_robustness("all")
+        low, high = found.inputs_interval[0]
+        missed += not low <= local.mean() <= high
+        low, high = found.inputs_asymptotic[0]
+        given += not np.isnan(low)
+        missed_asymptotic += low > local.mean() or high < local.mean()
+        assert high - low <= np.diff(found.population_interval[0]) or np.isnan(low)
+    assert missed <= stats.binom.isf(1e-3, 500, 0.05)
+    assert missed_asymptotic <= stats.binom.isf(1e-3, 500, 0.06)
+    assert given == 500 or number == 500
+
+
+def test_all_categories_hold_together():
+    rng = np.random.default_rng(2)
+    p = np.array([0.3, 0.05, 0.002])
+    categories = np.repeat([0, 1, 2], [50, 200, 400])
+    missed = missed_asymptotic = 0
+    for _ in range(300):
+        hits = np.concatenate(
+            [drawn(rng, n, 8, q, 0.2)[0] for n, q in zip((50, 200, 400), p)]
+        )
+        found = result(hits, 8, categories).global_robustness()
+        low, high = found.population_interval.T
+        missed += ((low > p) | (high < p)).any()
+        low, high = found.population_asymptotic.T
+        missed_asymptotic += ((low > p) | (high < p)).any()
+    assert missed <= stats.binom.isf(1e-3, 300, 0.05)
+    assert missed_asymptotic <= stats.binom.isf(1e-3, 300, 0.06)
+
+
+def test_each_alone_is_as_if_the_others_were_not_there():
+    hits, _ = drawn(RNG, 90, 8, 0.2, 0.2)
+    categories = np.repeat([0, 2], [60, 30])
+    alone = result(hits[:60], 8).global_robustness("all")
+    together = result(hits, 8, categories).global_robustness(jointly=False)
+    jointly = result(hits, 8, categories).global_robustness()
+    stricter = result(hits[:60], 8).global_robustness("all", confidence=0.975)
+    assert together.names == jointly.names == ("0", "2")
+    for name in ("population_interval", "population_asymptotic", "inputs_interval"):
+        np.testing.assert_array_equal(
+            getattr(alone, name)[0], getattr(together, name)[0]
+        )
+        np.testing.assert_allclose(
+            getattr(stricter, name)[0], getattr(jointly, name)[0], rtol=1e-9
+        )
+
+
+def test_categories_by_label_by_prediction_and_without_inputs():
+    hits, _ = drawn(RNG, 90, 8, 0.2, 0.2)
+    labels = np.repeat([2, 1], 45)
+    local = result(hits, 8, np.repeat([0, 1], [60, 30]), labels)
+    assert local.global_robustness().names == ("0", "1")
+    found = local.global_robustness("label", class_names=("a", "b", "c"))
+    np.testing.assert_array_equal(found.inputs, [0, 45, 45])
+    np.testing.assert_array_equal(found.status, ["empty", "given", "given"])
+    assert np.isnan(found.population_interval[0]).all() and np.isnan(
+        found.probability[0]
+    )
+    assert found.probability[1] == pytest.approx(hits[45:].mean() / 8)
+    # Categories without inputs ask for no stricter intervals.
+    listed = local.global_robustness("label")
+    np.testing.assert_array_equal(
+        found.population_interval[1:], listed.population_interval
+    )
+
+
+def test_why_there_is_no_asymptotic_interval():
+    def status(hits):
+        found = result(np.asarray(hits), 8).global_robustness("all")
+        assert np.isnan(found.population_asymptotic).all()
+        low, high = found.population_interval[0]
+        assert 0 <= low <= found.probability[0] <= high <= 1
+        return found.status[0]
+
+    assert status([1] + [0] * 18) == "few"
+    assert status([0] * 30) == "constant"
+    assert status([3] * 30) == "constant"
+    assert status([8, 1, 1] + [0] * 300) == "skewed"
+
+
+def answers(log_p, log_low, log_high, hits=None):
+    arrays = {"log_adversarial_probability": log_p, "log_low": log_low}
+    arrays = {
+        k: np.array(v, float) for k, v in (arrays | {"log_high": log_high}).items()
+    }
+    hits = np.zeros(len(log_p), int) if hits is None else hits
+    return dataclasses.replace(result(hits, 100), estimator="auto", **arrays)
+
+
+def test_answers_of_an_estimator_count_as_anything_in_their_intervals():
+    log_p = np.random.default_rng(0).normal(-9, 0.5, 200)
+    found = answers(log_p, log_p - 0.3, log_p + 0.3).global_robustness(
+        "all", source="estimator"
+    )
+    assert found.source == "estimator" and found.status == "given"
+    assert found.probability == pytest.approx(np.exp(log_p).mean())
+    ends = np.exp(log_p[:, None] + [-0.3, 0.3]).mean(axis=0)
+    assert found.inputs_interval[0] == pytest.approx(ends)
+    low, high = found.population_interval[0]
+    sure = answers(log_p, log_p, log_p).global_robustness("all", source="estimator")
+    assert (
+        low < sure.population_interval[0, 0] and high > sure.population_interval[0, 1]
+    )
+    # Two hundred inputs cannot exclude that others are worse.
+    assert high > 1e-2
+    # Independent errors: the sum's standard error, as of 95 % intervals.
+    errors = np.exp(log_p) * np.sinh(0.3) / stats.norm.isf(0.025)
+    half = stats.norm.isf(0.025) * np.sqrt((errors**2).sum()) / 200
+    low, high = found.inputs_asymptotic[0]
+    assert high - low == pytest.approx(2 * half, rel=0.02)
+    assert found.draws_variance == pytest.approx((errors**2).mean())
+
+
+def test_inputs_without_an_answer_are_not_left_out():
+    log_p = np.full(50, -7.0)
+    log_p[:4] = np.nan
+    low, high = log_p - 0.2, log_p + 0.2
+    # One is bounded from above, one counted: 30 of 100.
+    low[0], high[0] = -np.inf, np.log(0.01)
+    hits = np.zeros(50, int)
+    hits[1] = 30
+    found = answers(log_p, low, high, hits).global_robustness("all", source="estimator")
+    assert found.unanswered == 4 and found.status == "unanswered"
+    assert np.isnan(found.population_asymptotic).all()
+    assert np.isnan(found.inputs_asymptotic).all()
+    rest = 46 * np.exp(-7.0)
+    assert found.probability == pytest.approx((rest + 0.3) / 50)
+    expected = np.array([46 * np.exp(-7.2), 46 * np.exp(-6.8) + 0.01 + 3]) / 50
+    assert found.inputs_interval[0] == pytest.approx(expected)
+    without = answers(log_p[4:], low[4:], high[4:]).global_robustness(
+        "all", source="estimator"
+    )
+    assert found.population_interval[0, 1] > without.population_interval[0, 1] + 0.02
+    # The plain draws of all are at hand, whatever the estimator.
+    drawn = answers(log_p, low, high, hits).global_robustness("all")
+    assert drawn.unanswered == 0 and drawn.probability == pytest.approx(0.3 / 50)
+
+
+def test_estimators_that_know_no_interval():
+    log_p = np.full(50, -7.0)
+    unknown = np.full(50, np.nan)
+    found = answers(log_p, unknown, unknown).global_robustness(
+        "all", source="estimator"
+    )
+    np.testing.assert_array_equal(found.population_interval, [[0, 1]])
+    np.testing.assert_array_equal(found.inputs_interval, [[0, 1]])
+    assert found.probability == pytest.approx(np.exp(-7))
+
+
+@given(
+    st.lists(st.integers(0, 8), min_size=1, max_size=40),
+    st.sampled_from([0.5, 0.9, 0.95, 0.999]),
+)
+@settings(max_examples=60, deadline=None)
+def test_what_holds_for_any_hits(hits, confidence):
+    found = result(hits, 8).global_robustness("all", confidence=confidence)
+    half = np.sqrt(np.log(2 / (1 - confidence)) / (2 * len(hits)))
+    mean = np.mean(hits) / 8
+    low, high = found.population_interval[0]
+    assert max(mean - half, 0) - 1e-9 <= low <= mean + 1e-9
+    assert mean - 1e-9 <= high <= min(mean + half, 1) + 1e-9
+    low, high = found.inputs_interval[0]
+    assert low <= mean + 1e-9 and high >= mean - 1e-9
+    assert (found.status == "given") == ~np.isnan(found.population_asymptotic[0, 0])
+
+
+def test_json():
+    hits, _ = drawn(RNG, 90, 8, 0.2, 0.2)
+    local = result(hits, 8, np.repeat([0, 2], [60, 30]))
+    found = local.global_robustness(class_names=("a", "b", "c"))
+    document = json.loads(found.to_json())
+    assert document["names"] == ["a", "b", "c"] and document["by"] == "predicted"
+    assert document["population_interval"][0] == list(found.population_interval[0])
+    assert document["population_interval"][1] == [None, None]
+    assert document["probability"][1] is None and document["jointly"] is True
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"by": "class"}, "by must be one of"),
+        ({"by": "label"}, 'by="label" needs labels'),
+        ({"source": "auto"}, "source must be one of"),
+        ({"confidence": 0.3}, r"confidence must .*; got 0.3"),
+        ({"jointly": 1}, "jointly must be True or False"),
+        ({"class_names": ("a",)}, "class_names must name all categories up to 1"),
+        ({"class_names": ("a", "b"), "by": "all"}, "class_names must be one name"),
+    ],
+)
+def test_refusals(arguments, message):
+    local = result([1, 0, 3], 8, np.array([0, 1, 1]))
+    with pytest.raises((TypeError, ValueError), match=message):
+        local.global_robustness(**arguments)
+    assert local.global_robustness("all", class_names=("mine",)).names == ("mine",)
+
+
+def test_no_draws_were_made():
+    local = dataclasses.replace(result([1, 0, 3], 8), hits=None)
+    with pytest.raises(ValueError, match="needs plain draws"):
+        local.global_robustness()

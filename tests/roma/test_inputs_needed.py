@@ -1,0 +1,119 @@
+"""Sample sizes, against simulated intervals and exact ones."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from jaxrob.roma import inputs_needed
+from jaxrob.roma._bounded_mean import mean_interval
+
+
+def simulated_widths(plan, p, correlation, confidence, asymptotic, runs=40):
+    rng = np.random.default_rng(0)
+    widths = []
+    for _ in range(runs):
+        local = np.full(plan.inputs, p)
+        if correlation == 1:
+            local = (rng.random(plan.inputs) < p).astype(float)
+        elif correlation:
+            ends = np.array([p, 1 - p]) * (1 / correlation - 1)
+            local = rng.beta(*ends, plan.inputs)
+        values = rng.binomial(plan.num_samples, local) / plan.num_samples
+        if asymptotic:
+            interval = stats.ttest_1samp(values, 0).confidence_interval(confidence)
+        else:
+            tail = (1 - confidence) / 2
+            interval = mean_interval(values, values, tail, plan.num_samples)
+        widths.append(interval[1] - interval[0])
+    return np.median(widths)
+
+
+@pytest.mark.parametrize("asymptotic", [False, True])
+@pytest.mark.parametrize(
+    ("p", "relative", "correlation", "draws"),
+    [
+        (0.3, 0.1, 0.2, None),
+        (0.01, 0.3, 0.05, 16),
+        (0.002, 0.5, 1.0, None),
+        (0.02, 0.5, 0.3, 1),
+        (0.1, 0.2, 0.0, 8),
+    ],
+)
+def test_intervals_are_as_wide_as_asked_for(
+    p, relative, correlation, draws, asymptotic
+):
+    plan = inputs_needed(
+        p,
+        relative=relative,
+        correlation=correlation,
+        num_samples=draws,
+        confidence=0.9,
+        asymptotic=asymptotic,
+    )
+    assert plan.evaluations == plan.inputs * (1 + plan.num_samples)
+    width = simulated_widths(plan, p, correlation, 0.9, asymptotic)
+    assert width <= 2 * relative * p * 1.06
+    # Skewness may take more inputs than the width.
+    assert width >= 2 * relative * p * (0.85 if asymptotic else 0.94)
+
+
+def test_one_draw_each_by_the_exact_interval():
+    plan = inputs_needed(0.3, half_width=0.02, num_samples=1)
+    for number, enough in ((plan.inputs, True), (round(0.98 * plan.inputs), False)):
+        hits = round(0.3 * number)
+        low, high = stats.binomtest(hits, number).proportion_ci(0.95, "exact")
+        assert (high - low <= 0.04 * 1.002) == enough
+
+
+def test_draws_are_those_that_cost_least():
+    alike = {"half_width": 0.003, "correlation": 0.001, "asymptotic": True}
+    best = inputs_needed(0.05, **alike)
+    # By calculus, the square root of 1 / correlation - 1.
+    assert best.num_samples == 32
+    for draws in (16, 64):
+        other = inputs_needed(0.05, num_samples=draws, **alike)
+        assert best.evaluations < other.evaluations
+    # Where inputs are always or never misclassified, more draws tell nothing.
+    assert inputs_needed(0.05, half_width=0.01).num_samples == 8
+
+
+def test_several_categories_take_more():
+    one, ten = (
+        inputs_needed(0.1, relative=0.2, correlation=0.2, categories=number)
+        for number in (1, 10)
+    )
+    stricter = inputs_needed(0.1, relative=0.2, correlation=0.2, confidence=0.995)
+    assert one.inputs < ten.inputs == stricter.inputs
+
+
+@given(st.floats(1e-3, 0.9), st.floats(0.05, 0.4), st.floats(0, 1), st.booleans())
+@settings(max_examples=15, deadline=None)
+def test_more_precision_takes_more_inputs(p, half_width, correlation, asymptotic):
+    known = {"correlation": correlation, "asymptotic": asymptotic, "num_samples": 8}
+    less = inputs_needed(p, half_width=half_width, **known)
+    more = inputs_needed(p, half_width=half_width / 2, **known)
+    assert 1 <= less.inputs <= more.inputs
+    # Never more than Hoeffding's inequality takes.
+    if not asymptotic:
+        assert less.inputs <= np.log(40) / (2 * half_width**2) * 1.01 + 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"probability": 0.0}, "probability must .*; got 0.0"),
+        ({"half_width": None}, "half_width or relative is needed"),
+        ({"relative": 0.1}, "and not both"),
+        ({"half_width": 0.6}, "half_width must"),
+        ({"correlation": 1.5}, "correlation must"),
+        ({"num_samples": 0}, "num_samples must"),
+        ({"confidence": 0.2}, "confidence must"),
+        ({"categories": 0}, "categories must"),
+        ({"half_width": 1e-7}, "2147483647 inputs are not enough"),
+    ],
+)
+def test_refusals(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        inputs_needed(**({"probability": 0.1, "half_width": 0.05} | arguments))
