@@ -387,6 +387,29 @@ def test_roma_linear(tmp_path):
     assert code == 1 and "probabilities must lie between 0 and 1/2" in out + err
 
 
+def test_roma_global(tmp_path):
+    code, out, err = run(
+        "roma_global.py", "--probabilities=1e-2,0.3", "--spreads=0.5,2",
+        "--num_inputs=30,2000", "--network_inputs=30", "--runs=60",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "roma_global.json").read_text())
+    # With a spread of 2 there is no boundary at which p is 0.3.
+    assert [row["through"] for row in rows] == ["network", "formula"] * 3
+    assert "spread 2: p is 0.14 at most" in out and "Hoeffding's: 0 intervals" in out
+    for row in rows:
+        # Of 60 intervals of 95 % at least 50, with probability 0.999.
+        assert row["times_covered"] >= 50 and row["times_not_missed"] >= 50
+        assert row["width"] < 0.8 * row["hoeffding_width"] and row["wider"] == 0
+        assert not row["significantly_below"]
+        assert abs(row["bias"]) < 0.25 and 0.2 < row["draws_share"] < 0.9
+        if row["inputs"] == 2000:
+            assert row["given"] > 0.9 and row["asymptotic_width"] < row["width"]
+    code, out, err = run("roma_global.py", "--spreads=2", "--probabilities=0.4")
+    assert code == 1 and "none of the probabilities can be had" in out + err
+
+
 def test_roma_truth(tmp_path):
     code, out, err = run(
         "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=4", "--num_images=12",

@@ -1,0 +1,320 @@
+r"""How often the intervals of RoMA's global robustness cover a known probability.
+
+    python experiments/roma_global.py
+    python experiments/roma_global.py --probabilities=1e-2 --num_inputs=300 --draws=64
+
+Inputs are drawn from a known distribution: along one direction they are normal, with a
+standard deviation of `--spreads` times that of the perturbation (in the L2 ball) in
+that direction. A linear classifier is distinctly wrong near them with a probability
+that is a closed form of where they lie, and its mean over the distribution, the global
+probability, is an integral. In each of `--runs` runs some inputs are drawn, and a few
+perturbations of each. The script prints how often either 95 % interval of the
+population covers the truth, how wide they are beside Hoeffding's, and which share of
+the error the draws make. An exact one-sided test (5 % for all rows together, Holm) says
+whether one covers too rarely.
+
+Up to `--network_inputs` inputs a run go through the network, all runs in one call. More
+are drawn from the closed form, which is the same distribution of hits. An asymptotic
+interval is given only where its conditions hold, and where it is not, it does not miss:
+"missed" is the share of all runs whose interval excludes the truth, "of given" that of
+the given intervals that cover it. Where few are given, those are of runs with unusually
+many hits, and most of them miss; no rule that looks at the data can avoid that.
+
+It writes JSON into the folder `--output`, and takes 2 minutes on two CPU cores.
+"""
+
+import dataclasses
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from common import define, files, holm, hosts, linear_truth, startup
+from scipy import integrate, special, stats
+
+import jaxrob
+
+_PROBABILITIES = flags.DEFINE_list(
+    "probabilities", ["1e-4", "1e-2", "0.3"], "Global probabilities, below 1/2."
+)
+_SPREADS = flags.DEFINE_list(
+    "spreads", ["0.5", "2"], "Spread of the inputs, in that of their perturbations."
+)
+_NUM_INPUTS = flags.DEFINE_list("num_inputs", ["100", "1000", "10000"], "In a run.")
+_DRAWS = flags.DEFINE_integer("draws", 8, "Perturbations of each input.", 8)
+_NETWORK_INPUTS = flags.DEFINE_integer(
+    "network_inputs", 1000, "Inputs of a run that go through the network, at most.", 0
+)
+_RUNS = flags.DEFINE_integer("runs", 500, "Runs of each.", 2)
+_SEED = define.seed()
+_OUTPUT = define.output("results/roma_global")
+
+_DIM, _EPSILON, _DELTA = 20, 0.3, 0.6
+# Of the perturbation along a direction, and logits in one of it.
+_DEVIATION = _EPSILON / np.sqrt(_DIM + 2)
+_STEEPNESS = 6.0 / _DEVIATION
+# Standard deviations of inputs at which their distribution ends, so that pixels stay
+# in [0, 1].
+_FARTHEST = 5.0
+_CONFIDENCE = 0.95
+
+
+@dataclasses.dataclass(frozen=True)
+class Problem:
+    """Inputs and a classifier whose global probability is known.
+
+    Attributes:
+      probability: of a distinct misclassification.
+      spread: the inputs' standard deviation along the direction, in perturbations'.
+      boundary: where the classifier's answer changes.
+    """
+
+    probability: float
+    spread: float
+    boundary: float
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    problems, sizes = _checked()
+    print(
+        f"{'p':>7}{'spread':>7}{'inputs':>8}  {'through':8}{'covered':>8}{'width':>9}"
+        f"{'Hoeffding':>10}{'wider':>6}{'missed':>8}{'of given':>9}{'given':>7}"
+        f"{'width':>9}{'draws share':>12}"
+    )
+    rows = []
+    for problem in problems:
+        hits = _through_network(problem, [n for n in sizes if _fits_network(n)])
+        for number in sizes:
+            through = "network" if _fits_network(number) else "formula"
+            found = hits[number] if number in hits else _by_formula(problem, number)
+            row = {"through": through, **_row(problem, found)}
+            rows.append(row)
+            _print(row)
+    below = {
+        name: holm.significantly_below(
+            [r[name] for r in rows], _RUNS.value, _CONFIDENCE
+        )
+        for name in ("times_covered", "times_not_missed")
+    }
+    for row, one, other in zip(rows, *below.values()):
+        row["significantly_below"] = bool(one)
+        row["asymptotic_significantly_below"] = bool(other)
+    for title, found in zip(("without assumptions", "asymptotic"), below.values()):
+        named = [
+            f"p {r['probability']:g}, {r['inputs']}" for r, b in zip(rows, found) if b
+        ]
+        print(f"{title}: significantly below 95 %: {'; '.join(named) or 'none'}")
+    print(f"wider than Hoeffding's: {sum(r['wider'] for r in rows)} intervals")
+    path = files.output_folder(_OUTPUT.value) / "roma_global.json"
+    files.write_json(path, rows)
+    print(f"wrote {path}")
+
+
+def _checked() -> tuple[list[Problem], list[int]]:
+    """The problems that there are, and the numbers of inputs."""
+    try:
+        probabilities = [float(p) for p in _PROBABILITIES.value]
+        spreads = [float(spread) for spread in _SPREADS.value]
+        sizes = [int(number) for number in _NUM_INPUTS.value]
+    except ValueError as error:
+        raise app.UsageError(
+            f"probabilities, spreads and num_inputs must be numbers: {error}"
+        ) from None
+    if any(not 0 < p < 0.5 for p in probabilities):
+        raise app.UsageError(
+            f"probabilities must lie between 0 and 1/2; got {probabilities}"
+        )
+    if any(not 0 < spread <= 5 for spread in spreads):
+        raise app.UsageError(f"spreads must lie between 0 and 5; got {spreads}")
+    if any(number < 2 for number in sizes):
+        raise app.UsageError(f"num_inputs must be at least 2; got {sizes}")
+    problems = []
+    for spread in spreads:
+        highest = _global_probability(spread, 0.0)
+        for probability in probabilities:
+            if probability < highest:
+                boundary = _boundary(spread, probability)
+                problems.append(Problem(probability, spread, boundary))
+            else:
+                # Most inputs lie too far from any boundary.
+                print(f"spread {spread:g}: p is {highest:.2g} at most")
+    if not problems:
+        raise app.UsageError("none of the probabilities can be had with these spreads")
+    return problems, sizes
+
+
+def _fits_network(number: int) -> bool:
+    return number <= _NETWORK_INPUTS.value
+
+
+def _local_probability(position: np.ndarray, boundary: float) -> np.ndarray:
+    """Of inputs at positions along the direction, whichever class is theirs."""
+    distance = np.abs(position - boundary) + special.logit(_DELTA) / _STEEPNESS
+    # One coordinate s of a point in the unit ball: (1 + s) / 2 is Beta distributed.
+    half = (_DIM + 1) / 2
+    return special.betainc(half, half, (1 - np.minimum(distance / _EPSILON, 1)) / 2)
+
+
+def _positions(spread: float) -> Any:
+    """The distribution of inputs along the direction."""
+    return stats.truncnorm(-_FARTHEST, _FARTHEST, scale=spread * _DEVIATION)
+
+
+def _global_probability(spread: float, boundary: float) -> float:
+    positions = _positions(spread)
+    low, high = positions.support()
+    kinks = [boundary - _EPSILON, boundary, boundary + _EPSILON]
+    return integrate.quad(
+        lambda z: positions.pdf(z) * _local_probability(z, boundary),
+        low,
+        high,
+        points=[kink for kink in kinks if low < kink < high],
+        limit=500,
+        epsabs=0,
+        epsrel=1e-10,
+    )[0]
+
+
+def _boundary(spread: float, probability: float) -> float:
+    """Where the classifier's answer changes, for a global probability."""
+    farthest = _EPSILON + _FARTHEST * spread * _DEVIATION
+    return linear_truth.threshold(
+        lambda t: np.log(max(_global_probability(spread, t), 1e-300)),
+        np.log(probability),
+        0.95 * farthest,
+    )
+
+
+def _through_network(problem: Problem, sizes: Sequence[int]) -> dict[int, np.ndarray]:
+    """Hits `[runs, n]` for each number n of inputs, in one call."""
+    if not sizes:
+        return {}
+    number = _RUNS.value * sum(sizes)
+    positions = _drawn(problem, number, np.random.default_rng(_SEED.value))
+    direction = np.full(_DIM, _DIM**-0.5)
+    images = 0.5 + positions[:, None] * direction
+    classifier = jaxrob.Classifier(
+        _apply, (np.float32(direction), np.float32(problem.boundary))
+    )
+    result = jaxrob.roma.assess(
+        classifier,
+        np.float32(images).reshape(number, _DIM, 1, 1),
+        epsilon=_EPSILON,
+        delta=_DELTA,
+        norm="l2",
+        num_samples=_DRAWS.value,
+        estimator="count",
+        key=jax.random.key(_SEED.value),
+        mesh=hosts.mesh(),
+    )
+    ends = _RUNS.value * np.cumsum(sizes)
+    parts = np.split(result.hits, ends[:-1])
+    return {n: part.reshape(-1, n) for n, part in zip(sizes, parts)}
+
+
+def _by_formula(problem: Problem, number: int) -> np.ndarray:
+    """Hits `[runs, n]`, from the local probabilities."""
+    rng = np.random.default_rng([_SEED.value, number])
+    hits = np.empty((_RUNS.value, number), np.int32)
+    for run in hits:
+        positions = _drawn(problem, number, rng)
+        local = _local_probability(positions, problem.boundary)
+        run[:] = rng.binomial(_DRAWS.value, local)
+    return hits
+
+
+def _drawn(problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
+    """Positions of inputs, by the inverse of their distribution function."""
+    least = special.ndtr(-_FARTHEST)
+    chance = least + (1 - 2 * least) * rng.random(number)
+    return problem.spread * _DEVIATION * special.ndtri(chance)
+
+
+def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Array:
+    direction, boundary = variables
+    flat = images.reshape(len(images), -1) - 0.5
+    position = jnp.matmul(flat, direction, precision="highest")
+    ahead = _STEEPNESS * (position - boundary)
+    return jnp.stack([jnp.zeros_like(ahead), ahead], axis=-1)
+
+
+def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
+    """What the intervals of all runs come to."""
+    found = [_of_run(one) for one in hits]
+    low, high = np.array([one.population_interval[0] for one in found]).T
+    mean = np.array([one.probability[0] for one in found])
+    least, most = np.array([one.population_asymptotic[0] for one in found]).T
+    given = ~np.isnan(least)
+    truth, number = problem.probability, hits.shape[1]
+    missed = (least > truth) | (most < truth)
+    half = np.sqrt(np.log(2 / (1 - _CONFIDENCE)) / (2 * number))
+    hoeffding = np.minimum(mean + half, 1) - np.maximum(mean - half, 0)
+    draws, all_of_it = (
+        np.mean([getattr(one, name)[0] for one in found])
+        for name in ("draws_variance", "variance")
+    )
+    return {
+        "probability": truth,
+        "spread": problem.spread,
+        "inputs": number,
+        "draws": _DRAWS.value,
+        "runs": len(hits),
+        "times_covered": int(((low <= truth) & (truth <= high)).sum()),
+        "width": float(np.mean(high - low)),
+        "hoeffding_width": float(np.mean(hoeffding)),
+        "wider": int((high - low > hoeffding + 1e-12).sum()),
+        "given": float(given.mean()),
+        "times_not_missed": int((~missed).sum()),
+        "covered_of_given": float(1 - missed[given].mean()) if given.any() else None,
+        "asymptotic_width": float((most - least)[given].mean())
+        if given.any()
+        else None,
+        "draws_share": float(draws / all_of_it) if all_of_it else None,
+        "bias": float(mean.mean() / truth - 1),
+    }
+
+
+def _of_run(hits: np.ndarray) -> jaxrob.roma.GlobalRobustness:
+    """The global robustness of inputs with these hits."""
+    unknown = np.full(len(hits), np.nan)
+    local = jaxrob.roma.RomaResult(
+        estimator="count",
+        perturbation="l2 ball",
+        epsilon=_EPSILON,
+        delta=_DELTA,
+        num_samples=_DRAWS.value,
+        excluded=np.zeros(len(hits), np.int32),
+        labels=None,
+        status=np.full(len(hits), "counted"),
+        log_adversarial_probability=unknown,
+        log_low=unknown,
+        log_high=unknown,
+        hits=hits,
+        evaluations=np.full(len(hits), _DRAWS.value),
+    )
+    return local.global_robustness("all", confidence=_CONFIDENCE)
+
+
+def _print(row: dict[str, Any]) -> None:
+    def shown(name: str, layout: str, width: int) -> str:
+        value = row[name]
+        return f"{'-' if value is None else format(value, layout):>{width}}"
+
+    print(
+        f"{row['probability']:7g}{row['spread']:7g}{row['inputs']:8}  "
+        f"{row['through']:8}{row['times_covered'] / row['runs']:8.1%}"
+        f"{row['width']:9.5f}{row['hoeffding_width']:10.5f}{row['wider']:6}"
+        f"{1 - row['times_not_missed'] / row['runs']:8.1%}"
+        + shown("covered_of_given", ".1%", 9)
+        + shown("given", ".0%", 7)
+        + shown("asymptotic_width", ".5f", 9)
+        + shown("draws_share", ".0%", 12),
+        flush=True,
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)
