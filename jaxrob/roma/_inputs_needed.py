@@ -17,6 +17,8 @@ _MOST_INPUTS = 2**31 - 1
 _DRAWS = 2 ** np.arange(3, 13)
 # How exactly the number of inputs is found.
 _RELATIVE = 1 / 512
+# Correlations this near to 0 or 1 are taken as that.
+_NEXT_TO_NONE = 1e-9
 
 
 class SampleSize(NamedTuple):
@@ -168,9 +170,10 @@ def _distribution(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Shares of hits, and how probable each is."""
     hits = np.arange(draws + 1)
-    if correlation == 0:
+    # Of numbers so near the ends, the beta distribution's would overflow.
+    if correlation < _NEXT_TO_NONE:
         return hits / draws, scipy.stats.binom.pmf(hits, draws, probability)
-    if correlation == 1:
+    if correlation > 1 - _NEXT_TO_NONE:
         return np.array([0.0, 1.0]), np.array([1 - probability, probability])
     ends = np.array([probability, 1 - probability]) * (1 / correlation - 1)
     return hits / draws, scipy.stats.betabinom.pmf(hits, draws, *ends)

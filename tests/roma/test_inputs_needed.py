@@ -79,6 +79,14 @@ def test_draws_are_those_that_cost_least():
     assert inputs_needed(0.05, half_width=0.01).num_samples == 8
 
 
+def test_draws_hardly_correlated_are_independent_ones():
+    none, hardly, all_but, wholly = (
+        inputs_needed(0.1, relative=0.2, correlation=correlation, num_samples=8).inputs
+        for correlation in (0, 5e-324, 1 - 1e-12, 1)
+    )
+    assert none == hardly < all_but == wholly
+
+
 def test_several_categories_take_more():
     one, ten = (
         inputs_needed(0.1, relative=0.2, correlation=0.2, categories=number)
