@@ -95,31 +95,38 @@ def assess(
     * "logit": extrapolates from each class's logit, which Yeo and Johnson's transform
       makes normal. It needs no gradients and has no interval; it is within a factor 3
       for most inputs.
-    * "importance": draws from a distribution tilted towards each class. It is right
-      down to 1e-30 with a few thousand draws. It needs gradients, and the L-infinity or
-      L2 ball.
+    * "importance": looks for the parts of the ball where the input is distinctly
+      misclassified (its modes), by gradients from many starts, and draws from a mixture
+      of distributions tilted towards them. It is right down to 1e-30 with a few
+      thousand draws. It needs gradients and a ball.
     * "splitting": adaptive multilevel splitting. It needs no gradients, but ten times
-      the draws.
+      the draws, and a ball, an alteration or a perturbation with a move.
     * "auto": counts where that is enough, then "importance", then "splitting" where
       the weights are too uneven. It answers with an interval for every input, after a
-      few thousand forward passes each, or up to 100,000 where splitting has to answer
-      (as often with max-pooling in a large ball). Where neither is possible, it counts
-      16 times as many draws.
+      few thousand forward passes each, or up to 300,000 where splitting has to answer.
+      Where neither is possible, it counts 16 times as many draws.
 
-    "importance" and "auto" follow one direction for each class, and leave out classes
-    that a normal fit to the plain draws puts far behind. They miss, without notice, a
-    part of the ball that the plain draws did not see and that this direction does not
-    lead to: half of the probability where one class lies on two opposite sides, for
-    instance. "roma" looks at the highest incorrect confidence alone, so for delta < 0.5
-    it may count inputs that are answered correctly.
+    An answer of "importance" is believed only if two other views do not contradict it:
+    the hits among the plain draws, and a few particles that climb to the boundary
+    without gradients, which may have come to a mode that the mixture misses. Then more
+    lanes start there. In up to 16 dimensions these are as many particles as those of
+    "splitting", whose answers are held against each other.
+
+    What may still be missed, without notice: a mode so much steeper than others that it
+    is behind them everywhere but in its own small part of the ball, if no gradient from
+    6 radii away leads to it; an island that is the greatest class's nowhere else and
+    smaller than what 1,000 points find in few dimensions, or 64 particles in many; a
+    class that no draw, particle or gradient came near. Such a part can be any share of
+    the probability. "roma" looks at the highest incorrect confidence alone, so for
+    delta < 0.5 it may count inputs that are answered correctly.
 
     Draws depend on the key and the input's index alone, so answers do not depend on
     blocks or devices (except for rounding).
 
     Args:
       classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
-        With S samples its mean probabilities count. "importance" and "splitting" take
-        no stochastic one.
+        With S samples its mean probabilities count. A stochastic one's answer is drawn
+        together with the perturbation.
       images: `[N, H, W, C]`, uint8 or floating in [0, 1].
       labels: `[N]` classes from 0, which only group the inputs into categories (see
         `RomaResult.categorial`).

@@ -1,9 +1,11 @@
 """Uniform distributions in the balls of radius epsilon around an image.
 
 Each is a transformation of independent components. The move of multilevel splitting
-draws a share of these anew.
+draws a share of these anew. Where there are few, they are normal, and it moves all of
+them a little: a move that may renew none of a handful stands still too often.
 """
 
+import math
 from typing import Any
 
 import jax
@@ -13,10 +15,11 @@ from jaxrob._runtime.checks import check_choice, checked_number
 from jaxrob._runtime.pixels import warn_beyond_pixels
 from jaxrob.roma._perturbation import Perturbation
 
-# From this many pixels on, a draw in the L-infinity ball takes 16 random bits a pixel.
-# Random bits take most of the time of an MLP's draws, and steps of epsilon / 32768 in
-# each of so many pixels are below what a classifier's outputs resolve.
-_HALF_WORDS_FROM = 64
+# From this many pixels on components are independent as the ball has them, and a draw
+# in the L-infinity ball takes 16 random bits a pixel. Random bits take most of the time
+# of an MLP's draws, and steps of epsilon / 32768 in each of so many pixels are below
+# what a classifier's outputs resolve. Below, they are normal.
+_MANY = 64
 # Beyond, float32 would overflow.
 LARGEST_EPSILON = 2.0**30
 
@@ -50,24 +53,84 @@ def ball(norm: str, epsilon: float, clip: bool = False) -> Perturbation:
     return Perturbation(f"{norm} ball", draw, apply, move, norm, epsilon, clip)
 
 
+def is_ball(perturbation: Perturbation) -> bool:
+    """Whether it is one of the balls here; a user's own may have a norm as well."""
+    norm = perturbation.norm
+    return norm is not None and perturbation.apply is _BALLS[norm][1]
+
+
+def has_few_normals(perturbation: Perturbation, size: int) -> bool:
+    """Whether a latent is one array of few independent standard normal numbers.
+
+    Args:
+      perturbation: the perturbation.
+      size: the number of an image's values.
+    """
+    return size < _MANY and is_ball(perturbation)
+
+
+def within(norm: str, latent: jax.Array, shape: tuple[int, ...]) -> jax.Array:
+    """The point of the unit ball that a latent of few normal numbers stands for.
+
+    Args:
+      norm: the ball's.
+      latent: the latent.
+      shape: the image's shape, which the point has.
+    """
+    return _BALLS[norm][1](jnp.zeros(shape), latent, 1.0)
+
+
+def put_within(
+    norm: str, latent: jax.Array, point: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """A latent moved to another point of the unit ball.
+
+    What else there is of the latent stays, so that a move of the point that keeps the
+    uniform distribution keeps the latent's. The inverse of `within`.
+
+    Args:
+      norm: the ball's.
+      latent: the latent, of few normal numbers.
+      point: where it is to be, of the image's shape.
+
+    Returns:
+      The latent, and whether the point lies in the ball; elsewhere the latent is none.
+    """
+    point = point.reshape(-1)
+    if norm == "linf":
+        moved = math.sqrt(2) * jax.scipy.special.erfinv(point)
+        return moved.reshape(latent.shape), jnp.abs(point).max() < 1
+    if norm == "l2":
+        size = jnp.linalg.norm(latent)
+        left = 1 - jnp.sum(point**2)
+        rest = latent[-2:] / jnp.linalg.norm(latent[-2:])
+        rest = jnp.sqrt(jnp.maximum(left, 0)) * rest
+        return size * jnp.concatenate([point, rest]), left > 0
+    total = jnp.abs(_laplace(latent)).sum()
+    left = 1 - jnp.abs(point).sum()
+    last = jnp.where(latent[-1:] < 0, -left, left)
+    laplace = total * jnp.concatenate([point, last])
+    normal = -jax.scipy.special.ndtri(jnp.exp(-jnp.abs(laplace)) / 2)
+    return jnp.sign(laplace) * normal, left > 0
+
+
 def _draw_linf(key: jax.Array, image: jax.Array) -> jax.Array:
-    if image.size < _HALF_WORDS_FROM:
-        return jax.random.uniform(key, image.shape, minval=-1.0)
+    if image.size < _MANY:
+        return jax.random.normal(key, image.shape)
     words = jax.random.bits(key, (-(-image.size // 2),))
     halves = jnp.concatenate([words & 0xFFFF, words >> 16])[: image.size]
     return _symmetric(halves).reshape(image.shape)
 
 
 def _apply_linf(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
+    if image.size < _MANY:
+        latent = jax.scipy.special.erf(latent / math.sqrt(2))
     return image + epsilon * latent
 
 
 def _move_linf(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
-    if latent.size < _HALF_WORDS_FROM:
-        which, where = jax.random.split(key)
-        renewed = jax.random.bernoulli(which, share, latent.shape)
-        fresh = jax.random.uniform(where, latent.shape, minval=-1.0)
-        return jnp.where(renewed, fresh, latent)
+    if latent.size < _MANY:
+        return _move_normal(key, latent, share)
     # One word for each pixel: half of it says whether, the other half where to.
     words = jax.random.bits(key, latent.shape)
     renewed = (words >> 16) < jnp.uint32(share * 2**16)
@@ -85,26 +148,39 @@ def _apply_l2(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
     return image + epsilon * inside.reshape(image.shape)
 
 
-def _move_l2(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
-    # A preconditioned Crank-Nicolson step, reversible for the normal distribution.
-    fresh = jax.random.normal(key, latent.shape)
-    return jnp.sqrt(1 - share) * latent + jnp.sqrt(share) * fresh
-
-
 def _draw_l1(key: jax.Array, image: jax.Array) -> jax.Array:
     # d of d + 1 exponentials, divided by their sum, with random signs.
+    if image.size < _MANY:
+        return jax.random.normal(key, (image.size + 1,))
     return jax.random.laplace(key, (image.size + 1,))
 
 
 def _apply_l1(image: jax.Array, latent: jax.Array, epsilon: Any) -> jax.Array:
+    if image.size < _MANY:
+        latent = _laplace(latent)
     inside = latent[:-1] / jnp.abs(latent).sum()
     return image + epsilon * inside.reshape(image.shape)
 
 
 def _move_l1(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
+    # It has one component more than the image.
+    if latent.size <= _MANY:
+        return _move_normal(key, latent, share)
     which, what = jax.random.split(key)
     renewed = jax.random.bernoulli(which, share, latent.shape)
     return jnp.where(renewed, jax.random.laplace(what, latent.shape), latent)
+
+
+def _laplace(normal: jax.Array) -> jax.Array:
+    """Laplace variables from normal ones."""
+    beyond = jax.scipy.special.erfc(jnp.abs(normal) / math.sqrt(2))
+    return -jnp.sign(normal) * jnp.log(beyond)
+
+
+def _move_normal(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
+    # A preconditioned Crank-Nicolson step, reversible for the normal distribution.
+    fresh = jax.random.normal(key, latent.shape)
+    return jnp.sqrt(1 - share) * latent + jnp.sqrt(share) * fresh
 
 
 def _symmetric(halves: jax.Array) -> jax.Array:
@@ -114,6 +190,6 @@ def _symmetric(halves: jax.Array) -> jax.Array:
 
 _BALLS = {
     "linf": (_draw_linf, _apply_linf, _move_linf),
-    "l2": (_draw_l2, _apply_l2, _move_l2),
+    "l2": (_draw_l2, _apply_l2, _move_normal),
     "l1": (_draw_l1, _apply_l1, _move_l1),
 }

@@ -13,19 +13,23 @@ from jaxrob._runtime.memory import bucket
 Tree = TypeVar("Tree")
 
 
-def blocks(tree: Tree, mesh: Mesh, most: int) -> Iterator[tuple[Tree, int]]:
+def blocks(
+    tree: Tree, mesh: Mesh, most: int, base: int = 2
+) -> Iterator[tuple[Tree, int]]:
     """Blocks of rows, all of one size. The last row is repeated to fill the last one.
 
     Args:
       tree: a pytree of arrays `[N, ...]` on the host.
       mesh: the devices.
       most: rows that each device takes at most in a block.
+      base: smaller blocks have a power of this many rows, so that they are of few
+        sizes.
 
     Yields:
       A block, and how many of its rows count.
     """
     number = len(jax.tree.leaves(tree)[0])
-    size = min(most, bucket(-(-number // mesh.size), 2)) * mesh.size
+    size = min(most, bucket(-(-number // mesh.size), base)) * mesh.size
     for first in range(0, number, size):
         chosen = np.minimum(np.arange(first, first + size), number - 1)
         take = functools.partial(np.take, indices=chosen, axis=0)

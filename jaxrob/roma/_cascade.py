@@ -1,9 +1,9 @@
 """The cascade: plain draws, then costlier methods for the classes that they leave open.
 
-A method estimates the probabilities of pairs of an input and a class. It takes up what
-the methods before it left open (`worth_more`), and may hold its estimates against
-theirs. To add one, write a file with the two functions that `Method` describes, and
-name the method in those estimators below that use it.
+A method estimates the probabilities of inputs. It takes up what the methods before it
+left open, and may hold its estimates against theirs. To add one, write a file with the
+two functions that `Method` describes, and name the method in those estimators below
+that use it.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,9 +15,9 @@ from tqdm.auto import tqdm
 from jaxrob.roma._blocks import put_at, taken
 from jaxrob.roma._count import count, counted
 from jaxrob.roma._estimate import (
+    MOST_MODES,
     Answers,
     Estimate,
-    summed,
     unknown,
     with_estimates,
 )
@@ -33,11 +33,11 @@ _MORE_DRAWS = 16
 
 
 class Method(NamedTuple):
-    """A way to estimate the probabilities of pairs of an input and a class.
+    """A way to estimate the probabilities of inputs.
 
     Attributes:
-      estimate: `estimate(work, candidates, estimate, bar)` takes the estimates of P
-        pairs so far, and returns them, better where they are worth more (`worth_more`).
+      estimate: `estimate(work, candidates, estimate, bar)` takes the estimates of N
+        inputs so far, and returns them, better where they are not trusted.
       obstacle: `obstacle(work, image_shape)`, as of an `Estimator`.
     """
 
@@ -99,15 +99,19 @@ def _cascade(
     left = np.arange(len(inputs.images))
     if enough_hits is not None:
         left = np.flatnonzero(answers.hits < enough_hits)
+    answers = answers._replace(
+        modes=np.zeros((len(answers.hits), MOST_MODES)),
+        effective_sample_size=np.asarray(answers.hits, np.float64),
+    )
     if not len(left):
         return answers
     candidates = pairs_that_matter(
         taken(pilot, left), taken(inputs, left), settings.num_samples
     )
-    estimate = unknown(len(candidates.owner))
+    estimate = unknown(len(left))
     for method in methods:
         estimate = method.estimate(work, candidates, estimate, settings.bar)
-    return with_estimates(answers, left, summed(estimate, candidates.owner, len(left)))
+    return with_estimates(answers, left, estimate)
 
 
 def _count_more(work: Work, inputs: Inputs, settings: Settings) -> Answers:

@@ -1,8 +1,9 @@
 """Estimated probabilities: for pairs of an input and a class, and for inputs.
 
-Rare probabilities are estimated by pair. These estimates are improved method by method
-(`worth_more`, `improved`), summed over each input's classes (`summed`), and put among
-the inputs' answers (`with_estimates`). All of these are pure functions.
+Estimates of rare probabilities are improved method by method (`improved`). Those by
+pair are summed over each input's classes (`summed`), and held against others
+(`with_second_opinion`). At last they are put among the inputs' answers
+(`with_estimates`). All of these are pure functions.
 """
 
 from typing import NamedTuple
@@ -12,10 +13,14 @@ from scipy import special
 
 from jaxrob.roma._blocks import put_at, taken
 
-# A class whose upper bound is below this share of its input's sum, or whose error adds
-# less than this to the sum's relative one, needs no better estimate.
+# A class with less than this share of its input's sum does not matter to its status.
 _NEGLIGIBLE_SHARE = 0.01
-_NEGLIGIBLE_ERROR = 0.05
+
+# Estimates exclude each other from so many standard errors of their difference on.
+_EXCLUDED = 3.5
+
+#: Modes whose shares are told, at most.
+MOST_MODES = 10
 
 # From the strongest to the weakest.
 _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted")
@@ -34,19 +39,28 @@ class Estimate(NamedTuple):
       log_probability: float64; -inf where nothing was hit, NaN where nothing is known.
       standard_error: float64, of `log_probability`; infinite where it is not known.
       evaluations: int64, forward passes spent, a gradient counted as three.
+      other_log_probability: float64, that of an independent estimate; NaN for none.
+      other_error: float64, its standard error.
+      modes: float64 `[M, m]`, the shares of the modes that a mixture was made of, the
+        greatest first; 0 beyond their number.
+      effective: float64, the effective number of a mixture's hits.
     """
 
     status: np.ndarray
     log_probability: np.ndarray
     standard_error: np.ndarray
     evaluations: np.ndarray
+    other_log_probability: np.ndarray
+    other_error: np.ndarray
+    modes: np.ndarray
+    effective: np.ndarray
 
 
 class Answers(NamedTuple):
     """What an estimator answers for N inputs; arrays `[N]`.
 
     The fields are those of `RomaResult`, which explains them. The last four are of
-    Algorithm 1 alone.
+    Algorithm 1 alone, the two before of mixtures.
     """
 
     status: np.ndarray
@@ -55,6 +69,8 @@ class Answers(NamedTuple):
     log_high: np.ndarray
     hits: np.ndarray
     evaluations: np.ndarray
+    modes: np.ndarray | None = None
+    effective_sample_size: np.ndarray | None = None
     statistic: np.ndarray | None = None
     boxcox_lambda: np.ndarray | None = None
     mean: np.ndarray | None = None
@@ -68,6 +84,10 @@ def unknown(number: int) -> Estimate:
         np.full(number, np.nan),
         np.full(number, np.inf),
         np.zeros(number, np.int64),
+        np.full(number, np.nan),
+        np.full(number, np.inf),
+        np.zeros((number, MOST_MODES)),
+        np.zeros(number),
     )
 
 
@@ -83,31 +103,6 @@ def improved(estimate: Estimate, at: np.ndarray, better: Estimate) -> Estimate:
     return put_at(estimate, at, better._replace(evaluations=spent))
 
 
-def worth_more(estimate: Estimate, owner: np.ndarray) -> np.ndarray:
-    """The pairs that need a better estimate.
-
-    These are the pairs without a trusted estimate that may matter to their input's sum.
-
-    Args:
-      estimate: estimates of P pairs.
-      owner: int `[P]`, the number of each pair's input.
-
-    Returns:
-      The positions of these pairs, ascending.
-    """
-    is_open = np.isin(estimate.status, ["", "untrusted"])
-    known = _or_nothing(estimate.log_probability)
-    total = _log_sums(np.where(is_open, -np.inf, known), owner)[owner]
-    # Without a hit it is -inf and inf, so NaN, which may matter.
-    with np.errstate(invalid="ignore"):
-        upper = estimate.log_probability + _Z * estimate.standard_error
-        negligible = upper < total + np.log(_NEGLIGIBLE_SHARE)
-        # A rough estimate of a class is good enough beside a far likelier one.
-        adds = np.exp(upper - total) * estimate.standard_error
-        negligible |= adds < _NEGLIGIBLE_ERROR
-    return np.flatnonzero(is_open & ~negligible)
-
-
 # Sums without a hit are -inf, with an infinite error.
 @np.errstate(invalid="ignore")
 def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
@@ -120,24 +115,58 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
       owner: int `[P]`, the number of each pair's input, from 0.
       num_inputs: N. An input without a pair is "untrusted".
     """
-    is_open = np.zeros(len(owner), bool)
-    is_open[worth_more(estimate, owner)] = True
     sizes = np.bincount(owner, minlength=num_inputs)
     by_input = np.split(np.argsort(owner, kind="stable"), np.cumsum(sizes)[:-1])
-    found = unknown(len(sizes))
+    found = unknown(num_inputs)
     for number, pairs in enumerate(by_input):
-        status = estimate.status[pairs]
         log_p = _or_nothing(estimate.log_probability[pairs])
         total = special.logsumexp(log_p)
         share = np.exp(log_p - total) if np.isfinite(total) else np.ones(len(pairs))
         error = share * np.where(share > 0, estimate.standard_error[pairs], 0)
-        rough = (status == "untrusted") & ~is_open[pairs]
-        matters = ((share > _NEGLIGIBLE_SHARE) & ~rough) | is_open[pairs]
-        found.status[number] = _weakest(status[matters])
+        matters = share > _NEGLIGIBLE_SHARE
+        found.status[number] = _weakest(estimate.status[pairs][matters])
         found.log_probability[number] = total
         found.standard_error[number] = np.sqrt(np.sum(error**2))
         found.evaluations[number] = estimate.evaluations[pairs].sum()
     return found
+
+
+def with_second_opinion(estimate: Estimate, other: Estimate) -> Estimate:
+    """Estimates by splitting, held against independent ones of the same inputs.
+
+    Args:
+      estimate: M estimates.
+      other: what is known of these inputs; `other_log_probability` counts.
+
+    Returns:
+      The estimates, pooled by their precision with the others; "untrusted" where both
+      exclude each other.
+    """
+    log_p, log_q = estimate.log_probability, other.other_log_probability
+    both = (estimate.status == "splitting") & np.isfinite(log_q)
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(log_p - log_q) / np.hypot(
+            estimate.standard_error, other.other_error
+        )
+    # Where both are as precise, two that differ by more than this are of two minds.
+    excluded = both & (apart > _EXCLUDED)
+    precision = np.where(both, estimate.standard_error, 1.0) ** -2
+    other_precision = np.where(both, other.other_error, np.inf) ** -2
+    total = precision + other_precision
+    with np.errstate(divide="ignore"):
+        pooled = np.logaddexp(
+            np.log(precision / total) + log_p,
+            np.where(both, np.log(other_precision / total) + log_q, -np.inf),
+        )
+    return estimate._replace(
+        status=np.where(excluded, "untrusted", estimate.status),
+        log_probability=np.where(both, pooled, log_p),
+        standard_error=np.where(both, total**-0.5, estimate.standard_error),
+        other_log_probability=log_q,
+        other_error=other.other_error,
+        modes=other.modes,
+        effective=other.effective,
+    )
 
 
 def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answers:
@@ -169,6 +198,10 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
         log_low=np.where(unanswered, np.nan, low),
         log_high=np.where(unanswered, np.nan, high),
     )
+    if before.modes is not None:
+        better = better._replace(
+            modes=estimate.modes, effective_sample_size=estimate.effective
+        )
     stays = np.flatnonzero((status == "incomplete") & (high > before.log_high))
     better = put_at(better, stays, taken(before, stays))
     spent = before.evaluations + estimate.evaluations
@@ -178,13 +211,6 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
 def _or_nothing(log_probability: np.ndarray) -> np.ndarray:
     """The log-probabilities, with -inf where nothing is known."""
     return np.where(np.isnan(log_probability), -np.inf, log_probability)
-
-
-def _log_sums(log_probability: np.ndarray, owner: np.ndarray) -> np.ndarray:
-    """The logarithm of the sum over each input's pairs."""
-    total = np.full(owner.max() + 1, -np.inf)
-    np.logaddexp.at(total, owner, log_probability)
-    return total
 
 
 def _weakest(statuses: np.ndarray) -> str:

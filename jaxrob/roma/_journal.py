@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess
 from jaxrob._engine.records import array_part, part, read_records
 from jaxrob.roma._blocks import joined, taken
-from jaxrob.roma._estimate import Answers
+from jaxrob.roma._estimate import MOST_MODES, Answers
 from jaxrob.roma._work import Inputs, Settings
 
 # Inputs whose answers a journal takes at once.
@@ -71,7 +71,8 @@ def _read(record: dict[str, Any], number: int) -> tuple[int, Answers]:
     for name in Answers._fields:
         if name in fields or name not in Answers._field_defaults:
             kinds = {"status": "U", "hits": "i", "evaluations": "i"}.get(name, "f")
-            arrays[name] = array = array_part(fields, name, kinds, (length,))
+            shape = (length, MOST_MODES) if name == "modes" else (length,)
+            arrays[name] = array = array_part(fields, name, kinds, shape)
             if kinds == "i" and array.min() < 0:
                 raise ValueError(f"{name!r} must hold numbers from 0")
             if kinds == "f" and np.isposinf(array).any():

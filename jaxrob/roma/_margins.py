@@ -9,7 +9,9 @@ probabilities add up.
 import jax
 import jax.numpy as jnp
 
+from jaxrob._runtime.keys import classifier_keys
 from jaxrob._runtime.log_probabilities import mean_over_samples
+from jaxrob.roma._pairs import ANY_CLASS, Pairs
 from jaxrob.roma._work import Work
 
 #: Statistics take a margin beyond this as this, so that their sums are finite.
@@ -81,19 +83,76 @@ def distinct_margin(
     return jnp.minimum(logit - logit_delta, own - others.max(axis=-1))
 
 
-def margins_of_pairs(work: Work, classes: jax.Array, images: jax.Array) -> jax.Array:
+def margins_of_pairs(
+    work: Work,
+    pairs: Pairs[jax.Array],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+) -> jax.Array:
     """The distinct margins of P pairs on m images each, classified in one batch.
 
     Args:
-      work: the classifier, which is not stochastic, and delta.
-      classes: `[P]`, the pairs' classes.
+      work: the classifier and delta.
+      pairs: the pairs. Where the class is `ANY_CLASS`, the margin is the greatest of
+        all classes but the excluded one.
       images: `[P, m, H, W, C]`, perturbed images.
+      keys: `[P, m]` random keys, if the classifier is stochastic.
 
     Returns:
       `[P, m]`.
     """
+    log_p = _log_probabilities(work, images, keys)
+    one = jax.vmap(_margin_as, (0, 0, 0, None))
+    return one(log_p, pairs.classes, pairs.excluded, work.logit_delta)
+
+
+def nearest_class(
+    work: Work,
+    pairs: Pairs[jax.Array],
+    images: jax.Array,
+    keys: jax.Array | None = None,
+) -> jax.Array:
+    """`[P, m]` the other class with the greatest margin on each image.
+
+    Args:
+      work: as for `margins_of_pairs`, like all others.
+      pairs: the pairs; their classes do not count.
+      images: `[P, m, H, W, C]`.
+      keys: `[P, m]`.
+    """
+    log_p = _log_probabilities(work, images, keys)
+    one = jax.vmap(_nearest, (0, 0, None))
+    return one(log_p, pairs.excluded, work.logit_delta).astype(jnp.int32)
+
+
+def _log_probabilities(
+    work: Work, images: jax.Array, keys: jax.Array | None
+) -> jax.Array:
+    """`[P, m, K]` of images `[P, m, H, W, C]`, by the mean over samples."""
     shape = images.shape[:2]
-    log_p = mean_over_samples(
-        work.classifier.log_probabilities(images.reshape(-1, *images.shape[2:]))
-    ).reshape(*shape, -1)
-    return jax.vmap(distinct_margin, (0, 0, None))(log_p, classes, work.logit_delta)
+    own = None
+    if work.classifier.stochastic:
+        assert keys is not None
+        own = jax.vmap(lambda k: classifier_keys(k, jnp.zeros(1, jnp.uint32))[0])
+        own = own(keys.reshape(-1))
+    flat = images.reshape(-1, *images.shape[2:])
+    log_p = mean_over_samples(work.classifier.log_probabilities(flat, own))
+    return log_p.reshape(*shape, -1)
+
+
+def _margin_as(
+    log_p: jax.Array, cls: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m]` margins of a class, or of the nearest one, from `[m, K]`."""
+    nearest = _nearest(jax.lax.stop_gradient(log_p), excluded, logit_delta)
+    chosen = jnp.where(cls == ANY_CLASS, nearest, cls)
+    return jax.vmap(distinct_margin, (0, 0, None))(log_p, chosen, logit_delta)
+
+
+def _nearest(
+    log_p: jax.Array, excluded: jax.Array, logit_delta: jax.Array
+) -> jax.Array:
+    """`[m]` the class with the greatest margin but the excluded one."""
+    is_excluded = jnp.arange(log_p.shape[-1]) == excluded
+    each = jnp.where(is_excluded, -jnp.inf, distinct_margins(log_p, logit_delta))
+    return each.argmax(axis=-1)

@@ -12,7 +12,9 @@ _PAIRS = 2**32 - 2
 
 #: What tells the random numbers of different uses apart. The numbers are part of the
 #: results: add new ones at the end.
-TILT_SEARCH, TILTED_DRAWS, SPLITTING = range(3)
+STARTS, SEARCH, REFINEMENT, MIXTURE, SPLITTING, SCOUTS = range(6)
+#: In place of a class: whichever comes nearest to being the distinct answer.
+ANY_CLASS = -1
 
 
 class Pairs(NamedTuple, Generic[Array]):
@@ -21,12 +23,14 @@ class Pairs(NamedTuple, Generic[Array]):
     Attributes:
       images: `[P, H, W, C]`, uint8 or float32 in [0, 1].
       indices: `[P]` uint32, the inputs' indices, which the random keys depend on.
-      classes: `[P]` int32, the classes.
+      classes: `[P]` int32, the classes; `ANY_CLASS` for all of them together.
+      excluded: `[P]` int32, the class predicted at the input.
     """
 
     images: Array
     indices: Array
     classes: Array
+    excluded: Array
 
 
 def pair_keys(key: jax.Array, pairs: Pairs[jax.Array], use: int) -> jax.Array:
@@ -35,7 +39,7 @@ def pair_keys(key: jax.Array, pairs: Pairs[jax.Array], use: int) -> jax.Array:
     Args:
       key: the assessment's random key.
       pairs: the pairs.
-      use: what the keys are for: `TILT_SEARCH`, `TILTED_DRAWS` or `SPLITTING`.
+      use: what the keys are for, such as `SPLITTING`.
     """
     key = jax.random.fold_in(key, _PAIRS)
 

@@ -15,14 +15,17 @@ from jax.sharding import NamedSharding
 from jaxrob._runtime.hosts import put
 from jaxrob._runtime.mesh import on_each_device
 from jaxrob._runtime.pixels import as_floats
+from jaxrob.roma._ball import has_few_normals, put_within, within
 from jaxrob.roma._margins import margins_of_pairs
-from jaxrob.roma._pairs import SPLITTING, Pairs, pair_keys
+from jaxrob.roma._pairs import Pairs, pair_keys
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._work import Work
 
-#: The share of the particles above a level, and the moves that each makes there.
+#: The share of the particles above a level.
 KEEP = 0.25
-NUM_MOVES = 5
+# The moves that each makes there, and those that are made of few components.
+_NUM_MOVES = 5
+_NUM_MOVES_OF_FEW = 10
 #: On plateaus of the margin other shares happen. Fewer particles than the least say too
 #: little; a greater share than the most might need any number of levels.
 LEAST_KEPT = 10
@@ -32,6 +35,11 @@ _MOST_KEPT = 0.5
 _ACCEPTANCE = 0.3
 _ADAPTATION = 0.6
 _SMALLEST_SHARE = 2.0**-16
+# Steps are drawn from a factor e to this power on; differences are taken times this,
+# divided by the square root of the dimension, or whole with this probability.
+_SPREAD = 3.0
+_LENGTH = 1.7
+_WHOLE = 0.2
 
 #: What a step did: it reached a level, it reached 0, it cannot go on because of a
 #: plateau, or a margin was NaN.
@@ -76,6 +84,17 @@ class Outcome(NamedTuple):
     common_ancestry: jax.Array
 
 
+def num_moves(perturbation: Perturbation, size: int) -> int:
+    """The moves that each particle makes at a level.
+
+    Args:
+      perturbation: the perturbation.
+      size: the number of an image's values.
+    """
+    few = has_few_normals(perturbation, size)
+    return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
+
+
 def empty_systems(
     perturbation: Perturbation,
     image: jax.ShapeDtypeStruct,
@@ -100,7 +119,9 @@ def empty_systems(
     return put(systems, sharding)
 
 
-@functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")
+@functools.partial(
+    jax.jit, static_argnames=("num_particles", "use"), donate_argnames="systems"
+)
 def step(
     work: Work,
     systems: ParticleSystems,
@@ -108,6 +129,7 @@ def step(
     fresh: jax.Array,
     *,
     num_particles: int,
+    use: int,
 ) -> tuple[ParticleSystems, Outcome]:
     """The moves at one level, and the choice of the next.
 
@@ -118,6 +140,7 @@ def step(
       fresh: bool `[l]`, where a pair has just taken its slot. Its system has no level
         yet, and draws its particles instead of moving them.
       num_particles: N.
+      use: what the random keys are for, see `pair_keys`.
     """
 
     def local(
@@ -128,24 +151,27 @@ def step(
     ) -> tuple[ParticleSystems, Outcome]:
         images = as_floats(pairs.images)
         systems = _started(systems, fresh)
+        before = systems.latents
         fold = jax.vmap(jax.random.fold_in, (0, None))
-        keys = pair_keys(work.key, pairs, SPLITTING)
+        keys = pair_keys(work.key, pairs, use)
         keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
 
         def move(number: jax.Array, systems: ParticleSystems) -> ParticleSystems:
             each = jax.vmap(fold, (None, 0), 1)(
                 fold(keys, number), jnp.arange(num_particles)
             )
-            latents = _propose(work.perturbation, each, systems, images, fresh)
+            proposal = _propose(work.perturbation, each, systems, before, images, fresh)
             perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
-            margins = margins_of_pairs(work, pairs.classes, perturbed(images, latents))
-            return _accept(systems, latents, margins, fresh)
+            perturbed = perturbed(images, proposal.latents)
+            margins = margins_of_pairs(work, pairs, perturbed, each)
+            return _accept(systems, proposal, margins, fresh)
 
         # The last draw is enough.
-        first = jnp.where(fresh.all(), NUM_MOVES - 1, 0)
-        systems = jax.lax.fori_loop(first, NUM_MOVES, move, systems)
+        number = num_moves(work.perturbation, images[0].size)
+        first = jnp.where(fresh.all(), number - 1, 0)
+        systems = jax.lax.fori_loop(first, number, move, systems)
         level, outcome, survivors = jax.vmap(_select)(
-            fold(keys, NUM_MOVES), systems.margins, systems.ancestors
+            fold(keys, number), systems.margins, systems.ancestors
         )
         status = jnp.where(systems.invalid, INVALID, outcome.status)
         systems = systems._replace(
@@ -173,35 +199,108 @@ def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
     )
 
 
+class _Proposal(NamedTuple):
+    """What particles are to move to; arrays `[l, N, ...]`."""
+
+    latents: Any
+    possible: jax.Array
+    # Whether the move's step is the one that is adapted.
+    adapts: jax.Array
+
+
 def _propose(
     perturbation: Perturbation,
     keys: jax.Array,
     systems: ParticleSystems,
+    before: Any,
     images: jax.Array,
     fresh: jax.Array,
-) -> Any:
+) -> _Proposal:
     """Moved latents, or drawn ones in fresh slots."""
-    assert perturbation.move is not None
-    move = jax.vmap(jax.vmap(perturbation.move, (0, 0, None)))
+    if has_few_normals(perturbation, images[0].size):
+        assert perturbation.norm is not None
+        one = functools.partial(_few_moved, perturbation.norm, images.shape[1:])
+        each = jax.vmap(jax.vmap(one, (0, 0, None, None)))
+        share = jnp.exp(systems.log_share)
+        proposal = _Proposal(*each(keys, systems.latents, share, before))
+    else:
+        assert perturbation.move is not None
+        move = jax.vmap(jax.vmap(perturbation.move, (0, 0, None)))
+        moved = move(keys, systems.latents, jnp.exp(systems.log_share))
+        yes = jnp.ones_like(systems.margins, bool)
+        proposal = _Proposal(moved, yes, yes)
     draw = jax.vmap(jax.vmap(perturbation.draw, (0, None)))
-    moved = move(keys, systems.latents, jnp.exp(systems.log_share))
-    return jax.lax.cond(
-        fresh.any(), lambda: _where(fresh, draw(keys, images), moved), lambda: moved
+    latents = jax.lax.cond(
+        fresh.any(),
+        lambda: _where(fresh, draw(keys, images), proposal.latents),
+        lambda: proposal.latents,
     )
+    return proposal._replace(latents=latents)
+
+
+def _few_moved(
+    norm: str,
+    shape: tuple[int, ...],
+    key: jax.Array,
+    latent: jax.Array,
+    share: jax.Array,
+    before: jax.Array,
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """A move of a particle with few normal components.
+
+    Every other one is autoregressive. The others go, in the ball, along the difference
+    of two of the particles that the level started from (ter Braak and Vrugt 2008),
+    which has the region's shape, however thin it is, and may lead from one part of it
+    to another.
+
+    Args:
+      norm: the ball's.
+      shape: an image's.
+      key: a random key.
+      latent: the particle's.
+      share: what an autoregressive move renews at most.
+      before: `[N, ...]` latents of the particles that the level started from.
+
+    Returns:
+      The latent, whether it is in the ball, and whether the move was autoregressive.
+    """
+    which, pair, scale, normal, jump = jax.random.split(key, 5)
+    # Steps of many sizes, since a level may need far smaller ones than the last.
+    smaller = jnp.exp(-_SPREAD * jax.random.uniform(scale))
+    some = share * smaller**2
+    fresh = jax.random.normal(normal, latent.shape)
+    near = jnp.sqrt(1 - some) * latent + jnp.sqrt(some) * fresh
+    a, b = jax.random.randint(pair, (2,), 0, len(before))
+    length = smaller * _LENGTH / math.sqrt(math.prod(shape))
+    length = jnp.where(jax.random.bernoulli(jump, _WHOLE), 1.0, length)
+    difference = within(norm, before[a], shape) - within(norm, before[b], shape)
+    point = within(norm, latent, shape) + length * difference
+    along, possible = put_within(norm, latent, point)
+    adapts = jax.random.bernoulli(which)
+    return jnp.where(adapts, near, along), adapts | possible, adapts
 
 
 def _accept(
-    systems: ParticleSystems, latents: Any, margins: jax.Array, fresh: jax.Array
+    systems: ParticleSystems,
+    proposal: _Proposal,
+    margins: jax.Array,
+    fresh: jax.Array,
 ) -> ParticleSystems:
-    """The systems after a proposal; a fresh slot takes all of it."""
-    above = margins > systems.level[:, None]
-    log_share = systems.log_share + _ADAPTATION * (above.mean(axis=1) - _ACCEPTANCE)
+    """The systems after a proposal; a fresh slot takes all of it.
+
+    A stochastic classifier's answer is drawn together with the perturbation, and kept
+    or left with it.
+    """
+    above = (margins > systems.level[:, None]) & proposal.possible
+    number = proposal.adapts.sum(axis=1)
+    share = (above & proposal.adapts).sum(axis=1) / jnp.maximum(number, 1)
+    log_share = systems.log_share + _ADAPTATION * (share - _ACCEPTANCE)
     accepted = above | fresh[:, None]
     return systems._replace(
-        latents=_where(accepted, latents, systems.latents),
+        latents=_where(accepted, proposal.latents, systems.latents),
         margins=jnp.where(accepted, margins, systems.margins),
         log_share=jnp.clip(log_share, math.log(_SMALLEST_SHARE), 0),
-        invalid=systems.invalid | jnp.isnan(margins).any(axis=1),
+        invalid=systems.invalid | (jnp.isnan(margins) & proposal.possible).any(axis=1),
     )
 
 
@@ -222,7 +321,8 @@ def _select(
     stuck = (kept < LEAST_KEPT) | (kept > _MOST_KEPT * num_particles)
     status = jnp.where(finished, FINISHED, jnp.where(stuck, STUCK, GOING))
     # All survivors are copied equally often, some of them once more: which, is drawn.
-    kept = jnp.maximum(kept, 1).astype(jnp.uint32)
+    # At the end, these are all the hits.
+    kept = jnp.where(finished, hits, jnp.maximum(kept, 1)).astype(jnp.uint32)
     first = jax.random.bits(key) % kept
     survivors = order[(first + jnp.arange(num_particles, dtype=jnp.uint32)) % kept]
     chosen = jnp.where(finished, margins >= 0, margins > level)

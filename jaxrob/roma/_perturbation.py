@@ -57,7 +57,7 @@ class Perturbation:
         with respect to that distribution; None if there is none. Multilevel splitting
         needs it.
       norm: "linf", "l2" or "l1" for the uniform distribution in a ball; None otherwise.
-        Importance sampling can tilt the first two.
+        Importance sampling tilts those that `ball` makes.
       size: epsilon.
       clip: whether perturbed images are clipped to [0, 1].
     """

@@ -9,12 +9,15 @@ from scipy import special
 
 from jaxrob.roma._draws import summarise_draws
 from jaxrob.roma._logit import observe_classes
-from jaxrob.roma._pairs import Pairs
+from jaxrob.roma._pairs import ANY_CLASS, Pairs
 from jaxrob.roma._work import Array, Inputs, Settings, Work
 
 # Classes less probable than the most probable one by this factor, as a normal fit to
 # the plain draws has it, are left out: a log of 300.
 _LARGEST_GAP = np.log(300.0)
+# Classes that are sought after around an input at most; plain draws or particles may
+# meet others.
+_SOUGHT = 4
 
 
 class Pilot(NamedTuple, Generic[Array]):
@@ -24,7 +27,8 @@ class Pilot(NamedTuple, Generic[Array]):
       possible: whether it is another class than the one predicted at the input.
       hits: int32, draws that are distinctly misclassified as it.
       mean: the mean of its margins.
-      std: their standard deviation.
+      std: their standard deviation, or that of those above the mean, if it is greater:
+        of a class with modes on two sides, all margins deviate less.
     """
 
     possible: Array
@@ -34,16 +38,20 @@ class Pilot(NamedTuple, Generic[Array]):
 
 
 class Candidates(NamedTuple):
-    """Pairs whose probabilities are to be estimated.
+    """Inputs whose probabilities are to be estimated, and the classes that matter.
 
     Attributes:
-      pairs: P pairs.
-      owner: int `[P]`, the number of each pair's input among the inputs given.
-      plain_hits: int32 `[P]`, plain draws that are distinctly misclassified as the
-        class.
+      inputs: N pairs of an input and `ANY_CLASS`.
+      classes: int32 `[N, T]`, the classes that matter at each, the most probable first;
+        repeated where there are fewer than T.
+      pairs: P pairs of an input and a class that matters.
+      owner: int `[P]`, the number of each pair's input.
+      plain_hits: int32 `[N]`, plain draws that are distinctly misclassified.
       num_samples: plain draws for each input.
     """
 
+    inputs: Pairs[np.ndarray]
+    classes: np.ndarray
     pairs: Pairs[np.ndarray]
     owner: np.ndarray
     plain_hits: np.ndarray
@@ -71,9 +79,30 @@ def pairs_that_matter(
     log_p = np.where(pilot.possible, special.log_ndtr(mean / std), -np.inf)
     best = log_p.max(axis=1, keepdims=True)
     chosen = (log_p >= best - _LARGEST_GAP) | (pilot.hits > 0)
-    owner, classes = np.nonzero(chosen & pilot.possible)
-    pairs = Pairs(inputs.images[owner], inputs.indices[owner], classes.astype(np.int32))
-    return Candidates(pairs, owner, pilot.hits[owner, classes], num_samples)
+    chosen &= pilot.possible
+    owner, classes = np.nonzero(chosen)
+    pairs = Pairs(
+        inputs.images[owner],
+        inputs.indices[owner],
+        classes.astype(np.int32),
+        inputs.excluded[owner],
+    )
+    any_class = np.full(len(inputs.indices), ANY_CLASS, np.int32)
+    return Candidates(
+        Pairs(inputs.images, inputs.indices, any_class, inputs.excluded),
+        _nearest(np.where(chosen, log_p, -np.inf)),
+        pairs,
+        owner,
+        np.asarray(pilot.hits).sum(axis=1),
+        num_samples,
+    )
+
+
+def _nearest(log_p: np.ndarray) -> np.ndarray:
+    """`[N, T]` the most probable classes; -inf for those that do not matter."""
+    order = np.argsort(-log_p, axis=1, kind="stable")
+    number = np.maximum((log_p > -np.inf).sum(axis=1, keepdims=True), 1)
+    return np.take_along_axis(order, np.arange(_SOUGHT) % number, axis=1)
 
 
 def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
@@ -84,5 +113,11 @@ def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
         possible=possible[:, 0],
         hits=((margins >= 0) & possible).sum(axis=1, dtype=jnp.int32),
         mean=margins.mean(axis=1),
-        std=margins.std(axis=1),
+        std=jnp.maximum(margins.std(axis=1), _upper_deviation(margins)),
     )
+
+
+def _upper_deviation(margins: jax.Array) -> jax.Array:
+    """The deviation that the margins above the mean would have on both sides of it."""
+    above = jnp.maximum(margins - margins.mean(axis=1, keepdims=True), 0)
+    return jnp.sqrt(2 * (above**2).mean(axis=1))

@@ -33,8 +33,8 @@ class RomaResult:
       status: `[N]` strings: which method gave the answer, or why there is none. Of
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
-        probability is so small that only an upper bound is given), "untrusted" (the
-        weights of importance sampling are too uneven: no answer), "incomplete"
+        probability is so small that only an upper bound is given), "untrusted" (weights
+        are too uneven, or independent evidence contradicts: no answer), "incomplete"
         (splitting got stuck: no answer, but `log_high` bounds the probability).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
@@ -45,7 +45,13 @@ class RomaResult:
       hits: int `[N]`, distinct misclassifications among the plain draws; None where
         none were made.
       evaluations: int64 `[N]`, forward passes spent, a gradient counted as three.
-      statistic: of "roma", Anderson and Darling's; None for the others, as all below.
+      modes: of "importance", "splitting" and "auto": float64 `[N, 10]`, the shares that
+        each of the modes found has of the probability, the greatest first; 0 beyond
+        their number, and where nothing was looked for.
+      effective_sample_size: of the same: float64 `[N]`, independent hits that would say
+        as much (Kong 1992); 0 where there is no such number.
+      statistic: of "roma", Anderson and Darling's; None for the others, as the
+        three below.
       boxcox_lambda: of "roma", the transform's parameter, NaN where not transformed.
       mean: of "roma", the mean of the normal distribution fitted.
       std: of "roma", its standard deviation.
@@ -65,6 +71,8 @@ class RomaResult:
     log_high: np.ndarray
     hits: np.ndarray | None
     evaluations: np.ndarray
+    modes: np.ndarray | None = None
+    effective_sample_size: np.ndarray | None = None
     statistic: np.ndarray | None = None
     boxcox_lambda: np.ndarray | None = None
     mean: np.ndarray | None = None
@@ -182,6 +190,8 @@ def _jsonable(value: Any) -> Any:
         return value
     if value.dtype.kind != "f":
         return value.tolist()
+    if value.ndim > 1:
+        return [_jsonable(row) for row in value]
     # JSON knows neither NaN nor infinity.
     return [
         number if np.isfinite(number) else None if np.isnan(number) else str(number)

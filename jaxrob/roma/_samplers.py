@@ -65,9 +65,13 @@ def from_alteration(
     ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)
     below = np.append(0.0, np.cumsum(masses(ends, level_distribution)))
     cumulative = tuple((below / below[-1]).tolist())
-    draw = bind(_draw_level, cumulative=cumulative, ends=tuple(ends.tolist()))
-    apply = bind(_apply_alteration, alteration=alteration)
-    return Perturbation(alteration.name, draw, apply, clip=clip)
+    apply = bind(
+        _apply_alteration,
+        alteration=alteration,
+        cumulative=cumulative,
+        ends=tuple(ends.tolist()),
+    )
+    return Perturbation(alteration.name, _draw_level, apply, _move_level, clip=clip)
 
 
 def _take_key(key: jax.Array, image: jax.Array) -> jax.Array:
@@ -82,18 +86,23 @@ def _apply_sampler(
     return fn(key, image)
 
 
-def _draw_level(
-    key: jax.Array,
-    image: jax.Array,
-    *,
-    cumulative: tuple[float, ...],
-    ends: tuple[float, ...],
-) -> tuple[jax.Array, jax.Array]:
-    """A level, by the inverse of its distribution function, and a key."""
+def _draw_level(key: jax.Array, image: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """A normal number, which stands for a level, and the data of a key."""
     del image
     which, rest = jax.random.split(key)
-    position = jax.random.uniform(which)
-    return jnp.interp(position, _constant(cumulative), _constant(ends)), rest
+    return jax.random.normal(which), jax.random.key_data(rest)
+
+
+def _move_level(
+    key: jax.Array, latent: tuple[jax.Array, jax.Array], share: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The level moves a little; the alteration's own noise stays or is drawn anew."""
+    normal, data = latent
+    which, whether, rest = jax.random.split(key, 3)
+    fresh = jax.random.normal(which)
+    moved = jnp.sqrt(1 - share) * normal + jnp.sqrt(share) * fresh
+    renewed = jax.random.bernoulli(whether)
+    return moved, jnp.where(renewed, jax.random.key_data(rest), data)
 
 
 @functools.cache
@@ -107,7 +116,12 @@ def _apply_alteration(
     size: Any,
     *,
     alteration: Alteration,
+    cumulative: tuple[float, ...],
+    ends: tuple[float, ...],
 ) -> jax.Array:
     del size
-    level, key = latent
-    return alteration(image, level, key)
+    normal, data = latent
+    # By the inverse of the level's distribution function.
+    position = jax.scipy.special.ndtr(normal)
+    level = jnp.interp(position, _constant(cumulative), _constant(ends))
+    return alteration(image, level, jax.random.wrap_key_data(data))

@@ -12,7 +12,7 @@ A method of the cascade (see `jaxrob.roma._cascade`).
 
 import math
 from collections.abc import Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -23,26 +23,34 @@ from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.memory import bucket
 from jaxrob._runtime.mesh import split_over
 from jaxrob.roma._blocks import put_at, taken
-from jaxrob.roma._estimate import Estimate, improved, worth_more
-from jaxrob.roma._pairs import Pairs
+from jaxrob.roma._estimate import (
+    Estimate,
+    improved,
+    summed,
+    unknown,
+    with_second_opinion,
+)
+from jaxrob.roma._pairs import SPLITTING, Pairs
 from jaxrob.roma._particles import (
     FINISHED,
     GOING,
     INVALID,
     KEEP,
     LEAST_KEPT,
-    NUM_MOVES,
     STUCK,
     Outcome,
     empty_systems,
+    num_moves,
     step,
 )
 from jaxrob.roma._pilot import Candidates
-from jaxrob.roma._work import Work, rows_on_a_device, stochastic_obstacle
+from jaxrob.roma._work import Work, rows_on_a_device
 
 #: The log-probability below which a pair is given up.
 FLOOR = math.log(1e-15)
 
+#: Particles around each input.
+NUM_PARTICLES = 1000
 # The variance of log p is taken as this many times its estimate, which is noisy.
 _INFLATION = 1.25
 
@@ -50,29 +58,31 @@ _INFLATION = 1.25
 def by_splitting(
     work: Work, candidates: Candidates, estimate: Estimate, bar: tqdm
 ) -> Estimate:
-    """The pairs' estimates, improved by splitting where they are worth more.
+    """The inputs' estimates, by splitting where there is no trusted one.
 
     Args:
       work: the classifier and so on, placed.
-      candidates: P pairs.
+      candidates: N inputs.
       estimate: what is known of them.
       bar: where progress is shown.
     """
-    left = worth_more(estimate, candidates.owner)
+    left = np.flatnonzero(np.isin(estimate.status, ["", "untrusted"]))
     if not len(left):
         return estimate
-    pairs = taken(candidates.pairs, left)
+    mine = np.isin(candidates.owner, left)
+    pairs = taken(candidates.pairs, mine)
     rows = rows_on_a_device(work, pairs.images.shape[1:]) * work.mesh.size
-    found = split(work, pairs, rows=rows)
+    found, _ = split(work, pairs, rows=rows)
     bar.update(int(found.evaluations.sum()))
-    return improved(estimate, left, found)
+    owner = np.searchsorted(left, candidates.owner[mine])
+    by_input = summed(found, owner, len(left))
+    better = with_second_opinion(by_input, taken(estimate, left))
+    return improved(estimate, left, better)
 
 
 def splitting_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
     """Why splitting is impossible; None if it is possible."""
     del image_shape
-    if (obstacle := stochastic_obstacle(work)) is not None:
-        return obstacle
     if work.perturbation.move is not None:
         return None
     return (
@@ -83,8 +93,14 @@ def splitting_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
 
 
 def split(
-    work: Work, pairs: Pairs[np.ndarray], *, rows: int, num_particles: int = 1000
-) -> Estimate:
+    work: Work,
+    pairs: Pairs[np.ndarray],
+    *,
+    rows: int,
+    num_particles: int = NUM_PARTICLES,
+    use: int = SPLITTING,
+    keep_hits: bool = False,
+) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class.
 
     With p_k the share of the particles above level k, q the share above 0 at the end,
@@ -98,9 +114,8 @@ def split(
 
     The estimate is wrong, and its error hardly shows it, if the images that count lie
     in a part of the ball that no particle was in at an early level: in a narrow second
-    mode that is behind until late. Fewer than 1,000 particles make that worse. In a
-    handful of dimensions the L-infinity ball's moves mix badly. A standard error above
-    a half is a warning.
+    mode that is behind until late. Fewer than 1,000 particles make that worse. A
+    standard error above a half is a warning.
 
     Args:
       work: the classifier and so on, placed; the perturbation has a move, and the
@@ -109,13 +124,17 @@ def split(
       rows: perturbed images in a call of the classifier, over all devices. At least
         one pair's particles on each device are taken, even if they are more.
       num_particles: N, at least 40.
+      use: what the random keys are for, see `pair_keys`.
+      keep_hits: whether the particles above 0 are wanted.
 
     Returns:
-      The estimates. They do not depend on the order of the pairs, on `rows` or on the
-      mesh, except for rounding. The status is "splitting", or "incomplete" where the
-      probability is below `FLOOR` or a plateau of the margin hides what lies above it.
-      Then `log_probability` is that of the last level reached: an upper bound, up to
-      its error. The 95 % interval is plus and minus 1.96 standard errors.
+      The estimates, and, if wanted, for each pair the latents of N particles, copies of
+      those above 0 (None where none are). They do not depend on the order of the
+      pairs, on `rows` or on the mesh, except for rounding. The status is "splitting",
+      or "incomplete" where the probability is below `FLOOR` or a plateau of the margin
+      hides what lies above it. Then `log_probability` is that of the last level
+      reached: an upper bound, up to its error. The 95 % interval is plus and minus 1.96
+      standard errors.
 
     Raises:
       ValueError: if the perturbation has no move, there are too few particles, or the
@@ -131,6 +150,7 @@ def split(
             f"num_particles must be at least {LEAST_KEPT / KEEP:g}; got {num_particles}"
         )
     climb = _at_the_foot(len(pairs.classes))
+    hits: list[Any] = [None] * len(pairs.classes)
     size = _num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
     by_slot = split_over(work.mesh)
     # Another mesh may be set where this is called; the steps run on their own.
@@ -144,20 +164,32 @@ def split(
             if fresh.any():
                 block = put(taken(pairs, held), by_slot)
             systems, outcome = step(
-                work, systems, block, put(fresh, by_slot), num_particles=num_particles
+                work,
+                systems,
+                block,
+                put(fresh, by_slot),
+                num_particles=num_particles,
+                use=use,
             )
             busy = np.flatnonzero(held >= 0)
             at, outcome = held[busy], taken(fetch(outcome), busy)
             _check_valid(pairs.indices[at[outcome.status == INVALID]])
             climb = _climbed(climb, at, outcome, num_particles)
+            finished = outcome.status == FINISHED
+            if keep_hits and finished.any():
+                latents = fetch(systems.latents)
+                for slot, pair in zip(busy[finished], at[finished]):
+                    hits[pair] = taken(latents, slot)
             done = (outcome.status != GOING) | (climb.log_probability[at] <= FLOOR)
             held[busy[done]] = -1
-    return Estimate(
-        np.where(climb.complete, "splitting", "incomplete"),
-        climb.log_probability,
-        np.sqrt(_INFLATION * np.maximum(climb.variance, 0)),
-        num_particles * (1 + NUM_MOVES * (climb.num_steps - 1)),
+    moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
+    estimate = unknown(len(hits))._replace(
+        status=np.where(climb.complete, "splitting", "incomplete"),
+        log_probability=climb.log_probability,
+        standard_error=np.sqrt(_INFLATION * np.maximum(climb.variance, 0)),
+        evaluations=num_particles * (1 + moves * (climb.num_steps - 1)),
     )
+    return estimate, hits
 
 
 class _Climb(NamedTuple):

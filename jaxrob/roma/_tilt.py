@@ -7,6 +7,9 @@ likelihood ratio of the uniform density to it makes up for that.
   truncated exponentials.
 * In the L2 ball the component along a direction e is drawn from a Beta distribution and
   the rest, uniformly, from the ball of one dimension less that it leaves.
+* In the L1 ball the density is proportional to (1 - b . u)^-(d + 1). That is how
+  Laplace variables with densities proportional to exp(-|x| + b x) are distributed once
+  they are divided by the sum of their sizes and of one more exponential variable.
 """
 
 from collections.abc import Callable
@@ -34,6 +37,9 @@ class Tilt(NamedTuple):
         times its variance. The theta taken is the one with which the mean of the whole
         is 0 (or as near as tilts go). The tilt is the part along the slope alone; it
         does not make up for what the rest would contribute.
+      divergence: `divergence(parameters)`, about the Kullback-Leibler divergence of the
+        tilt from no tilt, in nats: minus the logarithm of the probability that a linear
+        margin, tilted to 0, exceeds it.
       draw: `draw(key, parameters)`, u.
       log_ratio: `log_ratio(u, parameters)`, the log-density of no tilt less that of
         the tilt, up to a constant.
@@ -43,6 +49,7 @@ class Tilt(NamedTuple):
 
     none: Callable
     towards: Callable
+    divergence: Callable
     draw: Callable
     log_ratio: Callable
     log_constant: Callable
@@ -61,13 +68,15 @@ def _box_towards(
 
     def too_strong(largest: jax.Array) -> jax.Array:
         b = largest * unit
-        mean = _box_mean(b)
-        divergence = jnp.sum(b * mean - _log_sinhc(b))
         theta = largest / steepest
-        beyond = intercept + jnp.sum(slope * mean) + theta * variance > 0
-        return beyond | (divergence > _LARGEST_DIVERGENCE)
+        beyond = intercept + jnp.sum(slope * _box_mean(b)) + theta * variance > 0
+        return beyond | (_box_divergence(b) > _LARGEST_DIVERGENCE)
 
     return _bisect(too_strong, 1e4) * unit
+
+
+def _box_divergence(b: jax.Array) -> jax.Array:
+    return jnp.sum(b * _box_mean(b) - _log_sinhc(b))
 
 
 def _box_draw(key: jax.Array, b: jax.Array) -> jax.Array:
@@ -134,6 +143,11 @@ def _cap_towards(slope: jax.Array, intercept: jax.Array, variance: jax.Array) ->
 
     mode = _bisect(too_strong, min(farthest, 1 - 1e-4))
     return _Cap(direction, jnp.where(norm > 0, mode, 0.0))
+
+
+def _cap_divergence(cap: _Cap) -> jax.Array:
+    # As for the farthest mode.
+    return -(cap.direction.size + 1) / 2 * jnp.log1p(-(cap.mode**2))
 
 
 def _bisect(too_large: Callable[[jax.Array], jax.Array], high: float) -> jax.Array:
@@ -206,11 +220,63 @@ def _cap_log_constant(cap: _Cap) -> np.ndarray:
     )
 
 
+def _cross_none(image: jax.Array) -> jax.Array:
+    return jnp.zeros(image.shape)
+
+
+def _cross_towards(
+    slope: jax.Array, intercept: jax.Array, variance: jax.Array
+) -> jax.Array:
+    steepest = jnp.abs(slope).max()
+    steepest = jnp.where(steepest > 0, steepest, 1)
+    unit = slope / steepest
+
+    def too_strong(largest: jax.Array) -> jax.Array:
+        b = largest * unit
+        mean = _cross_mean(b)
+        left = 1 - jnp.sum(b * mean)
+        theta = (slope.size + 1) * largest / left / steepest
+        beyond = intercept + jnp.sum(slope * mean) + theta * variance > 0
+        return beyond | (_cross_divergence(b) > _LARGEST_DIVERGENCE)
+
+    return _bisect(too_strong, 1 - 1e-4) * unit
+
+
+def _cross_mean(b: jax.Array) -> jax.Array:
+    """The means of the variables, over that of the sum which they are divided by."""
+    rest = (1 - b) * (1 + b)
+    return 2 * b / rest / (1 + jnp.sum((1 + b**2) / rest))
+
+
+def _cross_divergence(b: jax.Array) -> jax.Array:
+    left = 1 - jnp.sum(b * _cross_mean(b))
+    return jnp.sum(jnp.log1p(-(b**2))) - (b.size + 1) * jnp.log(left)
+
+
+def _cross_draw(key: jax.Array, b: jax.Array) -> jax.Array:
+    which, sizes = jax.random.split(key)
+    up = jax.random.bernoulli(which, (1 + b) / 2)
+    exponential = jax.random.exponential(sizes, (b.size + 1,))
+    x = exponential[:-1].reshape(b.shape)
+    x = jnp.where(up, x / (1 - b), -x / (1 + b))
+    return x / (jnp.abs(x).sum() + exponential[-1])
+
+
+def _cross_log_ratio(u: jax.Array, b: jax.Array) -> jax.Array:
+    return (b.size + 1) * jnp.log1p(-jnp.sum(b * u))
+
+
+def _cross_log_constant(b: np.ndarray) -> np.ndarray:
+    b = np.asarray(b, np.float64).reshape(len(b), -1)
+    return -np.log1p(-(b**2)).sum(axis=1)
+
+
 #: By the norm of the ball.
 TILTS: dict[str | None, Tilt] = {
     "linf": Tilt(
         _box_none,
         _box_towards,
+        _box_divergence,
         _box_draw,
         _box_log_ratio,
         _box_log_constant,
@@ -218,8 +284,17 @@ TILTS: dict[str | None, Tilt] = {
     "l2": Tilt(
         _cap_none,
         _cap_towards,
+        _cap_divergence,
         _cap_draw,
         _cap_log_ratio,
         _cap_log_constant,
+    ),
+    "l1": Tilt(
+        _cross_none,
+        _cross_towards,
+        _cross_divergence,
+        _cross_draw,
+        _cross_log_ratio,
+        _cross_log_constant,
     ),
 }

@@ -28,6 +28,7 @@ class WeightedDraws(NamedTuple):
       hits: the share of the draws that are hits.
       bounded: whether the probability is so small that it is bounded only.
       number: how many draws.
+      effective: the effective number of hits, (sum w)^2 / sum w^2 (Kong 1992).
     """
 
     log_probability: np.ndarray
@@ -36,6 +37,7 @@ class WeightedDraws(NamedTuple):
     hits: np.ndarray
     bounded: np.ndarray
     number: np.ndarray
+    effective: np.ndarray
 
     @property
     def trusted(self) -> np.ndarray:
@@ -58,6 +60,7 @@ def nothing_drawn(number: int) -> WeightedDraws:
         hits=np.zeros(number),
         bounded=np.zeros(number, bool),
         number=np.zeros(number, np.int64),
+        effective=np.zeros(number),
     )
 
 
@@ -68,15 +71,15 @@ def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
       margins: `[P, n]`.
       log_weights: float64 `[P, n]`, log of the density ratios.
     """
-    log_p, error, share = _weighted(margins >= 0, log_weights)
+    log_p, error, share, effective = _weighted(margins >= 0, log_weights)
     hits = (margins >= 0).mean(axis=1)
     number = np.full(len(margins), margins.shape[1])
     none = np.zeros(len(margins), bool)
-    found = WeightedDraws(log_p, error, share, hits, none, number)
+    found = WeightedDraws(log_p, error, share, hits, none, number, effective)
     # Where no tilt within its limit reaches the boundary, the probability of a lower
     # margin is an upper bound. Half of the draws reach the median.
     reached = np.median(margins.astype(np.float64), axis=1)
-    higher, higher_error, share = _weighted(margins >= reached[:, None], log_weights)
+    higher, higher_error, share, _ = _weighted(margins >= reached[:, None], log_weights)
     bounded = ~found.trusted & (reached < 0) & (higher < _NEGLIGIBLE)
     bounded &= (higher_error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
     return found._replace(
@@ -86,50 +89,14 @@ def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
     )
 
 
-def pooled(first: WeightedDraws, second: WeightedDraws) -> WeightedDraws:
-    """What both draws say together.
-
-    The second alone where one of them is bounded, or nothing was drawn before.
-    """
-    both = [first, second]
-    number = first.number + second.number
-    parts = [each.number / number for each in both]
-    # The weights' first two moments, in units of the larger estimate.
-    unit = np.maximum(first.log_probability, second.log_probability)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        means = [np.exp(each.log_probability - unit) for each in both]
-        squares = [
-            np.where(mean > 0, mean**2 * (each.number * each.standard_error**2 + 1), 0)
-            for mean, each in zip(means, both)
-        ]
-        mean, square = (_mixed(parts, moments) for moments in (means, squares))
-        shares = [
-            np.where(each_mean > 0, each.share * part * each_mean / mean, 0)
-            for each, part, each_mean in zip(both, parts, means)
-        ]
-        found = WeightedDraws(
-            unit + np.log(mean),
-            np.sqrt(np.maximum(square / mean**2 - 1, 0) / number),
-            np.maximum(*shares),
-            _mixed(parts, [each.hits for each in both]),
-            np.zeros(len(number), bool),
-            number,
-        )
-    usable = np.isfinite(unit) & ~first.bounded & ~second.bounded & (first.number > 0)
-    return WeightedDraws(*(np.where(usable, a, b) for a, b in zip(found, second)))
-
-
-def _mixed(parts: list[np.ndarray], values: list[np.ndarray]) -> np.ndarray:
-    """The mean of two values, weighted by the parts that they make up."""
-    return parts[0] * values[0] + parts[1] * values[1]
-
-
 def _weighted(
     hits: np.ndarray, log_weights: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The weighted mean of hits `[P, n]`: its log, that log's error, the largest share.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """The weighted mean of hits `[P, n]`.
 
-    Without a hit they are -inf, infinite and 1.
+    Returns:
+      Its log, that log's error, the largest weight's share, and the effective number of
+      hits. Without a hit they are -inf, infinite, 1 and 0.
     """
     number = hits.shape[1]
     masked = np.where(hits, log_weights, -np.inf)
@@ -140,4 +107,5 @@ def _weighted(
     error = np.sqrt(np.maximum(np.exp(squares - 2 * total) - 1 / number, 0))
     share = np.exp(masked.max(axis=1) - total)
     log_p = np.where(none, -np.inf, total - np.log(number))
-    return log_p, np.where(none, np.inf, error), np.where(none, 1.0, share)
+    effective = np.where(none, 0.0, np.exp(2 * total - squares))
+    return log_p, np.where(none, np.inf, error), np.where(none, 1.0, share), effective

@@ -79,13 +79,3 @@ def placed(work: Work) -> Work:
 def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:
     """How many images each device classifies in one call."""
     return rows_for(work.classifier, image_shape, work.mesh) // work.mesh.size
-
-
-def stochastic_obstacle(work: Work) -> str | None:
-    """Why methods that need one answer for each image cannot work; None if they can."""
-    if not work.classifier.stochastic:
-        return None
-    return (
-        "takes no stochastic classifier, whose answer at a point is random; use "
-        '"count", "logit", "roma" or "auto"'
-    )

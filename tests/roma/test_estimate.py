@@ -3,16 +3,33 @@
 import numpy as np
 
 from jaxrob.roma._count import counted
-from jaxrob.roma._estimate import Estimate, summed, with_estimates, worth_more
+from jaxrob.roma._estimate import summed, unknown, with_estimates, with_second_opinion
+
+
+def known(status, probability, error, evaluations):
+    return unknown(len(status))._replace(
+        status=np.array(status),
+        log_probability=np.log(probability),
+        standard_error=np.array(error),
+        evaluations=np.array(evaluations),
+    )
+
+
+def test_a_second_opinion_is_pooled_or_excludes_the_first():
+    first = known(["splitting"] * 4, [1e-5] * 4, [0.1] * 4, [100] * 4)
+    second = unknown(4)._replace(
+        other_log_probability=np.log([1e-5, 3e-5, np.nan, 1.2e-5]),
+        other_error=np.array([0.1, 0.1, np.inf, 1e3]),
+    )
+    found = with_second_opinion(first, second)
+    # Three times as much, with errors of a tenth, is another answer.
+    assert found.status.tolist() == ["splitting", "untrusted", "splitting", "splitting"]
+    assert abs(found.standard_error[0] - 0.1 / np.sqrt(2)) < 1e-12
+    np.testing.assert_allclose(np.exp(found.log_probability)[[0, 2, 3]], 1e-5)
 
 
 def test_inputs_without_a_class_that_may_be_mistaken_have_no_answer():
-    estimate = Estimate(
-        np.array(["importance", "splitting"]),
-        np.log([1e-5, 3e-5]),
-        np.array([0.1, 0.2]),
-        np.array([100, 200]),
-    )
+    estimate = known(["importance", "splitting"], [1e-5, 3e-5], [0.1, 0.2], [100, 200])
     found = summed(estimate, np.array([1, 1]), 4)
     assert found.status.tolist() == ["untrusted", "splitting", "untrusted", "untrusted"]
     np.testing.assert_allclose(np.exp(found.log_probability), [0, 4e-5, 0, 0])
@@ -22,12 +39,7 @@ def test_inputs_without_a_class_that_may_be_mistaken_have_no_answer():
 
 
 def test_where_splitting_got_stuck_there_is_a_bound_and_no_answer():
-    estimate = Estimate(
-        np.array(["incomplete", "bounded"]),
-        np.log([1e-5, 1e-30]),
-        np.array([0.1, 0.1]),
-        np.array([100, 100]),
-    )
+    estimate = known(["incomplete", "bounded"], [1e-5, 1e-30], [0.1, 0.1], [100, 100])
     found = with_estimates(counted(np.array([0, 0]), 1000), np.arange(2), estimate)
     assert found.status.tolist() == ["incomplete", "bounded"]
     assert np.isnan(found.log_adversarial_probability).tolist() == [True, False]
@@ -38,14 +50,11 @@ def test_where_splitting_got_stuck_there_is_a_bound_and_no_answer():
 
 
 def test_what_nothing_was_hit_for_is_nothing_and_no_small_number():
-    estimate = Estimate(
-        np.array(["untrusted", "importance"]),
-        np.array([-np.inf, np.log(1e-5)]),
-        np.array([np.inf, 0.1]),
-        np.array([100, 200]),
-    )
+    with np.errstate(divide="ignore"):
+        estimate = known(
+            ["untrusted", "importance"], [0, 1e-5], [np.inf, 0.1], [100, 200]
+        )
     with np.errstate(all="raise"):
         alone = summed(estimate, np.array([0, 1]), 2)
-        np.testing.assert_array_equal(worth_more(estimate, np.array([0, 1])), [0])
     assert alone.log_probability[0] == -np.inf
     assert abs(alone.log_probability[1] - np.log(1e-5)) < 1e-12

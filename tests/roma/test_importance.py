@@ -16,7 +16,7 @@ from scipy import special, stats
 import jaxrob
 from jaxrob.roma import assess
 from jaxrob.roma._ball import ball
-from jaxrob.roma._weights import nothing_drawn, pooled, weigh
+from jaxrob.roma._weights import weigh
 
 KEY = jax.random.key(0)
 EPSILON, DELTA = 0.1, 0.6
@@ -109,12 +109,14 @@ def test_probabilities_of_two_classes_add_up(estimator):
         result = run(linear("linf", first, second), "linf", 128, estimator)
         assert (result.status == "importance").all()
         check_covers(result, np.log(first + second))
-        assert (result.evaluations == 1000 + 2 * (1536 + 1024)).mean() > 0.9
+        assert (result.modes > 0.05).sum(axis=1).tolist() == [2] * 128
+        assert np.median(result.evaluations) < 12000
 
 
 def test_a_class_far_less_probable_costs_nothing():
     result = run(linear("linf", 1e-3, 1e-9), "linf", 64)
-    assert (result.evaluations == 1000 + 1536 + 1024).all()
+    alone = run(linear("linf", 1e-3), "linf", 64)
+    assert np.median(result.evaluations) <= 1.2 * np.median(alone.evaluations)
     check_covers(result, np.log(1e-3 + 1e-9))
 
 
@@ -209,25 +211,6 @@ def test_weigh_distrusts_uneven_weights_and_few_or_many_hits():
     assert found.log_probability[0] == pytest.approx(-60 + np.log(0.5), abs=1e-2)
 
 
-def test_pooled_estimates_are_those_of_all_draws():
-    rng = np.random.default_rng(0)
-    scores = rng.standard_normal((4, 3000)) - 0.5
-    log_weights = rng.standard_normal((4, 3000)) - 30
-    scores[1, :1000] = scores[2, 1000:] = scores[3] = -1.0  # no hit in a part, or any
-    parts = (
-        weigh(scores[:, :1000], log_weights[:, :1000]),
-        weigh(scores[:, 1000:], log_weights[:, 1000:]),
-    )
-    found, expected = pooled(*parts), weigh(scores, log_weights)
-    for name in ("log_probability", "standard_error", "share", "hits"):
-        np.testing.assert_allclose(
-            getattr(found, name), getattr(expected, name), rtol=1e-9, err_msg=name
-        )
-    np.testing.assert_array_equal(found.number[:3], 3000)
-    for part, only in zip(pooled(nothing_drawn(4), parts[0]), parts[0]):
-        np.testing.assert_array_equal(part, only)
-
-
 def both_sides(variables, images):
     unit, slopes, distances = variables
     u = (images.reshape(len(images), -1) - 0.5) / EPSILON
@@ -236,8 +219,6 @@ def both_sides(variables, images):
     return jnp.stack([0 * margin, margin], axis=1)
 
 
-@pytest.mark.slow
-@pytest.mark.xfail(strict=True, reason="a tilt leads to one mode, others are unseen")
 @pytest.mark.parametrize(
     ("slopes", "distances"), [((3, 3), (3.7, 3.7)), ((1, 3), (4.4, 3.4))]
 )

@@ -1,0 +1,104 @@
+"""Evidence about rare probabilities that owes nothing to gradients or tilts.
+
+A few particles climb around each input, by multilevel splitting. Those that arrive are
+drawn from all that is distinctly misclassified. Where many of them have greater weights
+than the draws from a mixture, the mixture misses a part of the ball.
+"""
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob.roma._pairs import SCOUTS, Pairs
+from jaxrob.roma._perturbation import Perturbation
+from jaxrob.roma._splitting import NUM_PARTICLES, split
+from jaxrob.roma._work import Work, rows_on_a_device
+
+# Particles around each input. In so few dimensions as the second number, where shapes
+# are the oddest and passes the cheapest, they are as many as splitting takes.
+_FEW_PARTICLES = 64
+_FEW_DIMENSIONS = 16
+# A particle is unexplained if less than this part of the probability has weights as
+# great as its own.
+_TAIL = 0.002
+
+
+class Evidence(NamedTuple):
+    """What particles around N inputs say.
+
+    Attributes:
+      points: for each input, `[m, H, W, C]` points of the unit ball that are distinctly
+        misclassified, or None.
+      log_probability: `[N]`, by splitting; NaN where it got stuck.
+      standard_error: `[N]`.
+      evaluations: int64 `[N]`, forward passes.
+    """
+
+    points: list[np.ndarray | None]
+    log_probability: np.ndarray
+    standard_error: np.ndarray
+    evaluations: np.ndarray
+
+
+def evidence(work: Work, inputs: Pairs[np.ndarray]) -> Evidence:
+    """What particles say of N inputs' distinct misclassifications as any class.
+
+    Args:
+      work: the classifier and so on, placed; the perturbation is a ball.
+      inputs: one pair for each input, with `ANY_CLASS`.
+
+    Raises:
+      ValueError: if the classifier returned NaN.
+    """
+    shape = inputs.images.shape[1:]
+    number = NUM_PARTICLES if is_thorough(shape) else _FEW_PARTICLES
+    rows = rows_on_a_device(work, shape) * work.mesh.size
+    found, hits = split(
+        work, inputs, rows=rows, num_particles=number, use=SCOUTS, keep_hits=True
+    )
+    in_unit_ball = functools.partial(_in_unit_ball, work.perturbation, shape=shape)
+    return Evidence(
+        [None if latents is None else in_unit_ball(latents) for latents in hits],
+        np.where(found.status == "splitting", found.log_probability, np.nan),
+        found.standard_error,
+        found.evaluations,
+    )
+
+
+def is_thorough(shape: tuple[int, ...]) -> bool:
+    """Whether images are so small that the particles are as many as splitting's."""
+    return math.prod(shape) <= _FEW_DIMENSIONS
+
+
+def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
+    """Which particles lie where a mixture hardly draws.
+
+    Args:
+      log_weight: `[m]`, of the particles.
+      hits: logarithms of the weights of the mixture's hits, descending.
+
+    Returns:
+      bool `[m]`.
+    """
+    if not len(hits):
+        return np.ones(len(log_weight), bool)
+    mass = np.cumsum(np.exp(hits - hits[0]))
+    # The part of the probability that has at least such a weight.
+    as_great = np.searchsorted(-hits, -log_weight, side="right")
+    return np.append(0.0, mass / mass[-1])[as_great] < _TAIL
+
+
+def _in_unit_ball(
+    perturbation: Perturbation, latents: Any, shape: tuple[int, ...]
+) -> np.ndarray:
+    points = _points(latents, apply=perturbation.apply, shape=shape)
+    return np.asarray(points)
+
+
+@functools.partial(jax.jit, static_argnames=("apply", "shape"))
+def _points(latents: Any, *, apply: Any, shape: tuple[int, ...]) -> jax.Array:
+    return jax.vmap(apply, (None, 0, None))(jnp.zeros(shape), latents, 1.0)

@@ -1,0 +1,309 @@
+"""Draws from a mixture of tilts, and the weights that make up for it.
+
+The components of an input's mixture are the plain distribution and the tilts towards
+its modes. A draw's weight is the ratio of the plain density to the whole mixture's (the
+balance heuristic, Veach and Guibas 1995), so that every draw counts for every mode and
+class, and no weight exceeds the inverse of the plain draws' share.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+from tqdm.auto import tqdm
+
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.memory import bucket
+from jaxrob._runtime.mesh import on_each_device, split_over
+from jaxrob.roma._blocks import blocks, check_valid, first_of, taken
+from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
+from jaxrob.roma._search import Modes, margins_at
+from jaxrob.roma._tilt import TILTS
+from jaxrob.roma._work import Work, rows_on_a_device
+
+#: Draws in a row, of which a stage takes a whole number for each input.
+DRAWS = 1024
+# Draws in a call.
+_MOST_DRAWS = 4096
+# The plain draws' share of a mixture, and the part of the other shares that does not
+# depend on the hits.
+_PLAIN = 0.05
+_EQUAL = 0.2
+# Components come in sizes that are powers of this.
+_COMPONENTS = 4
+
+
+class Mixtures(NamedTuple):
+    """Mixtures around N inputs, of up to C components; the first is the plain one.
+
+    Attributes:
+      tilts: a pytree of arrays `[N, C, ...]`.
+      number: int `[N]`, how many components each has. The others are plain, and never
+        drawn from.
+    """
+
+    tilts: Any
+    number: np.ndarray
+
+
+class Draws(NamedTuple):
+    """n draws around each of N inputs.
+
+    Attributes:
+      margins: `[N, n]` of the nearest class.
+      log_ratios: float32 `[N, n, C]`, the log-density of each component less the plain
+        one's.
+      component: int32 `[N, n]`, which each was drawn from.
+    """
+
+    margins: np.ndarray
+    log_ratios: np.ndarray
+    component: np.ndarray
+
+
+def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
+    """The mixtures of N inputs' modes.
+
+    Args:
+      work: the classifier and so on; the perturbation is a ball with a norm in `TILTS`.
+      modes: the modes.
+      images: `[N, H, W, C]`.
+    """
+    sizes = np.bincount(modes.owner, minlength=len(images))
+    most = bucket(1 + int(sizes.max()), _COMPONENTS)
+    within = np.arange(len(modes.owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    image = np.zeros(images.shape[1:], np.float32)
+    none = jax.tree.map(np.asarray, TILTS[work.perturbation.norm].none(image))
+
+    def filled(plain: np.ndarray, tilts: np.ndarray) -> np.ndarray:
+        array = np.broadcast_to(plain, (len(images), most, *plain.shape)).copy()
+        array[modes.owner, 1 + within] = tilts
+        return array
+
+    return Mixtures(jax.tree.map(filled, none, modes.tilts), 1 + sizes)
+
+
+def allotted(shares: np.ndarray, num_draws: int) -> np.ndarray:
+    """Which component each of n draws is from.
+
+    Args:
+      shares: `[N, C]`, which sum to 1.
+      num_draws: n.
+
+    Returns:
+      int32 `[N, n]`, ascending; each component's number of draws is within one of its
+      share of them.
+    """
+    ends = np.cumsum(shares, axis=1)[:, :-1]
+    middles = (np.arange(num_draws) + 0.5) / num_draws
+    return (middles[None, :, None] > ends[:, None]).sum(axis=2).astype(np.int32)
+
+
+def draw(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    mixture: Mixtures,
+    component: np.ndarray,
+    stage: int,
+    bar: tqdm,
+) -> Draws:
+    """Draws from mixtures.
+
+    Args:
+      work: the classifier and so on, placed.
+      inputs: one pair for each of N inputs, with `ANY_CLASS`.
+      mixture: theirs.
+      component: int32 `[N, n]`, which component each draw is from; n is a multiple of
+        `DRAWS`.
+      stage: a number that tells these draws from others of the same inputs.
+      bar: where progress is shown.
+
+    Raises:
+      ValueError: if the classifier returned NaN.
+    """
+    number, num_draws = component.shape
+    parts = num_draws // DRAWS
+    rows = rows_on_a_device(work, inputs.images.shape[1:])
+    most = max(1, min(rows, _MOST_DRAWS) // DRAWS)
+    log_constant = TILTS[work.perturbation.norm].log_constant
+    split, margins, log_ratios = split_over(work.mesh), [], []
+    # However many draws there are of an input, they come in rows of one size, so that
+    # few programs serve all stages.
+    owner = np.repeat(np.arange(number), parts)
+    first = np.tile(np.arange(parts, dtype=np.uint32) * DRAWS, number)
+    everything = (owner, first, component.reshape(-1, DRAWS))
+    with jax.set_mesh(work.mesh):
+        for block, count in blocks(everything, work.mesh, most, base=4):
+            tilts = taken(mixture.tilts, block[0])
+            given = put((taken(inputs, block[0]), tilts, *block[1:]), split)
+            found = _draw(work, *given, np.uint32(stage), rows=rows)
+            part, ratio = first_of(fetch(found), count)
+            check_valid(~np.isnan(part).any(axis=1), inputs.indices[block[0]])
+            constants = np.stack([log_constant(t) for t in _each(tilts, count)])
+            margins.append(part)
+            log_ratios.append(-(ratio + constants[:, None]).astype(np.float32))
+            bar.update(count * DRAWS)
+    return Draws(
+        np.concatenate(margins).reshape(number, num_draws),
+        np.concatenate(log_ratios).reshape(number, num_draws, -1),
+        component,
+    )
+
+
+def log_weights(log_ratios: np.ndarray, shares: np.ndarray) -> np.ndarray:
+    """The logarithms of draws' weights by the balance heuristic, float64 `[..., n]`.
+
+    Args:
+      log_ratios: `[..., n, C]`.
+      shares: `[..., C]`, of all draws, that are from each component.
+    """
+    with np.errstate(divide="ignore"):
+        log_shares = np.log(shares)[..., None, :]
+    return -np.asarray(special.logsumexp(log_ratios + log_shares, axis=-1))
+
+
+def shares_of(draws: Draws) -> np.ndarray:
+    """`[N, C]` shares of the draws that are from each component."""
+    components = np.arange(draws.log_ratios.shape[-1])
+    return (draws.component[..., None] == components).mean(axis=1)
+
+
+def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
+    """`[N, C]` how much of the hits' weights each component accounts for.
+
+    Each row sums to 1, or to 0 where nothing was hit.
+
+    Args:
+      draws: draws from N mixtures.
+      log_weight: `[N, n]`, as `log_weights` returns them.
+    """
+    logs = np.where(draws.margins >= 0, log_weight, -np.inf)
+    top = logs.max(axis=1, keepdims=True)
+    weight = np.exp(logs - np.where(np.isfinite(top), top, 0))
+    with np.errstate(divide="ignore"):
+        log_shares = np.log(shares_of(draws))
+    # A component's part of the density at a draw, over the whole mixture's.
+    parts = np.exp(draws.log_ratios + log_shares[:, None] + log_weight[..., None])
+    total = np.einsum("nd,ndc->nc", weight, parts)
+    return total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
+
+
+def better_shares(mixture: Mixtures, by_hits: np.ndarray | None) -> np.ndarray:
+    """`[N, C]` shares of the components in the next stage.
+
+    Most draws go to each mode by its part of the hits' weights (a step of adaptation by
+    cross-entropy), some to all modes, few are plain.
+
+    Args:
+      mixture: N mixtures.
+      by_hits: the `responsibilities` of the draws so far; None for no draws.
+    """
+    component = np.arange(num_components(mixture))
+    is_mode = (component < mixture.number[:, None]) & (component > 0)
+    equal = is_mode / np.maximum(is_mode.sum(axis=1, keepdims=True), 1)
+    hit = np.asarray(equal if by_hits is None else by_hits * is_mode)
+    total = hit.sum(axis=1, keepdims=True)
+    hit = np.where(total > 0, hit / np.where(total > 0, total, 1), equal)
+    shares = (1 - _PLAIN) * (_EQUAL * equal + (1 - _EQUAL) * hit)
+    shares[:, 0] = 1 - shares[:, 1:].sum(axis=1)
+    return shares
+
+
+def log_ratios_at(
+    work: Work, mixture: Mixtures, number: int, points: np.ndarray
+) -> np.ndarray:
+    """`[m, C]` log-density ratios, as of `Draws`, at points of one input's ball.
+
+    Args:
+      work: the classifier and so on.
+      mixture: of N inputs.
+      number: which of them.
+      points: `[m, H, W, C]`, of the unit ball.
+    """
+    norm = work.perturbation.norm
+    tilts = jax.tree.map(lambda a: a[number], mixture.tilts)
+    ratio = np.asarray(_log_ratios(points, tilts, norm=norm), np.float64)
+    return -(ratio + TILTS[norm].log_constant(tilts))
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _log_ratios(points: jax.Array, tilts: Any, *, norm: str) -> jax.Array:
+    log_ratio = TILTS[norm].log_ratio
+    return jax.vmap(lambda u: jax.vmap(lambda t: log_ratio(u, t))(tilts))(points)
+
+
+def num_components(mixture: Mixtures) -> int:
+    """C, the components that there is room for."""
+    return jax.tree.leaves(mixture.tilts)[0].shape[1]
+
+
+def _each(tilts: Any, count: int) -> list[Any]:
+    """The tilts of each of the first inputs of a block."""
+    leaves, tree = jax.tree.flatten(first_of(tilts, count))
+    return [tree.unflatten(some) for some in zip(*leaves)]
+
+
+@functools.partial(jax.jit, static_argnames="rows")
+def _draw(
+    work: Work,
+    inputs: Pairs[jax.Array],
+    tilts: Any,
+    first: jax.Array,
+    component: jax.Array,
+    stage: jax.Array,
+    *,
+    rows: int,
+) -> tuple[jax.Array, jax.Array]:
+    """The margins `[l, n]`, and `[l, n, C]` what `Tilt.log_ratio` gives."""
+    tilt = TILTS[work.perturbation.norm]
+
+    def local(
+        work: Work,
+        inputs: Pairs[jax.Array],
+        tilts: Any,
+        first: jax.Array,
+        component: jax.Array,
+        stage: jax.Array,
+    ) -> tuple[jax.Array, jax.Array]:
+        keys = jax.vmap(lambda k: jax.random.fold_in(k, stage))(
+            pair_keys(work.key, inputs, MIXTURE)
+        )
+        number, num_draws = component.shape
+        parts = -(-num_draws * number // rows)
+        draws = -(-num_draws // parts)
+        padding = ((0, 0), (0, parts * draws - num_draws))
+        component = jnp.pad(component, padding, mode="edge")
+
+        def chunk(part: jax.Array) -> tuple[jax.Array, jax.Array]:
+            numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
+            which = jax.lax.dynamic_slice_in_dim(component, part * draws, draws, 1)
+
+            def one(
+                key: jax.Array, tilts: Any, first: jax.Array, which: jax.Array
+            ) -> Any:
+                each = jax.vmap(lambda n: jax.random.fold_in(key, first + n))(numbers)
+                own = jax.tree.map(lambda a: a[which], tilts)
+                u = jax.vmap(tilt.draw)(each, own)
+                ratios = jax.vmap(
+                    lambda v: jax.vmap(lambda t: tilt.log_ratio(v, t))(tilts)
+                )(u)
+                return u, ratios, each
+
+            u, ratios, each = jax.vmap(one)(keys, tilts, first, which)
+            return margins_at(work, inputs, u, each), ratios
+
+        found = jax.lax.map(chunk, jnp.arange(parts, dtype=jnp.uint32))
+
+        def by_input(array: jax.Array) -> jax.Array:
+            array = array.swapaxes(0, 1)
+            return array.reshape(number, -1, *array.shape[3:])[:, :num_draws]
+
+        return jax.tree.map(by_input, found)
+
+    split = (False, True, True, True, True, False)
+    return on_each_device(local, work.mesh, split)(
+        work, inputs, tilts, first, component, stage
+    )

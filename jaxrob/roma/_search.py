@@ -1,0 +1,488 @@
+"""The search for the parts of a ball where an input is distinctly misclassified.
+
+Lanes start at many points, each with its own direction, and climb: a lane takes its
+margin as linear, draws points from the ball tilted towards where that would be 0, and
+has the next linear margin from the gradients there. Lanes that end in one direction
+have found one mode. More of them start as long as a mode was found by a single lane
+only, because then there may be others that none has found (Good, 1953).
+
+Half of the lanes start in the ball, for the classes that plain draws put nearest, in
+pairs on opposite sides. The others start at a multiple of its radius, for any class: a
+steep mode, whose margin is far below that of a shallow one nearly everywhere in the
+ball, is the greater one there.
+"""
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from tqdm.auto import tqdm
+
+from jaxrob._runtime.hosts import fetch, put
+from jaxrob._runtime.mesh import on_each_device, split_over
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.roma._blocks import blocks, check_valid, first_of, joined, taken
+from jaxrob.roma._estimate import MOST_MODES
+from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
+from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
+from jaxrob.roma._tilt import TILTS
+from jaxrob.roma._work import Work, rows_on_a_device
+
+# What a gradient costs, in forward passes.
+_GRADIENT_COST = 3
+# Lanes that start at a time, and at most. Half of them start in the ball.
+_LANES = 16
+_MOST_LANES = 64
+_LANES_OF_A_MODE = 6
+# Where the other half starts, in radii of the ball.
+_FAR = 6.0
+# A mode whose tilt diverges by so many nats more than the nearest one's is left out: it
+# is less probable by about that, a log of 10,000.
+_LARGEST_GAP = 9.2
+# Directions with at least this cosine are one mode: lanes', and those of modes once
+# they are refined, when directions are better known.
+_SAME_LANE = 0.7
+_SAME_MODE = 0.9
+# Lanes this close count as neighbours.
+_CLOSE = 0.9
+# Points whose gradients are taken in a call, at most.
+_MOST_POINTS = 1024
+_MOST_TILTS = 64
+# A mode is reached if the margin there is not further below 0 than so many of its
+# standard deviations.
+_REACH = 4.0
+
+
+class _Climb(NamedTuple):
+    """How lanes climb."""
+
+    rounds: int
+    gradients: int  # in each round
+    first_kept: int  # the round from which on linear margins are averaged
+    use: int  # of random keys
+
+
+_SEARCHING = _Climb(rounds=3, gradients=4, first_kept=1, use=SEARCH)
+_REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
+
+
+class Line(NamedTuple):
+    """Linear margins `slope . u + intercept` of L lanes; arrays `[L, ...]`.
+
+    Attributes:
+      slope: `[L, H, W, C]`, the mean gradient of the margin with respect to u.
+      intercept: `[L]`, the mean of what the slope leaves of the margin.
+      variance: `[L]`, the variance of that.
+    """
+
+    slope: Any
+    intercept: Any
+    variance: Any
+
+
+class Lanes(NamedTuple):
+    """Where L lanes are; arrays `[L, ...]`.
+
+    Attributes:
+      owner: int `[L]`, the number of the input that each belongs to.
+      numbers: uint32 `[L]`, its number among those of its input.
+      classes: int32 `[L]`, whose margin it climbs.
+      line: the margin where it is.
+      divergence: `[L]`, of the tilt there from the uniform distribution, in nats.
+      reached: bool `[L]`, whether the margin comes near 0 there.
+    """
+
+    owner: np.ndarray
+    numbers: np.ndarray
+    classes: np.ndarray
+    line: Line
+    divergence: np.ndarray
+    reached: np.ndarray
+
+
+class Modes(NamedTuple):
+    """Modes around N inputs; arrays `[M, ...]`.
+
+    Attributes:
+      owner: int `[M]`, the number of each mode's input, ascending.
+      tilts: a pytree, the tilts towards them.
+      cost: int64 `[N]`, forward passes spent on finding them.
+    """
+
+    owner: np.ndarray
+    tilts: Any
+    cost: np.ndarray
+
+
+def find_lanes(
+    work: Work, inputs: Pairs[np.ndarray], classes: np.ndarray, bar: tqdm
+) -> Lanes:
+    """Lanes that have climbed from points in and far around the balls of N inputs.
+
+    Args:
+      work: the classifier and so on, placed; the perturbation is a ball with a norm in
+        `TILTS`.
+      inputs: one pair for each input, with `ANY_CLASS`.
+      classes: int32 `[N, T]`, the classes sought after, the nearest one first; repeated
+        where there are fewer than T.
+      bar: where progress is shown.
+
+    Raises:
+      ValueError: if the classifier returned NaN.
+    """
+    batches, left = [], np.arange(len(classes))
+    for first in range(0, _MOST_LANES, _LANES):
+        numbers = first + np.tile(np.arange(_LANES, dtype=np.uint32), len(left))
+        owner = np.repeat(left, _LANES)
+        sought = np.where(
+            _in_the_ball(numbers),
+            classes[owner, numbers // 2 % classes.shape[1]],
+            ANY_CLASS,
+        )
+        points = _starts(work, inputs, owner, numbers)
+        batches.append(
+            lanes_from(work, inputs, owner, numbers, sought.astype(np.int32), points)
+        )
+        bar.update(len(owner) * LANE_COST)
+        lanes = joined(batches)
+        left = np.array(
+            [n for n in left if _goes_on(taken(lanes, lanes.owner == n))], np.int64
+        )
+        if not len(left):
+            break
+    return joined(batches)
+
+
+#: Forward passes that a lane costs; two are for the classes that are nearest.
+LANE_COST = 2 + _GRADIENT_COST * (1 + _SEARCHING.rounds * _SEARCHING.gradients)
+
+
+def lanes_from(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    owner: np.ndarray,
+    numbers: np.ndarray,
+    classes: np.ndarray,
+    points: np.ndarray,
+    *,
+    classes_of_points: bool = False,
+) -> Lanes:
+    """L lanes that have climbed from the points `[L, H, W, C]` given.
+
+    Args:
+      work: as for `find_modes`.
+      inputs: as for `find_modes`.
+      owner: int `[L]`, the number of the input of each lane.
+      numbers: uint32 `[L]`, the lanes' numbers, which their random keys depend on.
+      classes: int32 `[L]`, whose margins are climbed.
+      points: where they start, in units of epsilon.
+      classes_of_points: whether each lane climbs the margin of the class that is the
+        nearest one where it starts, whatever `classes` are.
+
+    Raises:
+      ValueError: if the classifier returned NaN.
+    """
+    lines, nearest = _in_blocks(
+        work, inputs, owner, classes, (numbers, points), 1, _line_at
+    )
+    if classes_of_points:
+        classes = nearest
+    return _climbed(work, inputs, owner, numbers, classes, lines, _SEARCHING)
+
+
+def refined(work: Work, inputs: Pairs[np.ndarray], lanes: Lanes, bar: tqdm) -> Modes:
+    """The modes that lanes have found, from more gradients each.
+
+    Args:
+      work: as for `find_modes`.
+      inputs: N of them, as for `find_modes`.
+      lanes: lanes of these.
+      bar: where progress is shown.
+
+    Raises:
+      ValueError: if the classifier returned NaN.
+    """
+    modes = _merged(lanes, _SAME_LANE)
+    found = _climbed(
+        work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
+    )
+    each = _GRADIENT_COST * _REFINING.rounds * _REFINING.gradients
+    cost = each * np.bincount(found.owner, minlength=len(inputs.indices))
+    bar.update(each * len(found.owner))
+    found = _merged(found, _SAME_MODE)
+    parts = [
+        first_of(fetch(_tilts(block, norm=work.perturbation.norm)), number)
+        for block, number in blocks(found.line, work.mesh, _MOST_TILTS, base=4)
+    ]
+    return Modes(found.owner, joined(parts), cost)
+
+
+def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
+    """Which lanes, by their numbers, start in the ball, for a class that is sought."""
+    return numbers % _LANES < _LANES // 2
+
+
+def _goes_on(lanes: Lanes) -> bool:
+    """Whether more lanes of an input are to start."""
+    labels = _labels(lanes, _SAME_LANE)
+    sizes = np.bincount(labels[labels >= 0])
+    return bool((sizes == 1).any()) or len(labels) < _LANES_OF_A_MODE * len(sizes)
+
+
+def _merged(lanes: Lanes, same: float) -> Lanes:
+    """One lane for each mode, with the mean of its lanes' linear margins."""
+    parts = []
+    for number in np.unique(lanes.owner):
+        mine = taken(lanes, lanes.owner == number)
+        labels = _labels(mine, same)
+        for label in range(labels.max() + 1):
+            members = taken(mine, labels == label)
+            line = jax.tree.map(lambda a: a.mean(axis=0, keepdims=True), members.line)
+            usual = np.bincount(members.classes).argmax()
+            one = first_of(members, 1)
+            parts.append(one._replace(line=line, classes=np.array([usual], np.int32)))
+    return joined(parts)
+
+
+def _labels(lanes: Lanes, same: float) -> np.ndarray:
+    """`[L]` the mode that each lane of an input is in; -1 for none that matters."""
+    slopes = lanes.line.slope.reshape(len(lanes.owner), -1).astype(np.float64)
+    norms = np.linalg.norm(slopes, axis=1)
+    slopes = slopes / np.where(norms > 0, norms, 1)[:, None]
+    cosines = slopes @ slopes.T
+    # Lanes with many others close to them lead: one between two modes does not.
+    neighbours = (cosines >= max(same, _CLOSE)).sum(axis=1)
+    order = np.lexsort((lanes.divergence, -neighbours, ~lanes.reached))
+    labels, leaders = np.full(len(order), -1), []
+    for lane in order:
+        nearest = cosines[lane, leaders]
+        if len(leaders) and nearest.max() >= same:
+            labels[lane] = nearest.argmax()
+        else:
+            labels[lane] = len(leaders)
+            leaders.append(lane)
+    return _that_matter(lanes, labels)
+
+
+def _that_matter(lanes: Lanes, labels: np.ndarray) -> np.ndarray:
+    """The labels, numbered by how near the modes are; -1 for those that are too far."""
+    number = labels.max() + 1
+    members = [labels == label for label in range(number)]
+    distance = np.array([np.median(lanes.divergence[some]) for some in members])
+    # Those that are far below 0 come last.
+    reached = np.array([lanes.reached[some].any() for some in members])
+    distance += np.where(reached, 0, 1e3)
+    order = np.argsort(distance, kind="stable")
+    order = order[distance[order] <= distance[order[0]] + _LARGEST_GAP][:MOST_MODES]
+    renamed = np.full(number, -1)
+    renamed[order] = np.arange(len(order))
+    return renamed[labels]
+
+
+def _starts(
+    work: Work, inputs: Pairs[np.ndarray], owner: np.ndarray, numbers: np.ndarray
+) -> np.ndarray:
+    """`[L, H, W, C]` where lanes start, in units of epsilon."""
+    classes = np.full(len(owner), ANY_CLASS, np.int32)
+    radius = np.where(_in_the_ball(numbers), 1.0, _FAR).astype(np.float32)
+    return _in_blocks(work, inputs, owner, classes, (numbers, radius), 1, _start)
+
+
+def _climbed(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    owner: np.ndarray,
+    numbers: np.ndarray,
+    classes: np.ndarray,
+    lines: Line,
+    climb: _Climb,
+) -> Lanes:
+    step = functools.partial(_climb, climb=climb)
+    line, classes, divergence, reached = _in_blocks(
+        work, inputs, owner, classes, (numbers, lines), climb.gradients, step
+    )
+    return Lanes(owner, numbers, classes, line, divergence, reached)
+
+
+def _in_blocks(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    owner: np.ndarray,
+    classes: np.ndarray,
+    given: Any,
+    points: int,
+    step: Any,
+) -> Any:
+    """What a step returns for lanes, block by block: arrays `[L, ...]` on the host.
+
+    Raises:
+      ValueError: if the classifier returned NaN.
+    """
+    rows = rows_on_a_device(work, inputs.images.shape[1:])
+    most = max(1, min(rows, _MOST_POINTS) // points)
+    split, parts = split_over(work.mesh), []
+    everything = (owner, classes, given)
+    with jax.set_mesh(work.mesh):
+        for (mine, sought, some), number in blocks(everything, work.mesh, most, base=4):
+            pairs = taken(inputs, mine)._replace(classes=sought)
+            found, valid = fetch(step(work, put(pairs, split), put(some, split)))
+            check_valid(valid[:number], pairs.indices)
+            parts.append(first_of(found, number))
+    return joined(parts)
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _tilts(line: Line, *, norm: str) -> Any:
+    return jax.vmap(TILTS[norm].towards)(*line)
+
+
+@jax.jit
+def _start(
+    work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    """Plain draws times a radius, those of lanes of odd numbers on the other side."""
+    tilt = TILTS[work.perturbation.norm]
+
+    def local(
+        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
+    ) -> tuple[jax.Array, jax.Array]:
+        keys = pair_keys(work.key, pairs, STARTS)
+
+        def one(
+            key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
+        ) -> jax.Array:
+            u = tilt.draw(jax.random.fold_in(key, number // 2), tilt.none(image))
+            return jnp.where(number % 2, -radius, radius) * u
+
+        images = as_floats(pairs.images)
+        valid = jnp.ones(len(images), bool)
+        return jax.vmap(one)(keys, images, *given), valid
+
+    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+
+
+@jax.jit
+def _line_at(
+    work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
+) -> tuple[tuple[Line, jax.Array], jax.Array]:
+    """The margin's tangent at one point of each lane, and the nearest class there."""
+
+    def local(
+        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
+    ) -> tuple[tuple[Line, jax.Array], jax.Array]:
+        numbers, points = given
+        keys = jax.vmap(jax.random.fold_in)(pair_keys(work.key, pairs, STARTS), numbers)
+        u = points[:, None]
+        margins, gradients = _with_gradients(work, pairs, u, keys[:, None])
+        classes = nearest_class(
+            work, pairs, perturbed_by(work, pairs, u), keys[:, None]
+        )
+        # Far from the ball nothing is promised: a lane that starts where there is no
+        # number climbs from nowhere.
+        margins = jnp.where(jnp.isnan(margins), -LARGEST_MARGIN, margins)
+        found = _line(u, margins, gradients), classes[:, 0]
+        return found, jnp.ones(len(numbers), bool)
+
+    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+
+
+@functools.partial(jax.jit, static_argnames="climb")
+def _climb(
+    work: Work,
+    pairs: Pairs[jax.Array],
+    given: tuple[jax.Array, Line],
+    *,
+    climb: _Climb,
+) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
+    """Where lanes with these numbers and linear margins come.
+
+    Returns:
+      The linear margins, whose they are, the divergence of the tilts to which they
+      lead, whether the margin came near 0; and whether all margins were numbers.
+    """
+    tilt = TILTS[work.perturbation.norm]
+
+    def local(
+        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
+    ) -> Any:
+        numbers, line = given
+        keys = jax.vmap(jax.random.fold_in)(
+            pair_keys(work.key, pairs, climb.use), numbers
+        )
+
+        # For any class it is the nearest one at a first draw, and then stays so: the
+        # gradients of several classes have no mean that leads to one of them.
+        first = jax.vmap(jax.random.fold_in, (0, None))(keys, climb.rounds)
+        u = jax.vmap(tilt.draw)(first, jax.vmap(tilt.towards)(*line))[:, None]
+        perturbed = perturbed_by(work, pairs, u)
+        nearest = nearest_class(work, pairs, perturbed, first[:, None])[:, 0]
+        is_any = pairs.classes == ANY_CLASS
+        mine = pairs._replace(classes=jnp.where(is_any, nearest, pairs.classes))
+
+        def one_round(number: jax.Array, state: Any) -> Any:
+            line, _, valid = state
+            tilts = jax.vmap(tilt.towards)(*line)
+            each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
+            each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
+            u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(each, tilts)
+            margins, gradients = _with_gradients(work, mine, u, each)
+            new = _line(u, margins, gradients)
+            # A running mean from the first round that counts; until then the last.
+            kept = jnp.maximum(number - climb.first_kept, 0)
+            line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
+            reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
+            return line, reached, valid & ~jnp.isnan(margins).any(axis=1)
+
+        yes = jnp.ones(len(numbers), bool)
+        line, reached, valid = jax.lax.fori_loop(
+            0, climb.rounds, one_round, (line, yes, yes)
+        )
+        tilts = jax.vmap(tilt.towards)(*line)
+        divergence = jax.vmap(tilt.divergence)(tilts)
+        return (line, mine.classes, divergence, reached), valid
+
+    split = (False, True, True)
+    return on_each_device(local, work.mesh, split)(work, pairs, given)
+
+
+def _line(u: jax.Array, margins: jax.Array, gradients: jax.Array) -> Line:
+    """The linear margins of l lanes, by m points of each."""
+    # Gradients may be NaN where the margin is not, as that of a square root at 0.
+    gradients = jnp.where(jnp.isfinite(gradients), gradients, 0)
+    slope = gradients.mean(axis=1)
+    rest = margins - jax.vmap(lambda us, a: jax.vmap(lambda v: jnp.sum(v * a))(us))(
+        u, slope
+    )
+    return Line(slope, rest.mean(axis=1), rest.var(axis=1))
+
+
+def _with_gradients(
+    work: Work, pairs: Pairs[jax.Array], u: jax.Array, keys: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    """The margins `[l, m]` at u `[l, m, H, W, C]`, and their gradients.
+
+    Beyond a limit there is no gradient, because what is made of it would overflow.
+    """
+
+    def total(u: jax.Array) -> tuple[jax.Array, jax.Array]:
+        margins = margins_at(work, pairs, u, keys)
+        margins = jnp.clip(margins, -LARGEST_MARGIN, LARGEST_MARGIN)
+        return margins.sum(), margins
+
+    (_, margins), gradients = jax.value_and_grad(total, has_aux=True)(u)
+    return margins, gradients
+
+
+def margins_at(
+    work: Work, pairs: Pairs[jax.Array], u: jax.Array, keys: jax.Array
+) -> jax.Array:
+    """`[l, m]` margins of l pairs at points u `[l, m, H, W, C]` of the unit ball."""
+    return margins_of_pairs(work, pairs, perturbed_by(work, pairs, u), keys)
+
+
+def perturbed_by(work: Work, pairs: Pairs[jax.Array], u: jax.Array) -> jax.Array:
+    """The images `[l, m, H, W, C]` at such points."""
+    images = as_floats(pairs.images)
+    return work.perturbation.clipped(images[:, None] + work.perturbation.size * u)

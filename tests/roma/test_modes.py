@@ -1,0 +1,191 @@
+"""Several modes, few dimensions, other balls: against probabilities in closed form."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from common.linear_truth import linear_linf_log_probability, threshold
+from scipy import special
+
+import jaxrob
+from jaxrob.roma._evidence import unexplained
+from jaxrob.roma._mixture import allotted, log_weights
+
+EPSILON, DELTA = 0.1, 0.6
+LOGIT = float(special.logit(DELTA))
+KEYS = 12
+
+
+def points_of(images):
+    return (images.reshape(len(images), -1) - 0.5) / EPSILON
+
+
+def several(variables, images):
+    """Two classes: the second has the greatest of several linear margins."""
+    weights, offsets = variables
+    margins = jnp.matmul(points_of(images), weights.T, precision="highest") + offsets
+    wrong = margins.max(axis=1) + LOGIT
+    return jnp.stack([jnp.zeros_like(wrong), wrong], axis=1)
+
+
+def linear_modes(directions, log_p, steepness):
+    """Margins that pass 0 with these log-probabilities, so steep in each deviation."""
+    weights, offsets = [], []
+    for direction, log_one, steep in zip(directions, log_p, steepness):
+
+        def log_probability(t, direction=direction):
+            if not t:
+                return np.log(0.5)
+            return linear_linf_log_probability(direction, t)
+
+        far = threshold(log_probability, log_one, 0.999 * np.abs(direction).sum())
+        scale = steep / np.sqrt((direction**2).sum() / 3)
+        weights.append(scale * direction)
+        offsets.append(-scale * far)
+    variables = np.float32(weights), np.float32(offsets)
+    return jaxrob.Classifier(several, variables)
+
+
+def run(classifier, dim, estimator="auto", norm="linf", keys=KEYS, seed=0):
+    return jaxrob.roma.assess(
+        classifier,
+        np.full((keys, dim, 1, 1), 0.5, np.float32),
+        epsilon=EPSILON,
+        delta=DELTA,
+        norm=norm,
+        estimator=estimator,
+        key=jax.random.key(seed),
+    )
+
+
+def check(result, log_p):
+    """Of 12 intervals of 95 % at least 9, with probability 0.998; and none far off."""
+    covers = (result.log_low <= log_p) & (log_p <= result.log_high)
+    assert result.answered.all()
+    assert covers.sum() >= 9
+    assert np.abs(result.log_adversarial_probability - log_p).max() < np.log(2)
+
+
+def orthogonal(dim, number):
+    rng = np.random.default_rng(0)
+    places, directions = rng.permutation(dim), []
+    for first in range(number):
+        direction = np.zeros(dim)
+        mine = places[first::number]
+        direction[mine] = rng.standard_normal(len(mine))
+        directions.append(direction)
+    return directions
+
+
+@pytest.mark.parametrize(
+    "shares",
+    [(1, 1), (10, 1), pytest.param((1,) * 6, marks=pytest.mark.slow)],
+)
+def test_modes_of_one_class_are_all_found(shares):
+    log_p = np.log(1e-6 * np.array(shares) / sum(shares))
+    directions = orthogonal(48, len(shares))
+    result = run(linear_modes(directions, log_p, [6] * len(shares)), 48)
+    assert (result.status == "importance").all()
+    check(result, np.log(1e-6))
+    found = result.modes[:, : len(shares)].mean(axis=0)
+    np.testing.assert_allclose(found, np.array(shares) / sum(shares), atol=0.1)
+    assert (result.effective_sample_size > 50).all()
+
+
+def test_opposite_modes_are_found():
+    direction = np.random.default_rng(1).standard_normal(48)
+    log_p = np.log([5e-6, 5e-6])
+    result = run(linear_modes([direction, -direction], log_p, [6, 6]), 48)
+    check(result, np.log(1e-5))
+
+
+@pytest.mark.slow
+def test_a_steep_mode_behind_a_shallow_one_is_mostly_found():
+    log_p = np.log([1e-6, 9e-6])
+    result = run(linear_modes(orthogonal(48, 2), log_p, [6, 30]), 48)
+    off = np.abs(result.log_adversarial_probability - np.log(1e-5))
+    assert (off < np.log(2)).sum() >= KEYS - 1
+
+
+def corner(gap, images):
+    margin = 20 * (points_of(images).min(axis=1) - (1 - gap)) + LOGIT
+    return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
+
+
+def disk(variables, images):
+    centre, radius = variables
+    distance = jnp.sqrt(((points_of(images) - centre) ** 2).sum(axis=1) + 1e-12)
+    margin = 5 * (radius - distance) + LOGIT
+    return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
+
+
+def slab(variables, images):
+    direction, centre, half = variables
+    along = jnp.matmul(points_of(images), direction, precision="highest")
+    margin = 20 * (half - jnp.abs(along - centre)) + LOGIT
+    return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
+
+
+@pytest.mark.parametrize("estimator", ["auto", "splitting"])
+@pytest.mark.parametrize("dim", [2, pytest.param(5, marks=pytest.mark.slow)])
+def test_a_corner_of_few_dimensions(dim, estimator):
+    log_p = np.log(1e-5)
+    classifier = jaxrob.Classifier(corner, np.float32(2 * np.exp(log_p / dim)))
+    check(run(classifier, dim, estimator), log_p)
+
+
+@pytest.mark.parametrize(
+    "estimator", ["splitting", pytest.param("auto", marks=pytest.mark.slow)]
+)
+def test_an_island_and_a_thin_slab(estimator):
+    radius = np.sqrt(4e-5 / np.pi)
+    variables = np.float32([0.3, -0.5]), np.float32(radius)
+    check(run(jaxrob.Classifier(disk, variables), 2, estimator), np.log(1e-5))
+    # A slab that is inclined and leaves the box on two sides. Its part of the box is
+    # its width, over the cosine, of the box's height.
+    angle, half = 0.3, 1e-5
+    direction = np.float32([np.cos(angle), np.sin(angle)])
+    variables = direction, np.float32(0.2), np.float32(half)
+    log_p = np.log(half / np.cos(angle))
+    check(run(jaxrob.Classifier(slab, variables), 2, estimator), log_p)
+
+
+@pytest.mark.parametrize("estimator", ["importance", "splitting"])
+def test_the_l1_ball(estimator):
+    # A coordinate of a uniform point exceeds t with probability (1 - t)^d / 2.
+    dim, log_p = 30, np.log(1e-5)
+    t = 1 - (2e-5) ** (1 / dim)
+    weights = np.zeros((1, dim), np.float32)
+    weights[0, 3] = 60
+    classifier = jaxrob.Classifier(several, (weights, np.float32([-60 * t])))
+    result = run(classifier, dim, estimator, norm="l1")
+    assert (result.status == estimator).all()
+    check(result, log_p)
+
+
+def test_draws_are_allotted_by_shares():
+    shares = np.array([[0.05, 0.7, 0.25, 0], [1, 0, 0, 0]])
+    which = allotted(shares, 1000)
+    numbers = np.stack([np.bincount(row, minlength=4) for row in which])
+    assert np.abs(numbers - 1000 * shares).max() <= 1
+    assert (np.diff(which, axis=1) >= 0).all()
+
+
+def test_weights_of_a_mixture_have_a_mean_of_one_under_it():
+    # Normal components of other means, against the standard normal distribution.
+    rng = np.random.default_rng(0)
+    means, shares = np.array([0.0, 2.0, -3.0]), np.array([0.2, 0.5, 0.3])
+    x = rng.normal(means[rng.choice(3, 200000, p=shares)])
+    log_ratios = means * x[:, None] - means**2 / 2
+    weights = np.exp(log_weights(log_ratios, shares))
+    assert abs(weights.mean() - 1) < 4 * weights.std() / np.sqrt(len(x))
+    assert weights.max() <= 1 / shares[0]
+    tail = np.mean(weights * (x > 3))
+    assert tail == pytest.approx(special.ndtr(-3), rel=0.05)
+
+
+def test_what_draws_do_not_explain():
+    hits = np.log(np.linspace(2, 1, 1000))
+    odd = unexplained(np.log([0.5, 1.5, 1.9999, 2.1, 50.0]), hits)
+    assert odd.tolist() == [False, False, True, True, True]
+    assert unexplained(np.zeros(2), np.zeros(0)).all()
