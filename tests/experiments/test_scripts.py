@@ -387,6 +387,22 @@ def test_roma_linear(tmp_path):
     assert code == 1 and "probabilities must lie between 0 and 1/2" in out + err
 
 
+def test_roma_modes(tmp_path):
+    code, out, err = run(
+        "roma_modes.py", "--dims=20", "--norms=linf", "--probabilities=1e-4",
+        "--runs=6", "--what=modes", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "roma_modes.json").read_text())
+    others = [row for row in rows if not row["case"].startswith("steep")]
+    assert len(rows) == 12 and len(others) == 10
+    assert sum(row["missed"] for row in others) == 0 and "0 missed" in out
+    # Of 60 intervals of 95 % at least 51, with probability 0.9996.
+    assert sum(row["covered"] for row in others) >= 51
+    code, out, err = run("roma_modes.py", "--probabilities=0.1")
+    assert code == 1 and "at most 1e-3" in out + err
+
+
 def test_roma_global(tmp_path):
     code, out, err = run(
         "roma_global.py", "--probabilities=1e-2,0.3", "--spreads=0.5,2",

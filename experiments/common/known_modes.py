@@ -1,0 +1,218 @@
+"""Classifiers whose distinct misclassifications have several parts, of known volume.
+
+Each has the logit 0 for class 0, which is predicted at the middle of an image of 1/2,
+and another one or two classes, whose logits are functions of u = (x - 1/2) / epsilon.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from scipy import special
+
+import jaxrob
+from common import linear_truth
+
+EPSILON, DELTA = 0.1, 0.6
+
+# Logits in a standard deviation of a linear part.
+_STEEPNESS = 6.0
+_LOGIT = float(special.logit(DELTA))
+
+
+class Case(NamedTuple):
+    """A classifier of images `[N, dim, 1, 1]` and how probable the event is."""
+
+    name: str
+    dim: int
+    norm: str
+    classifier: jaxrob.Classifier
+    log_probability: float
+
+
+class _Mode(NamedTuple):
+    """A half-space: its class, its normal, its log-probability, and how steep it is."""
+
+    cls: int
+    direction: np.ndarray
+    log_probability: float
+    steepness: float = _STEEPNESS
+
+
+def several_modes(dim: int, norm: str, probability: float, seed: int) -> Iterator[Case]:
+    """Twelve families of half-spaces; those named "steep" hide behind shallow ones.
+
+    Directions are opposite, or have no coordinate in common: then events are
+    independent in the L-infinity ball, and next to exclusive in the L2 ball, where
+    their common part is left out.
+
+    Args:
+      dim: the dimension, at least 20.
+      norm: "linf" or "l2".
+      probability: of all modes together.
+      seed: of the directions.
+    """
+    rng = np.random.default_rng(seed)
+    whole = rng.standard_normal(dim)
+    two, three = _apart(dim, 2, rng), _apart(dim, 3, rng)
+    many = _apart(dim, 8 if dim >= 50 else 4, rng)
+    steep = 5 * _STEEPNESS
+    layouts: dict[str, list[tuple[int, np.ndarray, float, float]]] = {
+        "opposite 1:1": [(1, whole, 1, 0), (1, -whole, 1, 0)],
+        "opposite 10:1": [(1, whole, 10, 0), (1, -whole, 1, 0)],
+        "orthogonal 1:1": [(1, two[0], 1, 0), (1, two[1], 1, 0)],
+        "orthogonal 10:1": [(1, two[0], 10, 0), (1, two[1], 1, 0)],
+        "orthogonal 100:1": [(1, two[0], 100, 0), (1, two[1], 1, 0)],
+        "three": [(1, one, 1, 0) for one in three],
+        "opposite, orthogonal": [
+            (1, two[0], 2, 0), (1, -two[0], 1, 0), (1, two[1], 1, 0)
+        ],
+        "many": [(1, one, 1, 0) for one in many],
+        "two classes": [
+            (1, three[0], 1, 0), (1, -three[0], 1, 0), (2, three[1], 1, 0)
+        ],
+        "rarer one steeper": [(1, two[0], 10, 0), (1, two[1], 1, steep)],
+        "steep, opposite": [(1, whole, 1, 0), (1, -whole, 1, steep)],
+        "steep, likelier": [(1, two[0], 1, 0), (1, two[1], 10, steep)],
+    }  # fmt: skip
+    for name, layout in layouts.items():
+        total = sum(weight for _, _, weight, _ in layout)
+        modes = [
+            _Mode(cls, a, float(np.log(probability * w / total)), s or _STEEPNESS)
+            for cls, a, w, s in layout
+        ]
+        yield Case(name, dim, norm, _half_spaces(modes, norm), _union(modes, norm))
+
+
+def few_dimensions(probability: float, seed: int) -> Iterator[Case]:
+    """Corners, islands and slabs of a box of 2, 5 and 10 dimensions.
+
+    Args:
+      probability: of each, below 0.01.
+      seed: of where they are.
+    """
+    rng = np.random.default_rng(seed)
+    for dim in (2, 5, 10):
+        if (side := 2 * probability ** (1 / dim)) < 0.9:
+            yield _case("corner", dim, _corner, side, probability)
+        if (side := 2 * (probability / 2) ** (1 / dim)) < 0.9:
+            yield _case("two corners", dim, _two_corners, side, probability)
+        log_unit = dim / 2 * np.log(np.pi) - special.gammaln(dim / 2 + 1)
+        radius = np.exp((np.log(probability) + dim * np.log(2) - log_unit) / dim)
+        if radius < 0.45:
+            islands = rng.uniform(-0.5, 0.5, (1, dim)), [radius], [5.0]
+            yield _case("island", dim, _islands, islands, probability)
+    # In a square an inclined slab that leaves by two opposite sides has its width, over
+    # the cosine, of the square.
+    for angle in (0.0, 0.3):
+        direction, half = [np.cos(angle), np.sin(angle)], probability * np.cos(angle)
+        slab = direction, rng.uniform(-0.4, 0.4), half
+        yield _case(f"slab {angle:g}", 2, _slab, slab, probability)
+    radius = np.sqrt(probability * 4 / np.pi / 2)
+    centres = [[0.5, 0.5], [-0.5, -0.4]]
+    for name, steepness in (("islands", 5.0), ("islands, one steep", 25.0)):
+        islands = centres, [radius] * 2, [5.0, steepness]
+        yield _case(name, 2, _islands, islands, probability)
+
+
+def _case(
+    name: str, dim: int, logit: Callable, variables: Any, probability: float
+) -> Case:
+    variables = jax.tree.map(
+        np.float32, variables, is_leaf=lambda v: isinstance(v, list)
+    )
+    classifier = jaxrob.Classifier(logit, variables)
+    return Case(name, dim, "linf", classifier, float(np.log(probability)))
+
+
+def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
+    """Random directions without a coordinate in common."""
+    places, directions = rng.permutation(dim), np.zeros((number, dim))
+    for first, direction in enumerate(directions):
+        mine = places[first::number]
+        direction[mine] = rng.standard_normal(len(mine))
+    return list(directions)
+
+
+def _union(modes: list[_Mode], norm: str) -> float:
+    """The log-probability that a point is in any of the modes."""
+    log_p = np.array([mode.log_probability for mode in modes])
+    if norm == "l2":
+        return float(special.logsumexp(log_p))
+    # Modes on one line exclude each other; lines are independent.
+    lines: list[tuple[np.ndarray, float]] = []
+    for mode in modes:
+        for place, (direction, p) in enumerate(lines):
+            if np.any(direction * mode.direction):
+                lines[place] = direction, p + np.exp(mode.log_probability)
+                break
+        else:
+            lines.append((mode.direction, np.exp(mode.log_probability)))
+    return float(np.log(-np.expm1(sum(np.log1p(-p) for _, p in lines))))
+
+
+def _half_spaces(modes: list[_Mode], norm: str) -> jaxrob.Classifier:
+    weights, offsets = [], []
+    for mode in modes:
+        a = mode.direction
+        highest = np.abs(a).sum() if norm == "linf" else np.linalg.norm(a)
+        deviation = np.linalg.norm(a) / np.sqrt(3 if norm == "linf" else len(a) + 2)
+
+        def log_probability(t: float, a: np.ndarray = a) -> float:
+            if not t:
+                return np.log(0.5)
+            if norm == "linf":
+                return linear_truth.linear_linf_log_probability(a, t)
+            length = float(np.linalg.norm(a))
+            return linear_truth.linear_l2_log_probability(length, len(a), t)
+
+        far = linear_truth.threshold(
+            log_probability, mode.log_probability, 0.9999 * highest
+        )
+        scale = mode.steepness / deviation
+        weights.append(scale * a)
+        offsets.append(_LOGIT - scale * far)
+    classes = np.array([mode.cls for mode in modes])
+    elsewhere = np.where(classes[:, None] == np.arange(1, classes.max() + 1), 0, -1e9)
+    variables = np.float32(weights), np.float32(offsets), np.float32(elsewhere)
+    return jaxrob.Classifier(_greatest, variables)
+
+
+def _points(images: jax.Array) -> jax.Array:
+    return (images.reshape(len(images), -1) - 0.5) / EPSILON
+
+
+def _greatest(variables: Any, images: jax.Array) -> jax.Array:
+    weights, offsets, elsewhere = variables
+    logits = jnp.matmul(_points(images), weights.T, precision="highest") + offsets
+    logits = (logits[:, :, None] + elsewhere).max(axis=1)
+    return jnp.pad(logits, ((0, 0), (1, 0)))
+
+
+def _second(margin: jax.Array) -> jax.Array:
+    return jnp.stack([jnp.zeros_like(margin), margin + _LOGIT], axis=1)
+
+
+def _corner(side: jax.Array, images: jax.Array) -> jax.Array:
+    return _second(20 * (_points(images).min(axis=1) - 1 + side))
+
+
+def _two_corners(side: jax.Array, images: jax.Array) -> jax.Array:
+    u = _points(images)
+    return _second(20 * (jnp.maximum(u.min(axis=1), (-u).min(axis=1)) - 1 + side))
+
+
+def _islands(variables: Any, images: jax.Array) -> jax.Array:
+    centres, radii, steepness = variables
+    difference = _points(images)[:, None] - centres
+    # The root has no gradient at 0.
+    distance = jnp.sqrt((difference**2).sum(axis=2) + 1e-12)
+    return _second((steepness * (radii - distance)).max(axis=1))
+
+
+def _slab(variables: Any, images: jax.Array) -> jax.Array:
+    direction, centre, half = variables
+    along = jnp.matmul(_points(images), direction, precision="highest")
+    return _second(20 * (half - jnp.abs(along - centre)))
