@@ -31,7 +31,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, holm, hosts, linear_truth, startup
+from common import define, files, holm, hosts, linear_truth, parsed, startup
 from scipy import integrate, special, stats
 
 import jaxrob
@@ -115,18 +115,9 @@ def main(argv: Sequence[str]) -> None:
 
 def _checked() -> tuple[list[Problem], list[int]]:
     """The problems that there are, and the numbers of inputs."""
-    try:
-        probabilities = [float(p) for p in _PROBABILITIES.value]
-        spreads = [float(spread) for spread in _SPREADS.value]
-        sizes = [int(number) for number in _NUM_INPUTS.value]
-    except ValueError as error:
-        raise app.UsageError(
-            f"probabilities, spreads and num_inputs must be numbers: {error}"
-        ) from None
-    if any(not 0 < p < 0.5 for p in probabilities):
-        raise app.UsageError(
-            f"probabilities must lie between 0 and 1/2; got {probabilities}"
-        )
+    probabilities = parsed.probabilities(_PROBABILITIES.value)
+    spreads = parsed.numbers("spreads", _SPREADS.value)
+    sizes = parsed.numbers("num_inputs", _NUM_INPUTS.value, int)
     if any(not 0 < spread <= 5 for spread in spreads):
         raise app.UsageError(f"spreads must lie between 0 and 5; got {spreads}")
     if any(number < 2 for number in sizes):

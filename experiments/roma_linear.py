@@ -2,13 +2,16 @@ r"""How often RoMA's intervals cover a probability that is known exactly.
 
     python experiments/roma_linear.py
     python experiments/roma_linear.py --dims=784 --estimators=splitting --runs=50
+    python experiments/roma_linear.py --norms=gaussian,l2 --probabilities=1e-6 \
+      --estimators=auto
 
 A classifier with linear logits is distinctly wrong in a part of the ball whose volume
-has a closed form (L2, the Beta distribution) or is an integral (L-infinity). Every
+has a closed form (L2, the Beta distribution) or is an integral (L-infinity). With
+normal noise, which has no ball and no tilt, the truth is the normal tail. Every
 estimator is run `--runs` times, with other random numbers, for each dimension, norm and
 probability; the script prints the share of the 95 % intervals that cover the truth,
-bias and spread of ln p, and the cost, and writes JSON into the folder `--output`. It
-takes 6 minutes on two CPU cores.
+bias and spread of ln p, the mean relative error of p, and the cost, and writes JSON
+into the folder `--output`. It takes 6 minutes on two CPU cores.
 """
 
 from collections.abc import Sequence
@@ -18,13 +21,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import define, files, hosts, linear_truth, startup
+from common import define, files, hosts, linear_truth, parsed, startup
 from scipy import special
 
 import jaxrob
 
 _DIMS = flags.DEFINE_list("dims", ["20", "784"], "Pixels of an image.")
-_NORMS = define.choices("norms", ["linf", "l2"], ("linf", "l2"), "Norms of the ball")
+_NORMS = define.choices(
+    "norms",
+    ["linf", "l2"],
+    ("linf", "l2", "gaussian"),
+    "Norms of the ball, or normal noise",
+)
 _PROBABILITIES = flags.DEFINE_list(
     "probabilities", ["1e-2", "1e-6", "1e-10"], "Probabilities, below 1/2."
 )
@@ -46,8 +54,8 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     dims, probabilities = _checked()
     print(
-        f"{'estimator':11}{'pixels':>7}{'norm':>6}{'p':>8}{'answered':>10}"
-        f"{'covered':>9}{'bias':>8}{'spread':>8}{'passes':>9}"
+        f"{'estimator':11}{'pixels':>7}{'norm':>10}{'p':>8}{'answered':>10}"
+        f"{'covered':>9}{'bias':>8}{'spread':>8}{'relative':>10}{'passes':>9}"
     )
     rows = []
     for estimator in _ESTIMATORS.value:
@@ -57,10 +65,10 @@ def main(argv: Sequence[str]) -> None:
                     row = _measure(estimator, dim, norm, probability)
                     rows.append(row)
                     print(
-                        f"{estimator:11}{dim:7}{norm:>6}{probability:8.0e}"
+                        f"{estimator:11}{dim:7}{norm:>10}{probability:8.0e}"
                         f"{row['answered']:10.1%}{row['covered']:9.1%}"
                         f"{row['bias']:+8.3f}{row['spread']:8.3f}"
-                        f"{row['evaluations']:9,.0f}",
+                        f"{row['relative_error']:10.3f}{row['evaluations']:9,.0f}",
                         flush=True,
                     )
     print("bias and spread: mean and standard deviation of the error of ln p")
@@ -71,31 +79,26 @@ def main(argv: Sequence[str]) -> None:
 
 def _checked() -> tuple[list[int], list[float]]:
     """The dimensions and probabilities as numbers."""
-    try:
-        dims = [int(dim) for dim in _DIMS.value]
-        probabilities = [float(p) for p in _PROBABILITIES.value]
-    except ValueError as error:
-        raise app.UsageError(
-            f"dims and probabilities must be numbers: {error}"
-        ) from None
+    dims = parsed.numbers("dims", _DIMS.value, int)
     if any(dim < 3 for dim in dims):
         raise app.UsageError(f"dims must be at least 3; got {dims}")
-    if any(not 0 < p < 0.5 for p in probabilities):
+    if "gaussian" in _NORMS.value and "importance" in _ESTIMATORS.value:
         raise app.UsageError(
-            f"probabilities must lie between 0 and 1/2; got {probabilities}"
+            "importance needs a ball; with --norms=gaussian take --estimators=splitting"
         )
-    return dims, probabilities
+    return dims, parsed.probabilities(_PROBABILITIES.value)
 
 
 def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[str, Any]:
     log_p = np.log(probability)
+    of_kind = {"perturbation": _NOISE} if norm == "gaussian" else {"norm": norm}
     # One image at many indices: as many independent runs, in one call.
     result = jaxrob.roma.assess(
         _classifier(dim, norm, log_p),
         np.full((_RUNS.value, dim, 1, 1), 0.5, np.float32),
         epsilon=_EPSILON,
         delta=_DELTA,
-        norm=norm,
+        **of_kind,
         estimator=estimator,
         key=jax.random.key(_SEED.value),
         mesh=hosts.mesh(),
@@ -113,6 +116,7 @@ def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[st
         "covered": float(covers.mean()),
         "bias": float(off[answered].mean()),
         "spread": float(off[answered].std()),
+        "relative_error": float(np.abs(np.expm1(off[answered])).mean()),
         "evaluations": float(result.evaluations.mean()),
     }
 
@@ -120,19 +124,19 @@ def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[st
 def _classifier(dim: int, norm: str, log_p: float) -> jaxrob.Classifier:
     """Two classes, distinctly wrong around 1/2 with the probability given."""
     weights = np.random.default_rng(_SEED.value).standard_normal(dim)
-    if norm == "linf":
-        deviation = np.sqrt((weights**2).sum() / 3)
-        highest = float(np.abs(weights).sum())
-    else:
-        highest = float(np.linalg.norm(weights))
-        deviation = highest / np.sqrt(dim + 2)
+    length = float(np.linalg.norm(weights))
+    deviation = length / np.sqrt({"linf": 3, "l2": dim + 2, "gaussian": 1}[norm])
+    highest = float(np.abs(weights).sum()) if norm == "linf" else length
 
     def log_probability(t: float) -> float:
         if norm == "linf":
             return linear_truth.linear_linf_log_probability(weights, t)
-        return linear_truth.linear_l2_log_probability(highest, dim, t)
+        return linear_truth.linear_l2_log_probability(length, dim, t)
 
-    far = linear_truth.threshold(log_probability, log_p, 0.999 * highest)
+    if norm == "gaussian":
+        far = -length * special.ndtri_exp(log_p)
+    else:
+        far = linear_truth.threshold(log_probability, log_p, 0.999 * highest)
     scale = _STEEPNESS / deviation
     offset = special.logit(_DELTA) - scale * far
     return jaxrob.Classifier(_apply, (np.float32(scale * weights), np.float32(offset)))
@@ -143,6 +147,24 @@ def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Arr
     u = (images.reshape(len(images), -1) - 0.5) / _EPSILON
     wrong = jnp.matmul(u, weights, precision="highest") + offset
     return jnp.stack([jnp.zeros_like(wrong), wrong], axis=-1)
+
+
+def _draw_noise(key: jax.Array, image: jax.Array) -> jax.Array:
+    return jax.random.normal(key, image.shape)
+
+
+def _add_noise(image: jax.Array, latent: jax.Array, size: Any) -> jax.Array:
+    return image + size * latent
+
+
+def _move_noise(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:
+    fresh = jax.random.normal(key, latent.shape)
+    return jnp.sqrt(1 - share) * latent + jnp.sqrt(share) * fresh
+
+
+_NOISE = jaxrob.roma.Perturbation(
+    "normal noise", _draw_noise, _add_noise, _move_noise, size=_EPSILON
+)
 
 
 if __name__ == "__main__":

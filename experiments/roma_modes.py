@@ -20,7 +20,7 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from common import define, files, hosts, known_modes, startup
+from common import define, files, hosts, known_modes, parsed, startup
 from scipy import stats
 
 import jaxrob
@@ -64,19 +64,12 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _cases() -> Iterator[known_modes.Case]:
-    try:
-        dims = [int(dim) for dim in _DIMS.value]
-        probabilities = [float(p) for p in _PROBABILITIES.value]
-    except ValueError as error:
-        raise app.UsageError(
-            f"dims and probabilities must be numbers: {error}"
-        ) from None
+    dims = parsed.numbers("dims", _DIMS.value, int)
+    probabilities = parsed.probabilities(_PROBABILITIES.value)
     if any(dim < 20 for dim in dims):
         raise app.UsageError(f"dims must be at least 20; got {dims}")
-    if any(not 0 < p <= 1e-3 for p in probabilities):
-        raise app.UsageError(
-            f"probabilities must be positive and at most 1e-3; got {probabilities}"
-        )
+    if max(probabilities) > 1e-3:
+        raise app.UsageError(f"probabilities must be at most 1e-3; got {probabilities}")
     for p in probabilities:
         if "modes" in _WHAT.value:
             for dim in dims:

@@ -50,3 +50,8 @@ def bucket(number: int, base: int) -> int:
     while size < number:
         size *= base
     return size
+
+
+def nearest_bucket(number: int, base: int) -> int:
+    """The power of `base` whose logarithm is nearest to that of `number`."""
+    return base ** round(math.log(max(number, 1), base))

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._runtime.memory import bucket
+from jaxrob._runtime.memory import nearest_bucket
 
 Tree = TypeVar("Tree")
 
@@ -22,14 +22,14 @@ def blocks(
       tree: a pytree of arrays `[N, ...]` on the host.
       mesh: the devices.
       most: rows that each device takes at most in a block.
-      base: smaller blocks have a power of this many rows, so that they are of few
-        sizes.
+      base: blocks of fewer have a power of this many rows, so that they are of few
+        sizes, each of which is a program.
 
     Yields:
       A block, and how many of its rows count.
     """
     number = len(jax.tree.leaves(tree)[0])
-    size = min(most, bucket(-(-number // mesh.size), base)) * mesh.size
+    size = min(most, nearest_bucket(number // mesh.size, base)) * mesh.size
     for first in range(0, number, size):
         chosen = np.minimum(np.arange(first, first + size), number - 1)
         take = functools.partial(np.take, indices=chosen, axis=0)

@@ -14,14 +14,14 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.roma._pairs import SCOUTS, Pairs
+from jaxrob.roma._particles import FEW_DIMENSIONS
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._splitting import NUM_PARTICLES, split
 from jaxrob.roma._work import Work, rows_on_a_device
 
-# Particles around each input. In so few dimensions as the second number, where shapes
-# are the oddest and passes the cheapest, they are as many as splitting takes.
+# Particles around each input. In few dimensions, where shapes are the oddest and passes
+# the cheapest, they are as many as splitting takes.
 _FEW_PARTICLES = 64
-_FEW_DIMENSIONS = 16
 # A particle is unexplained if less than this part of the probability has weights as
 # great as its own.
 _TAIL = 0.002
@@ -71,7 +71,7 @@ def evidence(work: Work, inputs: Pairs[np.ndarray]) -> Evidence:
 
 def is_thorough(shape: tuple[int, ...]) -> bool:
     """Whether images are so small that the particles are as many as splitting's."""
-    return math.prod(shape) <= _FEW_DIMENSIONS
+    return math.prod(shape) <= FEW_DIMENSIONS
 
 
 def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:

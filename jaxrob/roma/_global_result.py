@@ -1,7 +1,6 @@
 """Global robustness: the inputs' probabilities put together, category by category."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -14,10 +13,10 @@ from jaxrob._runtime.checks import (
     checked_flag,
     checked_names,
     checked_number,
-    checked_path,
 )
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._count import clopper_pearson
+from jaxrob.roma._json import to_json
 from jaxrob.roma._local_answers import LocalAnswers
 from jaxrob.roma._skewed_mean import FEWEST_VALUES, LARGEST_SKEWNESS, skewed_interval
 
@@ -116,14 +115,7 @@ class GlobalRobustness:
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result as JSON, written to `path` if one is given; NaN becomes null."""
-        document = {
-            field.name: _jsonable(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-        }
-        text = json.dumps(document, allow_nan=False)
-        if path is not None:
-            checked_path("path", path).write_text(text)
-        return text
+        return to_json(self, path)
 
 
 class _Category(NamedTuple):
@@ -298,12 +290,3 @@ def _inputs_asymptotic(local: LocalAnswers, tail: float) -> np.ndarray:
     quantile = scipy.special.ndtri(1 - tail)
     mean, error = local.probability.mean(), np.sqrt(total) / number
     return skewed_interval(mean, error, skewness, quantile)
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return _jsonable(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_jsonable(each) for each in value]
-    # JSON knows no NaN.
-    return None if isinstance(value, float) and np.isnan(value) else value

@@ -32,6 +32,8 @@ _MOST_DRAWS = 4096
 # depend on the hits.
 _PLAIN = 0.05
 _EQUAL = 0.2
+# The part of the draws that show the nearest mode where there is no hit.
+_TOP = 0.05
 # Components come in sizes that are powers of this.
 _COMPONENTS = 4
 
@@ -174,7 +176,8 @@ def shares_of(draws: Draws) -> np.ndarray:
 def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
     """`[N, C]` how much of the hits' weights each component accounts for.
 
-    Each row sums to 1, or to 0 where nothing was hit.
+    Where nothing was hit, its share of the draws with the greatest margins. Each row
+    sums to 1.
 
     Args:
       draws: draws from N mixtures.
@@ -188,6 +191,13 @@ def responsibilities(draws: Draws, log_weight: np.ndarray) -> np.ndarray:
     # A component's part of the density at a draw, over the whole mixture's.
     parts = np.exp(draws.log_ratios + log_shares[:, None] + log_weight[..., None])
     total = np.einsum("nd,ndc->nc", weight, parts)
+    none = ~np.isfinite(top[:, 0])
+    if none.any():
+        least = np.quantile(draws.margins[none], 1 - _TOP, axis=1, keepdims=True)
+        is_top = draws.margins[none] >= least
+        components = np.arange(total.shape[1])
+        from_each = draws.component[none][..., None] == components
+        total[none] = (is_top[..., None] & from_each).sum(axis=1)
     return total / np.maximum(total.sum(axis=1, keepdims=True), 1e-300)
 
 

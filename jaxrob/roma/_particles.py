@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding
 from jaxrob._runtime.hosts import put
 from jaxrob._runtime.mesh import on_each_device
 from jaxrob._runtime.pixels import as_floats
-from jaxrob.roma._ball import has_few_normals, put_within, within
+from jaxrob.roma._ball import has_few_normals, is_ball, put_within, within
 from jaxrob.roma._margins import margins_of_pairs
 from jaxrob.roma._pairs import Pairs, pair_keys
 from jaxrob.roma._perturbation import Perturbation
@@ -23,9 +23,12 @@ from jaxrob.roma._work import Work
 
 #: The share of the particles above a level.
 KEEP = 0.25
-# The moves that each makes there, and those that are made of few components.
+# The moves that each makes there, and those in few dimensions, where regions are of
+# odder shapes.
 _NUM_MOVES = 5
 _NUM_MOVES_OF_FEW = 10
+#: So many dimensions are few.
+FEW_DIMENSIONS = 16
 #: On plateaus of the margin other shares happen. Fewer particles than the least say too
 #: little; a greater share than the most might need any number of levels.
 LEAST_KEPT = 10
@@ -91,7 +94,7 @@ def num_moves(perturbation: Perturbation, size: int) -> int:
       perturbation: the perturbation.
       size: the number of an image's values.
     """
-    few = has_few_normals(perturbation, size)
+    few = is_ball(perturbation) and size <= FEW_DIMENSIONS
     return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
 
 
@@ -151,7 +154,7 @@ def step(
     ) -> tuple[ParticleSystems, Outcome]:
         images = as_floats(pairs.images)
         systems = _started(systems, fresh)
-        before = systems.latents
+        before = _points(work.perturbation, systems.latents, images[0].shape)
         fold = jax.vmap(jax.random.fold_in, (0, None))
         keys = pair_keys(work.key, pairs, use)
         keys = jax.vmap(jax.random.fold_in)(keys, systems.number)
@@ -199,6 +202,17 @@ def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
     )
 
 
+def _points(
+    perturbation: Perturbation, latents: Any, shape: tuple[int, ...]
+) -> jax.Array | None:
+    """`[l, N, ...]` points of the unit ball, where few normal components make them."""
+    if not has_few_normals(perturbation, math.prod(shape)):
+        return None
+    assert perturbation.norm is not None
+    one = functools.partial(within, perturbation.norm, shape=shape)
+    return jax.vmap(jax.vmap(one))(latents)
+
+
 class _Proposal(NamedTuple):
     """What particles are to move to; arrays `[l, N, ...]`."""
 
@@ -212,13 +226,13 @@ def _propose(
     perturbation: Perturbation,
     keys: jax.Array,
     systems: ParticleSystems,
-    before: Any,
+    before: jax.Array | None,
     images: jax.Array,
     fresh: jax.Array,
 ) -> _Proposal:
     """Moved latents, or drawn ones in fresh slots."""
     if has_few_normals(perturbation, images[0].size):
-        assert perturbation.norm is not None
+        assert perturbation.norm is not None and before is not None
         one = functools.partial(_few_moved, perturbation.norm, images.shape[1:])
         each = jax.vmap(jax.vmap(one, (0, 0, None, None)))
         share = jnp.exp(systems.log_share)
@@ -259,24 +273,24 @@ def _few_moved(
       key: a random key.
       latent: the particle's.
       share: what an autoregressive move renews at most.
-      before: `[N, ...]` latents of the particles that the level started from.
+      before: `[N, ...]` points of the particles that the level started from.
 
     Returns:
       The latent, whether it is in the ball, and whether the move was autoregressive.
     """
-    which, pair, scale, normal, jump = jax.random.split(key, 5)
+    choices, normal = jax.random.split(key)
+    scale, first, second, jump, which = jax.random.uniform(choices, (5,))
     # Steps of many sizes, since a level may need far smaller ones than the last.
-    smaller = jnp.exp(-_SPREAD * jax.random.uniform(scale))
+    smaller = jnp.exp(-_SPREAD * scale)
     some = share * smaller**2
     fresh = jax.random.normal(normal, latent.shape)
     near = jnp.sqrt(1 - some) * latent + jnp.sqrt(some) * fresh
-    a, b = jax.random.randint(pair, (2,), 0, len(before))
+    a, b = (jnp.int32(u * len(before)) for u in (first, second))
     length = smaller * _LENGTH / math.sqrt(math.prod(shape))
-    length = jnp.where(jax.random.bernoulli(jump, _WHOLE), 1.0, length)
-    difference = within(norm, before[a], shape) - within(norm, before[b], shape)
-    point = within(norm, latent, shape) + length * difference
+    length = jnp.where(jump < _WHOLE, 1.0, length)
+    point = within(norm, latent, shape) + length * (before[a] - before[b])
     along, possible = put_within(norm, latent, point)
-    adapts = jax.random.bernoulli(which)
+    adapts = which < 0.5
     return jnp.where(adapts, near, along), adapts | possible, adapts
 
 

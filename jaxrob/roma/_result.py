@@ -1,16 +1,16 @@
 """The result of an assessment of probabilistic local robustness."""
 
 import dataclasses
-import json
 import os
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_choice, checked_path
+from jaxrob._runtime.checks import check_choice
 from jaxrob.roma._categorial import Categorial, compare_categories
+from jaxrob.roma._caveats import caveats
 from jaxrob.roma._global_result import GlobalRobustness, check_summary, put_together
+from jaxrob.roma._json import to_json
 from jaxrob.roma._local_answers import by_estimator, by_plain_draws
 
 
@@ -94,6 +94,11 @@ class RomaResult:
         """`[N, 2]` the 95 % interval of plr; NaN where the estimator knows none."""
         return -np.expm1(np.stack([self.log_high, self.log_low], axis=1))
 
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What the answers may miss without notice, a sentence for each method."""
+        return caveats(self.status)
+
     def categorial(self, class_names: tuple[str, ...] | None = None) -> Categorial:
         """Robustness by category and the comparison of categories (experiment 3).
 
@@ -174,26 +179,8 @@ class RomaResult:
         )
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
-        """The result as JSON, written to `path` if one is given; NaN becomes null."""
-        document = {
-            field.name: _jsonable(getattr(self, field.name))
-            for field in dataclasses.fields(self)
-        }
-        text = json.dumps(document, allow_nan=False)
-        if path is not None:
-            checked_path("path", path).write_text(text)
-        return text
+        """The result and its caveats as JSON, written to `path` if one is given.
 
-
-def _jsonable(value: Any) -> Any:
-    if not isinstance(value, np.ndarray):
-        return value
-    if value.dtype.kind != "f":
-        return value.tolist()
-    if value.ndim > 1:
-        return [_jsonable(row) for row in value]
-    # JSON knows neither NaN nor infinity.
-    return [
-        number if np.isfinite(number) else None if np.isnan(number) else str(number)
-        for number in value.tolist()
-    ]
+        NaN becomes null.
+        """
+        return to_json(self, path, caveats=self.caveats)

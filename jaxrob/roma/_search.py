@@ -63,6 +63,11 @@ class _Climb(NamedTuple):
     first_kept: int  # the round from which on linear margins are averaged
     use: int  # of random keys
 
+    @property
+    def cost(self) -> int:
+        """Forward passes of a lane; one a round is for the class that is nearest."""
+        return self.rounds * (1 + _GRADIENT_COST * self.gradients)
+
 
 _SEARCHING = _Climb(rounds=3, gradients=4, first_kept=1, use=SEARCH)
 _REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
@@ -155,8 +160,8 @@ def find_lanes(
     return joined(batches)
 
 
-#: Forward passes that a lane costs; two are for the classes that are nearest.
-LANE_COST = 2 + _GRADIENT_COST * (1 + _SEARCHING.rounds * _SEARCHING.gradients)
+#: Forward passes that a lane costs.
+LANE_COST = 1 + _GRADIENT_COST + _SEARCHING.cost
 
 
 def lanes_from(
@@ -185,7 +190,7 @@ def lanes_from(
       ValueError: if the classifier returned NaN.
     """
     lines, nearest = _in_blocks(
-        work, inputs, owner, classes, (numbers, points), 1, _line_at
+        work, inputs, owner, classes, (numbers, points), _SEARCHING.gradients, _line_at
     )
     if classes_of_points:
         classes = nearest
@@ -208,13 +213,13 @@ def refined(work: Work, inputs: Pairs[np.ndarray], lanes: Lanes, bar: tqdm) -> M
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
     )
-    each = _GRADIENT_COST * _REFINING.rounds * _REFINING.gradients
+    each = _REFINING.cost
     cost = each * np.bincount(found.owner, minlength=len(inputs.indices))
     bar.update(each * len(found.owner))
     found = _merged(found, _SAME_MODE)
     parts = [
         first_of(fetch(_tilts(block, norm=work.perturbation.norm)), number)
-        for block, number in blocks(found.line, work.mesh, _MOST_TILTS, base=4)
+        for block, number in blocks(found.line, work.mesh, _MOST_TILTS, base=16)
     ]
     return Modes(found.owner, joined(parts), cost)
 
@@ -287,7 +292,9 @@ def _starts(
     """`[L, H, W, C]` where lanes start, in units of epsilon."""
     classes = np.full(len(owner), ANY_CLASS, np.int32)
     radius = np.where(_in_the_ball(numbers), 1.0, _FAR).astype(np.float32)
-    return _in_blocks(work, inputs, owner, classes, (numbers, radius), 1, _start)
+    # In calls of one size: it is cheap, but not to compile.
+    most = _MOST_POINTS // _LANES
+    return _in_blocks(work, inputs, owner, classes, (numbers, radius), most, _start)
 
 
 def _climbed(
@@ -325,7 +332,9 @@ def _in_blocks(
     split, parts = split_over(work.mesh), []
     everything = (owner, classes, given)
     with jax.set_mesh(work.mesh):
-        for (mine, sought, some), number in blocks(everything, work.mesh, most, base=4):
+        for (mine, sought, some), number in blocks(
+            everything, work.mesh, most, base=16
+        ):
             pairs = taken(inputs, mine)._replace(classes=sought)
             found, valid = fetch(step(work, put(pairs, split), put(some, split)))
             check_valid(valid[:number], pairs.indices)
@@ -412,36 +421,35 @@ def _climb(
             pair_keys(work.key, pairs, climb.use), numbers
         )
 
-        # For any class it is the nearest one at a first draw, and then stays so: the
-        # gradients of several classes have no mean that leads to one of them.
-        first = jax.vmap(jax.random.fold_in, (0, None))(keys, climb.rounds)
-        u = jax.vmap(tilt.draw)(first, jax.vmap(tilt.towards)(*line))[:, None]
-        perturbed = perturbed_by(work, pairs, u)
-        nearest = nearest_class(work, pairs, perturbed, first[:, None])[:, 0]
         is_any = pairs.classes == ANY_CLASS
-        mine = pairs._replace(classes=jnp.where(is_any, nearest, pairs.classes))
 
         def one_round(number: jax.Array, state: Any) -> Any:
-            line, _, valid = state
+            line, classes, _, valid = state
             tilts = jax.vmap(tilt.towards)(*line)
             each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
             each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
             u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(each, tilts)
+            # For any class it is the nearest one at the first draw, and then stays so:
+            # the gradients of several classes have no mean that leads to one of them.
+            first = perturbed_by(work, pairs, u[:, :1])
+            nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
+            classes = jnp.where(is_any & (number == 0), nearest, classes)
+            mine = pairs._replace(classes=classes)
             margins, gradients = _with_gradients(work, mine, u, each)
             new = _line(u, margins, gradients)
             # A running mean from the first round that counts; until then the last.
             kept = jnp.maximum(number - climb.first_kept, 0)
             line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
             reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
-            return line, reached, valid & ~jnp.isnan(margins).any(axis=1)
+            return line, classes, reached, valid & ~jnp.isnan(margins).any(axis=1)
 
         yes = jnp.ones(len(numbers), bool)
-        line, reached, valid = jax.lax.fori_loop(
-            0, climb.rounds, one_round, (line, yes, yes)
+        line, classes, reached, valid = jax.lax.fori_loop(
+            0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
         )
         tilts = jax.vmap(tilt.towards)(*line)
         divergence = jax.vmap(tilt.divergence)(tilts)
-        return (line, mine.classes, divergence, reached), valid
+        return (line, classes, divergence, reached), valid
 
     split = (False, True, True)
     return on_each_device(local, work.mesh, split)(work, pairs, given)

@@ -20,7 +20,7 @@ import numpy as np
 from tqdm.auto import tqdm
 
 from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.memory import bucket
+from jaxrob._runtime.memory import nearest_bucket
 from jaxrob._runtime.mesh import split_over
 from jaxrob.roma._blocks import put_at, taken
 from jaxrob.roma._estimate import (
@@ -242,7 +242,7 @@ def _fill(held: np.ndarray, waiting: Iterator[int]) -> np.ndarray | None:
 
 def _num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
     """Slots, a multiple of the devices; of few sizes where pairs are few."""
-    size = min(at_most, bucket(num_pairs, 2))
+    size = min(at_most, nearest_bucket(num_pairs, 4))
     return max(1, size // num_devices) * num_devices
 
 

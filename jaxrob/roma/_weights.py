@@ -14,8 +14,11 @@ _FEW = 2000
 # rare or nearly certain.
 _LARGEST_SHARE = 0.1
 _HITS = (0.02, 0.98)
-# Below this log-probability, an upper bound is answer enough.
+# Below this log-probability, an upper bound is answer enough. It is the probability of
+# reaching the first of these quantiles of the margins for which the weights are even:
+# few of the draws may be of the mode that comes nearest.
 _NEGLIGIBLE = -40.0
+_REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
 
 class WeightedDraws(NamedTuple):
@@ -23,7 +26,8 @@ class WeightedDraws(NamedTuple):
 
     Attributes:
       log_probability: float64; an upper bound where `bounded`.
-      standard_error: of the log-probability.
+      standard_error: of the log-probability; without a hit, of one that may become a
+        bound.
       share: what the largest weight makes up of the probability.
       hits: the share of the draws that are hits.
       bounded: whether the probability is so small that it is bounded only.
@@ -76,16 +80,30 @@ def weigh(margins: np.ndarray, log_weights: np.ndarray) -> WeightedDraws:
     number = np.full(len(margins), margins.shape[1])
     none = np.zeros(len(margins), bool)
     found = WeightedDraws(log_p, error, share, hits, none, number, effective)
-    # Where no tilt within its limit reaches the boundary, the probability of a lower
-    # margin is an upper bound. Half of the draws reach the median.
-    reached = np.median(margins.astype(np.float64), axis=1)
-    higher, higher_error, share, _ = _weighted(margins >= reached[:, None], log_weights)
-    bounded = ~found.trusted & (reached < 0) & (higher < _NEGLIGIBLE)
-    bounded &= (higher_error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
+    for quantile in _REACHED:
+        found = _with_bound(found, margins, log_weights, quantile)
+    return found
+
+
+def _with_bound(
+    found: WeightedDraws, margins: np.ndarray, log_weights: np.ndarray, quantile: float
+) -> WeightedDraws:
+    """The estimates, or the probability of reaching a quantile of the draws' margins.
+
+    Where no tilt within its limit reaches the boundary, this is an upper bound.
+    """
+    reached = np.quantile(margins.astype(np.float64), quantile, axis=1)
+    log_p, error, share, _ = _weighted(margins >= reached[:, None], log_weights)
+    small = (reached < 0) & (log_p < _NEGLIGIBLE)
+    even = (error < LARGEST_ERROR) & (share < _LARGEST_SHARE)
+    new = ~found.trusted & ~found.bounded & small & even
+    # Without a hit, the error says how near the draws come to a bound.
+    nearer = np.isneginf(found.log_probability) & small
+    nearest = np.minimum(error, np.where(nearer, found.standard_error, np.inf))
     return found._replace(
-        log_probability=np.where(bounded, higher, log_p),
-        standard_error=np.where(bounded, higher_error, error),
-        bounded=bounded,
+        log_probability=np.where(new, log_p, found.log_probability),
+        standard_error=np.select([new, nearer], [error, nearest], found.standard_error),
+        bounded=found.bounded | new,
     )
 
 

@@ -78,7 +78,9 @@ def test_the_tilted_margin_is_at_the_boundary(norm, steps):
     rest = u - np.outer(margin * sd, slope) / np.sum(slope.astype(float) ** 2)
     if norm == "l2":
         assert np.abs(rest.mean(axis=0)).max() < 5 * rest.std() / 89
-    assert np.corrcoef(u.mean(axis=0), slope.reshape(-1))[0, 1] > 0.5 * min(steps, 1.6)
+    # In the L1 ball the mean does not grow with the slope in proportion.
+    order = stats.spearmanr(u.mean(axis=0), slope.reshape(-1)).statistic
+    assert order > 0.5 * min(steps, 1.6)
 
 
 @pytest.mark.slow

@@ -1,0 +1,168 @@
+"""Trained networks of few inputs, around which probabilities are counted.
+
+The truth is counted among up to 1e8 draws by NumPy, from the weights alone.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+import optax
+from flax import linen as nn
+from scipy import special
+
+import jaxrob
+from jaxrob import training
+
+_UNITS = 16
+_POINTS = 20_000
+# Pairs are chosen by so many plain draws around each of so many points, for each
+# radius; the truth is counted among others, until it has so many hits.
+_CHOICE_DRAWS = 1_000_000
+_CHOICE_POINTS = 12
+_RADII = (0.05, 0.1, 0.2, 0.3)
+_FEWEST_HITS = 4
+_HITS = 3_000
+_MOST_DRAWS = 100_000_000
+_BATCH = 500_000
+_MOST_PROBABLE = 1e-2
+
+
+class Pair(NamedTuple):
+    """An input of a small network and a radius."""
+
+    name: str
+    classifier: jaxrob.Classifier
+    image: np.ndarray  # [dim, 1, 1]
+    epsilon: float
+    log_probability: float
+    error: float  # of the log-probability
+
+
+class _Network(nn.Module):
+    """Two hidden layers, which have corners."""
+
+    @nn.compact
+    def __call__(self, images: jax.Array, train: bool = False) -> jax.Array:
+        del train
+        x = images.reshape(len(images), -1)
+        for _ in range(2):
+            x = nn.relu(nn.Dense(_UNITS)(x))
+        return nn.Dense(2)(x)
+
+
+def pairs(dim: int, number: int, delta: float, seed: int) -> Iterator[Pair]:
+    """Inputs of networks that learnt a corner, a slab, a wedge or islands of the box.
+
+    Args:
+      dim: the inputs of the networks.
+      number: how many pairs, at most, in equal parts for each of the four.
+      delta: the least confidence of a distinct answer.
+      seed: of networks and draws.
+    """
+    for place, (name, region) in enumerate(_REGIONS.items()):
+        rng = np.random.default_rng([seed, dim, place])
+        classifier = _trained(dim, region, rng)
+        weights = _weights(classifier)
+        for image, epsilon in _chosen(weights, dim, -(-number // 4), delta, rng):
+            log_p, error = _counted(weights, image, epsilon, delta, rng)
+            yield Pair(name, classifier, image[:, None, None], epsilon, log_p, error)
+
+
+def _trained(dim: int, region: Callable, rng: np.random.Generator) -> jaxrob.Classifier:
+    x = rng.random((_POINTS, dim), np.float32)
+    inside = region(x, rng)
+    # As many of either class.
+    few = min(inside.sum(), (~inside).sum())
+    kept = np.concatenate(
+        [rng.choice(np.flatnonzero(which), few) for which in (inside, ~inside)]
+    )
+    data = jaxrob.Dataset(
+        x[kept][:, :, None, None], inside[kept].astype(np.int32), ("0", "1")
+    )
+    key = jax.random.key(int(rng.integers(2**31)))
+    return training.fit(
+        _Network(), data, key=key, images_seen=400_000, optimizer=optax.adam(3e-3)
+    )
+
+
+def _weights(classifier: jaxrob.Classifier) -> list[tuple[np.ndarray, np.ndarray]]:
+    layers = classifier.variables["params"]
+    return [
+        (np.asarray(layers[name]["kernel"]), np.asarray(layers[name]["bias"]))
+        for name in sorted(layers)
+    ]
+
+
+def _margin(weights: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> np.ndarray:
+    """The logit of class 1 less that of class 0, of points `[n, dim]`."""
+    for kernel, bias in weights[:-1]:
+        x = np.maximum(x @ kernel + bias, 0)
+    kernel, bias = weights[-1]
+    return x @ (kernel[:, 1] - kernel[:, 0]) + (bias[1] - bias[0])
+
+
+def _hits(
+    weights: Any, image: np.ndarray, epsilon: float, logit: float, number: int, rng: Any
+) -> int:
+    """Distinct misclassifications among so many draws from the L-infinity ball."""
+    sign = -1 if _margin(weights, image[None])[0] > 0 else 1
+    hits = 0
+    for first in range(0, number, _BATCH):
+        size = (min(_BATCH, number - first), len(image))
+        u = 2 * rng.random(size, np.float32) - 1
+        hits += int((sign * _margin(weights, image + epsilon * u) >= logit).sum())
+    return hits
+
+
+def _chosen(
+    weights: Any, dim: int, number: int, delta: float, rng: np.random.Generator
+) -> list[tuple[np.ndarray, float]]:
+    """Points and radii of which plain draws find few hits, the rarest first."""
+    found = []
+    logit = special.logit(delta)
+    for image in rng.uniform(0.2, 0.8, (_CHOICE_POINTS, dim)).astype(np.float32):
+        for epsilon in _RADII:
+            hits = _hits(weights, image, epsilon, logit, _CHOICE_DRAWS, rng)
+            if _FEWEST_HITS <= hits <= _MOST_PROBABLE * _CHOICE_DRAWS:
+                found.append((hits, len(found), image, epsilon))
+    return [(image, epsilon) for _, _, image, epsilon in sorted(found)[:number]]
+
+
+def _counted(
+    weights: Any, image: np.ndarray, epsilon: float, delta: float, rng: Any
+) -> tuple[float, float]:
+    """The log-probability and its error."""
+    hits = draws = 0
+    while hits < _HITS and draws < _MOST_DRAWS:
+        hits += _hits(weights, image, epsilon, special.logit(delta), 10 * _BATCH, rng)
+        draws += 10 * _BATCH
+    if not hits:
+        return -np.inf, np.inf
+    return float(np.log(hits / draws)), float(hits**-0.5)
+
+
+def _corner(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    return x.min(axis=1) > 1 - 0.3 ** (1 / x.shape[1])
+
+
+def _slab(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    direction = rng.standard_normal(x.shape[1])
+    along = (x - 0.5) @ (direction / np.linalg.norm(direction))
+    return np.abs(along - np.quantile(along, 0.6)) < 0.05
+
+
+def _wedge(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Between two planes of nearly the same direction, on one side of their line."""
+    first, second = x[:, 0] - 0.5, x[:, 1] - rng.uniform(0.4, 0.6)
+    return (first > 0) & (np.abs(second) < 0.25 * first)
+
+
+def _islands(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    centres = rng.uniform(0.2, 0.8, (3, x.shape[1]))
+    nearest = np.linalg.norm(x[:, None] - centres, axis=2).min(axis=1)
+    return nearest < np.quantile(nearest, 0.08)
+
+
+_REGIONS = {"corner": _corner, "slab": _slab, "wedge": _wedge, "islands": _islands}
