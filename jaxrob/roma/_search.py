@@ -36,8 +36,8 @@ _GRADIENT_COST = 3
 _LANES = 16
 _MOST_LANES = 64
 _LANES_OF_A_MODE = 6
-# Where the other half starts, in radii of the ball.
-_FAR = 6.0
+# Where the pairs of the other half start, in radii of the ball.
+_FAR = np.array([3.0, 6.0, 12.0, 24.0])
 # A mode whose tilt diverges by so many nats more than the nearest one's is left out: it
 # is less probable by about that, a log of 10,000.
 _LARGEST_GAP = 9.2
@@ -291,7 +291,8 @@ def _starts(
 ) -> np.ndarray:
     """`[L, H, W, C]` where lanes start, in units of epsilon."""
     classes = np.full(len(owner), ANY_CLASS, np.int32)
-    radius = np.where(_in_the_ball(numbers), 1.0, _FAR).astype(np.float32)
+    far = _FAR[numbers // 2 % len(_FAR)]
+    radius = np.where(_in_the_ball(numbers), 1.0, far).astype(np.float32)
     # In calls of one size: it is cheap, but not to compile.
     most = _MOST_POINTS // _LANES
     return _in_blocks(work, inputs, owner, classes, (numbers, radius), most, _start)
