@@ -2,11 +2,12 @@ r"""How right RoMA is with several modes and in few dimensions, where truth is k
 
     python experiments/roma_modes.py
     python experiments/roma_modes.py --what=few --estimators=auto,splitting --runs=24
-    python experiments/roma_modes.py --seed=7 --dims=784 --norms=l2
+    python experiments/roma_modes.py --what=networks --estimators=auto,splitting
 
 Twelve families of half-spaces, of one class and of several, opposite and orthogonal, as
-likely and up to a hundred times less so, some steep behind shallow ones; and corners,
-islands and slabs of a box of 2 to 10 dimensions. Each is assessed `--runs` times, with
+likely and up to a hundred times less so, some steep behind shallow ones; corners,
+islands and slabs of a box of 2 to 10 dimensions; and trained networks of so few inputs,
+the truth counted among up to 1e8 draws. Each is assessed `--runs` times, with
 other random numbers. The script prints how many of the 95 % intervals cover, how far
 answers are off, how wide the intervals are against 3.92 times the actual error, the
 passes, and the silent misses: answers off by more than a factor 2 whose interval
@@ -20,12 +21,14 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
-from common import define, files, hosts, known_modes, parsed, startup
+from common import define, files, hosts, known_modes, parsed, small_networks, startup
 from scipy import stats
 
 import jaxrob
 
-_WHAT = define.choices("what", ["modes", "few"], ("modes", "few"), "Kinds of cases")
+_WHAT = define.choices(
+    "what", ["modes", "few", "networks"], ("modes", "few", "networks"), "Kinds of cases"
+)
 _DIMS = flags.DEFINE_list("dims", ["20", "50", "784"], "Dimensions of several modes.")
 _NORMS = define.choices("norms", ["linf", "l2"], ("linf", "l2"), "Norms of the ball")
 _PROBABILITIES = flags.DEFINE_list(
@@ -33,6 +36,11 @@ _PROBABILITIES = flags.DEFINE_list(
 )
 _ESTIMATORS = define.estimators(
     ["auto"], ("auto", "importance", "splitting"), "Estimators with an interval"
+)
+_FEW = flags.DEFINE_list("few", ["2", "5", "10"], "Dimensions of networks' inputs.")
+_PAIRS = flags.DEFINE_integer("pairs", 36, "Networks' inputs for each dimension.", 4)
+_DRAWS = flags.DEFINE_integer(
+    "draws", 100_000_000, "Draws among which a network's truth is counted.", 10_000
 )
 _RUNS = flags.DEFINE_integer("runs", 12, "Runs of each.", 2)
 _SEED = define.seed()
@@ -49,23 +57,26 @@ def main(argv: Sequence[str]) -> None:
         f"{'estimator':11}{'case':22}{'dim':>4}{'norm':>6}{'p':>9}{'trusted':>9}"
         f"{'covered':>9}{'rms':>7}{'width':>7}{'missed':>8}{'passes':>9}"
     )
+    path = files.output_folder(_OUTPUT.value) / "roma_modes.json"
     rows = []
     for estimator in _ESTIMATORS.value:
-        mine = [_measured(case, estimator) for case in cases]
-        rows += mine
-        _print_total(estimator, mine)
+        for case in cases:
+            rows.append(_measured(case, estimator))
+            files.write_json(path, rows)
+        _print_total(estimator, rows[-len(cases) :])
     print(
         "covered: of the trusted; rms: of the error of ln p; width: the median "
         "interval's over 3.92 rms; missed: silently"
     )
-    path = files.output_folder(_OUTPUT.value) / "roma_modes.json"
-    files.write_json(path, rows)
     print(f"wrote {path}")
 
 
 def _cases() -> Iterator[known_modes.Case]:
     dims = parsed.numbers("dims", _DIMS.value, int)
+    few = parsed.numbers("few", _FEW.value, int)
     probabilities = parsed.probabilities(_PROBABILITIES.value)
+    if any(dim < 2 for dim in few):
+        raise app.UsageError(f"few must be at least 2; got {few}")
     if any(dim < 20 for dim in dims):
         raise app.UsageError(f"dims must be at least 20; got {dims}")
     if max(probabilities) > 1e-3:
@@ -77,14 +88,20 @@ def _cases() -> Iterator[known_modes.Case]:
                     yield from known_modes.several_modes(dim, norm, p, _SEED.value)
         if "few" in _WHAT.value:
             yield from known_modes.few_dimensions(p, _SEED.value)
+    if "networks" in _WHAT.value:
+        for dim in few:
+            yield from small_networks.small_networks(
+                dim, _PAIRS.value, _DRAWS.value, _SEED.value
+            )
 
 
 def _measured(case: known_modes.Case, estimator: str) -> dict[str, Any]:
+    image = np.full(case.dim, 0.5) if case.image is None else case.image
     # One image at many indices: as many independent runs, in one call.
     result = jaxrob.roma.assess(
         case.classifier,
-        np.full((_RUNS.value, case.dim, 1, 1), 0.5, np.float32),
-        epsilon=known_modes.EPSILON,
+        np.tile(np.float32(image)[:, None, None], (_RUNS.value, 1, 1, 1)),
+        epsilon=case.epsilon,
         delta=known_modes.DELTA,
         norm=case.norm,
         estimator=estimator,
@@ -94,7 +111,11 @@ def _measured(case: known_modes.Case, estimator: str) -> dict[str, Any]:
     truth = case.log_probability
     off = (result.log_adversarial_probability - truth)[result.answered]
     low, high = result.log_low[result.answered], result.log_high[result.answered]
-    covers = (low <= truth) & (truth <= high)
+    # The truth may have an error of its own.
+    slack = 1.96 * case.error
+    covers = (off <= np.hypot(off - (low - truth), slack)) & (
+        -off <= np.hypot(high - truth - off, slack)
+    )
     rms = float(np.sqrt(np.mean(off**2))) if len(off) else None
     row = {
         "estimator": estimator,

@@ -16,20 +16,26 @@ import jaxrob
 from common import linear_truth
 
 EPSILON, DELTA = 0.1, 0.6
+LOGIT = float(special.logit(DELTA))
 
 # Logits in a standard deviation of a linear part.
 _STEEPNESS = 6.0
-_LOGIT = float(special.logit(DELTA))
 
 
 class Case(NamedTuple):
-    """A classifier of images `[N, dim, 1, 1]` and how probable the event is."""
+    """A classifier of images `[N, dim, 1, 1]` and how probable the event is.
+
+    By default around an image of 1/2, and known without error.
+    """
 
     name: str
     dim: int
     norm: str
     classifier: jaxrob.Classifier
     log_probability: float
+    error: float = 0.0
+    image: np.ndarray | None = None  # [dim]
+    epsilon: float = EPSILON
 
 
 class _Mode(NamedTuple):
@@ -173,7 +179,7 @@ def _half_spaces(modes: list[_Mode], norm: str) -> jaxrob.Classifier:
         )
         scale = mode.steepness / deviation
         weights.append(scale * a)
-        offsets.append(_LOGIT - scale * far)
+        offsets.append(LOGIT - scale * far)
     classes = np.array([mode.cls for mode in modes])
     elsewhere = np.where(classes[:, None] == np.arange(1, classes.max() + 1), 0, -1e9)
     variables = np.float32(weights), np.float32(offsets), np.float32(elsewhere)
@@ -192,7 +198,7 @@ def _greatest(variables: Any, images: jax.Array) -> jax.Array:
 
 
 def _second(margin: jax.Array) -> jax.Array:
-    return jnp.stack([jnp.zeros_like(margin), margin + _LOGIT], axis=1)
+    return jnp.stack([jnp.zeros_like(margin), margin + LOGIT], axis=1)
 
 
 def _corner(side: jax.Array, images: jax.Array) -> jax.Array:

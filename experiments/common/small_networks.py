@@ -1,43 +1,30 @@
 """Trained networks of few inputs, around which probabilities are counted.
 
-The truth is counted among up to 1e8 draws by NumPy, from the weights alone.
+The truth is counted among direct draws by NumPy, from the weights alone.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 import jax
 import numpy as np
 import optax
 from flax import linen as nn
-from scipy import special
 
 import jaxrob
+from common.known_modes import LOGIT, Case
 from jaxrob import training
 
 _UNITS = 16
-_POINTS = 20_000
-# Pairs are chosen by so many plain draws around each of so many points, for each
-# radius; the truth is counted among others, until it has so many hits.
-_CHOICE_DRAWS = 1_000_000
-_CHOICE_POINTS = 12
+_TRAINED_ON = 20_000
+# Cases are chosen by plain draws around so many points, for each radius. The truth is
+# counted among a hundred times as many others, at most, until it has so many hits.
+_POINTS = 12
 _RADII = (0.05, 0.1, 0.2, 0.3)
 _FEWEST_HITS = 4
 _HITS = 3_000
-_MOST_DRAWS = 100_000_000
 _BATCH = 500_000
 _MOST_PROBABLE = 1e-2
-
-
-class Pair(NamedTuple):
-    """An input of a small network and a radius."""
-
-    name: str
-    classifier: jaxrob.Classifier
-    image: np.ndarray  # [dim, 1, 1]
-    epsilon: float
-    log_probability: float
-    error: float  # of the log-probability
 
 
 class _Network(nn.Module):
@@ -52,26 +39,27 @@ class _Network(nn.Module):
         return nn.Dense(2)(x)
 
 
-def pairs(dim: int, number: int, delta: float, seed: int) -> Iterator[Pair]:
-    """Inputs of networks that learnt a corner, a slab, a wedge or islands of the box.
+def small_networks(dim: int, number: int, draws: int, seed: int) -> Iterator[Case]:
+    """Points around networks that learnt a corner, a slab, a wedge or islands of a box.
 
     Args:
       dim: the inputs of the networks.
-      number: how many pairs, at most, in equal parts for each of the four.
-      delta: the least confidence of a distinct answer.
+      number: how many cases, at most, in equal parts for each of the four.
+      draws: among which the truth is counted, at most.
       seed: of networks and draws.
     """
-    for place, (name, region) in enumerate(_REGIONS.items()):
+    for place, (region, inside) in enumerate(_REGIONS.items()):
         rng = np.random.default_rng([seed, dim, place])
-        classifier = _trained(dim, region, rng)
+        classifier = _trained(dim, inside, rng)
         weights = _weights(classifier)
-        for image, epsilon in _chosen(weights, dim, -(-number // 4), delta, rng):
-            log_p, error = _counted(weights, image, epsilon, delta, rng)
-            yield Pair(name, classifier, image[:, None, None], epsilon, log_p, error)
+        for image, epsilon in _chosen(weights, dim, -(-number // 4), draws // 100, rng):
+            log_p, error = _counted(weights, image, epsilon, draws, rng)
+            name = f"learnt {region}"
+            yield Case(name, dim, "linf", classifier, log_p, error, image, epsilon)
 
 
 def _trained(dim: int, region: Callable, rng: np.random.Generator) -> jaxrob.Classifier:
-    x = rng.random((_POINTS, dim), np.float32)
+    x = rng.random((_TRAINED_ON, dim), np.float32)
     inside = region(x, rng)
     # As many of either class.
     few = min(inside.sum(), (~inside).sum())
@@ -104,7 +92,7 @@ def _margin(weights: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> np.n
 
 
 def _hits(
-    weights: Any, image: np.ndarray, epsilon: float, logit: float, number: int, rng: Any
+    weights: Any, image: np.ndarray, epsilon: float, number: int, rng: Any
 ) -> int:
     """Distinct misclassifications among so many draws from the L-infinity ball."""
     sign = -1 if _margin(weights, image[None])[0] > 0 else 1
@@ -112,32 +100,32 @@ def _hits(
     for first in range(0, number, _BATCH):
         size = (min(_BATCH, number - first), len(image))
         u = 2 * rng.random(size, np.float32) - 1
-        hits += int((sign * _margin(weights, image + epsilon * u) >= logit).sum())
+        hits += int((sign * _margin(weights, image + epsilon * u) >= LOGIT).sum())
     return hits
 
 
 def _chosen(
-    weights: Any, dim: int, number: int, delta: float, rng: np.random.Generator
+    weights: Any, dim: int, number: int, draws: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, float]]:
     """Points and radii of which plain draws find few hits, the rarest first."""
     found = []
-    logit = special.logit(delta)
-    for image in rng.uniform(0.2, 0.8, (_CHOICE_POINTS, dim)).astype(np.float32):
+    for image in rng.uniform(0.2, 0.8, (_POINTS, dim)).astype(np.float32):
         for epsilon in _RADII:
-            hits = _hits(weights, image, epsilon, logit, _CHOICE_DRAWS, rng)
-            if _FEWEST_HITS <= hits <= _MOST_PROBABLE * _CHOICE_DRAWS:
+            hits = _hits(weights, image, epsilon, draws, rng)
+            if _FEWEST_HITS <= hits <= _MOST_PROBABLE * draws:
                 found.append((hits, len(found), image, epsilon))
     return [(image, epsilon) for _, _, image, epsilon in sorted(found)[:number]]
 
 
 def _counted(
-    weights: Any, image: np.ndarray, epsilon: float, delta: float, rng: Any
+    weights: Any, image: np.ndarray, epsilon: float, most: int, rng: Any
 ) -> tuple[float, float]:
     """The log-probability and its error."""
     hits = draws = 0
-    while hits < _HITS and draws < _MOST_DRAWS:
-        hits += _hits(weights, image, epsilon, special.logit(delta), 10 * _BATCH, rng)
-        draws += 10 * _BATCH
+    while hits < _HITS and draws < most:
+        number = min(10 * _BATCH, most - draws)
+        hits += _hits(weights, image, epsilon, number, rng)
+        draws += number
     if not hits:
         return -np.inf, np.inf
     return float(np.log(hits / draws)), float(hits**-0.5)

@@ -403,6 +403,20 @@ def test_roma_modes(tmp_path):
     assert code == 1 and "at most 1e-3" in out + err
 
 
+def test_roma_around_small_networks(tmp_path):
+    code, out, err = run(
+        "roma_modes.py", "--what=networks", "--few=5", "--pairs=8", "--draws=1000000",
+        "--runs=5", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "roma_modes.json").read_text())
+    assert {row["case"] for row in rows} > {"learnt corner", "learnt slab"}
+    assert sum(row["missed"] for row in rows) == 0
+    number = sum(row["trusted"] for row in rows)
+    # Intervals of 95 %, so that fewer are rarer than one in a thousand.
+    assert number >= 25 and sum(row["covered"] for row in rows) >= 0.82 * number
+
+
 def test_roma_global(tmp_path):
     code, out, err = run(
         "roma_global.py", "--probabilities=1e-2,0.3", "--spreads=0.5,2",
