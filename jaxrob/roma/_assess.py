@@ -114,7 +114,7 @@ def assess(
 
     What may still be missed, without notice: a mode so much steeper than others that it
     is behind them everywhere but in its own small part of the ball, if no gradient from
-    6 radii away leads to it; an island that is the greatest class's nowhere else and
+    24 radii away leads to it; an island that is the greatest class's nowhere else and
     smaller than what 1,000 points find in few dimensions, or 64 particles in many; a
     class that no draw, particle or gradient came near. Such a part can be any share of
     the probability. "roma" looks at the highest incorrect confidence alone, so for
