@@ -131,38 +131,62 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
     return found
 
 
-def with_second_opinion(estimate: Estimate, other: Estimate) -> Estimate:
+# Of runs without a hit nothing is known.
+@np.errstate(invalid="ignore")
+def pooled(runs: list[Estimate]) -> Estimate:
+    """The mean of runs that are alike, wherever all of them gave an answer.
+
+    Its standard error is that of their own errors, or what they differ by if that is
+    more.
+
+    Args:
+      runs: k estimates of the same M probabilities.
+    """
+    log_p = np.stack([run.log_probability for run in runs])
+    mean = special.logsumexp(log_p, axis=0) - np.log(len(runs))
+    relative = np.exp(log_p - mean)
+    own = np.stack([run.standard_error for run in runs]) * relative
+    error = np.maximum(np.sqrt((own**2).mean(axis=0)), relative.std(axis=0, ddof=1))
+    known = np.all([run.status == runs[0].status for run in runs], axis=0)
+    known &= np.isfinite(error)
+    first = runs[0]
+    return first._replace(
+        log_probability=np.where(known, mean, first.log_probability),
+        standard_error=np.where(
+            known, error / np.sqrt(len(runs)), first.standard_error
+        ),
+        evaluations=sum(run.evaluations for run in runs),
+    )
+
+
+def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Estimate:
     """Estimates by splitting, held against independent ones of the same inputs.
 
     Args:
       estimate: M estimates.
       other: what is known of these inputs; `other_log_probability` counts.
+      alike: whether the others are as good, so that the mean of both is taken.
 
     Returns:
-      The estimates, pooled by their precision with the others; "untrusted" where both
-      exclude each other.
+      The estimates; "untrusted" where both exclude each other.
     """
-    log_p, log_q = estimate.log_probability, other.other_log_probability
-    both = (estimate.status == "splitting") & np.isfinite(log_q)
-    with np.errstate(invalid="ignore"):
-        apart = np.abs(log_p - log_q) / np.hypot(
-            estimate.standard_error, other.other_error
-        )
+    both = (estimate.status == "splitting") & np.isfinite(other.other_log_probability)
+    apart = estimate.log_probability - other.other_log_probability
     # Where both are as precise, two that differ by more than this are of two minds.
-    excluded = both & (apart > _EXCLUDED)
-    precision = np.where(both, estimate.standard_error, 1.0) ** -2
-    other_precision = np.where(both, other.other_error, np.inf) ** -2
-    total = precision + other_precision
-    with np.errstate(divide="ignore"):
-        pooled = np.logaddexp(
-            np.log(precision / total) + log_p,
-            np.where(both, np.log(other_precision / total) + log_q, -np.inf),
+    limit = _EXCLUDED * np.hypot(estimate.standard_error, other.other_error)
+    found = estimate
+    if alike:
+        as_precise = other.other_error < 2 * estimate.standard_error
+        second = estimate._replace(
+            status=np.where(both & as_precise, estimate.status, ""),
+            log_probability=other.other_log_probability,
+            standard_error=other.other_error,
+            evaluations=np.zeros_like(estimate.evaluations),
         )
-    return estimate._replace(
-        status=np.where(excluded, "untrusted", estimate.status),
-        log_probability=np.where(both, pooled, log_p),
-        standard_error=np.where(both, total**-0.5, estimate.standard_error),
-        other_log_probability=log_q,
+        found = pooled([estimate, second])
+    return found._replace(
+        status=np.where(both & (np.abs(apart) > limit), "untrusted", estimate.status),
+        other_log_probability=other.other_log_probability,
         other_error=other.other_error,
         modes=other.modes,
         effective=other.effective,

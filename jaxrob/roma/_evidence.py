@@ -6,7 +6,6 @@ than the draws from a mixture, the mixture misses a part of the ball.
 """
 
 import functools
-import math
 from typing import Any, NamedTuple
 
 import jax
@@ -14,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.roma._pairs import SCOUTS, Pairs
-from jaxrob.roma._particles import FEW_DIMENSIONS
+from jaxrob.roma._particles import is_thorough
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._splitting import NUM_PARTICLES, split
 from jaxrob.roma._work import Work, rows_on_a_device
@@ -67,11 +66,6 @@ def evidence(work: Work, inputs: Pairs[np.ndarray]) -> Evidence:
         found.standard_error,
         found.evaluations,
     )
-
-
-def is_thorough(shape: tuple[int, ...]) -> bool:
-    """Whether images are so small that the particles are as many as splitting's."""
-    return math.prod(shape) <= FEW_DIMENSIONS
 
 
 def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from jaxrob._classifier import gradient_obstacle
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import joined, put_at, taken
 from jaxrob.roma._estimate import MOST_MODES, Estimate, improved, unknown
-from jaxrob.roma._evidence import Evidence, evidence, is_thorough, unexplained
+from jaxrob.roma._evidence import Evidence, evidence, unexplained
 from jaxrob.roma._mixture import (
     DRAWS,
     Draws,
@@ -29,6 +29,7 @@ from jaxrob.roma._mixture import (
     shares_of,
 )
 from jaxrob.roma._pairs import ANY_CLASS, Pairs
+from jaxrob.roma._particles import is_thorough
 from jaxrob.roma._pilot import Candidates
 from jaxrob.roma._search import (
     LANE_COST,

@@ -13,6 +13,8 @@ _PAIRS = 2**32 - 2
 #: What tells the random numbers of different uses apart. The numbers are part of the
 #: results: add new ones at the end.
 STARTS, SEARCH, REFINEMENT, MIXTURE, SPLITTING, SCOUTS = range(6)
+#: Further runs of splitting.
+AGAIN = (6, 7, 8)
 #: In place of a class: whichever comes nearest to being the distinct answer.
 ANY_CLASS = -1
 
@@ -33,7 +35,9 @@ class Pairs(NamedTuple, Generic[Array]):
     excluded: Array
 
 
-def pair_keys(key: jax.Array, pairs: Pairs[jax.Array], use: int) -> jax.Array:
+def pair_keys(
+    key: jax.Array, pairs: Pairs[jax.Array], use: int | jax.Array
+) -> jax.Array:
     """`[P]` keys that depend on the input, the class and the use alone.
 
     Args:

@@ -27,8 +27,8 @@ KEEP = 0.25
 # odder shapes.
 _NUM_MOVES = 5
 _NUM_MOVES_OF_FEW = 10
-#: So many dimensions are few.
-FEW_DIMENSIONS = 16
+# So many dimensions are few.
+_FEW_DIMENSIONS = 16
 #: On plateaus of the margin other shares happen. Fewer particles than the least say too
 #: little; a greater share than the most might need any number of levels.
 LEAST_KEPT = 10
@@ -94,8 +94,13 @@ def num_moves(perturbation: Perturbation, size: int) -> int:
       perturbation: the perturbation.
       size: the number of an image's values.
     """
-    few = is_ball(perturbation) and size <= FEW_DIMENSIONS
+    few = is_ball(perturbation) and is_thorough((size,))
     return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
+
+
+def is_thorough(shape: tuple[int, ...]) -> bool:
+    """Whether images are so small that particles and moves need not be spared."""
+    return math.prod(shape) <= _FEW_DIMENSIONS
 
 
 def empty_systems(
@@ -122,17 +127,15 @@ def empty_systems(
     return put(systems, sharding)
 
 
-@functools.partial(
-    jax.jit, static_argnames=("num_particles", "use"), donate_argnames="systems"
-)
+@functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")
 def step(
     work: Work,
     systems: ParticleSystems,
     pairs: Pairs[jax.Array],
     fresh: jax.Array,
+    use: jax.Array,
     *,
     num_particles: int,
-    use: int,
 ) -> tuple[ParticleSystems, Outcome]:
     """The moves at one level, and the choice of the next.
 
@@ -142,8 +145,8 @@ def step(
       pairs: the pairs in the slots.
       fresh: bool `[l]`, where a pair has just taken its slot. Its system has no level
         yet, and draws its particles instead of moving them.
+      use: uint32, what the random keys are for, see `pair_keys`.
       num_particles: N.
-      use: what the random keys are for, see `pair_keys`.
     """
 
     def local(
@@ -151,6 +154,7 @@ def step(
         systems: ParticleSystems,
         pairs: Pairs[jax.Array],
         fresh: jax.Array,
+        use: jax.Array,
     ) -> tuple[ParticleSystems, Outcome]:
         images = as_floats(pairs.images)
         systems = _started(systems, fresh)
@@ -186,8 +190,8 @@ def step(
         )
         return systems, outcome._replace(status=status)
 
-    split = (False, True, True, True)
-    return on_each_device(local, work.mesh, split)(work, systems, pairs, fresh)
+    split = (False, True, True, True, False)
+    return on_each_device(local, work.mesh, split)(work, systems, pairs, fresh, use)
 
 
 def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:

@@ -26,11 +26,12 @@ from jaxrob.roma._blocks import put_at, taken
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
+    pooled,
     summed,
     unknown,
     with_second_opinion,
 )
-from jaxrob.roma._pairs import SPLITTING, Pairs
+from jaxrob.roma._pairs import AGAIN, SPLITTING, Pairs
 from jaxrob.roma._particles import (
     FINISHED,
     GOING,
@@ -40,6 +41,7 @@ from jaxrob.roma._particles import (
     STUCK,
     Outcome,
     empty_systems,
+    is_thorough,
     num_moves,
     step,
 )
@@ -51,6 +53,11 @@ FLOOR = math.log(1e-15)
 
 #: Particles around each input.
 NUM_PARTICLES = 1000
+# A run with a larger standard error is not enough: particles that hardly mix have few
+# ancestors, of which the error itself is a poor estimate. In few dimensions, where
+# shapes are the oddest and passes the cheapest, less is.
+_PRECISE = 0.5
+_PRECISE_IN_FEW_DIMENSIONS = 0.25
 # The variance of log p is taken as this many times its estimate, which is noisy.
 _INFLATION = 1.25
 
@@ -72,12 +79,30 @@ def by_splitting(
     mine = np.isin(candidates.owner, left)
     pairs = taken(candidates.pairs, mine)
     rows = rows_on_a_device(work, pairs.images.shape[1:]) * work.mesh.size
-    found, _ = split(work, pairs, rows=rows)
+    found = _precise(work, pairs, rows)
     bar.update(int(found.evaluations.sum()))
     owner = np.searchsorted(left, candidates.owner[mine])
     by_input = summed(found, owner, len(left))
-    better = with_second_opinion(by_input, taken(estimate, left))
+    alike = is_thorough(pairs.images.shape[1:])
+    better = with_second_opinion(by_input, taken(estimate, left), alike)
     return improved(estimate, left, better)
+
+
+def _precise(work: Work, pairs: Pairs[np.ndarray], rows: int) -> Estimate:
+    """Estimates by splitting, of more runs where one is not precise."""
+    few = is_thorough(pairs.images.shape[1:])
+    largest = _PRECISE_IN_FEW_DIMENSIONS if few else _PRECISE
+    found, _ = split(work, pairs, rows=rows)
+    runs = [found]
+    for use in AGAIN:
+        answered = found.status == "splitting"
+        left = np.flatnonzero(answered & (found.standard_error > largest))
+        if not len(left):
+            break
+        more, _ = split(work, taken(pairs, left), rows=rows, use=use)
+        runs.append(put_at(found, left, more))
+        found = put_at(found, left, pooled([taken(run, left) for run in runs]))
+    return found
 
 
 def splitting_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
@@ -168,8 +193,8 @@ def split(
                 systems,
                 block,
                 put(fresh, by_slot),
+                np.uint32(use),
                 num_particles=num_particles,
-                use=use,
             )
             busy = np.flatnonzero(held >= 0)
             at, outcome = held[busy], taken(fetch(outcome), busy)

@@ -3,7 +3,13 @@
 import numpy as np
 
 from jaxrob.roma._count import counted
-from jaxrob.roma._estimate import summed, unknown, with_estimates, with_second_opinion
+from jaxrob.roma._estimate import (
+    pooled,
+    summed,
+    unknown,
+    with_estimates,
+    with_second_opinion,
+)
 
 
 def known(status, probability, error, evaluations):
@@ -21,11 +27,29 @@ def test_a_second_opinion_is_pooled_or_excludes_the_first():
         other_log_probability=np.log([1e-5, 3e-5, np.nan, 1.2e-5]),
         other_error=np.array([0.1, 0.1, np.inf, 1e3]),
     )
-    found = with_second_opinion(first, second)
+    found = with_second_opinion(first, second, alike=True)
     # Three times as much, with errors of a tenth, is another answer.
     assert found.status.tolist() == ["splitting", "untrusted", "splitting", "splitting"]
     assert abs(found.standard_error[0] - 0.1 / np.sqrt(2)) < 1e-12
     np.testing.assert_allclose(np.exp(found.log_probability)[[0, 2, 3]], 1e-5)
+
+
+def test_runs_that_differ_have_a_wider_interval_than_each_says():
+    rng = np.random.default_rng(0)
+    # The mean of three, each of which says 0.1 and is off by 0.3.
+    runs = [
+        known(["splitting"] * 2000, np.exp(off), [0.1] * 2000, [10] * 2000)
+        for off in 0.3 * rng.standard_normal((3, 2000))
+    ]
+    found = pooled(runs)
+    off = found.log_probability - 0.045  # The mean of such a log-normal variable.
+    assert found.evaluations.tolist() == [30] * 2000
+    assert np.mean(np.abs(off) < 1.96 * 0.1 / np.sqrt(3)) < 0.6
+    assert np.mean(np.abs(off) < 1.96 * found.standard_error) > 0.8
+    # One that got stuck leaves the first as it was.
+    stuck = runs[1]._replace(status=np.full(2000, "incomplete"))
+    found = pooled([runs[0], stuck])
+    np.testing.assert_array_equal(found.log_probability, runs[0].log_probability)
 
 
 def test_inputs_without_a_class_that_may_be_mistaken_have_no_answer():

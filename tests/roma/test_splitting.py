@@ -204,8 +204,9 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         image = jax.ShapeDtypeStruct((64,), jnp.float32)
         systems = _particles.empty_systems(linf, image, 4, 100, split_over(mesh))
         four = Pairs(*(part[:4] for part in pairs))
-        text = _particles.step.lower(work, systems, four, np.ones(4, bool),
-                                     num_particles=100, use=0).as_text()
+        fresh, use = np.ones(4, bool), np.uint32(0)
+        text = _particles.step.lower(work, systems, four, fresh, use,
+                                     num_particles=100).as_text()
         assert "num_partitions = 4" in text, text[:500]
         for collective in ("all_reduce", "all_gather", "all_to_all",
                            "collective_permute", "reduce_scatter"):
