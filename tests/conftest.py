@@ -6,23 +6,15 @@ folder that JAX_COMPILATION_CACHE_DIR names keeps them for the next run.
 Most of the time is compilation. XLA's optimisations are left out, which saves a third
 of it; JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings them back, as `.ci/run` does for the
 tests of pixels and outputs.
-
-A compiled program takes some seventy of the 65,530 memory maps that Linux allows a
-process, so they are dropped before there are too many.
 """
 
 import os
-import pathlib
 import tempfile
 
 import pytest
 
 # Minutes each, of processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
-
-# A file of tests may add as many again.
-_MOST_MAPS = 15_000
-_MAPS = pathlib.Path("/proc/self/maps")
 
 
 def pytest_addoption(parser):
@@ -35,12 +27,11 @@ def pytest_addoption(parser):
 
 
 @pytest.fixture(autouse=True, scope="module")
-def few_memory_maps():
-    """Drops compiled programs where they are many."""
-    if _MAPS.exists() and len(_MAPS.read_text().splitlines()) > _MOST_MAPS:
-        import jax  # It reads the environment, which is set below.
+def room_for_programs():
+    """Most tests compile without an assessment, which would make room itself."""
+    from jaxrob._runtime.memory_maps import make_room  # JAX reads what is set below.
 
-        jax.clear_caches()
+    make_room()
 
 
 @pytest.fixture

@@ -30,6 +30,7 @@ from jaxrob._engine.provenance import alteration_fingerprint, provenance
 from jaxrob._engine.queue import evaluate_queue
 from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
 from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.memory_maps import make_room
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
@@ -132,6 +133,7 @@ def assess(
     criterion.check(classifier, reduced)
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
+    make_room()
     with collected() as of_all:
         image, _ = first_look(dataset)
         classifier, alterations = as_they_are(classifier, alterations, image)

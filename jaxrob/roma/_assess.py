@@ -30,6 +30,7 @@ from jaxrob._runtime.checks import (
 from jaxrob._runtime.hosts import is_first
 from jaxrob._runtime.identity import is_told, text
 from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.memory_maps import make_room
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected, warn
@@ -170,6 +171,7 @@ def assess(
     chosen = estimator_named(estimator)
     journal = None if journal is None else checked_path("journal", journal)
     key, mesh = checked_key(key), checked_mesh(mesh)
+    make_room()
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
         classifier, dataset = _checked_data(classifier, images, labels)
