@@ -104,8 +104,9 @@ def assess(
       the draws, and a ball, an alteration or a perturbation with a move.
     * "auto": counts where that is enough, then "importance", then "splitting" where
       the weights are too uneven. It answers with an interval for every input, after a
-      few thousand forward passes each, or up to 300,000 where splitting has to answer.
-      Where neither is possible, it counts 16 times as many draws.
+      few thousand forward passes each, or up to 300,000 where splitting has to answer
+      (a million in few dimensions). Where neither is possible, it counts 16 times as
+      many draws.
 
     An answer of "importance" is believed only if two other views do not contradict it:
     the hits among the plain draws, and a few particles that climb to the boundary
