@@ -15,7 +15,7 @@ from jax.sharding import NamedSharding
 from jaxrob._runtime.hosts import put
 from jaxrob._runtime.mesh import on_each_device
 from jaxrob._runtime.pixels import as_floats
-from jaxrob.roma._ball import has_few_normals, is_ball, put_within, within
+from jaxrob.roma._ball import has_few_normals, put_within, within
 from jaxrob.roma._margins import margins_of_pairs
 from jaxrob.roma._pairs import Pairs, pair_keys
 from jaxrob.roma._perturbation import Perturbation
@@ -23,8 +23,7 @@ from jaxrob.roma._work import Work
 
 #: The share of the particles above a level.
 KEEP = 0.25
-# The moves that each makes there, and those in few dimensions, where regions are of
-# odder shapes.
+# The moves that each makes there, and those that are made of few components.
 _NUM_MOVES = 5
 _NUM_MOVES_OF_FEW = 10
 # So many dimensions are few.
@@ -94,12 +93,12 @@ def num_moves(perturbation: Perturbation, size: int) -> int:
       perturbation: the perturbation.
       size: the number of an image's values.
     """
-    few = is_ball(perturbation) and is_thorough((size,))
+    few = has_few_normals(perturbation, size)
     return _NUM_MOVES_OF_FEW if few else _NUM_MOVES
 
 
 def is_thorough(shape: tuple[int, ...]) -> bool:
-    """Whether images are so small that particles and moves need not be spared."""
+    """Whether images are so small that particles need not be spared."""
     return math.prod(shape) <= _FEW_DIMENSIONS
 
 
