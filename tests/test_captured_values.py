@@ -268,6 +268,7 @@ def test_a_sampler_whose_size_has_changed_is_seen():
         networks.MLP(),
         networks.MnistCNN(),
         networks.StridedCNN(),
+        networks.ResNet(blocks=(1,)),
         networks.IdcCNN(),
         networks.VGG16(num_classes=2),
     ],

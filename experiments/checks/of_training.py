@@ -312,7 +312,7 @@ def _of_networks(folder: pathlib.Path) -> list[Case]:
     weights = folder / "weights.npz"
     arrays: dict[str, Any] = _idc_arrays()
     np.savez(weights, **arrays)
-    small = ("MnistCNN", "StridedCNN", "VGG16")
+    small = ("MnistCNN", "VGG16")
     return [
         *(
             case(f"networks.{name}", getattr(networks, name), num_classes=A(3, COUNT))
@@ -322,6 +322,20 @@ def _of_networks(folder: pathlib.Path) -> list[Case]:
             "networks.MLP",
             networks.MLP,
             features=A((4,), EMPTY),
+            num_classes=A(3, COUNT),
+        ),
+        case(
+            "networks.StridedCNN",
+            networks.StridedCNN,
+            num_classes=A(3, COUNT),
+            features=A((4,), EMPTY),
+        ),
+        case(
+            "networks.ResNet",
+            networks.ResNet,
+            blocks=A((1,), EMPTY),
+            width=A(4, COUNT),
+            stem_stride=A(1, COUNT),
             num_classes=A(3, COUNT),
         ),
         case("networks.IdcCNN", networks.IdcCNN, channel_order="rgb"),

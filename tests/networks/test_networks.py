@@ -4,7 +4,7 @@ import numpy as np
 import optax
 import pytest
 
-from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, StridedCNN
+from jaxrob.networks import MLP, VGG16, IdcCNN, MnistCNN, ResNet, StridedCNN
 
 
 def random_variables(module, images):
@@ -36,6 +36,34 @@ def count(tree):
         (MLP(features=()), (28, 28, 1), 10, 7_850, 0),
         (MnistCNN(), (28, 28, 1), 10, 320 + 18_496 + 401_536 + 1_290, 0),
         (StridedCNN(), (28, 28, 1), 10, 416 + 4_640 + 100_416 + 650, 0),
+        (
+            StridedCNN(features=(8, 16, 32), num_classes=3),
+            (32, 32, 3),
+            3,
+            608 + 1_168 + 4_640 + (4 * 4 * 32 + 1) * 64 + 195,
+            0,
+        ),
+        # Convolution and normalisation, of stem and blocks, and the dense layer.
+        (
+            ResNet(),
+            (32, 32, 3),
+            10,
+            (432 + 32)
+            + 2 * (2_304 + 32)
+            + (4_608 + 64 + 9_216 + 64)
+            + (18_432 + 128 + 36_864 + 128)
+            + 650,
+            2 * (3 * 16 + 2 * 32 + 2 * 64),
+        ),
+        # What is published of ResNet-20 for CIFAR-10 without shortcut parameters.
+        (ResNet(blocks=(3, 3, 3)), (32, 32, 3), 10, 269_722, 1_376),
+        (
+            ResNet(blocks=(2,), width=3, stem_stride=2, num_classes=4),
+            (9, 7, 2),
+            4,
+            (54 + 6) + 4 * (81 + 6) + 16,
+            2 * 5 * 3,
+        ),
         (IdcCNN(), (50, 50, 3), 2, 60_738, 2_368),
         # What Keras counts for this variant of VGG16.
         (VGG16(), (32, 32, 3), 10, 14_991_946, 9_472),
@@ -66,10 +94,13 @@ def test_mlp_against_numpy():
 
 
 def convolve(x, kernel, bias):
-    """3x3, stride 1, zeros outside."""
-    padded = np.pad(x, ((0, 0), (1, 1), (1, 1), (0, 0)))
-    windows = np.lib.stride_tricks.sliding_window_view(padded, (3, 3), (1, 2))
-    return np.einsum("bhwcij,ijco->bhwo", windows, np.asarray(kernel)) + bias
+    """Of an odd size, stride 1, zeros outside."""
+    kernel = np.asarray(kernel)
+    size = kernel.shape[0]
+    border = (size // 2, size // 2)
+    padded = np.pad(x, ((0, 0), border, border, (0, 0)))
+    windows = np.lib.stride_tricks.sliding_window_view(padded, (size, size), (1, 2))
+    return np.einsum("bhwcij,ijco->bhwo", windows, kernel) + bias
 
 
 def halve(x):
@@ -111,6 +142,93 @@ def test_vgg16_against_numpy():
     expected = x @ second["kernel"] + second["bias"]
     found = jax.jit(VGG16().apply)(variables, images)
     np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("stem_stride", [1, 2])
+def test_resnet_against_numpy(stem_stride):
+    """Of an odd size, stride 2 keeps the first, third, ... pixels."""
+    module = ResNet(blocks=(1, 2), width=4, stem_stride=stem_stride, num_classes=3)
+    images = np.random.default_rng(0).random((2, 13, 9, 3), np.float32)
+    variables = random_variables(module, images)
+    params, statistics = variables["params"], variables["batch_stats"]
+    layers = iter(range(7))
+
+    def layer(x, stride):
+        i = next(layers)
+        x = convolve(x, params[f"Conv_{i}"]["kernel"], 0)[:, ::stride, ::stride]
+        kept, own = statistics[f"BatchNorm_{i}"], params[f"BatchNorm_{i}"]
+        x = (x - kept["mean"]) / np.sqrt(kept["var"] + 1e-5)
+        return x * own["scale"] + own["bias"]
+
+    def block(x, stride):
+        y = layer(relu(layer(x, stride)), 1)
+        kept = np.zeros_like(y)
+        kept[..., : x.shape[-1]] = x[:, ::stride, ::stride]
+        return relu(y + kept)
+
+    x = relu(layer(images, stem_stride))
+    for stride in (1, 2, 1):
+        x = block(x, stride)
+    last = params["Dense_0"]
+    expected = x.mean((1, 2)) @ last["kernel"] + last["bias"]
+    found = jax.jit(module.apply)(variables, images)
+    np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
+    # An image's answer depends on no other image.
+    alone = jax.jit(module.apply)(variables, images[:1])
+    np.testing.assert_allclose(alone, found[:1], rtol=1e-4, atol=1e-4)
+
+
+def test_resnet_normalises_by_the_batch_in_training():
+    module = ResNet(blocks=(1,), width=4)
+    images = np.random.default_rng(0).random((6, 8, 8, 3), np.float32)
+    variables = random_variables(module, images)
+
+    @jax.jit
+    def train(images):
+        return module.apply(variables, images, train=True, mutable=["batch_stats"])
+
+    found, state = train(images)
+    alone, _ = train(images[:1])
+    assert np.abs(alone - found[:1]).max() > 1e-3
+    before = variables["batch_stats"]["BatchNorm_0"]["mean"]
+    mean = convolve(images, variables["params"]["Conv_0"]["kernel"], 0).mean((0, 1, 2))
+    np.testing.assert_allclose(
+        state["batch_stats"]["BatchNorm_0"]["mean"],
+        0.9 * before + 0.1 * mean,
+        atol=1e-5,
+    )
+
+
+def test_strided_cnn_against_numpy():
+    module = StridedCNN(num_classes=3, features=(4, 6, 8))
+    images = np.random.default_rng(0).random((2, 17, 9, 3), np.float32)
+    variables = random_variables(module, images)
+    params = variables["params"]
+    x = images
+    for i in range(3):
+        # Of an odd size with stride 2, the first, third, ... pixels are kept.
+        x = relu(convolve(x, **params[f"Conv_{i}"])[:, ::2, ::2])
+    first, second = params["Dense_0"], params["Dense_1"]
+    x = relu(x.reshape(2, -1) @ first["kernel"] + first["bias"])
+    expected = x @ second["kernel"] + second["bias"]
+    np.testing.assert_allclose(module.apply(variables, images), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("module", "wrong"),
+    [
+        (ResNet, {"blocks": ()}),
+        (ResNet, {"blocks": (1, 0)}),
+        (ResNet, {"width": 0}),
+        (ResNet, {"stem_stride": 0}),
+        (StridedCNN, {"features": ()}),
+        (StridedCNN, {"features": (8, 0)}),
+    ],
+)
+def test_refuses_what_has_no_layers(module, wrong):
+    (name,) = wrong
+    with pytest.raises(ValueError, match=f"^{name} "):
+        module(**wrong)
 
 
 @pytest.mark.slow
