@@ -3,7 +3,7 @@ r"""Experiments 1 to 3 of Levy and Katz (2022), by their estimator and a better 
     python experiments/roma_cifar10.py
     python experiments/roma_cifar10.py --dataset=mnist --data_dir=... --num_images=300
     python experiments/roma_cifar10.py --dataset=cifar10 --data_dir=... \
-        --network=vgg16 --epochs=200 --num_images=10000
+        --network=resnet --checkpoints=6 --num_images=1000 --auto_images=50
 
 Trains a network, keeping it at several epochs, and assesses the probabilistic local
 robustness (plr) of test images with "roma", the paper's Algorithm 1, and with "auto",
@@ -11,17 +11,22 @@ whose answers come with intervals: over epsilon (figure 3), over the training ep
 (figure 4) and by category (the table called figure 5), beside what the paper found.
 Figures 1 and 2 show the highest incorrect confidences (hic) at an input where they are
 normal as drawn, and at one where Box and Cox's transform makes them so. A last figure
-compares the two estimators input by input. Tables are printed, and written as JSON with
-the figures into the folder `--output`. The networks are kept there, so that another run
-does not train again.
+compares the two estimators input by input.
+
+It says which of the paper's findings hold, by the estimators' answers and by the plain
+draws alone, which are right on average; and what each estimator takes, with the time
+for the whole test set. Tables are printed, and written as JSON with the figures into
+the folder `--output`. The networks are kept there, so that another run does not train
+again.
 
 With the defaults it takes a minute or two on two CPU cores. There "auto" takes seconds
-an input with a convolutional network, most of them where the probability is below
-1e-15: keep `--num_images` small, or ask for `--estimators=roma,count`. `--require` is
-of each estimator's plr at the last epoch and `--epsilon`.
+an input with a convolutional network: keep `--auto_images` small, or ask for
+`--estimators=roma`. `--require` is of each estimator's plr at the last epoch and
+`--epsilon`.
 """
 
 import functools
+import math
 import pathlib
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -43,7 +48,7 @@ from common import (
 )
 from matplotlib.figure import Figure
 from roma_2022 import figures, findings, hic, tables
-from roma_2022.results import Timed, without_nan
+from roma_2022.results import Timed, by_category, without_nan
 
 import jaxrob
 from jaxrob import data, reporting, roma, training
@@ -60,7 +65,7 @@ class _Setting(NamedTuple):
 _SETTINGS = {
     "digits": _Setting(10, 0.8, ("0.4", "0.6", "0.8", "1.2")),
     "mnist": _Setting(3, 0.2, ("0.1", "0.2", "0.3", "0.4", "0.6")),
-    "cifar10": _Setting(20, 0.04, ("0.01", "0.02", "0.04", "0.06", "0.08", "0.1")),
+    "cifar10": _Setting(24, 0.04, ("0.01", "0.02", "0.04", "0.06", "0.08", "0.1")),
 }
 
 _DATASET = define.dataset(*_SETTINGS)
@@ -83,10 +88,21 @@ _EPSILONS = define.epsilons([], "Radii of experiment 1; by default for the data 
 _DELTA = define.delta()
 _SAMPLES = define.num_samples(1000)
 _ESTIMATORS = define.estimators(["roma", "auto"])
+_AUTO_IMAGES = flags.DEFINE_integer(
+    "auto_images", None, "Of the images, those for auto at most; by default all.", 1
+)
 _SEED = define.seed()
 _OUTPUT = define.output("results/roma")
 _PROGRESS = define.progress()
 _requirements = gate.define_require("plr", "plr.low")
+
+
+class _Query(NamedTuple):
+    """Which network is assessed, and how far around its inputs."""
+
+    epoch: int
+    epsilon: float
+
 
 # What an estimator finds at an epoch and an epsilon.
 _Assess = Callable[[int, float, str], Timed]
@@ -99,15 +115,15 @@ def main(argv: Sequence[str]) -> None:
     setting = _SETTINGS[_DATASET.value]
     epochs = _EPOCHS.value or setting.epochs
     epsilon = _EPSILON.value or setting.epsilon
-    epsilons = [float(text) for text in _EPSILONS.value or setting.epsilons]
+    epsilons = sorted(float(text) for text in _EPSILONS.value or setting.epsilons)
 
-    test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
+    whole = data.load(_DATASET.value, "test", _DATA_DIR.value)
     networks_at = _checkpoints(epochs)
     accuracy = {
-        epoch: classifiers.unaltered_accuracy(classifier, test_set)
+        epoch: classifiers.unaltered_accuracy(classifier, whole)
         for epoch, classifier in networks_at.items()
     }
-    test_set = datasets.evenly_picked(test_set, _NUM_IMAGES.value)
+    test_set = datasets.evenly_picked(whole, _NUM_IMAGES.value)
     print(
         f"{_title()}: accuracy {accuracy[epochs]:.2%} after {epochs} epochs; "
         f"{len(test_set)} images assessed, delta {_DELTA.value:g}, "
@@ -116,25 +132,27 @@ def main(argv: Sequence[str]) -> None:
     assess = functools.cache(functools.partial(_assess, networks_at, test_set))
 
     print("\nexperiment 1, over epsilon (seconds include what is compiled)")
-    first = _rows(assess, [(epochs, value) for value in epsilons], "epsilon")
+    queries = [_Query(epochs, value) for value in epsilons]
+    over_epsilon, first = _over(assess, queries, "epsilon")
     print(f"\nexperiment 2, over training epochs, epsilon {epsilon:g}")
-    second = _rows(assess, [(epoch, epsilon) for epoch in networks_at], "epoch")
+    queries = [_Query(epoch, epsilon) for epoch in networks_at]
+    over_epochs, second = _over(assess, queries, "epoch")
     for row in second:
         # In single precision, as in files of earlier runs, which compare byte for byte.
         row["accuracy"] = float(np.float32(accuracy[row["epoch"]]))
     found = {name: assess(epochs, epsilon, name) for name in _ESTIMATORS.value}
-    third = _by_category(found, datasets.class_names(test_set), epsilon)
+    class_names = datasets.class_names(test_set)
+    third = _by_category(found, class_names, epsilon)
 
     classifier = networks_at[epochs]
-    answers = findings.over_epsilon(first)
-    for name, (result, _) in found.items():
-        answers += findings.by_category(name, result, third[name]["pairs"])
-    some = test_set.images[:250]
-    one_pass = timing.forward_seconds(classifier, some) / len(some)
-    answers += findings.against_auto(found) + findings.costs(found, one_pass)
+    answers = _answers(over_epsilon, over_epochs, found, class_names)
+    answers += _costs(classifier, over_epsilon, over_epochs, whole)
     print("\n" + "\n".join(answers))
 
     drawn = _figures(first, second, classifier, test_set, found, epsilon)
+    title = f"Adv by category, ε = {epsilon:g}"
+    by_reading = by_category(found, class_names)
+    drawn["categories"] = figures.categories(by_reading, title)
     document = {
         "dataset": _DATASET.value,
         "model": _NETWORK.value,
@@ -145,13 +163,13 @@ def main(argv: Sequence[str]) -> None:
         "epsilon": epsilon,
         "over epsilon": first,
         "over epochs": second,
-        "by category": third,
+        "by category": {name: tables.by_category(one) for name, one in third.items()},
         "answers": answers,
     }
     _write(document, found, drawn)
     gate.require(
         _requirements(),
-        {name: reporting.quantities(result) for name, (result, _) in found.items()},
+        {name: reporting.quantities(result) for name, (result, *_) in found.items()},
     )
 
 
@@ -175,7 +193,8 @@ def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
     folder = pathlib.Path(
         _OUTPUT.value,
         "networks",
-        f"{_title()}-seed{_SEED.value}-{len(train_set)}images-{epochs}epochs",
+        f"{_title()}-seed{_SEED.value}-{len(train_set)}images-{epochs}epochs"
+        + ("-augmented" if _DATASET.value == "cifar10" else ""),
     )
     paths = {epoch: folder / f"{epoch}.msgpack" for epoch in chosen}
     kept = {epoch: files.read(path) for epoch, path in paths.items()}
@@ -191,8 +210,7 @@ def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
             module,
             train_set,
             key=_keys()[0],
-            epochs=epochs,
-            batch_size=min(64, len(train_set)),
+            **_schedule(epochs, len(train_set)),
             on_epoch=keep,
             mesh=hosts.mesh(),
             progress=_PROGRESS.value,
@@ -206,6 +224,13 @@ def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
     }
 
 
+def _schedule(epochs: int, num_images: int) -> dict[str, Any]:
+    """How long and on which batches the network is trained."""
+    if _DATASET.value == "cifar10":
+        return classifiers.for_photographs(_NETWORK.value, num_images, epochs)
+    return {"epochs": epochs, "batch_size": min(64, num_images)}
+
+
 def _assess(
     networks_at: Mapping[int, jaxrob.Classifier],
     test_set: jaxrob.Dataset,
@@ -213,51 +238,97 @@ def _assess(
     epsilon: float,
     estimator: str,
 ) -> Timed:
+    inputs = np.arange(len(test_set))
+    if estimator == "auto" and _AUTO_IMAGES.value is not None:
+        inputs = inputs[:: -(-len(inputs) // _AUTO_IMAGES.value)]
+    journal = journals.path(f"{_title()}-{epoch}-{epsilon:g}-{estimator}")
+    is_new = journal is None or not journal.exists()
     start = time.perf_counter()
     result = roma.assess(
         networks_at[epoch],
-        test_set.images,
-        test_set.labels,
+        test_set.images[inputs],
+        test_set.labels[inputs],
         epsilon=epsilon,
         delta=_DELTA.value,
         num_samples=_SAMPLES.value,
         estimator=estimator,
         key=_keys()[1],
-        journal=journals.path(f"{_title()}-{epoch}-{epsilon:g}-{estimator}"),
+        journal=journal,
         mesh=hosts.mesh(),
         progress=_PROGRESS.value,
     )
-    return Timed(result, time.perf_counter() - start)
+    seconds = time.perf_counter() - start if is_new else math.nan
+    return Timed(result, seconds, inputs)
 
 
-def _rows(
-    assess: _Assess, cases: Sequence[tuple[int, float]], varied: str
-) -> list[dict[str, Any]]:
-    """A row for each case, an epoch and an epsilon, and estimator; printed too."""
+def _over(
+    assess: _Assess, queries: Sequence[_Query], varied: str
+) -> tuple[list[findings.Case], list[dict[str, Any]]]:
+    """Results of some queries, and a row for each and each estimator; printed too.
+
+    Args:
+      assess: finds the results.
+      queries: what to assess.
+      varied: what they differ in, "epsilon" or "epoch".
+    """
     print(tables.line(varied, "estimator", *tables.HEAD))
-    rows = []
-    for epoch, epsilon in cases:
-        for name in _ESTIMATORS.value:
-            found = assess(epoch, epsilon, name)
-            with_auto = "auto" in _ESTIMATORS.value
-            auto = assess(epoch, epsilon, "auto") if with_auto else None
-            row = tables.row(epoch, epsilon, name, found, auto)
-            print(tables.row_line(row, varied))
-            rows.append(row)
-    return rows
+    cases, rows = [], []
+    for query in queries:
+        found = {name: assess(*query, name) for name in _ESTIMATORS.value}
+        cases.append(findings.Case(getattr(query, varied), found))
+        for name, one in found.items():
+            rows.append(tables.row(*query, name, one, found.get("auto")))
+            print(tables.row_line(rows[-1], varied), flush=True)
+    return cases, rows
 
 
 def _by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], epsilon: float
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, roma.Categorial]:
     """The table by category of each estimator; printed too."""
     by_category = {}
-    for name, (result, _) in found.items():
-        categories = result.categorial(class_names)
+    for name, (result, *_) in found.items():
+        by_category[name] = categories = result.categorial(class_names)
         print(f"\nexperiment 3, by category, epsilon {epsilon:g}, {name} [%]")
         tables.print_categories(categories)
-        by_category[name] = tables.by_category(categories)
     return by_category
+
+
+def _answers(
+    over_epsilon: Sequence[findings.Case],
+    over_epochs: Sequence[findings.Case],
+    found: Mapping[str, Timed],
+    class_names: tuple[str, ...],
+) -> list[str]:
+    """Which of the paper's findings hold, a line each."""
+    answers = ["which findings hold; 95 % intervals over the images, of this training"]
+    if len(over_epsilon) > 1:
+        answers += findings.over("1", "plr falls with epsilon", over_epsilon)
+    answers += findings.answers(over_epsilon)
+    if len(over_epochs) > 1:
+        claim = "plr rises with training"
+        answers += findings.over("2", claim, over_epochs, rises=False)
+    if "roma" in found:
+        answers += findings.as_drawn(found["roma"].result)
+    answers += findings.by_category(found, class_names)
+    return answers + findings.against_auto(found)
+
+
+def _costs(
+    classifier: jaxrob.Classifier,
+    over_epsilon: Sequence[findings.Case],
+    over_epochs: Sequence[findings.Case],
+    whole: jaxrob.Dataset,
+) -> list[str]:
+    """What the queries took, a line for each estimator."""
+    some = whole.images[:250]
+    one_pass = timing.forward_seconds(classifier, some) / len(some)
+    # One query belongs to both experiments.
+    every = {}
+    for name in _ESTIMATORS.value:
+        ones = [case.found[name] for case in (*over_epsilon, *over_epochs)]
+        every[name] = list({id(one): one for one in ones}.values())
+    return findings.costs(every, one_pass, len(whole))
 
 
 def _figures(
@@ -282,9 +353,7 @@ def _figures(
     if drawn:
         made["hic"] = figures.hic(drawn, _DELTA.value)
     if {"roma", "auto"} <= set(found):
-        made["estimators"] = figures.estimators(
-            found["roma"].result, found["auto"].result
-        )
+        made["estimators"] = figures.estimators(found)
     return made
 
 
@@ -294,7 +363,7 @@ def _write(
     output = files.output_folder(_OUTPUT.value)
     for name, figure in drawn.items():
         figure.savefig(output / f"{_title()}-{name}.png", dpi=110)
-    for name, (result, _) in found.items():
+    for name, (result, *_) in found.items():
         result.to_json(output / f"{_title()}-{name}.json")
     path = output / f"{_title()}.json"
     files.write_json(path, without_nan(document))

@@ -1,4 +1,4 @@
-"""The paper's figures 1 to 4, and one that compares two estimators."""
+"""The paper's figures 1 to 5, and one that compares two estimators."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -11,8 +11,15 @@ from matplotlib.figure import Figure
 from scipy import special, stats
 
 from jaxrob import roma
-from roma_2022.hic import Drawn
-from roma_2022.results import comparable, log10_adversarial
+from roma_2022.hic import NORMAL_BELOW, Drawn
+from roma_2022.results import (
+    COUNTED,
+    PAPER,
+    Timed,
+    at_inputs,
+    comparable,
+    log10_adversarial,
+)
 from roma_2022.tables import short
 
 _Rows = Sequence[dict[str, Any]]
@@ -23,6 +30,8 @@ _STATUSES = ("normal", "transformed", "failed", "unresolved", "constant")
 
 def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
     """Figures 1 and 2: histograms with the normal distribution fitted to them.
+
+    Anderson and Darling's A² stands beside the value below which data count as normal.
 
     Args:
       drawn: as `hic.draw` returns it, not empty.
@@ -56,6 +65,7 @@ def _histogram(
         label = f"Box-Cox of hic, λ = {one.boxcox_lambda:.3f}"
     mean, std = values.mean(), values.std(ddof=1)
     score = (bound - mean) / std
+    statistic = one.statistics[transformed]
     axis.hist(values, 60, density=True, color="tab:blue", alpha=0.6)
     low, high = values.min(), max(values.max(), bound)
     grid = np.linspace(low - 0.05 * (high - low), high + 0.05 * (high - low), 400)
@@ -64,7 +74,8 @@ def _histogram(
     axis.axvline(bound, color="tab:red", ls="--", label=f"δ = {delta:g}")
     axis.set(xlabel=label, yticks=[])
     axis.set_title(
-        f"{title} (input {one.number})\nA² = {one.statistics[transformed]:.2f}, "
+        f"{title} (input {one.number})\nA² = {statistic:.2f} "
+        f"{'<' if statistic < NORMAL_BELOW else '≥'} {NORMAL_BELOW:g}, "
         f"z = {score:.2f}, Adv = {short(float(stats.norm.sf(score)))}, "
         f"drawn {short(float(np.mean(one.log_hic > math.log(delta))))}",
         fontsize=9,
@@ -78,11 +89,17 @@ def curves(rows: _Rows, varied: str, title: str) -> Figure:
       rows: as `tables.row` makes them.
       varied: the column on the horizontal axis, "epsilon" or "epoch".
       title: the figure's title.
+
+    Returns:
+      On the left plr, with 95 % intervals over the inputs; on the right the statuses.
     """
     figure, (left, right) = plt.subplots(1, 2, figsize=(10, 3.8), layout="constrained")
     estimators = list(dict.fromkeys(row["estimator"] for row in rows))
     for number, name in enumerate(estimators):
         _plr(left, _sorted(rows, name, varied), varied, f"C{number}")
+    some = _sorted(rows, estimators[0], varied)
+    x, counted = [row[varied] for row in some], [_counted(row) for row in some]
+    _points(left, x, counted, "k", "counted among plain draws")
     left.set(xlabel=varied, ylabel="mean plr [%]", title=title)
     left.set_xticks(sorted({row[varied] for row in rows}))
     left.ticklabel_format(axis="y", useOffset=False)
@@ -95,14 +112,37 @@ def curves(rows: _Rows, varied: str, title: str) -> Figure:
 
 
 def _plr(axis: Axes, rows: _Rows, varied: str, colour: str) -> None:
-    """An estimator's plr; if it fails, with its failures counted and without them."""
-    x, label = [row[varied] for row in rows], rows[0]["estimator"]
+    """An estimator's mean plr over its answers."""
+    label = rows[0]["estimator"]
     if min(row["answered"] for row in rows) < 1:
-        answered = [100 * row["plr"] for row in rows]
-        axis.plot(x, answered, "x:", color=colour, label=f"{label}, answered only")
-        label = f"{label}, failures counted"
-    y = [100 * row["plr_all"] for row in rows]
-    axis.plot(x, y, "o-", color=colour, label=label)
+        label = f"{label}, answered only"
+    _points(
+        axis, [row[varied] for row in rows], [_answered(r) for r in rows], colour, label
+    )
+
+
+def _points(
+    axis: Axes,
+    x: Sequence[float],
+    plr: Sequence[tuple[float, float, float]],
+    colour: str,
+    label: str,
+) -> None:
+    """A line of plr in percent; each point with the ends of its interval."""
+    y, *ends = 100 * np.array(plr).T
+    # Where the inputs do not tell, there is a point without a bar.
+    away = np.nan_to_num(np.abs(np.array(ends) - y))
+    axis.errorbar(x, y, away, fmt="o-", color=colour, capsize=3, ms=4, label=label)
+
+
+def _answered(row: dict[str, Any]) -> tuple[float, float, float]:
+    low, high = row["plr_interval"]
+    return row["plr"], low, high
+
+
+def _counted(row: dict[str, Any]) -> tuple[float, float, float]:
+    low, high = row["counted_interval"]
+    return 1 - row["counted"], 1 - high, 1 - low
 
 
 def _statuses(axis: Axes, rows: _Rows, varied: str) -> None:
@@ -126,8 +166,44 @@ def _order(status: str) -> int:
     return _STATUSES.index(status) if status in _STATUSES else len(_STATUSES)
 
 
-def estimators(theirs: roma.RomaResult, better: roma.RomaResult) -> Figure:
+def categories(found: Mapping[str, roma.Categorial], title: str) -> Figure:
+    """The table by category called figure 5: Adv with 95 % intervals, and the paper's.
+
+    Args:
+      found: the table, by estimator or what else it is read by.
+      title: the figure's title.
+    """
+    figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    names = next(iter(found.values())).names
+    for number, (name, table) in enumerate(found.items()):
+        places = np.array([names.index(one) for one in table.names])
+        places = places + 0.16 * (number + 1 - len(found) / 2)
+        adversarial = 100 * table.adversarial
+        ends = 100 * (1 - table.interval[:, ::-1].T)
+        axis.errorbar(
+            places,
+            adversarial,
+            np.nan_to_num(np.abs(ends - adversarial)),
+            fmt="o",
+            capsize=3,
+            color="k" if name == COUNTED else f"C{number - 1}",
+            label=name,
+        )
+    if set(names) <= set(PAPER):
+        paper = [100 - PAPER[name][0] for name in names]
+        axis.plot(range(len(names)), paper, "x", color="tab:red", label="paper, VGG16")
+    axis.set_xticks(range(len(names)), names)
+    if max(map(len, names)) > 2:
+        axis.tick_params(axis="x", rotation=30)
+    axis.set(ylabel="Adv = 1 - plr [%]", title=title, ylim=(0, None))
+    axis.legend()
+    return figure
+
+
+def estimators(found: Mapping[str, Timed]) -> Figure:
     """The estimate of "roma" over that of "auto", an input a point."""
+    better = found["auto"].result
+    theirs = at_inputs(found["roma"], found["auto"].inputs)
     both = comparable(theirs, better)
     x, y = log10_adversarial(better, both), log10_adversarial(theirs, both)
     status = theirs.status[both]

@@ -1,64 +1,243 @@
-"""What the rows say to the paper's findings, a line each."""
+"""Which of the paper's findings hold, a line each, with 95 % intervals over inputs."""
 
+import itertools
 import math
-import statistics
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
+from common import intervals
+from scipy import stats
 
 from jaxrob import roma
-from roma_2022.results import PAPER_ANSWERED, Timed, comparable, log10_adversarial
+from roma_2022 import results
+from roma_2022.results import (
+    PAPER,
+    PAPER_ANSWERED,
+    Timed,
+    Values,
+    at_inputs,
+    comparable,
+    log10_adversarial,
+    readings,
+)
 from roma_2022.tables import short
 
-
-def over_epsilon(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Of experiment 1, a line for each estimator."""
-    lines = []
-    for name in dict.fromkeys(row["estimator"] for row in rows):
-        some = [row for row in rows if row["estimator"] == name]
-        some = sorted(some, key=lambda row: row["epsilon"])
-        adversarial = [row["adversarial_all"] for row in some]
-        answered = statistics.mean(row["answered"] for row in some)
-        lines.append(
-            f"1  {name}: {answered:.2%} of the queries answered"
-            + _paper(name, "experiment 1")
-            + f"; Adv of all grows with epsilon in "
-            f"{sum(np.diff(adversarial) > 0)} of {len(some) - 1} steps, from "
-            f"{short(adversarial[0])} to {short(adversarial[-1])}"
-        )
-    return lines
+# The greatest error of a test that is still a finding, as in the paper.
+_SIGNIFICANT = 0.001
+_TOGETHER = 0.05
 
 
-def by_category(
-    name: str, result: roma.RomaResult, pairs: Sequence[dict[str, Any]]
+class Case(NamedTuple):
+    """Results of the same inputs, by estimator, at one epsilon and epoch."""
+
+    level: float  # the epsilon or the epoch, whichever is varied
+    found: Mapping[str, Timed]
+
+
+def over(
+    number: str, claim: str, cases: Sequence[Case], rises: bool = True
 ) -> list[str]:
-    """Of experiment 3, by an estimator; `pairs` as `tables.by_category` has them."""
-    line = f"3  {name}: {result.answered.mean():.2%} answered"
-    line += _paper(name, "experiment 3")
-    if name == "roma":
-        as_drawn = np.mean(result.status == "normal")
-        line += f", {as_drawn:.2%} normal as drawn" + _paper(name, "as drawn")
-    lines = [line]
-    for pair in pairs:
-        worse, better = pair["adversarial"]
-        ratio = worse / better if better > 0 else math.inf
+    """Whether the probability of a distinct misclassification rises, or falls.
+
+    A line for each reading of the results. The finding holds if the last case differs
+    from the first as claimed, beyond the interval, and no step goes the other way
+    beyond its own; it does not hold if the opposite is shown of the whole or a step.
+    The steps' intervals hold all at once in 95 % (Bonferroni).
+
+    Args:
+      number: the experiment's.
+      claim: the finding in words.
+      cases: at least two, in the order of their levels.
+      rises: whether it is claimed to rise.
+    """
+    lines = []
+    sign = 1 if rises else -1
+    read = [readings(case.found) for case in cases]
+    for name in read[0]:
+        values = [one[name][1] for one in read]
+        change = _change(values[0], values[-1])
+        confidence = 1 - 0.05 / (len(values) - 1)
+        steps = [_change(*two, confidence) for two in itertools.pairwise(values)]
+        as_claimed = sum(min(sign * low, sign * high) > 0 for low, high in steps)
+        opposite = sum(max(sign * low, sign * high) < 0 for low, high in steps)
+        verdict = _verdict((min(sign * np.array(change)), max(sign * np.array(change))))
+        if opposite:
+            verdict = "does not hold"
+        first, last = _mean(values[0]), _mean(values[-1])
         lines.append(
-            f"3  {name}: Adv of {pair['categories'][0]} / "
-            f"{pair['categories'][1]} {short(worse)} / {short(better)} = "
-            f"{ratio:.3g}"
-            + (" (paper: 4.7)" if pair["categories"] == ("cat", "truck") else "")
-            + f"; Holm's p: Welch {pair['welch']:.2g}, binomial "
-            f"{pair['binomial']:.2g} (paper: below 0.001, uncorrected)"
+            f"{number}  {claim}, by {name}: Adv {short(first)} at "
+            f"{cases[0].level:g}, {short(last)} at {cases[-1].level:g}, difference "
+            f"{_interval(last - first, change)}; of {len(steps)} steps {as_claimed} "
+            f"are shown to {'rise' if rises else 'fall'}, {opposite} to do the "
+            f"opposite; {verdict}"
         )
     return lines
+
+
+def answers(cases: Sequence[Case]) -> list[str]:
+    """How many queries of experiment 1 "roma" answers, and at which epsilon."""
+    if "roma" not in cases[0].found:
+        return []
+    answered = np.array([case.found["roma"].result.answered for case in cases])
+    share = answered.mean(axis=0)
+    text = _interval(share.mean(), intervals.over_inputs(np.mean, share), "{:.2%}")
+    lines = [
+        f"1  roma answers {text} of the queries (paper: "
+        f"{PAPER_ANSWERED['experiment 1']:g} %)"
+    ]
+    if len(cases) < 3:
+        return lines
+    middle = answered[1:-1].mean(axis=0)
+    for end in (0, -1):
+        differences = middle - answered[end]
+        interval = intervals.over_inputs(np.mean, differences)
+        text = _interval(differences.mean(), interval, "{:+.2%}")
+        lines.append(
+            "1  it answers more often at middling epsilon than at "
+            f"{cases[end].level:g}: {text}; {_verdict(interval)}"
+        )
+    return lines
+
+
+def as_drawn(result: roma.RomaResult) -> list[str]:
+    """How many inputs "roma" answers, and how many are normal as they are drawn."""
+    lines = []
+    for what, told, paper in (
+        ("answered", result.answered, "experiment 3"),
+        ("normal as drawn, so most are not", result.status == "normal", "as drawn"),
+    ):
+        count = int(told.sum())
+        found = stats.binomtest(count, len(told)).proportion_ci(method="wilson")
+        ends = float(found.low), float(found.high)
+        line = f"3  roma: {_interval(told.mean(), ends, '{:.2%}')} {what} (paper: "
+        line += f"{PAPER_ANSWERED[paper]:g} %)"
+        if paper == "as drawn":
+            line += f"; {_verdict((0.5 - ends[1], 0.5 - ends[0]))}"
+        lines.append(line)
+    return lines
+
+
+def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> list[str]:
+    """Of experiment 3, some lines for each reading of the results."""
+    lines = []
+    read = readings(found)
+    for name, compared in results.by_category(found, class_names).items():
+        one, values = read[name]
+        lines += _variability(name, compared)
+        if {"cat", "truck"} <= set(compared.names):
+            lines += _cats_and_trucks(name, compared, values, one.result.labels)
+            lines += _order(name, compared)
+    return lines
+
+
+def _variability(name: str, compared: roma.Categorial) -> list[str]:
+    """Whether the categories differ at all."""
+    pairs = np.triu_indices(len(compared.names), 1)
+    means = compared.adversarial
+    if np.isnan(means).all():
+        return []
+    lines = []
+    for what, p_values in (
+        (
+            f"mean Adv from {short(np.nanmin(means))} "
+            f"({compared.names[np.nanargmin(means)]}) to {short(np.nanmax(means))} "
+            f"({compared.names[np.nanargmax(means)]}), Welch",
+            compared.welch[pairs],
+        ),
+        (
+            "inputs with a hit among their plain draws, binomial",
+            compared.binomial[pairs],
+        ),
+    ):
+        if np.isnan(p_values).all():
+            continue
+        differ, least = int((p_values < _TOGETHER).sum()), np.nanmin(p_values)
+        lines.append(
+            f"3  robustness differs between categories, by {name}: {what}: Holm's p "
+            f"below {_TOGETHER:g} for {differ} of {len(p_values)} pairs, the least "
+            f"{least:.2g}; {'holds' if differ else 'undecided'}"
+        )
+    return lines
+
+
+def _cats_and_trucks(
+    name: str, compared: roma.Categorial, values: Values, labels: np.ndarray
+) -> list[str]:
+    """The paper's pair: four times as probable for cats, which tests confirm."""
+    cat, truck = (compared.names.index(one) for one in ("cat", "truck"))
+    if min(compared.answered[[cat, truck]]) < 2:
+        return []
+    worse, better = compared.adversarial[[cat, truck]]
+    ratio = worse / better if better > 0 else math.nan
+    there = np.unique(labels)
+    interval = _of_ratio(values, labels == there[cat], labels == there[truck])
+    p = compared.welch[cat, truck], compared.binomial[cat, truck]
+    spread = max(compared.std[cat], compared.std[truck])
+    apart = abs(worse - better) / spread if spread > 0 else math.nan
+    return [
+        f"3  cats are less robust than trucks, by {name}: Adv {short(worse)} / "
+        f"{short(better)} = {_interval(ratio, interval, '{:.3g}')} (paper: 4.7); "
+        + _verdict((interval[0] - 1, interval[1] - 1)),
+        f"3  tests tell the two apart, by {name}: Holm's p {p[0]:.2g} (Welch), "
+        f"{p[1]:.2g} (binomial) (paper: below {_SIGNIFICANT:g}, not Holm's); "
+        + ("holds" if max(p) < _SIGNIFICANT else "undecided"),
+        f"3  the spread within the two is very small, by {name}: their means differ by "
+        f"{apart:.2g} of the larger standard deviation (paper: 0.26); "
+        + ("holds" if apart > 1 else "does not hold"),
+    ]
+
+
+def _of_ratio(
+    values: Values, first: np.ndarray, second: np.ndarray
+) -> tuple[float, float]:
+    """The interval of one group's mean over that of another."""
+
+    def ratio(
+        x: np.ndarray,
+        x_known: np.ndarray,
+        y: np.ndarray,
+        y_known: np.ndarray,
+        axis: int,
+    ) -> np.ndarray:
+        above = x.sum(axis=axis) / x_known.sum(axis=axis)
+        return above / (y.sum(axis=axis) / y_known.sum(axis=axis))
+
+    groups = [
+        array
+        for group in (first, second)
+        for array in _summands(values._replace(known=values.known & group))
+    ]
+    return intervals.over_inputs(ratio, *groups)
+
+
+def _order(name: str, compared: roma.Categorial) -> list[str]:
+    """Whether the categories come in the paper's order."""
+    if set(compared.names) != set(PAPER) or not np.ptp(compared.plr) > 0:
+        return []
+    paper = [PAPER[category][0] for category in compared.names]
+    found = stats.spearmanr(compared.plr, paper)
+    low, high = _of_correlation(found.statistic, len(paper))
+    return [
+        f"3  the categories come in the paper's order, by {name}: rank correlation "
+        f"{_interval(found.statistic, (low, high), '{:+.2f}')}; {_verdict((low, high))}"
+    ]
+
+
+def _of_correlation(correlation: float, number: int) -> tuple[float, float]:
+    """Fisher's interval, with Bonett and Wright's (2000) error for ranks."""
+    error = math.sqrt((1 + correlation**2 / 2) / (number - 3))
+    middle = math.atanh(min(max(correlation, -0.999), 0.999))
+    half = float(stats.norm.ppf(0.975)) * error
+    return math.tanh(middle - half), math.tanh(middle + half)
 
 
 def against_auto(found: Mapping[str, Timed]) -> list[str]:
     """How far "roma" is above "auto", by the size of what "auto" finds."""
     if not {"roma", "auto"} <= set(found):
         return []
-    theirs, better = found["roma"].result, found["auto"].result
+    better = found["auto"].result
+    theirs = at_inputs(found["roma"], found["auto"].inputs)
     both = comparable(theirs, better)
     x, y = log10_adversarial(better, both), log10_adversarial(theirs, both)
     lines = []
@@ -77,14 +256,79 @@ def against_auto(found: Mapping[str, Timed]) -> list[str]:
     return lines
 
 
-def costs(found: Mapping[str, Timed], seconds_a_pass: float) -> list[str]:
-    """What each estimator costs, beside the forward passes of single images alone."""
-    return [
-        f"   {name}: {seconds:.1f} s, {result.evaluations.mean():.0f} forward passes "
-        f"an input, which alone take {seconds_a_pass * result.evaluations.sum():.1f} s"
-        for name, (result, seconds) in found.items()
-    ]
+def costs(
+    found: Mapping[str, Sequence[Timed]], seconds_a_pass: float, num_images: int
+) -> list[str]:
+    """What each estimator costs, and what it would cost for the whole test set.
+
+    Queries whose answers came from a journal tell nothing of it.
+
+    Args:
+      found: by estimator, a result for each epsilon and epoch.
+      seconds_a_pass: of the forward pass alone, for an image.
+      num_images: images of the whole test set.
+    """
+    lines = []
+    for name, every in found.items():
+        ones = [one for one in every if not math.isnan(one.seconds)]
+        if not ones:
+            continue
+        seconds = sum(one.seconds for one in ones)
+        passes = sum(one.result.evaluations.sum() for one in ones)
+        queries = sum(len(one.inputs) for one in ones)
+        whole = seconds / queries * num_images
+        lines.append(
+            f"   {name}: {seconds:.0f} s for {queries:,} queries, "
+            f"{seconds / queries:.3g} s and {passes / queries:,.0f} forward passes "
+            f"each, which alone take {seconds_a_pass * passes / queries:.3g} s; all "
+            f"{num_images:,} images would take {_hours(whole)} for one of the "
+            f"{len(every)} epsilons and epochs, {_hours(whole * len(every))} for all"
+        )
+    return lines
 
 
-def _paper(name: str, what: str) -> str:
-    return f" (paper: {PAPER_ANSWERED[what]:g} %)" if name == "roma" else ""
+def _change(
+    first: Values, last: Values, confidence: float = 0.95
+) -> tuple[float, float]:
+    """The interval of the second mean less the first one."""
+
+    def difference(
+        x: np.ndarray,
+        x_known: np.ndarray,
+        y: np.ndarray,
+        y_known: np.ndarray,
+        axis: int,
+    ) -> np.ndarray:
+        before = x.sum(axis=axis) / x_known.sum(axis=axis)
+        return y.sum(axis=axis) / y_known.sum(axis=axis) - before
+
+    return intervals.over_inputs(
+        difference, *_summands(first), *_summands(last), confidence=confidence
+    )
+
+
+def _summands(values: Values) -> tuple[np.ndarray, np.ndarray]:
+    """What sums up to the mean of those known, and to their number."""
+    return np.where(values.known, values.adversarial, 0.0), values.known.astype(float)
+
+
+def _mean(values: Values) -> float:
+    known = values.adversarial[values.known]
+    return float(known.mean()) if len(known) else math.nan
+
+
+def _verdict(interval: tuple[float, float]) -> str:
+    """Whether something is shown to be positive."""
+    low, high = interval
+    return "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
+
+
+def _interval(value: float, ends: tuple[float, float], form: str = "{:+.3g}") -> str:
+    if np.isnan(ends).any():
+        return f"{form.format(value)} (no interval)"
+    low, high = (form.format(end) for end in ends)
+    return f"{form.format(value)} [{low}, {high}]"
+
+
+def _hours(seconds: float) -> str:
+    return f"{seconds / 3600:.2g} h" if seconds >= 3600 else f"{seconds / 60:.2g} min"

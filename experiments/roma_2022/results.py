@@ -1,6 +1,8 @@
 """What the experiments find, and what the paper has."""
 
+import dataclasses
 import math
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,12 +25,64 @@ PAPER = {
 }
 PAPER_ANSWERED = {"experiment 1": 82.0, "experiment 3": 90.48, "as drawn": 12.82}
 
+# What the plain draws alone tell, without an estimator: right on average.
+COUNTED = "plain draws"
+
 
 class Timed(NamedTuple):
-    """A result, and the seconds it took."""
+    """A result, what it is of, and the seconds it took."""
 
     result: roma.RomaResult
-    seconds: float
+    seconds: float  # NaN if answers came from a journal
+    inputs: np.ndarray  # [N], their numbers among the images that are assessed
+
+
+class Values(NamedTuple):
+    """The probability of a distinct misclassification at each input, float64 `[N]`."""
+
+    adversarial: np.ndarray
+    known: np.ndarray  # bool
+
+
+def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
+    """The ways to read results of the same inputs, by name.
+
+    Args:
+      found: results, by estimator.
+
+    Returns:
+      For each estimator its answers alone, as the paper reads "roma", or, if it
+      answers for all inputs but a few, all of them; and `COUNTED`.
+    """
+    first = next(iter(found.values()))
+    counted = np.asarray(first.result.hits) / first.result.num_samples
+    read = {COUNTED: (first, Values(counted, np.full(len(counted), True)))}
+    for name, one in found.items():
+        known = one.result.answered
+        if name != "roma":
+            known = np.full(len(known), True)
+        read[name] = one, Values(adversarial(one.result), known)
+    return read
+
+
+def by_category(
+    found: Mapping[str, Timed], class_names: tuple[str, ...]
+) -> dict[str, roma.Categorial]:
+    """The table by category for each way to read the results.
+
+    Args:
+      found: results with labels, by estimator.
+      class_names: the categories' names.
+    """
+    tables = {}
+    for name, (one, values) in readings(found).items():
+        result = one.result
+        assert result.labels is not None
+        plr = np.where(values.known, 1 - values.adversarial, np.nan)
+        tables[name] = roma.compare_categories(
+            plr, result.hits, result.num_samples, result.labels, class_names
+        )
+    return tables
 
 
 def adversarial(result: roma.RomaResult) -> np.ndarray:
@@ -36,6 +90,21 @@ def adversarial(result: roma.RomaResult) -> np.ndarray:
     counted = np.asarray(result.hits) / result.num_samples
     found = np.exp(result.log_adversarial_probability)
     return np.where(result.answered, found, counted)
+
+
+def at_inputs(found: Timed, inputs: np.ndarray) -> roma.RomaResult:
+    """The result of some of its inputs, given their numbers."""
+    chosen = np.isin(found.inputs, inputs)
+    values = {
+        field.name: getattr(found.result, field.name)
+        for field in dataclasses.fields(found.result)
+    }
+    return roma.RomaResult(
+        **{
+            name: value[chosen] if isinstance(value, np.ndarray) else value
+            for name, value in values.items()
+        }
+    )
 
 
 def without_nan(value: Any) -> Any:

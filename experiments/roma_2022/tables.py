@@ -4,11 +4,15 @@ import math
 from typing import Any
 
 import numpy as np
+from common import intervals
 
 from jaxrob import roma
-from roma_2022.results import PAPER, Timed, adversarial
+from roma_2022.results import PAPER, Timed, adversarial, at_inputs
 
-HEAD = ("answered", "plr", "Adv", "auto's", "of all", "s", "status")
+HEAD = (
+    "inputs", "answered", "plr", "Adv", "of all", "counted", "of both", "auto's", "s",
+    "status",
+)  # fmt: skip
 
 
 def row(
@@ -22,24 +26,38 @@ def row(
       estimator: the estimator.
       found: what it finds.
       auto: what "auto" finds, to compare on the inputs that both answer; or None.
+
+    Returns:
+      Values by name. "adversarial" is the mean of the answers; "adversarial_all" of all
+      inputs, those without an answer by their plain draws; "counted" of all inputs by
+      their plain draws; "adversarial_of_both" and "adversarial_of_auto" of the inputs
+      that "auto" answers too, by this estimator and by "auto".
     """
     result = found.result
     one_less_plr = adversarial(result)
+    answers = result.plr[result.answered]
+    counted = np.asarray(result.hits) / result.num_samples
     statuses, counts = np.unique(result.status, return_counts=True)
     values = {
         "epoch": epoch,
         "epsilon": epsilon,
         "estimator": estimator,
+        "inputs": len(result.status),
         "answered": float(result.answered.mean()),
-        "plr": _mean(result.plr[result.answered]),
+        "plr": _mean(answers),
+        "plr_interval": intervals.over_inputs(np.mean, answers),
         "plr_all": 1 - _mean(one_less_plr),
         "adversarial": _mean(one_less_plr[result.answered]),
         "adversarial_all": _mean(one_less_plr),
+        "counted": _mean(counted),
+        "counted_interval": intervals.over_inputs(np.mean, counted),
         "seconds": found.seconds,
         "statuses": dict(zip(statuses.tolist(), counts.tolist())),
     }
     if auto is not None:
-        both = result.answered & auto.result.answered
+        same = at_inputs(found, auto.inputs)
+        both = same.answered & auto.result.answered
+        values["adversarial_of_both"] = _mean(adversarial(same)[both])
         values["adversarial_of_auto"] = _mean(adversarial(auto.result)[both])
     return values
 
@@ -49,19 +67,22 @@ def row_line(row: dict[str, Any], varied: str) -> str:
     return line(
         f"{row[varied]:g}",
         row["estimator"],
+        f"{row['inputs']:,}",
         f"{row['answered']:.1%}",
         "-" if math.isnan(row["plr"]) else f"{row['plr']:.3%}",
         short(row["adversarial"]),
-        short(row.get("adversarial_of_auto", math.nan)),
         short(row["adversarial_all"]),
-        f"{row['seconds']:.1f}",
+        short(row["counted"]),
+        short(row.get("adversarial_of_both", math.nan)),
+        short(row.get("adversarial_of_auto", math.nan)),
+        "-" if math.isnan(row["seconds"]) else f"{row['seconds']:.1f}",
         ", ".join(f"{k} {v}" for k, v in row["statuses"].items()),
     )
 
 
 def line(varied: str, estimator: str, *cells: str) -> str:
     """Cells in columns."""
-    widths = (9, 10, 10, 10, 10, 8)
+    widths = (7, 9, 9, 9, 9, 9, 9, 9, 8)
     right = "".join(cell.rjust(width) for cell, width in zip(cells, widths))
     return f"{varied:>8} {estimator:10}{right}  {cells[-1]}"
 

@@ -310,11 +310,17 @@ def test_roma_cifar10(tmp_path):
     assert first["accuracy"] < last["accuracy"] > 0.9
     near, far = document["over epsilon"]
     assert first["plr"] != last["plr"] == far["plr"] < near["plr"]
+    for row in (near, far):
+        low, high = row["counted_interval"]
+        assert low < row["counted"] < high
+    (claim,) = [line for line in document["answers"] if "epsilon, by plain" in line]
+    assert claim.endswith("; holds") and claim in out
+    assert "roma: " in out and "for one of the 3 epsilons and epochs" in out
 
     # The second run finds the network.
     code, out, err = run(
         "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2",
-        "--require=plr>=0.9999",
+        "--require=plr>=0.9999", "--auto_images=10",
     )  # fmt: skip
     assert code == 1 and "auto: plr is" in err.splitlines()[-1]
     assert "trained in" not in out
@@ -322,13 +328,14 @@ def test_roma_cifar10(tmp_path):
     roma, auto = document["over epsilon"]
     assert roma["plr"] == last["plr"] and auto["answered"] == 1
     # Rare mistakes are what the paper's estimator exaggerates.
-    assert 0 < roma["adversarial_of_auto"] < roma["adversarial"] < 0.1
+    assert 0 < roma["adversarial_of_auto"] < roma["adversarial_of_both"] < 0.1
+    assert document["num_images"] == roma["inputs"] == 2 * auto["inputs"] == 20
     for row in (roma, auto):
-        assert sum(row["statuses"].values()) == document["num_images"] == 20
-    for categories in document["by category"].values():
-        assert sum(categories["inputs"]) == 20
+        assert sum(row["statuses"].values()) == row["inputs"]
+        categories = document["by category"][row["estimator"]]
+        assert sum(categories["inputs"]) == row["inputs"]
         assert len(categories["plr"]) == len(categories["names"])
-    for name in ("epsilon", "epochs", "hic", "estimators"):
+    for name in ("epsilon", "epochs", "hic", "categories", "estimators"):
         path = tmp_path / f"digits-mlp-{name}.png"
         assert path.read_bytes().startswith(b"\x89PNG")
 
