@@ -5,6 +5,9 @@ import numpy as np
 import pytest
 from common import augmentation, classifiers
 
+import jaxrob
+from jaxrob import training
+
 PIXELS = 2
 
 
@@ -46,19 +49,54 @@ def test_each_image_is_a_window_of_itself_mirrored_or_not(batches):
     assert (other != found).any()
 
 
-def test_the_rate_rises_and_falls_to_nothing():
-    """Also where an epoch is a single step."""
-    for num_images, epochs in ((256, 10), (20, 1)):
-        settings = classifiers.for_photographs("resnet", num_images, epochs)
-        assert settings["epochs"] == epochs
-        assert settings["batch_size"] == min(num_images, 128)
-        state = settings["optimizer"].init({"x": np.zeros(3)})
-        gradient = {"x": np.ones(3)}
-        sizes = []
-        for _ in range(2 * epochs if num_images == 256 else 1):
-            update, state = settings["optimizer"].update(gradient, state, gradient)
-            sizes.append(float(np.abs(update["x"]).max()))
-        assert np.isfinite(sizes).all() and max(sizes) > 0
-        if epochs > 1:
-            peak = int(np.argmax(sizes))
-            assert 0 < peak < 8 and sizes[0] < sizes[peak] > 20 * sizes[-1]
+def rates(settings, steps):
+    """How far Adam moves from zero while a gradient stays as it is: by the rate."""
+    optimizer, zero = settings["optimizer"], {"x": np.zeros(2)}
+    state, found = optimizer.init(zero), []
+    for _ in range(steps):
+        update, state = optimizer.update({"x": np.ones(2)}, state, zero)
+        found.append(-float(update["x"][0]))
+    return np.array(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "peak"), [("resnet", 5e-3), ("wide_strided_cnn", 2e-3)]
+)
+def test_the_rate_goes_through_one_cycle(name, peak):
+    """Of 100 steps the peak is at the 20th; half way up and down, the ends' means."""
+    settings = classifiers.for_photographs(name, 1280, 10)
+    assert settings["epochs"] == 10 and settings["batch_size"] == 128
+    found = rates(settings, 101)
+    np.testing.assert_allclose(found[20], peak, rtol=1e-4)
+    np.testing.assert_allclose(found[0], peak / 25, rtol=1e-4)
+    np.testing.assert_allclose(found[10], (peak + peak / 25) / 2, rtol=1e-4)
+    np.testing.assert_allclose(found[60], peak / 2, rtol=1e-3)
+    assert (np.diff(found[:21]) > 0).all() and (np.diff(found[20:]) < 0).all()
+    assert 0 < found[100] < 1e-5 * peak
+
+
+def test_a_single_step_has_a_rate():
+    settings = classifiers.for_photographs("resnet", 20, 1)
+    assert settings["batch_size"] == 20
+    (found,) = rates(settings, 1)
+    assert 0 < found <= 5e-3
+
+
+def test_photographs_are_learnt_mirrored_and_shifted():
+    """Which half is bright tells the class: above or below, whatever is mirrored."""
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 2, 256)
+    images = rng.random((256, 16, 16, 3), np.float32) / 2
+    for image, label in zip(images, labels):
+        image[8 * label :][:8] += 0.2
+    settings = classifiers.for_photographs("mlp", len(images), 20)
+    fitted = training.fit(
+        classifiers.module("mlp", 2),
+        jaxrob.Dataset(images, labels),
+        key=jax.random.key(0),
+        **settings,
+    )
+    found = fitted.log_probabilities(images)[0].argmax(-1)
+    assert (np.asarray(found) == labels).mean() > 0.95
+    mirrored = fitted.log_probabilities(images[:, :, ::-1])[0].argmax(-1)
+    assert (np.asarray(mirrored) == labels).mean() > 0.95
