@@ -166,14 +166,27 @@ def _order(status: str) -> int:
     return _STATUSES.index(status) if status in _STATUSES else len(_STATUSES)
 
 
-def categories(found: Mapping[str, roma.Categorial], title: str) -> Figure:
+def categories(
+    found: Mapping[str, Mapping[str, roma.Categorial]], title: str
+) -> Figure:
     """The table by category called figure 5: Adv with 95 % intervals, and the paper's.
 
     Args:
-      found: the table, by estimator or what else it is read by.
+      found: by what the categories are, the tables by estimator or reading.
       title: the figure's title.
     """
-    figure, axis = plt.subplots(figsize=(7, 4.2), layout="constrained")
+    figure, axes = plt.subplots(
+        1, len(found), figsize=(5.5 * len(found), 4), layout="constrained", sharey=True
+    )
+    for axis, (kind, some) in zip(axes, found.items()):
+        _categories(axis, some)
+        axis.set(title=f"{title}, {kind}", ylim=(0, None))
+    axes[0].set_ylabel("Adv = 1 - plr [%]")
+    axes[0].legend()
+    return figure
+
+
+def _categories(axis: Axes, found: Mapping[str, roma.Categorial]) -> None:
     names = next(iter(found.values())).names
     for number, (name, table) in enumerate(found.items()):
         places = np.array([names.index(one) for one in table.names])
@@ -195,9 +208,6 @@ def categories(found: Mapping[str, roma.Categorial], title: str) -> Figure:
     axis.set_xticks(range(len(names)), names)
     if max(map(len, names)) > 2:
         axis.tick_params(axis="x", rotation=30)
-    axis.set(ylabel="Adv = 1 - plr [%]", title=title, ylim=(0, None))
-    axis.legend()
-    return figure
 
 
 def estimators(found: Mapping[str, Timed]) -> Figure:

@@ -119,15 +119,17 @@ def as_drawn(result: roma.RomaResult) -> list[str]:
 
 
 def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> list[str]:
-    """Of experiment 3, some lines for each reading of the results."""
+    """Of experiment 3, some lines for each kind of category and reading of results."""
     lines = []
-    read = readings(found)
-    for name, compared in results.by_category(found, class_names).items():
-        one, values = read[name]
-        lines += _variability(name, compared)
-        if {"cat", "truck"} <= set(compared.names):
-            lines += _cats_and_trucks(name, compared, values, one.result.labels)
-            lines += _order(name, compared)
+    for by, kind in results.CATEGORIES.items():
+        compared = results.by_category(found, class_names, by)
+        for reading, (one, values) in readings(found).items():
+            name, table = f"{reading}, {kind}", compared[reading]
+            lines += _variability(name, table)
+            if {"cat", "truck"} <= set(table.names):
+                inputs = results.category(one.result, by)
+                lines += _cats_and_trucks(name, table, values, inputs)
+                lines += _order(name, table)
     return lines
 
 
@@ -162,7 +164,7 @@ def _variability(name: str, compared: roma.Categorial) -> list[str]:
 
 
 def _cats_and_trucks(
-    name: str, compared: roma.Categorial, values: Values, labels: np.ndarray
+    name: str, compared: roma.Categorial, values: Values, categories: np.ndarray
 ) -> list[str]:
     """The paper's pair: four times as probable for cats, which tests confirm."""
     cat, truck = (compared.names.index(one) for one in ("cat", "truck"))
@@ -170,8 +172,8 @@ def _cats_and_trucks(
         return []
     worse, better = compared.adversarial[[cat, truck]]
     ratio = worse / better if better > 0 else math.nan
-    there = np.unique(labels)
-    interval = _of_ratio(values, labels == there[cat], labels == there[truck])
+    there = np.unique(categories)
+    interval = _of_ratio(values, categories == there[cat], categories == there[truck])
     p = compared.welch[cat, truck], compared.binomial[cat, truck]
     spread = max(compared.std[cat], compared.std[truck])
     apart = abs(worse - better) / spread if spread > 0 else math.nan

@@ -25,6 +25,9 @@ PAPER = {
 }
 PAPER_ANSWERED = {"experiment 1": 82.0, "experiment 3": 90.48, "as drawn": 12.82}
 
+# What an input's category may be. The paper speaks of "inputs classified as Cats".
+CATEGORIES = {"label": "true classes", "predicted": "predicted classes"}
+
 # What the plain draws alone tell, without an estimator: right on average.
 COUNTED = "plain draws"
 
@@ -66,23 +69,30 @@ def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
 
 
 def by_category(
-    found: Mapping[str, Timed], class_names: tuple[str, ...]
+    found: Mapping[str, Timed], class_names: tuple[str, ...], by: str
 ) -> dict[str, roma.Categorial]:
     """The table by category for each way to read the results.
 
     Args:
       found: results with labels, by estimator.
       class_names: the categories' names.
+      by: one of `CATEGORIES`.
     """
     tables = {}
     for name, (one, values) in readings(found).items():
         result = one.result
-        assert result.labels is not None
         plr = np.where(values.known, 1 - values.adversarial, np.nan)
         tables[name] = roma.compare_categories(
-            plr, result.hits, result.num_samples, result.labels, class_names
+            plr, result.hits, result.num_samples, category(result, by), class_names
         )
     return tables
+
+
+def category(result: roma.RomaResult, by: str) -> np.ndarray:
+    """Each input's category, int `[N]`; `by` is one of `CATEGORIES`."""
+    found = {"label": result.labels, "predicted": result.excluded}[by]
+    assert found is not None
+    return found
 
 
 def adversarial(result: roma.RomaResult) -> np.ndarray:

@@ -1,5 +1,6 @@
 """What the findings of RoMA's experiments say where it is known what holds."""
 
+import dataclasses
 import re
 
 import numpy as np
@@ -96,16 +97,35 @@ def test_the_share_of_answers():
 def test_categories_that_differ_and_that_do_not():
     apart = np.choose(LABELS, [0.2, 0.01, 0.05]) * np.linspace(0.8, 1.2, N)
     lines = findings.by_category({"roma": made(apart)}, NAMES)
-    assert len(lines) == 2 * 5
+    assert len(lines) == 2 * 2 * 5
     for line in lines:
         # Each category has hits at every input: only the amounts differ.
         undecided = "tests tell" in line or "inputs with a hit" in line
         assert line.endswith("; undecided" if undecided else "; holds"), line
-    (ratio,) = (line for line in lines if "less robust than trucks, by roma" in line)
-    low, high = map(float, re.search(r"= 20 \[(.*), (.*)\]", ratio).groups())
+    low, high = cats_over_trucks(lines, "roma, true classes", "20")
     assert 19 < low < 19.7 < 20.3 < high < 21
     same = findings.by_category({"roma": made(spread(0.02))}, NAMES)
     assert all(line.endswith(("; undecided", "; does not hold")) for line in same)
+
+
+def cats_over_trucks(lines, name, ratio):
+    """The interval of a ratio, in one of the lines."""
+    (line,) = (line for line in lines if f"less robust than trucks, by {name}:" in line)
+    found = re.search(rf"= (?:{ratio}) \[(.*), (.*)\] \(paper", line)
+    return [float(end) for end in found.groups()]
+
+
+def test_true_and_predicted_classes_may_tell_different_things():
+    """What is answered "cat" is uncertain, half of it trucks, and half of the cats."""
+    predicted = np.where(LABELS < 2, np.arange(N) // 3 % 2, LABELS)
+    probability = np.choose(predicted, [0.2, 0.01, 0.05]) * np.linspace(0.8, 1.2, N)
+    found = made(probability)
+    result = dataclasses.replace(found.result, excluded=predicted)
+    lines = findings.by_category({"roma": found._replace(result=result)}, NAMES)
+    low, high = cats_over_trucks(lines, "roma, true classes", "0.99.|1|1.0.")
+    assert 0.7 < low < 1 < high < 1.4
+    low, high = cats_over_trucks(lines, "roma, predicted classes", "20|19.9")
+    assert 19 < low < 20 < high < 21
 
 
 def test_the_results_of_some_inputs():

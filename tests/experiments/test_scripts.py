@@ -333,9 +333,10 @@ def test_roma_cifar10(tmp_path):
     assert document["num_images"] == roma["inputs"] == 2 * auto["inputs"] == 20
     for row in (roma, auto):
         assert sum(row["statuses"].values()) == row["inputs"]
-        categories = document["by category"][row["estimator"]]
-        assert sum(categories["inputs"]) == row["inputs"]
-        assert len(categories["plr"]) == len(categories["names"])
+        for kind in ("true classes", "predicted classes"):
+            categories = document[f"by category, {kind}"][row["estimator"]]
+            assert sum(categories["inputs"]) == row["inputs"]
+            assert len(categories["plr"]) == len(categories["names"])
     for name in ("epsilon", "epochs", "hic", "categories", "estimators"):
         path = tmp_path / f"digits-mlp-{name}.png"
         assert path.read_bytes().startswith(b"\x89PNG")
