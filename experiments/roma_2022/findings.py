@@ -186,7 +186,7 @@ def _cats_and_trucks(
         + ("holds" if max(p) < _SIGNIFICANT else "undecided"),
         f"3  the spread within the two is very small, by {name}: their means differ by "
         f"{apart:.2g} of the larger standard deviation (paper: 0.26); "
-        + ("holds" if apart > 1 else "does not hold"),
+        + _verdict((apart - 1, apart - 1)),
     ]
 
 

@@ -108,6 +108,13 @@ def test_categories_that_differ_and_that_do_not():
     assert all(line.endswith(("; undecided", "; does not hold")) for line in same)
 
 
+def test_nothing_is_decided_where_there_are_no_hits():
+    lines = findings.by_category({"roma": made(1e-9)}, NAMES)
+    counted = [line for line in lines if "by plain draws, " in line]
+    assert len(counted) == 2 * 5
+    assert all(line.endswith("; undecided") for line in counted)
+
+
 def cats_over_trucks(lines, name, ratio):
     """The interval of a ratio, in one of the lines."""
     (line,) = (line for line in lines if f"less robust than trucks, by {name}:" in line)
