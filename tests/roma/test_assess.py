@@ -342,6 +342,7 @@ def test_json(classifier, images, tmp_path):
         document = json.loads(text, parse_constant=pytest.fail)
         assert document["status"] == result.status.tolist()
         assert document["num_samples"] == 8 and document["labels"] == [0, 1]
+        assert document["caveats"] == list(result.caveats)
         expected = None if estimator == "roma" else "-inf"
         assert document["log_adversarial_probability"] == [expected] * 2
 

@@ -1,0 +1,16 @@
+"""What answers may miss, in words."""
+
+import numpy as np
+
+from jaxrob.roma._caveats import caveats
+
+
+def test_each_method_that_answered_says_what_it_may_miss():
+    status = np.array(["importance", "counted", "importance", "transformed", "normal"])
+    normal, importance = caveats(status)
+    assert "normal, transformed (2 of 5): " in normal
+    assert importance.startswith("importance (2 of 5): ") and "steeper" in importance
+
+
+def test_counts_and_missing_answers_miss_nothing_without_notice():
+    assert caveats(np.array(["counted", "untrusted", "incomplete", "failed"])) == ()
