@@ -205,7 +205,7 @@ def _cell(candidates: np.ndarray, number: int, tail: float) -> np.ndarray:
     step = _hoeffding(number, tail) / _STEPS
     start = step / (_RATIO - 1)
     even = (candidates - start) / step
-    geometric = np.log(candidates / start) / np.log(_RATIO)
+    geometric = (np.log(candidates) - np.log(start)) / np.log(_RATIO)
     return np.floor(np.where(even >= 0, even, geometric)).astype(int)
 
 

@@ -503,7 +503,7 @@ def test_roma_global(tmp_path):
 def test_roma_truth(tmp_path):
     code, out, err = run(
         "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=4", "--num_images=12",
-        "--epsilons=0.6,0.9", "--runs=4", "--draws=2000", "--estimators=logit,auto",
+        "--epsilons=0.6,0.9", "--runs=8", "--draws=2000", "--estimators=logit,auto",
         "--noprogress", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
     )  # fmt: skip
     assert code == 0, err

@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
@@ -132,6 +132,7 @@ def test_never_reaches_beyond_hoeffdings_where_values_are_extreme(number, tail):
     values=arrays(float, st.integers(1, 40), elements=st.floats(0, 1)),
     seed=st.integers(0),
 )
+@example(values=np.array([5e-324]), seed=0)
 @settings(max_examples=40, deadline=None)
 def test_neither_order_nor_which_answer_counts_matters(values, seed):
     ends = mean_interval(values, values, TAIL)

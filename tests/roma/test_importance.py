@@ -18,6 +18,8 @@ from jaxrob.roma import assess
 from jaxrob.roma._ball import ball
 from jaxrob.roma._weights import weigh
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 KEY = jax.random.key(0)
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))

@@ -11,6 +11,8 @@ import jaxrob
 from jaxrob.roma._evidence import unexplained
 from jaxrob.roma._mixture import allotted, log_weights
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))
 KEYS = 12

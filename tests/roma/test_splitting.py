@@ -24,6 +24,8 @@ from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._splitting import split
 from jaxrob.roma._work import Work, placed
 
+pytestmark = pytest.mark.usefixtures("optimised")
+
 KEY = jax.random.key(0)
 DIM = 20
 WEIGHTS = np.float32(np.random.default_rng(0).normal(size=DIM))
