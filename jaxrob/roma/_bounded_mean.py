@@ -205,7 +205,9 @@ def _cell(candidates: np.ndarray, number: int, tail: float) -> np.ndarray:
     step = _hoeffding(number, tail) / _STEPS
     start = step / (_RATIO - 1)
     even = (candidates - start) / step
-    geometric = (np.log(candidates) - np.log(start)) / np.log(_RATIO)
+    # The logarithm of 0, which is what products of denormal numbers are, is not needed.
+    above = np.maximum(candidates, np.finfo(np.float64).tiny)
+    geometric = np.log(above / start) / np.log(_RATIO)
     return np.floor(np.where(even >= 0, even, geometric)).astype(int)
 
 
