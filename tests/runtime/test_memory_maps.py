@@ -36,7 +36,8 @@ def test_elsewhere_nothing_is_done(compiled, tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not pathlib.Path("/proc/self/maps").exists(), reason="there are no memory maps"
+    not pathlib.Path("/proc/self/maps").exists(),
+    reason="only Linux tells a process its memory maps",
 )
 def test_dropped_programs_give_their_maps_back(monkeypatch):
     functions = [jax.jit(lambda x, i=i: (x * i).sum()) for i in range(30)]
