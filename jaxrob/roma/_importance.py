@@ -3,17 +3,18 @@
 A method of the cascade (see `jaxrob.roma._cascade`).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import jax
 import numpy as np
 import scipy
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import gradient_obstacle
 from jaxrob.roma._ball import is_ball
-from jaxrob.roma._blocks import joined, put_at, taken
-from jaxrob.roma._estimate import MOST_MODES, Estimate, improved, unknown
-from jaxrob.roma._evidence import Evidence, evidence, unexplained
+from jaxrob.roma._blocks import joined, taken
+from jaxrob.roma._estimate import MOST_MODES, Estimate, unknown
+from jaxrob.roma._evidence import evidence, unexplained
 from jaxrob.roma._mixture import (
     DRAWS,
     Draws,
@@ -34,7 +35,9 @@ from jaxrob.roma._pilot import Candidates
 from jaxrob.roma._search import (
     LANE_COST,
     Lanes,
+    Modes,
     find_lanes,
+    has_another_mode,
     lanes_from,
     refined,
 )
@@ -50,11 +53,12 @@ _WIDENING = 2.0
 # An estimate is not believed if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
 # The share of unexplained particles from which on more modes are looked for at some of
-# them, so often; and from which on, in the end, an estimate is not believed. Particles
-# have few ancestors, so that one of these may leave many unexplained.
+# them, and, where there are none, more particles are asked; and from which on, in the
+# end, an estimate is not believed. Particles have few ancestors, so that one of these
+# may leave many unexplained.
 _LOOKED_INTO = 0.1
-_ATTEMPTS = 3
 _STARTS = 4
+_ATTEMPTS = 8
 _CONTRADICTED = 0.25
 # The first number of lanes that start at particles.
 _FIRST_NUMBER = 1000
@@ -99,44 +103,56 @@ def _of_group(
     work: Work, candidates: Candidates, group: np.ndarray, bar: tqdm
 ) -> Estimate:
     """The estimates of some inputs, whose draws fit into memory together."""
-    inputs = taken(candidates.inputs, group)
-    plain_hits = candidates.plain_hits[group]
+    inputs, number = taken(candidates.inputs, group), len(group)
     lanes = find_lanes(work, inputs, candidates.classes[group], bar)
     seen = evidence(work, inputs)
     bar.update(int(seen.evaluations.sum()))
-    found = unknown(len(group))._replace(
-        evaluations=seen.evaluations + _cost(lanes, len(group)),
+    cost = seen.evaluations + _cost(lanes, number)
+    samples: dict[int, _Sample] = {}
+    odd: dict[int, np.ndarray] = {}
+    anew, further = np.arange(number), np.arange(0)
+    for attempt in range(_ATTEMPTS):
+        if len(anew):
+            mine = taken(inputs, anew)
+            modes = refined(work, mine, _of(lanes, anew), bar)
+            cost[anew] += modes.cost
+            for one, sample in zip(anew, _without_draws(work, modes, mine.images)):
+                samples[one] = sample
+            cost[anew] += _draw_while_it_pays(work, inputs, samples, anew, bar)
+        cost[further] += _draw_on(work, inputs, samples, further, bar)
+        for one in (*anew, *further):
+            odd[one] = _odd_particles(work, samples[one], seen.points[one])
+        shares = np.array([odd[one].mean() for one in range(number)])
+        doubtful = np.flatnonzero(shares > _LOOKED_INTO)
+        # Where splitting has answered already, it is not worth another attempt.
+        last = attempt == _ATTEMPTS - 1 or is_thorough(inputs.images.shape[1:])
+        if last or not len(doubtful):
+            break
+        points = [
+            _spread_out(work, samples[one], seen.points[one][odd[one]])
+            for one in doubtful
+        ]
+        owners = np.repeat(doubtful, _STARTS)
+        new = _lanes_at_odd_ones(work, inputs, lanes, points, owners)
+        cost += _cost(new, number)
+        is_another = [has_another_mode(*_of_both(lanes, new, one)) for one in doubtful]
+        lanes = joined([lanes, new])
+        anew, further = doubtful[is_another], doubtful[np.logical_not(is_another)]
+        further = np.array([n for n in further if samples[n].stage < len(_STAGES)], int)
+        if not len(anew) + len(further):
+            break
+    each = [samples[one] for one in range(number)]
+    weighted = joined([sample.weighted for sample in each])
+    plain_hits = candidates.plain_hits[group]
+    found = _believed(weighted, plain_hits, candidates.num_samples)
+    return found._replace(
+        status=np.where(shares > _CONTRADICTED, "untrusted", found.status),
+        evaluations=cost,
         other_log_probability=seen.log_probability,
         other_error=seen.standard_error,
+        modes=np.concatenate([_mode_shares(sample.by_hits) for sample in each]),
+        effective=weighted.effective,
     )
-    left = np.arange(len(group))
-    for attempt in range(_ATTEMPTS):
-        mine = taken(inputs, left)
-        modes = refined(work, mine, _of(lanes, left), bar)
-        drawn = _sampled(work, mine, mixtures(work, modes, mine.images), bar)
-        better = _believed(drawn.weighted, plain_hits[left], candidates.num_samples)
-        share, new = _held_against(work, drawn, seen, left, attempt)
-        status = np.where(share > _CONTRADICTED, "untrusted", better.status)
-        known = taken(found, left)
-        better = better._replace(
-            status=status,
-            evaluations=modes.cost + drawn.weighted.number,
-            other_log_probability=known.other_log_probability,
-            other_error=known.other_error,
-            modes=_mode_shares(drawn.modes),
-            effective=drawn.weighted.effective,
-        )
-        found = improved(found, left, better)
-        # Where splitting has answered already, it is not worth another attempt.
-        again = share > _LOOKED_INTO
-        if new is None or is_thorough(inputs.images.shape[1:]):
-            break
-        left = left[again]
-        new = lanes_from(work, inputs, *new, classes_of_points=True)
-        spent = found.evaluations + _cost(new, len(group))
-        found = found._replace(evaluations=spent)
-        lanes = joined([lanes, new])
-    return found
 
 
 def _cost(lanes: Lanes, number: int) -> np.ndarray:
@@ -149,91 +165,165 @@ def _of(lanes: Lanes, left: np.ndarray) -> Lanes:
     return lanes._replace(owner=np.searchsorted(left, lanes.owner))
 
 
-class _Sampled(NamedTuple):
-    """What draws from N mixtures say.
+def _of_both(lanes: Lanes, new: Lanes, one: int) -> tuple[Lanes, Lanes]:
+    """An input's lanes among both."""
+    return taken(lanes, lanes.owner == one), taken(new, new.owner == one)
+
+
+class _Sample(NamedTuple):
+    """What draws from the mixture of one input say; arrays have an axis of 1.
 
     Attributes:
-      weighted: the estimates.
-      mixture: the mixtures.
-      shares: `[N, C]`, of all draws, that are from each component.
-      modes: `[N, C]`, each component's share of the hits' weights.
-      hits: for each input, the logarithms of its hits' weights, descending.
+      mixture: the mixture.
+      draws: the draws.
+      stage: how many of `_STAGES` are drawn.
+      weighted: the estimate.
+      shares: `[1, C]`, of all draws, that are from each component.
+      by_hits: `[1, C]`, each component's share of the hits' weights.
+      hits: the logarithms of the hits' weights, descending.
     """
 
-    weighted: WeightedDraws
     mixture: Mixtures
+    draws: Draws
+    stage: int
+    weighted: WeightedDraws
     shares: np.ndarray
-    modes: np.ndarray
-    hits: list[np.ndarray]
+    by_hits: np.ndarray
+    hits: np.ndarray
 
 
-def _sampled(
-    work: Work, inputs: Pairs[np.ndarray], mixture: Mixtures, bar: tqdm
-) -> _Sampled:
-    """Draws from N mixtures, as many as are needed and pay."""
-    number = len(inputs.indices)
-    weighted = nothing_drawn(number)
-    shares, modes = np.zeros((2, number, num_components(mixture)))
-    hits: list[np.ndarray] = [np.zeros(0)] * number
-    left, draws, next_shares = np.arange(number), None, better_shares(mixture, None)
-    for stage, num_draws in enumerate(_STAGES):
-        which = allotted(next_shares, num_draws)
-        new = draw(work, taken(inputs, left), taken(mixture, left), which, stage, bar)
-        draws = new if draws is None else _with(draws, new)
-        now = shares_of(draws)
-        log_weight = log_weights(draws.log_ratios, now)
-        found = weigh(draws.margins, log_weight)
-        by_hits = responsibilities(draws, log_weight)
-        weighted, shares = put_at(weighted, left, found), put_at(shares, left, now)
-        modes = put_at(modes, left, by_hits)
-        for place, hit, logs in zip(left, draws.margins >= 0, log_weight):
-            hits[place] = -np.sort(-logs[hit])
-        on = ~(found.trusted | found.bounded)
-        if stage:
-            # Only where all stages together will most likely do.
-            best = found.standard_error * np.sqrt(found.number / sum(_STAGES))
-            on &= best < LARGEST_ERROR
-        if not on.any():
-            break
-        left, draws = left[on], taken(draws, on)
-        next_shares = better_shares(taken(mixture, left), by_hits[on])
-    return _Sampled(weighted, mixture, shares, modes, hits)
+def _without_draws(work: Work, modes: Modes, images: np.ndarray) -> list[_Sample]:
+    """The mixtures of N inputs' modes, before draws."""
+    mixture = mixtures(work, modes, images)
+    number = num_components(mixture)
+    none, nothing = np.zeros((1, 0)), np.zeros((1, number))
+    draws = Draws(none, np.zeros((1, 0, number), np.float32), none.astype(np.int32))
+    return [
+        _Sample(
+            taken(mixture, slice(n, n + 1)),
+            draws,
+            0,
+            nothing_drawn(1),
+            nothing,
+            nothing,
+            np.zeros(0),
+        )
+        for n in range(len(images))
+    ]
 
 
-def _with(draws: Draws, more: Draws) -> Draws:
-    return Draws(*(np.concatenate(both, axis=1) for both in zip(draws, more)))
-
-
-def _held_against(
-    work: Work, drawn: _Sampled, seen: Evidence, left: np.ndarray, attempt: int
-) -> tuple[np.ndarray, tuple | None]:
-    """Draws held against particles.
+def _draw_while_it_pays(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    samples: dict[int, _Sample],
+    which: np.ndarray,
+    bar: tqdm,
+) -> np.ndarray:
+    """Draws until weights are even, or all stages together will most likely not do.
 
     Returns:
-      `[n]` the share of the particles of each of n inputs that are unexplained, and the
-      lanes that are to start at some of these, as `lanes_from` takes them; None if
-      there are none.
+      How many draws around each.
     """
-    share, owner, points = np.zeros(len(left)), [], []
-    for place, number in enumerate(left):
-        mine = seen.points[number]
-        if mine is None:
-            continue
-        log_ratio = log_ratios_at(work, drawn.mixture, place, mine)
-        log_weight = log_weights(log_ratio, drawn.shares[place])
-        odd = unexplained(log_weight, drawn.hits[place])
-        share[place] = odd.mean()
-        if share[place] > _LOOKED_INTO:
-            order = np.argsort(-log_weight[odd], kind="stable")
-            some = order[np.linspace(0, len(order) - 1, _STARTS).round().astype(int)]
-            points.append(mine[odd][some])
-            owner += [number] * _STARTS
-    if not owner:
-        return share, None
-    first = _FIRST_NUMBER + _STARTS * attempt
-    numbers = first + np.tile(np.arange(_STARTS, dtype=np.uint32), len(points))
-    classes = np.full(len(owner), ANY_CLASS, np.int32)
-    return share, (np.array(owner), numbers, classes, np.concatenate(points))
+    left = which
+    for stage in range(len(_STAGES)):
+        _draw_on(work, inputs, samples, left, bar)
+        weighted = joined([samples[n].weighted for n in left])
+        on = ~(weighted.trusted | weighted.bounded)
+        if stage:
+            best = weighted.standard_error * np.sqrt(weighted.number / sum(_STAGES))
+            on &= best < LARGEST_ERROR
+        left = left[on]
+        if not len(left):
+            break
+    return np.array([int(samples[n].weighted.number[0]) for n in which])
+
+
+def _draw_on(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    samples: dict[int, _Sample],
+    which: np.ndarray,
+    bar: tqdm,
+) -> np.ndarray:
+    """The next stage of some inputs' draws, together where they are alike.
+
+    Returns:
+      How many draws around each.
+    """
+    number = [_STAGES[samples[one].stage] for one in which]
+    alike: dict[Any, list[int]] = {}
+    for one in which:
+        shapes = [a.shape for a in jax.tree.leaves(samples[one].mixture.tilts)]
+        alike.setdefault((samples[one].stage, *shapes), []).append(one)
+    for (stage, *_), some in alike.items():
+        mixture = joined([samples[n].mixture for n in some])
+        by_hits = np.concatenate([samples[n].by_hits for n in some])
+        which = allotted(
+            better_shares(mixture, by_hits if stage else None), _STAGES[stage]
+        )
+        new = draw(work, taken(inputs, np.array(some)), mixture, which, stage, bar)
+        for place, one in enumerate(some):
+            more = taken(new, slice(place, place + 1))
+            samples[one] = _with(samples[one], more)
+    return np.array(number, np.int64)
+
+
+def _with(sample: _Sample, more: Draws) -> _Sample:
+    """What the draws so far and more of them say together."""
+    both = zip(sample.draws, more)
+    draws = Draws(*(np.concatenate(pair, axis=1) for pair in both))
+    shares = shares_of(draws)
+    log_weight = log_weights(draws.log_ratios, shares)
+    return sample._replace(
+        draws=draws,
+        stage=sample.stage + 1,
+        weighted=weigh(draws.margins, log_weight),
+        shares=shares,
+        by_hits=responsibilities(draws, log_weight),
+        hits=-np.sort(-log_weight[draws.margins >= 0]),
+    )
+
+
+def _odd_particles(
+    work: Work, sample: _Sample, points: np.ndarray | None
+) -> np.ndarray:
+    """Bool `[m]`, which particles the draws around an input do not explain."""
+    if points is None:
+        return np.zeros(1, bool)
+    return unexplained(_weights_at(work, sample, points), sample.hits)
+
+
+def _weights_at(work: Work, sample: _Sample, points: np.ndarray) -> np.ndarray:
+    log_ratio = log_ratios_at(work, sample.mixture, 0, points)
+    return log_weights(log_ratio, sample.shares[0])
+
+
+def _spread_out(work: Work, sample: _Sample, points: np.ndarray) -> np.ndarray:
+    """Some of the points, from the greatest weight to the least."""
+    order = np.argsort(-_weights_at(work, sample, points), kind="stable")
+    return points[order[np.linspace(0, len(order) - 1, _STARTS).round().astype(int)]]
+
+
+def _lanes_at_odd_ones(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    lanes: Lanes,
+    points: list[np.ndarray],
+    owner: np.ndarray,
+) -> Lanes:
+    """Lanes from unexplained particles."""
+    # Numbers that no other lane of an input has.
+    before = np.array([np.count_nonzero(lanes.owner == one) for one in owner])
+    within = np.tile(np.arange(_STARTS), len(points))
+    return lanes_from(
+        work,
+        inputs,
+        owner,
+        (_FIRST_NUMBER + before + within).astype(np.uint32),
+        np.full(len(owner), ANY_CLASS, np.int32),
+        np.concatenate(points),
+        classes_of_points=True,
+    )
 
 
 def _mode_shares(modes: np.ndarray) -> np.ndarray:

@@ -21,7 +21,7 @@ from jaxrob._runtime.mesh import on_each_device, split_over
 from jaxrob.roma._blocks import blocks, check_valid, first_of, taken
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._search import Modes, margins_at
-from jaxrob.roma._tilt import TILTS
+from jaxrob.roma._tilt import TILTS, of_component, plain
 from jaxrob.roma._work import Work, rows_on_a_device
 
 #: Draws in a row, of which a stage takes a whole number for each input.
@@ -78,10 +78,10 @@ def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
     most = bucket(1 + int(sizes.max()), _COMPONENTS)
     within = np.arange(len(modes.owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     image = np.zeros(images.shape[1:], np.float32)
-    none = jax.tree.map(np.asarray, TILTS[work.perturbation.norm].none(image))
+    none = plain(work.perturbation.norm, image, modes.tilts)
 
-    def filled(plain: np.ndarray, tilts: np.ndarray) -> np.ndarray:
-        array = np.broadcast_to(plain, (len(images), most, *plain.shape)).copy()
+    def filled(none: np.ndarray, tilts: np.ndarray) -> np.ndarray:
+        array = np.broadcast_to(none, (len(images), most, *none.shape)).copy()
         array[modes.owner, 1 + within] = tilts
         return array
 
@@ -295,8 +295,9 @@ def _draw(
                 key: jax.Array, tilts: Any, first: jax.Array, which: jax.Array
             ) -> Any:
                 each = jax.vmap(lambda n: jax.random.fold_in(key, first + n))(numbers)
-                own = jax.tree.map(lambda a: a[which], tilts)
-                u = jax.vmap(tilt.draw)(each, own)
+                u = jax.vmap(lambda k, w: tilt.draw(k, of_component(tilts, w)))(
+                    each, which
+                )
                 ratios = jax.vmap(
                     lambda v: jax.vmap(lambda t: tilt.log_ratio(v, t))(tilts)
                 )(u)

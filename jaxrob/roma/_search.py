@@ -23,11 +23,11 @@ from tqdm.auto import tqdm
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import on_each_device, split_over
 from jaxrob._runtime.pixels import as_floats
-from jaxrob.roma._blocks import blocks, check_valid, first_of, joined, taken
+from jaxrob.roma._blocks import blocks, check_valid, first_of, joined, put_at, taken
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
 from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
-from jaxrob.roma._tilt import TILTS
+from jaxrob.roma._tilt import TILTS, Stretch, Tilt, with_room
 from jaxrob.roma._work import Work, rows_on_a_device
 
 # What a gradient costs, in forward passes.
@@ -71,6 +71,16 @@ class _Climb(NamedTuple):
 
 _SEARCHING = _Climb(rounds=3, gradients=4, first_kept=1, use=SEARCH)
 _REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
+# Gradients that tell how a mode's margin curves, directions kept, and the least and
+# largest curvatures along these, in units of the tilt's own: at 1 the tilt would be
+# infinitely wide.
+_CURVES = 256
+# It is asked of modes where the part of the margin that is not linear would add more
+# than so much to the exponent of the tilt, in nats: the draws' weights vary by about
+# its exponential.
+_BENT = 1.0
+_DIRECTIONS = 16
+_CURVATURES = (0.1, 0.75)
 
 
 class Line(NamedTuple):
@@ -213,15 +223,37 @@ def refined(work: Work, inputs: Pairs[np.ndarray], lanes: Lanes, bar: tqdm) -> M
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
     )
-    each = _REFINING.cost
-    cost = each * np.bincount(found.owner, minlength=len(inputs.indices))
-    bar.update(each * len(found.owner))
+    cost = _REFINING.cost * np.bincount(found.owner, minlength=len(inputs.indices))
     found = _merged(found, _SAME_MODE)
+    tilts, bend = _towards(work, found.line)
+    bent = np.flatnonzero(bend > _BENT)
+    if len(bent) and TILTS[work.perturbation.norm].stretched is not None:
+        some = taken(found, bent)
+        given = (some.numbers, some.line)
+        better = _in_blocks(
+            work, inputs, some.owner, some.classes, given, _CURVES, _stretched
+        )
+        tilts = put_at(with_room(tilts, better), bent, better)
+        more = _GRADIENT_COST * _CURVES
+        cost += more * np.bincount(some.owner, minlength=len(cost))
+    bar.update(int(cost.sum()))
+    return Modes(found.owner, tilts, cost)
+
+
+def has_another_mode(lanes: Lanes, new: Lanes) -> bool:
+    """Whether new lanes of an input are in a mode that none of the others is in."""
+    labels = _labels(joined([lanes, new]), _SAME_LANE)
+    old, late = labels[: len(lanes.owner)], labels[len(lanes.owner) :]
+    return bool(np.setdiff1d(late[late >= 0], old).size)
+
+
+def _towards(work: Work, line: Line) -> tuple[Any, np.ndarray]:
+    """The tilts towards modes, and `[M]` what `_BENT` is a limit of."""
     parts = [
         first_of(fetch(_tilts(block, norm=work.perturbation.norm)), number)
-        for block, number in blocks(found.line, work.mesh, _MOST_TILTS, base=16)
+        for block, number in blocks(line, work.mesh, _MOST_TILTS, base=16)
     ]
-    return Modes(found.owner, joined(parts), cost)
+    return joined(parts)
 
 
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
@@ -343,11 +375,6 @@ def _in_blocks(
     return joined(parts)
 
 
-@functools.partial(jax.jit, static_argnames="norm")
-def _tilts(line: Line, *, norm: str) -> Any:
-    return jax.vmap(TILTS[norm].towards)(*line)
-
-
 @jax.jit
 def _start(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
@@ -454,6 +481,84 @@ def _climb(
 
     split = (False, True, True)
     return on_each_device(local, work.mesh, split)(work, pairs, given)
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def _tilts(line: Line, *, norm: str) -> tuple[Any, jax.Array]:
+    tilt = TILTS[norm]
+    tilts = jax.vmap(tilt.towards)(*line)
+    if tilt.scale is None:
+        return tilts, jnp.zeros(len(line.intercept))
+    _, theta = jax.vmap(tilt.scale)(tilts, line.slope)
+    return tilts, theta**2 * line.variance
+
+
+@jax.jit
+def _stretched(
+    work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
+) -> tuple[Any, jax.Array]:
+    """The tilts towards lanes' modes, stretched to where their margins curve."""
+    tilt = TILTS[work.perturbation.norm]
+
+    def local(
+        work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
+    ) -> tuple[Any, jax.Array]:
+        numbers, line = given
+        keys = pair_keys(work.key, pairs, REFINEMENT)
+        keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_LANES)
+        each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
+        u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(
+            each, jax.vmap(tilt.towards)(*line)
+        )
+        margins, gradients = _with_gradients(work, pairs, u, each)
+        line = _line(u, margins, gradients)
+        tilts = jax.vmap(tilt.towards)(*line)
+        stretch = jax.vmap(functools.partial(_stretch, tilt))(
+            tilts, line.slope, u, gradients
+        )
+        tilts = jax.vmap(tilt.stretched)(tilts, stretch)
+        return tilts, ~jnp.isnan(margins).any(axis=1)
+
+    return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
+
+
+def _stretch(
+    tilt: Tilt, parameters: Any, slope: jax.Array, u: jax.Array, gradients: jax.Array
+) -> Stretch:
+    """Where a margin curves away from the tilt towards it.
+
+    With a margin that is quadratic in the tilt's normal coordinates, of Hessian H, the
+    points that count have the covariance (1 - theta H)^-1 (second-order reliability,
+    Breitung 1984). The gradients' principal components are those of H, of either sign,
+    which the draws' own coordinates tell.
+    """
+    scale, theta = tilt.scale(parameters, slope)
+    number = len(u)
+
+    def centred(array: jax.Array) -> jax.Array:
+        return (array - array.mean(axis=0)).reshape(number, -1)
+
+    steep = (slope * scale).reshape(-1)
+    steep = steep / jnp.maximum(jnp.linalg.norm(steep), 1e-30)
+    g = centred(jnp.where(jnp.isfinite(gradients), gradients, 0) * scale)
+    g = g - jnp.outer(_dot(g, steep), steep)
+    z = centred(u / jnp.maximum(scale, 1e-30))
+    squares, vectors = jnp.linalg.eigh(_dot(g, g.T))
+    kept = min(_DIRECTIONS, number, g.shape[1])
+    length = jnp.sqrt(jnp.maximum(squares[-kept:], 0))
+    known = length > 1e-3 * length[-1]
+    vectors = jnp.where(known, vectors[:, -kept:] / jnp.where(known, length, 1), 0)
+    rows = _dot(vectors.T, g)
+    hessian = theta / number * _dot(_dot(g, rows.T).T, _dot(z, rows.T))
+    curvature, turned = jnp.linalg.eigh((hessian + hessian.T) / 2)
+    least, largest = _CURVATURES
+    curvature = jnp.where(curvature > least, jnp.minimum(curvature, largest), 0)
+    directions = _dot(turned.T, rows).reshape(kept, *slope.shape)
+    return Stretch(directions, 1 / (1 - curvature))
+
+
+def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
+    return jnp.dot(a, b, precision="highest")
 
 
 def _line(u: jax.Array, margins: jax.Array, gradients: jax.Array) -> Line:

@@ -10,6 +10,12 @@ likelihood ratio of the uniform density to it makes up for that.
 * In the L1 ball the density is proportional to (1 - b . u)^-(d + 1). That is how
   Laplace variables with densities proportional to exp(-|x| + b x) are distributed once
   they are divided by the sum of their sizes and of one more exponential variable.
+
+Where the margin curves, the points that count spread further than the tilt's along some
+directions. The first two tilts may be stretched along these: in the L-infinity ball the
+components become correlated (a Gaussian copula), and in the L2 ball the rest's
+direction is that of a normal vector with this covariance (the angular central Gaussian
+distribution, Tyler 1987).
 """
 
 from collections.abc import Callable
@@ -18,12 +24,27 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.scipy.special import ndtr, ndtri
 from scipy import special
 
 # Tilts are not stronger than this divergence from the uniform distribution, in nats: a
 # probability of about e^-80 is the smallest that can be estimated.
 _LARGEST_DIVERGENCE = 80.0
 _BISECTIONS = 30
+# Probabilities that have a quantile in float32.
+_SMALLEST = 1e-30
+
+
+class Stretch(NamedTuple):
+    """Directions along which a tilt is wider, in its own normal coordinates.
+
+    Attributes:
+      directions: `[k, H, W, C]`, orthonormal, or 0 for none.
+      widths: `[k]`, variances along them, at least 1.
+    """
+
+    directions: Any
+    widths: Any
 
 
 class Tilt(NamedTuple):
@@ -45,6 +66,10 @@ class Tilt(NamedTuple):
         the tilt, up to a constant.
       log_constant: `log_constant(parameters)`, that constant, by NumPy in float64, for
         parameters with a leading axis.
+      stretched: `stretched(parameters, stretch)`, the parameters of the tilt stretched
+        along directions; None if this tilt cannot be.
+      scale: `scale(parameters, slope)`, the deviation of each component of u, and the
+        theta above.
     """
 
     none: Callable
@@ -53,15 +78,95 @@ class Tilt(NamedTuple):
     draw: Callable
     log_ratio: Callable
     log_constant: Callable
+    stretched: Callable | None = None
+    scale: Callable | None = None
 
 
-def _box_none(image: jax.Array) -> jax.Array:
-    return jnp.zeros(image.shape)
+def of_component(tilts: Any, which: jax.Array) -> Any:
+    """The tilt of one of C components, to draw from it.
+
+    Directions are not copied, which draws by the thousand would be slow with: it has
+    those of all components, with a width of 1 along the others'.
+
+    Args:
+      tilts: a pytree of arrays `[C, ...]`.
+      which: the component.
+    """
+    own = jax.tree.map(lambda a: a[which], tilts)
+    if not hasattr(tilts, "stretch"):
+        return own
+    directions, widths = tilts.stretch
+    is_own = (jnp.arange(len(widths)) == which)[:, None]
+    stretch = Stretch(
+        directions.reshape(-1, *directions.shape[2:]),
+        jnp.where(is_own, widths, 1.0).reshape(-1),
+    )
+    return own._replace(stretch=stretch)
 
 
-def _box_towards(
-    slope: jax.Array, intercept: jax.Array, variance: jax.Array
-) -> jax.Array:
+def with_room(tilts: Any, like: Any) -> Any:
+    """Tilts `[M, ...]` on the host, with as many idle directions as others have."""
+    number = len(jax.tree.leaves(tilts)[0])
+    shapes = ((number, *a.shape[1:]) for a in like.stretch)
+    idle = Stretch(*(np.full(s, v, np.float32) for s, v in zip(shapes, (0, 1))))
+    return tilts._replace(stretch=idle)
+
+
+def plain(norm: str | None, image: np.ndarray, like: Any) -> Any:
+    """No tilt, as NumPy arrays, with a stretch of as many directions as others have.
+
+    Args:
+      norm: the ball's.
+      image: an image.
+      like: tilts `[M, ...]`.
+    """
+    none = jax.tree.map(lambda a: np.asarray(a)[None], TILTS[norm].none(image))
+    if hasattr(like, "stretch"):
+        none = with_room(none, like)
+    return jax.tree.map(lambda a: a[0], none)
+
+
+def _no_stretch(image: jax.Array) -> Stretch:
+    return Stretch(jnp.zeros((0, *image.shape)), jnp.zeros(0))
+
+
+def _stretched(parameters: Any, stretch: Stretch) -> Any:
+    return parameters._replace(stretch=stretch)
+
+
+def _along(stretch: Stretch, normals: jax.Array) -> jax.Array:
+    """Standard normals `[...]`, wider along directions."""
+    widening = jnp.sqrt(stretch.widths) - 1
+    added = (widening * _parts(stretch, normals)) @ _rows(stretch)
+    return normals + added.reshape(normals.shape)
+
+
+def _excess(stretch: Stretch, normals: jax.Array) -> jax.Array:
+    """What normals lose of the exponent of their density, times -2."""
+    parts = _parts(stretch, normals)
+    return jnp.sum((1 - 1 / stretch.widths) * parts**2)
+
+
+def _parts(stretch: Stretch, normals: jax.Array) -> jax.Array:
+    return jnp.dot(_rows(stretch), normals.reshape(-1), precision="highest")
+
+
+def _rows(stretch: Stretch) -> jax.Array:
+    return stretch.directions.reshape(len(stretch.widths), -1)
+
+
+class _Box(NamedTuple):
+    """A tilt of the L-infinity ball: the exponent b of the density exp(b . u)."""
+
+    exponent: Any
+    stretch: Stretch
+
+
+def _box_none(image: jax.Array) -> _Box:
+    return _Box(jnp.zeros(image.shape), _no_stretch(image))
+
+
+def _box_towards(slope: jax.Array, intercept: jax.Array, variance: jax.Array) -> _Box:
     steepest = jnp.abs(slope).max()
     steepest = jnp.where(steepest > 0, steepest, 1)
     unit = slope / steepest
@@ -72,16 +177,22 @@ def _box_towards(
         beyond = intercept + jnp.sum(slope * mean) + largest / steepest * variance > 0
         return beyond | (jnp.sum(b * mean - log_constant) > _LARGEST_DIVERGENCE)
 
-    return _bisect(too_strong, 1e4) * unit
+    return _Box(_bisect(too_strong, 1e4) * unit, _no_stretch(slope))
 
 
-def _box_divergence(b: jax.Array) -> jax.Array:
-    mean, log_constant = _box_cumulant(b)
-    return jnp.sum(b * mean - log_constant)
+def _box_divergence(box: _Box) -> jax.Array:
+    mean, log_constant = _box_cumulant(box.exponent)
+    return jnp.sum(box.exponent * mean - log_constant)
 
 
-def _box_draw(key: jax.Array, b: jax.Array) -> jax.Array:
+def _box_draw(key: jax.Array, box: _Box) -> jax.Array:
+    b, stretch = box
     v = jax.random.uniform(key, b.shape)
+    if len(stretch.widths):
+        # Of the mirrored components, so that all normals grow with u.
+        side = jnp.where(b < 0, -1.0, 1.0)
+        normals = side * ndtri(jnp.maximum(v, _SMALLEST))
+        v = ndtr(side * _along(stretch, normals))
     # By the inverse of the distribution function, for |b|, then mirrored.
     size = jnp.abs(b)
     flat = size < 1e-3
@@ -92,16 +203,53 @@ def _box_draw(key: jax.Array, b: jax.Array) -> jax.Array:
     return jnp.clip(jnp.where(b < 0, -u, u), -1, 1)
 
 
-def _box_log_ratio(u: jax.Array, b: jax.Array) -> jax.Array:
-    return -_inner(b, u)
+def _box_log_ratio(u: jax.Array, box: _Box) -> jax.Array:
+    ratio = -_inner(box.exponent, u)
+    if len(box.stretch.widths):
+        ratio -= _excess(box.stretch, _box_normals(u, box.exponent)) / 2
+    return ratio
 
 
-def _box_log_constant(b: np.ndarray) -> np.ndarray:
-    b = np.abs(np.asarray(b, np.float64)).reshape(len(b), -1)
+def _box_normals(u: jax.Array, b: jax.Array) -> jax.Array:
+    """Standard normals if u is drawn from the tilt without a stretch."""
+    size = jnp.abs(b)
+    flat = size < 1e-3
+    size = jnp.where(flat, 1.0, size)
+    w = jnp.where(b < 0, -u, u)
+    # The distribution function of |b| and what it lacks of 1, the smaller accurately.
+    whole = jnp.expm1(-2 * size)
+    below = jnp.exp(size * (w - 1)) * jnp.expm1(-size * (w + 1)) / whole
+    above = jnp.expm1(size * (w - 1)) / whole
+    bend = jnp.abs(b) / 4 * (1 - w**2)
+    below = jnp.where(flat, (1 + w) / 2 - bend, below)
+    above = jnp.where(flat, (1 - w) / 2 + bend, above)
+    normals = ndtri(jnp.maximum(jnp.minimum(below, above), _SMALLEST))
+    return jnp.where((below < above) == (b < 0), -normals, normals)
+
+
+def _box_log_constant(box: _Box) -> np.ndarray:
+    b = np.abs(np.asarray(box.exponent, np.float64)).reshape(len(box.exponent), -1)
     safe = np.maximum(b, 1e-4)
     # log(sinh b / b), from sinh b = e^b (1 - e^-2b) / 2.
     values = safe + np.log1p(-np.exp(-2 * safe)) - np.log(2 * safe)
-    return np.where(b < 1e-4, b**2 / 6, values).sum(axis=1)
+    values = np.where(b < 1e-4, b**2 / 6, values).sum(axis=1)
+    return values + _log_volume(box.stretch)
+
+
+def _log_volume(stretch: Stretch) -> np.ndarray:
+    return np.log(np.asarray(stretch.widths, np.float64)).sum(axis=1) / 2
+
+
+def _box_scale(box: _Box, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+    b = box.exponent
+    flat = jnp.abs(b) < 0.03
+    size = jnp.where(flat, 1.0, jnp.abs(b))
+    # 1 / b^2 - 1 / sinh^2 b
+    variance = 1 / size**2 - 4 * jnp.exp(-2 * size) / jnp.expm1(-2 * size) ** 2
+    variance = jnp.where(flat, 1 / 3, variance)
+    steepest = jnp.abs(slope).max()
+    theta = jnp.abs(b).max() / jnp.where(steepest > 0, steepest, 1)
+    return jnp.sqrt(jnp.maximum(variance, 0)), theta
 
 
 def _box_cumulant(b: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -117,12 +265,14 @@ def _box_cumulant(b: jax.Array) -> tuple[jax.Array, jax.Array]:
 class _Cap(NamedTuple):
     """A tilt of the L2 ball: the direction e, and the component's mode s along it."""
 
-    direction: jax.Array
-    mode: jax.Array
+    direction: Any
+    mode: Any
+    stretch: Stretch
 
 
 def _cap_none(image: jax.Array) -> _Cap:
-    return _Cap(jnp.zeros(image.shape).at[(0,) * image.ndim].set(1.0), jnp.zeros(()))
+    direction = jnp.zeros(image.shape).at[(0,) * image.ndim].set(1.0)
+    return _Cap(direction, jnp.zeros(()), _no_stretch(image))
 
 
 def _cap_towards(slope: jax.Array, intercept: jax.Array, variance: jax.Array) -> _Cap:
@@ -133,12 +283,24 @@ def _cap_towards(slope: jax.Array, intercept: jax.Array, variance: jax.Array) ->
     farthest = np.sqrt(-np.expm1(-2 * _LARGEST_DIVERGENCE / (slope.size + 1)))
 
     def too_strong(mode: jax.Array) -> jax.Array:
-        # The density of the component is like exp(b s) with its mode at this b.
-        b = (slope.size - 1) * mode / ((1 - mode) * (1 + mode))
+        b = _cap_exponent(mode, slope.size)
         return intercept + mode * norm + b / safe * variance > 0
 
     mode = _bisect(too_strong, min(farthest, 1 - 1e-4))
-    return _Cap(direction, jnp.where(norm > 0, mode, 0.0))
+    mode = jnp.where(norm > 0, mode, 0.0)
+    return _Cap(direction, mode, _no_stretch(slope))
+
+
+def _cap_exponent(mode: jax.Array, size: int) -> jax.Array:
+    """The b for which a component with a density like exp(b s) has its mode there."""
+    return (size - 1) * mode / ((1 - mode) * (1 + mode))
+
+
+def _cap_scale(cap: _Cap, slope: jax.Array) -> tuple[jax.Array, jax.Array]:
+    norm = jnp.sqrt(jnp.sum(slope**2))
+    theta = _cap_exponent(cap.mode, slope.size) / jnp.where(norm > 0, norm, 1)
+    left = (1 - cap.mode) * (1 + cap.mode)
+    return jnp.full(slope.shape, jnp.sqrt(left / (slope.size + 1))), theta
 
 
 def _cap_divergence(cap: _Cap) -> jax.Array:
@@ -189,6 +351,8 @@ def _cap_draw(key: jax.Array, cap: _Cap) -> jax.Array:
     inside = normal[:size] - direction * jnp.dot(
         direction, normal[:size], precision="highest"
     )
+    if len(cap.stretch.widths):
+        inside = _along(cap.stretch, inside)
     # The first d - 1 of d + 1 normals, divided by the norm of all, are uniform in the
     # ball of d - 1 dimensions.
     norm = jnp.sqrt(jnp.sum(inside**2) + jnp.sum(normal[size:] ** 2))
@@ -201,7 +365,15 @@ def _cap_log_ratio(u: jax.Array, cap: _Cap) -> jax.Array:
     up, down = _cap_shape(cap.mode, size, jnp)
     s = jnp.clip(_inner(u, cap.direction), -1 + 1e-7, 1 - 1e-7)
     usual = (size - 1) / 2
-    return (usual - up) * jnp.log1p(s) + (usual - down) * jnp.log1p(-s)
+    # In one call: XLA 0.10 may take two, of s and -s, for the same on a CPU.
+    logs = jnp.log1p(jnp.stack([s, -s]))
+    ratio = (usual - up) * logs[0] + (usual - down) * logs[1]
+    if len(cap.stretch.widths):
+        # The rest is a part of a point of the unit sphere of d + 1 dimensions.
+        rest = u / jnp.sqrt((1 - s) * (1 + s))
+        excess = jnp.minimum(_excess(cap.stretch, rest), 1 - 1e-6)
+        ratio += (size + 1) / 2 * jnp.log1p(-excess)
+    return ratio
 
 
 def _cap_log_constant(cap: _Cap) -> np.ndarray:
@@ -209,7 +381,7 @@ def _cap_log_constant(cap: _Cap) -> np.ndarray:
     up, down = _cap_shape(np.asarray(cap.mode, np.float64), size, np)
     usual = (size - 1) / 2
     # Beta densities on (1 + s) / 2: a factor 2 for each exponent.
-    return (
+    return _log_volume(cap.stretch) + (
         special.betaln(up + 1, down + 1)
         - special.betaln(usual + 1, usual + 1)
         - np.log(2) * (2 * usual - up - down)
@@ -281,6 +453,8 @@ TILTS: dict[str | None, Tilt] = {
         _box_draw,
         _box_log_ratio,
         _box_log_constant,
+        _stretched,
+        _box_scale,
     ),
     "l2": Tilt(
         _cap_none,
@@ -289,6 +463,8 @@ TILTS: dict[str | None, Tilt] = {
         _cap_draw,
         _cap_log_ratio,
         _cap_log_constant,
+        _stretched,
+        _cap_scale,
     ),
     "l1": Tilt(
         _cross_none,

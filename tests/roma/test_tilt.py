@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from jaxrob.roma._tilt import TILTS, _Cap
+from jaxrob.roma._tilt import TILTS, Stretch, of_component
 
 NORMS = ("linf", "l2", "l1")
 DRAWS = 8000
@@ -106,7 +106,9 @@ def test_the_boxs_constant_is_the_density_integral(b):
     b = np.array(b)
     # The log of the mean of exp(b . u) over the box.
     each = [integrate.quad(lambda u, c=c: np.exp(c * u) / 2, -1, 1)[0] for c in b]
-    got = TILTS["linf"].log_constant(b[None, :, None, None])
+    none = TILTS["linf"].none(jnp.zeros((len(b), 1, 1)))
+    box = jax.tree.map(lambda a: a[None], none._replace(exponent=b[:, None, None]))
+    got = TILTS["linf"].log_constant(box)
     assert got == pytest.approx(np.log(each).sum(), rel=1e-9, abs=1e-12)
 
 
@@ -116,8 +118,8 @@ def test_the_caps_constant_is_the_density_integral(dim, mode):
     direction = np.zeros((1, dim, 1), np.float32)
     direction[0, 0] = 1
     mode = np.float32(mode)
-    cap = _Cap(direction, mode)
     tilt = TILTS["l2"]
+    cap = tilt.none(direction)._replace(direction=direction, mode=mode)
     usual = integrate.quad(lambda s: (1 - s * s) ** ((dim - 1) / 2), -1, 1)[0]
 
     @jax.jit
@@ -168,3 +170,77 @@ def test_draws_stay_in_the_ball_and_weights_finite_at_the_strongest_tilt(norm):
         u, log_weight = draws(norm, parameters)
         assert np.linalg.norm(u, ORDERS[norm], axis=1).max() <= 1 + 1e-6
         assert np.isfinite(log_weight).all()
+
+
+def stretched(norm, slope, steps, widths):
+    """A tilt, wider along directions orthogonal to the slope and to each other."""
+    sd = deviation(norm, slope)
+    parameters = TILTS[norm].towards(slope, jnp.float32(-steps * sd), 0.0)
+    columns = [slope.reshape(-1), *(slope_of(slope.size, n) for n in (1, 2, 3))]
+    basis = np.linalg.qr(np.stack(columns[: 1 + len(widths)], axis=1))[0]
+    directions = basis[:, 1:].T.reshape(-1, *slope.shape).astype(np.float32)
+    stretch = Stretch(jnp.array(directions), jnp.array(widths, jnp.float32))
+    return TILTS[norm].stretched(parameters, stretch), directions.reshape(
+        len(widths), -1
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 4, 1), (8, 8, 1)])
+@pytest.mark.parametrize("norm", NORMS[:2])
+def test_weights_of_a_stretched_tilt_have_a_mean_of_one(norm, shape):
+    slope = slope_of(shape)
+    parameters, directions = stretched(norm, slope, 1.0, (3.0, 1.5))
+    u, log_weight = draws(norm, parameters)
+    assert np.linalg.norm(u, ORDERS[norm], axis=1).max() <= 1 + 1e-6
+    weight = np.exp(log_weight)
+    assert weight.mean() == pytest.approx(1, abs=4 * weight.std() / 89)
+    # Moments of the uniform distribution come out, also along the directions.
+    for along in (slope.reshape(-1), *directions):
+        score = u @ along.astype(float) / deviation(norm, along)
+        for power, expected in ((1, 0), (2, 1)):
+            terms = weight * score**power
+            assert terms.mean() == pytest.approx(expected, abs=4 * terms.std() / 89)
+
+
+@pytest.mark.parametrize("norm", NORMS[:2])
+def test_a_stretched_tilt_is_wider_along_its_directions_alone(norm):
+    slope = slope_of((20, 20, 1))
+    parameters, directions = stretched(norm, slope, 2.0, (4.0, 2.0, 1.0))
+    scale, _ = TILTS[norm].scale(parameters, slope)
+    u, _ = draws(norm, parameters)
+    z = (u - u.mean(axis=0)) / np.asarray(scale, float).reshape(-1)
+    found = (z @ directions.T.astype(float)).var(axis=0)
+    np.testing.assert_allclose(found, (4.0, 2.0, 1.0), rtol=0.1)
+    other = slope_of(slope.size, 9)
+    other = other - directions.T @ (directions @ other)
+    assert (z @ other).var() / np.sum(other**2) == pytest.approx(1, rel=0.1)
+    # The mean, and so the margin's distance from the boundary, stays.
+    margin = u @ slope.reshape(-1).astype(float) / deviation(norm, slope)
+    assert margin.mean() == pytest.approx(2, abs=0.15)
+
+
+@pytest.mark.parametrize("norm", NORMS[:2])
+def test_an_idle_stretch_changes_no_draw(norm):
+    slope = slope_of((8, 8, 1))
+    idle, _ = stretched(norm, slope, 3.0, (1.0, 1.0))
+    sd = deviation(norm, slope)
+    usual = TILTS[norm].towards(slope, jnp.float32(-3 * sd), 0.0)
+    for got, expected in zip(draws(norm, idle, 100), draws(norm, usual, 100)):
+        np.testing.assert_allclose(got, expected, atol=3e-5)
+
+
+@pytest.mark.parametrize("norm", NORMS)
+def test_a_component_draws_as_it_would_alone(norm):
+    slope = slope_of((8, 8, 1))
+    if norm == "l1":
+        each = [TILTS[norm].towards(a * slope, jnp.float32(-1), 0.0) for a in (1, -1)]
+    else:
+        each = [
+            stretched(norm, a * slope, 2.0, (w, 1.0))[0] for a, w in ((1, 3), (-1, 2))
+        ]
+    both = jax.tree.map(lambda *a: jnp.stack(a), *each)
+    keys = jax.random.split(jax.random.key(5), 50)
+    draw = jax.vmap(TILTS[norm].draw, (0, None))
+    for number, alone in enumerate(each):
+        got = draw(keys, of_component(both, jnp.int32(number)))
+        np.testing.assert_allclose(got, draw(keys, alone), atol=3e-6)
