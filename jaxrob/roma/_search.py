@@ -499,6 +499,8 @@ def _stretched(
 ) -> tuple[Any, jax.Array]:
     """The tilts towards lanes' modes, stretched to where their margins curve."""
     tilt = TILTS[work.perturbation.norm]
+    wider = tilt.stretched
+    assert wider is not None
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
@@ -516,7 +518,7 @@ def _stretched(
         stretch = jax.vmap(functools.partial(_stretch, tilt))(
             tilts, line.slope, u, gradients
         )
-        tilts = jax.vmap(tilt.stretched)(tilts, stretch)
+        tilts = jax.vmap(wider)(tilts, stretch)
         return tilts, ~jnp.isnan(margins).any(axis=1)
 
     return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
@@ -532,6 +534,7 @@ def _stretch(
     Breitung 1984). The gradients' principal components are those of H, of either sign,
     which the draws' own coordinates tell.
     """
+    assert tilt.scale is not None
     scale, theta = tilt.scale(parameters, slope)
     number = len(u)
 

@@ -6,10 +6,12 @@ import numpy as np
 from scipy import special
 
 #: The largest relative standard error that is trusted. It is lower where draws are few,
-#: since these may hold none of the large weights and so show too small an error.
+#: since these may hold none of the large weights and so show too small an error: more
+#: so the more uneven those that they do hold.
 LARGEST_ERROR = 0.15
 _LARGEST_ERROR_OF_FEW = 0.12
-_FEW = 2000
+_LARGEST_ERROR_OF_SOME = 0.09
+_FEW, _SOME = 2000, 8000
 # No single weight may make up more than this share of the sum, and hits may not be
 # rare or nearly certain.
 _LARGEST_SHARE = 0.1
@@ -46,7 +48,11 @@ class WeightedDraws(NamedTuple):
     @property
     def trusted(self) -> np.ndarray:
         """Whether the weights are even enough for the probability to be near."""
-        most = np.where(self.number < _FEW, _LARGEST_ERROR_OF_FEW, LARGEST_ERROR)
+        most = np.select(
+            [self.number < _FEW, self.number < _SOME],
+            [_LARGEST_ERROR_OF_FEW, _LARGEST_ERROR_OF_SOME],
+            LARGEST_ERROR,
+        )
         return (
             (self.standard_error < most)
             & (self.share < _LARGEST_SHARE)
