@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from jaxrob._adapters.on_host import on_host
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.checks import first_look
@@ -58,6 +59,9 @@ def provenance(
         operations and constants, as JAX traces them for images of this shape. None
         for a function on the host that has no name and version (see
         `Classifier.from_host`), because JAX cannot look into it.
+      * "network": its "name" and "class_names", None where they are not given; of one
+        on the host also the "version": a digest of its file or weights, or what was
+        given.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
         does not depend on the batches they come in.
     """
@@ -80,6 +84,7 @@ def provenance(
         },
         "key": None if key is None else host_array(key).tolist(),
         "classifier": classifier_fingerprint(classifier),
+        "network": _network(classifier),
         "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
     }
 
@@ -108,6 +113,17 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
         [function.token, classifier.outputs]
         + [part for path, leaf in leaves for part in (str(path), host_array(leaf))]
     )
+
+
+def _network(classifier: Classifier) -> dict[str, Any]:
+    """What a classifier is called; the version of one on the host."""
+    names = classifier.class_names
+    found = {
+        "name": classifier.name,
+        "class_names": None if names is None else [*names],
+    }
+    network = on_host(classifier.apply_fn)
+    return found | ({} if network is None else {"version": network.function.version})
 
 
 def alteration_fingerprint(alteration: Alteration) -> str | None:

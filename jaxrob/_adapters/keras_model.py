@@ -1,0 +1,152 @@
+"""Keras models: on JAX inside the step, on another backend on the host."""
+
+import copy
+import dataclasses
+import os
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._adapters.extras import required
+from jaxrob._adapters.keras_file import load_keras
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.digest import digest
+
+_PURPOSE = "Classifier.from_keras"
+# The last layer's activation, and what it makes of the outputs.
+_ACTIVATIONS = {
+    "softmax": "probabilities",
+    "sigmoid": "sigmoid",
+    "hard_sigmoid": "sigmoid",
+    "log_softmax": "logits",
+    "linear": "logits",
+}
+# Layers that leave what the outputs mean as it is.
+_PASSING = ("Dropout", "Flatten", "Reshape", "Identity")
+
+
+class KerasNetwork(NamedTuple):
+    """What is known of a Keras model.
+
+    Attributes:
+      model: a copy of it.
+      outputs: what its last layer says that it returns, None if it does not say.
+      num_classes: K, None if the model does not say.
+      digest: of its layers and weights.
+      backend: "jax", or another one.
+    """
+
+    model: Any
+    outputs: str | None
+    num_classes: int | None
+    digest: str
+    backend: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KerasStep:
+    """A model on the JAX backend, as a pure function of its variables."""
+
+    model: Any
+
+    def __call__(self, variables: Any, images: Any) -> Any:
+        trainable, others = variables
+        found, _ = self.model.stateless_call(trainable, others, images, training=False)
+        return found
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KerasRun:
+    """A model on another backend, from arrays to arrays."""
+
+    model: Any
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        keras = required("keras", _PURPOSE, "keras")
+        found = self.model(images, training=False)
+        return np.asarray(keras.ops.convert_to_numpy(found))
+
+
+def read_keras(model: Any) -> KerasNetwork:
+    """A copy of a Keras model, or the model of a `.keras` file.
+
+    Raises:
+      TypeError: if it is neither.
+      ValueError: if the file is refused, see `load_keras`; the model is not built, has
+        several inputs or outputs, or cannot be copied.
+      ImportError: if Keras is missing.
+    """
+    keras = _keras()
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        own = load_keras(keras, model)
+    else:
+        wanted = "a keras.Model or the path of a .keras file"
+        check_type("model", model, keras.Model, wanted)
+        own = _copied(keras, model)
+    for what in ("inputs", "outputs"):
+        number = len(getattr(own, what, None) or [None])
+        if number != 1:
+            raise ValueError(f"model must have one of {what}; got {number}")
+    shape = getattr(own, "output_shape", None) if own.built else None
+    is_plain = isinstance(shape, tuple) and len(shape) == 2
+    parts = [own.to_json()] if hasattr(own, "to_json") else [type(own).__qualname__]
+    for variable in own.variables:
+        parts += [variable.path, np.asarray(variable.value, np.float32)]
+    return KerasNetwork(
+        own,
+        _activation(own),
+        shape[1] if is_plain else None,  # pyright: ignore[reportOptionalSubscript]
+        digest(parts),
+        keras.backend.backend(),
+    )
+
+
+def jax_variables(model: Any) -> tuple[list[Any], list[Any]]:
+    """The values of the variables of a model on the JAX backend."""
+    return (
+        [variable.value for variable in model.trainable_variables],
+        [variable.value for variable in model.non_trainable_variables],
+    )
+
+
+def _keras() -> Any:
+    """Keras, on JAX unless it was imported, or told otherwise, before."""
+    if "keras" not in sys.modules:
+        os.environ.setdefault("KERAS_BACKEND", "jax")
+    return required("keras", _PURPOSE, "keras")
+
+
+def _copied(keras: Any, model: Any) -> Any:
+    if not model.built:
+        raise ValueError(
+            "model must be built, so that it has weights: call it once, or give it an "
+            "Input layer"
+        )
+    try:
+        own = copy.deepcopy(model)
+        for theirs, ours in zip(model.variables, own.variables, strict=True):
+            ours.assign(theirs)
+    # Keras copies by its own saving, which may fail in any of these ways.
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ValueError(
+            "model must be one that Keras can copy, because the classifier has weights "
+            f"of its own; a class of yours needs get_config: {error}"
+        ) from error
+    return own
+
+
+def _activation(model: Any) -> str | None:
+    """What the last layer says of the outputs; None if it says nothing."""
+    layers = list(getattr(model, "layers", ()))
+    while layers:
+        last = layers.pop()
+        if type(last).__name__ in _PASSING:
+            continue
+        if getattr(last, "layers", None):
+            return _activation(last)
+        if type(last).__name__ == "Softmax":
+            return "probabilities"
+        name = getattr(getattr(last, "activation", None), "__name__", "")
+        return _ACTIVATIONS.get(name)
+    return None
