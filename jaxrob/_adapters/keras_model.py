@@ -44,16 +44,22 @@ class KerasNetwork(NamedTuple):
     backend: str
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
+@dataclasses.dataclass(frozen=True)
 class KerasStep:
-    """A model on the JAX backend, as a pure function of its variables."""
+    """A model on the JAX backend, as a pure function of its variables' values.
+
+    Equal ones of the same model run in the programs that were compiled for the first.
+    """
 
     model: Any
+    variables: tuple[Any, ...] = dataclasses.field(compare=False)
 
-    def __call__(self, variables: Any, images: Any) -> Any:
-        trainable, others = variables
-        found, _ = self.model.stateless_call(trainable, others, images, training=False)
-        return found
+    def __call__(self, values: list[Any], images: Any) -> Any:
+        keras = required("keras", _PURPOSE, "keras")
+        # Not `stateless_call`, which fails once layers are frozen or thawed.
+        given = list(zip(self.variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=given):
+            return self.model(images, training=False)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -78,36 +84,49 @@ def read_keras(model: Any) -> KerasNetwork:
       ImportError: if Keras is missing.
     """
     keras = _keras()
+    backend = keras.backend.backend()
     if isinstance(model, str) or hasattr(model, "__fspath__"):
         own = load_keras(keras, model)
     else:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
-        own = _copied(keras, model)
+        _check_built(model)
+        # On JAX its values are copied, which is all that changes.
+        own = model if backend == "jax" else _copied(keras, model)
     for what in ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
         if number != 1:
             raise ValueError(f"model must have one of {what}; got {number}")
-    shape = getattr(own, "output_shape", None) if own.built else None
+    shape = getattr(own, "output_shape", None)
     is_plain = isinstance(shape, tuple) and len(shape) == 2
-    parts = [own.to_json()] if hasattr(own, "to_json") else [type(own).__qualname__]
-    for variable in own.variables:
-        parts += [variable.path, np.asarray(variable.value, np.float32)]
     return KerasNetwork(
         own,
         _activation(own),
-        shape[1] if is_plain else None,  # pyright: ignore[reportOptionalSubscript]
-        digest(parts),
-        keras.backend.backend(),
+        shape[1] if isinstance(shape, tuple) and is_plain else None,
+        _digest(keras, own),
+        backend,
     )
 
 
-def jax_variables(model: Any) -> tuple[list[Any], list[Any]]:
-    """The values of the variables of a model on the JAX backend."""
-    return (
-        [variable.value for variable in model.trainable_variables],
-        [variable.value for variable in model.non_trainable_variables],
-    )
+def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
+    """A model on the JAX backend as a function of its variables' values, and these."""
+    variables = tuple(model.variables)
+    return KerasStep(model, variables), [variable.value for variable in variables]
+
+
+def _digest(keras: Any, model: Any) -> str:
+    parts = [model.to_json() if hasattr(model, "to_json") else type(model).__qualname__]
+    for variable in model.variables:
+        parts += [variable.path, keras.ops.convert_to_numpy(variable)]
+    return digest(parts)
+
+
+def _check_built(model: Any) -> None:
+    if not model.built:
+        raise ValueError(
+            "model must be built, so that it has weights: call it once, or give it an "
+            "Input layer"
+        )
 
 
 def _keras() -> Any:
@@ -118,13 +137,11 @@ def _keras() -> Any:
 
 
 def _copied(keras: Any, model: Any) -> Any:
-    if not model.built:
-        raise ValueError(
-            "model must be built, so that it has weights: call it once, or give it an "
-            "Input layer"
-        )
+    layers = getattr(model, "_flatten_layers", lambda: [])()
+    classes = {type(layer).__name__: type(layer) for layer in (model, *layers)}
     try:
-        own = copy.deepcopy(model)
+        with keras.saving.custom_object_scope(classes):
+            own = copy.deepcopy(model)
         for theirs, ours in zip(model.variables, own.variables, strict=True):
             ours.assign(theirs)
     # Keras copies by its own saving, which may fail in any of these ways.

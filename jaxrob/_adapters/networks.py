@@ -112,8 +112,7 @@ def keras_network(
     """See `Classifier.from_keras`; the arguments are checked."""
     from jaxrob._adapters.keras_model import (
         KerasRun,
-        KerasStep,
-        jax_variables,
+        jax_step,
         read_keras,
     )
 
@@ -128,9 +127,9 @@ def keras_network(
                 "batch_size is of networks on the host; this one runs on Keras's JAX "
                 f"backend, inside the step; got {batch_size}"
             )
-        function = preprocessed(KerasStep(found.model), preprocessing)
-        variables = snapshot(jax_variables(found.model))
-        return Network(function, outputs, name, num_classes, variables)
+        step, values = jax_step(found.model)
+        function = preprocessed(step, preprocessing)
+        return Network(function, outputs, name, num_classes, snapshot(values))
     warn(
         f"Keras runs on its {found.backend} backend: {name} is called on the host, and "
         "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "

@@ -1,0 +1,205 @@
+"""torch modules: answers, gradients, identity, and what is refused."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations
+
+torch = pytest.importorskip("torch", reason="needs the extra jaxrob[torch]")
+nn = torch.nn
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8)
+DATA = jaxrob.Dataset(IMAGES, RANDOM.integers(0, 4, 24), name="random")
+KEY = jax.random.key(0)
+BLUR = alterations.gaussian_blur(0.0, 2.0)
+
+
+def module(*last, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(6 * 36, 4),
+        *last,
+    )
+
+
+def altered(level):
+    alter = jax.vmap(lambda image: BLUR(jnp.float32(image) / 255, level, KEY))
+    return np.moveaxis(np.asarray(alter(IMAGES)), -1, 1)
+
+
+def test_answers_are_those_of_the_module():
+    net = module().eval()
+    classifier = jaxrob.Classifier.from_torch(net)
+    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.0, 1.5])
+    for row, level in enumerate([0.0, 1.5]):
+        with torch.no_grad():
+            truth = net(torch.from_numpy(altered(level).copy())).softmax(-1).numpy()
+        np.testing.assert_array_equal(curve.predicted[row], truth.argmax(1))
+        np.testing.assert_allclose(curve.confidence[row], truth.max(1), atol=1e-5)
+
+
+def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
+    net = module()
+    classifier = jaxrob.Classifier.from_torch(net)
+    before = jaxrob.evaluate(classifier, DATA, BLUR, [1.0])
+    assert net.training and all(p.requires_grad for p in net.parameters())
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(-3)
+    after = jaxrob.evaluate(classifier, DATA, BLUR, [1.0])
+    np.testing.assert_array_equal(before.confidence, after.confidence)
+
+
+def test_gradients_are_finite_differences():
+    classifier = jaxrob.Classifier.from_torch(module().double())
+    x = jnp.float32(IMAGES[:3]) / 255
+
+    def loss(images):
+        return classifier.log_probabilities(images)[0, :, 1].sum()
+
+    gradient = np.asarray(jax.jit(jax.grad(loss))(x))
+    for index in [(0, 0, 0, 0), (1, 3, 4, 2), (2, 7, 7, 1), (0, 4, 4, 1)]:
+        step = np.zeros(x.shape, np.float32)
+        step[index] = 0.02
+        difference = (loss(x + step) - loss(x - step)) / 0.04
+        assert gradient[index] == pytest.approx(float(difference), rel=0.02, abs=1e-4)
+
+
+def test_gradients_under_vmap_go_to_torch_together():
+    classifier = jaxrob.Classifier.from_torch(module())
+    x = jnp.float32(IMAGES[:5]) / 255
+
+    def loss(image):
+        return classifier.log_probabilities(image[None])[0, 0, 1]
+
+    each = jax.vmap(jax.grad(loss))(x)
+    whole = jax.grad(lambda x: classifier.log_probabilities(x)[0, :, 1].sum())(x)
+    np.testing.assert_allclose(each, whole, atol=1e-6)
+
+
+def test_attacks_and_importance_sampling_work():
+    classifier = jaxrob.Classifier.from_torch(module(seed=3))
+    labels = jaxrob.evaluate(classifier, DATA, BLUR, [0.0]).predicted[0]
+    attack = jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.3)
+    assert attack.success.any()
+    found = jaxrob.roma.assess(
+        classifier, IMAGES[:3], epsilon=0.1, estimator="importance", key=KEY
+    )
+    assert set(found.status) <= {"importance", "bounded", "counted"}
+
+
+@pytest.mark.parametrize(
+    "last, outputs",
+    [
+        (nn.Softmax(-1), "probabilities"),
+        (nn.Sigmoid(), "sigmoid"),
+        (nn.LogSoftmax(-1), "logits"),
+        (nn.Identity(), "logits"),
+    ],
+)
+def test_outputs_are_read_from_the_last_layer(last, outputs):
+    assert jaxrob.Classifier.from_torch(module(last)).outputs == outputs
+
+
+def test_outputs_that_contradict_the_last_layer():
+    with pytest.raises(ValueError, match='outputs must be "probabilities", as the'):
+        jaxrob.Classifier.from_torch(module(nn.Softmax(-1)), "logits")
+
+
+class Hidden(nn.Module):
+    """A softmax that is no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = module()
+
+    def forward(self, images):
+        return self.net(images).softmax(-1)
+
+
+def test_outputs_that_contradict_the_last_operation():
+    classifier = jaxrob.Classifier.from_torch(Hidden())
+    with pytest.raises(ValueError, match='pass outputs="probabilities"'):
+        jaxrob.assess(classifier, DATA, BLUR)
+    right = jaxrob.Classifier.from_torch(Hidden(), "probabilities")
+    jaxrob.evaluate(right, DATA, BLUR, [0.5])
+
+
+class Two(Hidden):
+    def forward(self, images):
+        return self.net(images), images
+
+
+class Labels(Hidden):
+    def forward(self, images):
+        return self.net(images).argmax(-1)
+
+
+@pytest.mark.parametrize(
+    "net, settings, message",
+    [
+        (Two(), {}, "must return one tensor"),
+        (Labels(), {}, r"must return the shape \(2, K\); got \(2,\)"),
+        (module(), {"channels_first": False}, r"failed on images.*3 channels"),
+        (module(), {"size": 32}, r"takes images of size=\(32, 32\); got 8x8"),
+    ],
+)
+def test_modules_that_do_not_fit(net, settings, message):
+    classifier = jaxrob.Classifier.from_torch(net, **settings)
+    with pytest.raises(ValueError, match=message):
+        jaxrob.assess(classifier, DATA, BLUR)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_modules_of_other_floating_types(dtype):
+    net = module().eval()
+    classifier = jaxrob.Classifier.from_torch(net.to(dtype))
+    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.5])
+    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(module()), DATA, BLUR, [0.5])
+    np.testing.assert_allclose(curve.confidence, plain.confidence, atol=0.02)
+
+
+def test_another_network_never_finds_the_answers_in_a_journal(tmp_path):
+    journal = tmp_path / "journal"
+
+    def run(net):
+        classifier = jaxrob.Classifier.from_torch(net, name="net")
+        return jaxrob.evaluate(classifier, DATA, BLUR, [0.5], journal=journal)
+
+    run(module())
+    run(module())  # The same weights.
+    for other in (module(seed=1), module(nn.Tanh()), Hidden().net.append(nn.Sigmoid())):
+        with pytest.raises(ValueError, match="journal of another run"):
+            run(other)
+
+
+def test_code_tells_modules_apart():
+    class Scaled(Hidden):
+        def forward(self, images):
+            return 2 * self.net(images)
+
+    class Tripled(Hidden):
+        def forward(self, images):
+            return 3 * self.net(images)
+
+    versions = {
+        jaxrob.provenance(jaxrob.Classifier.from_torch(net, "logits"), DATA)["network"][
+            "version"
+        ]
+        for net in (Scaled(), Tripled(), Scaled())
+    }
+    assert len(versions) == 2
+
+
+def test_what_is_no_module():
+    with pytest.raises(TypeError, match="module must be a torch.nn.Module"):
+        jaxrob.Classifier.from_torch(print)
