@@ -63,7 +63,8 @@ def provenance(
         on the host also the "version": a digest of its file or weights, or what was
         given.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
-        does not depend on the batches they come in.
+        does not depend on the batches they come in; "labels" is "given", or "own
+        answers" where they are what the network answers on the unaltered images.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
@@ -85,7 +86,11 @@ def provenance(
         "key": None if key is None else host_array(key).tolist(),
         "classifier": classifier_fingerprint(classifier),
         "network": _network(classifier),
-        "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset_fingerprint(dataset),
+            "labels": _labels(dataset),
+        },
     }
 
 
@@ -126,6 +131,13 @@ def _network(classifier: Classifier) -> dict[str, Any]:
     return found | ({} if network is None else {"version": network.function.version})
 
 
+def _labels(dataset: Dataset | BatchedDataset) -> str:
+    is_own = isinstance(dataset, Dataset) and (
+        dataset.labels is None or dataset._own_answers
+    )
+    return "own answers" if is_own else "given"
+
+
 def alteration_fingerprint(alteration: Alteration) -> str | None:
     """The description of a pinned alteration; None if a function on the host is in it.
 
@@ -147,5 +159,6 @@ def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
         kind = f"{batch.images.dtype}{batch.images.shape[1:]}"
         for first in range(0, len(batch), _CHUNK):
             images.update(contiguous(batch.images[first : first + _CHUNK]))
-        labels.update(contiguous(batch.labels))
+        if batch.labels is not None:
+            labels.update(contiguous(batch.labels))
     return digest([kind, images.hexdigest(), labels.hexdigest()])
