@@ -32,7 +32,7 @@ from jaxrob._runtime.checks import (
     checked_sequence,
 )
 from jaxrob._runtime.failures import failed_on_images
-from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.host_function import MOST_IMAGES, HostFunction
 from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.pinned import Pinned
@@ -112,7 +112,8 @@ class Classifier:
             names = checked_names("class_names", self.class_names)
             object.__setattr__(self, "class_names", names)
         for leaf in jax.tree.leaves(self.variables):
-            if isinstance(leaf, str | bytes):
+            is_text = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "US"
+            if is_text or isinstance(leaf, str | bytes):
                 raise TypeError(f"variables must hold arrays; got {named(leaf)}")
 
     @staticmethod
@@ -238,6 +239,7 @@ class Classifier:
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         identity = _checked_identity(name, version, batch_size)
+        _check_outputs(outputs)
         found = torch_network(module, outputs, given, **identity)
         return Classifier(
             found.function,
@@ -301,6 +303,7 @@ class Classifier:
         )
         given = checked_preprocessing(scale, mean, std, bool(first), size)
         identity = _checked_identity(name, None, batch_size)
+        _check_outputs(outputs)
         found = onnx_network(path, outputs, given, first, **identity)
         return Classifier(
             found.function,
@@ -360,6 +363,7 @@ class Classifier:
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         identity = _checked_identity(name, None, batch_size)
+        _check_outputs(outputs)
         found = keras_network(model, outputs, given, **identity)
         return Classifier(
             found.function,
@@ -625,8 +629,15 @@ def _checked_identity(name: Any, version: Any, batch_size: Any) -> dict[str, Any
     check_type("name", name, str | None, "text or None")
     check_type("version", version, str | None, "text or None")
     if batch_size is not None:
-        batch_size = checked_integer("batch_size", batch_size, at_least=1)
+        batch_size = checked_integer(
+            "batch_size", batch_size, at_least=1, at_most=MOST_IMAGES
+        )
     return {"name": name, "version": version, "batch_size": batch_size}
+
+
+def _check_outputs(outputs: Any) -> None:
+    if outputs is not None:
+        check_choice("outputs", outputs, OUTPUTS)
 
 
 def _names(class_names: Any, num_classes: int | None = None) -> tuple[str, ...] | None:

@@ -1,6 +1,7 @@
 """`.keras` files, of which nothing is executed."""
 
 import io
+import math
 import pathlib
 import re
 import zipfile
@@ -28,9 +29,9 @@ def load_keras(keras: Any, path: Any) -> Any:
     path = checked_path("model", path)
     if path.suffix != ".keras":
         raise ValueError(
-            f"{path}: only .keras files are read, because .h5 files, saved models and "
-            "pickles may run code as they are loaded. Load it yourself, and pass the "
-            "model"
+            f"{path}: only .keras files are read; got {path.suffix!r}. Files of .h5, "
+            "saved models and pickles may run code as they are loaded: load it "
+            "yourself, and pass the model"
         )
     version = tuple(map(int, re.findall(r"\d+", keras.__version__)[:3]))
     if version < _SAFE_VERSION:
@@ -58,19 +59,20 @@ def _check_archive(path: pathlib.Path) -> None:
                 names = [member.filename for member in members]
                 if not set(_PARTS) <= set(names) or len(set(names)) < len(names):
                     raise ValueError(f"it must hold {', '.join(_PARTS)}, each once")
-                _check_links(archive.read(weights))
+                _check_weights(archive.read(weights))
         except (zipfile.BadZipFile, KeyError, OSError, RuntimeError) as error:
             raise ValueError(f"{path}: not a .keras file: {error}") from error
         except ValueError as error:
             raise ValueError(f"{path}: not a .keras file to read: {error}") from error
 
 
-def _check_links(weights: bytes) -> None:
-    """Refuses weights that refer to other files.
+def _check_weights(weights: bytes) -> None:
+    """Refuses weights that refer to other files, or claim to be far larger than theirs.
 
     Raises:
       ValueError: if they do.
     """
+    total, most = 0, min(most_unpacked(len(weights)), _MAX_BYTES)
     h5py = required("h5py", "reading .keras files", "keras")  # Keras needs it too.
     with h5py.File(io.BytesIO(weights), "r") as file:
         groups, seen = [file], set()
@@ -89,3 +91,7 @@ def _check_links(weights: bytes) -> None:
                     member.external or member.is_virtual
                 ):
                     raise ValueError(f"its weights {name!r} lie in another file")
+                elif isinstance(member, h5py.Dataset):
+                    total += math.prod(member.shape or ()) * member.dtype.itemsize
+                    if total > most:
+                        raise ValueError(f"its weights claim to have {total} bytes")

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrob._adapters.code import class_parts
 from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._runtime.checks import check_type
@@ -22,6 +23,8 @@ _ACTIVATIONS = {
     "log_softmax": "logits",
     "linear": "logits",
 }
+# Scales of at most this are of pixels of 0 to 255: 1/255, 1/127.5, 1/128.
+_DIVIDES = 1 / 64
 # Layers that leave what the outputs mean as it is.
 _PASSING = ("Dropout", "Flatten", "Reshape", "Identity")
 
@@ -33,14 +36,16 @@ class KerasNetwork(NamedTuple):
       model: a copy of it.
       outputs: what its last layer says that it returns, None if it does not say.
       num_classes: K, None if the model does not say.
-      digest: of its layers and weights.
+      takes_bytes: whether its first layer divides, so that it takes pixels of 0 to 255.
+      digest: of its layers and weights; None on JAX, which looks into it.
       backend: "jax", or another one.
     """
 
     model: Any
     outputs: str | None
     num_classes: int | None
-    digest: str
+    takes_bytes: bool
+    digest: str | None
     backend: str
 
 
@@ -70,8 +75,7 @@ class KerasRun:
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         keras = required("keras", _PURPOSE, "keras")
-        found = self.model(images, training=False)
-        return np.asarray(keras.ops.convert_to_numpy(found))
+        return _numbers(keras, self.model(images, training=False))
 
 
 def read_keras(model: Any) -> KerasNetwork:
@@ -103,7 +107,8 @@ def read_keras(model: Any) -> KerasNetwork:
         own,
         _activation(own),
         shape[1] if isinstance(shape, tuple) and is_plain else None,
-        _digest(keras, own),
+        _takes_bytes(own),
+        None if backend == "jax" else _digest(keras, own),
         backend,
     )
 
@@ -115,10 +120,24 @@ def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
 
 
 def _digest(keras: Any, model: Any) -> str:
-    parts = [model.to_json() if hasattr(model, "to_json") else type(model).__qualname__]
+    """What tells a model from others: layers, weights, and code that is not Keras's."""
+    config = model.to_json() if hasattr(model, "to_json") else type(model).__qualname__
+    parts: list[Any] = [config]
     for variable in model.variables:
-        parts += [variable.path, keras.ops.convert_to_numpy(variable)]
+        parts += [variable.path, _numbers(keras, variable)]
+    layers = (model, *getattr(model, "_flatten_layers", list)())
+    classes = {kind for layer in layers for kind in type(layer).__mro__}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if kind is not object and not kind.__module__.startswith("keras."):
+            parts += class_parts(kind, lambda value: None)
     return digest(parts)
+
+
+def _numbers(keras: Any, tensor: Any) -> np.ndarray:
+    """A tensor as an array; NumPy has no bfloat16."""
+    if keras.backend.standardize_dtype(tensor.dtype) == "bfloat16":
+        tensor = keras.ops.cast(tensor, "float32")
+    return np.asarray(keras.ops.convert_to_numpy(tensor))
 
 
 def _check_built(model: Any) -> None:
@@ -151,6 +170,18 @@ def _copied(keras: Any, model: Any) -> Any:
             f"of its own; a class of yours needs get_config: {error}"
         ) from error
     return own
+
+
+def _takes_bytes(model: Any) -> bool:
+    """Whether the first layer rescales pixels of 0 to 255."""
+    for layer in getattr(model, "layers", ()):
+        if getattr(layer, "layers", None):
+            return _takes_bytes(layer)
+        if type(layer).__name__ == "Rescaling":
+            return bool(np.abs(np.asarray(layer.scale, float)).max() <= _DIVIDES)
+        if type(layer).__name__ != "InputLayer":
+            return False
+    return False
 
 
 def _activation(model: Any) -> str | None:

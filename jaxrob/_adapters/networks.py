@@ -86,13 +86,10 @@ def onnx_network(
             f"{batch_size}"
         )
     preprocessing = _laid_out(preprocessing, channels_first, lengths, name)
+    # Not the number of classes: it is asked on black images, so that images that do not
+    # fit are refused before anything is computed.
     host = HostFunction(
-        found.run,
-        found.num_classes,
-        name,
-        found.digest,
-        batch_size or fixed,
-        writes=False,
+        found.run, None, name, found.digest, batch_size or fixed, writes=False
     )
     num_classes = found.num_classes
     if num_classes == 1:  # One sigmoid is of two classes.
@@ -121,6 +118,11 @@ def keras_network(
     outputs = _outputs(outputs, found.outputs)
     name = str(found.model.name) if name is None else name
     num_classes = 2 if found.num_classes == 1 else found.num_classes
+    if found.takes_bytes and preprocessing.scale == (1.0,):
+        warn(
+            f"the first layer of {name} rescales pixels of 0 to 255, and gets those in "
+            "[0, 1]. Pass scale=255."
+        )
     if found.backend == "jax":
         if batch_size is not None:
             raise ValueError(
@@ -135,9 +137,7 @@ def keras_network(
         "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
         "inside the compiled step."
     )
-    host = HostFunction(
-        KerasRun(found.model), found.num_classes, name, found.digest, batch_size
-    )
+    host = HostFunction(KerasRun(found.model), None, name, found.digest, batch_size)
     return Network(OnHost(host, preprocessing), outputs, name, num_classes)
 
 

@@ -12,6 +12,7 @@ from jaxrob._adapters.extras import required
 from jaxrob._adapters.onnx_tensors import external_files
 from jaxrob._runtime.checks import checked_path
 from jaxrob._runtime.files import open_file
+from jaxrob._runtime.host_function import MOST_IMAGES
 
 # What protocol buffers can hold; a larger network keeps its weights beside the file.
 _MAX_BYTES = 2**31
@@ -89,11 +90,12 @@ def read_onnx(path: Any) -> OnnxNetwork:
             digest.update(hashlib.file_digest(opened, "sha256").digest())
     session = _session(runtime, path, data, bool(weights))
     source, shape = _input(session, path)
+    num_classes = _num_classes(session, path)
     return OnnxNetwork(
         OnnxRun(session, source.name, _FLOATING[source.type]),
         _activation(model.graph),
         shape,
-        _num_classes(session, path),
+        num_classes,
         f"sha256:{digest.hexdigest()}",
     )
 
@@ -142,6 +144,11 @@ def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...
         raise ValueError(
             f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
             f"{source.shape}"
+        )
+    if lengths[0] is not None and not 1 <= lengths[0] <= MOST_IMAGES:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be of 1 to {MOST_IMAGES} images "
+            f"at once; got the shape {source.shape}"
         )
     return source, lengths
 

@@ -1,7 +1,6 @@
 """What a network does to pixels before its first layer."""
 
 import dataclasses
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,6 +10,8 @@ import numpy as np
 
 from jaxrob._runtime.checks import checked_array, checked_flag, checked_integer
 from jaxrob._runtime.naming import named
+
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -108,11 +109,13 @@ def checked_preprocessing(
       TypeError: if one has a wrong type.
       ValueError: if one is outside its range.
     """
-    stds = _numbers("std", std, 1.0)
-    if min(stds) <= 0:
+    scales, stds = _numbers("scale", scale, 1.0), _numbers("std", std, 1.0)
+    if (np.array(scales, np.float32) == 0).any():
+        raise ValueError(f"scale must not be 0, which makes images black; got {scale}")
+    if (np.array(stds, np.float32) <= 0).any():
         raise ValueError(f"std must be positive; got {std}")
     return Preprocessing(
-        _numbers("scale", scale, 1.0),
+        scales,
         _numbers("mean", mean, 0.0),
         stds,
         checked_flag("channels_first", channels_first),
@@ -124,7 +127,8 @@ def checked_size(size: Any) -> tuple[int, int] | None:
     """Height and width in pixels, or None. One number stands for both."""
     if size is None:
         return None
-    if isinstance(size, Sequence | np.ndarray) and not isinstance(size, str):
+    is_array = isinstance(size, np.ndarray) and size.ndim > 0
+    if is_array or (isinstance(size, Sequence) and not isinstance(size, str)):
         if len(size) != 2:
             raise ValueError(
                 f"size must be (height, width) in pixels, or one number for both; got "
@@ -148,6 +152,6 @@ def _numbers(name: str, value: Any, otherwise: float) -> tuple[float, ...]:
             f"{name} must be a number, or one for each channel; got the shape "
             f"{array.shape}"
         )
-    found = tuple(float(number) for number in array)
-    assert all(map(math.isfinite, found))
-    return found
+    if np.abs(array).max() > _LARGEST:
+        raise ValueError(f"{name} must be numbers that float32 holds; got {value}")
+    return tuple(float(number) for number in array)

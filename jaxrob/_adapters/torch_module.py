@@ -2,12 +2,12 @@
 
 import copy
 import dataclasses
-import types
-from collections.abc import Iterator
+import functools
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrob._adapters.code import Parts, class_parts, value_parts
 from jaxrob._adapters.extras import required
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.digest import digest
@@ -67,7 +67,9 @@ class TorchRun:
         torch = required("torch", _PURPOSE, "torch")
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
-            found = _tensor(torch, self.module(self._placed(pixels))).float().cpu()
+            # A copy: its first layer may write to what it gets.
+            found = self.module(self._placed(pixels.clone()))
+            found = _tensor(torch, found).float().cpu()
             if not found.requires_grad:
                 raise ValueError(
                     "the torch module cuts its gradient off (no_grad, detach or an "
@@ -86,7 +88,7 @@ class TorchRun:
         torch = required("torch", _PURPOSE, "torch")
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
-            found = _tensor(torch, self.module(self._placed(pixels)))
+            found = _tensor(torch, self.module(self._placed(pixels.clone())))
         kind = _OPERATIONS.get(getattr(found.grad_fn, "name", str)())
         if kind is not None and kind != self.outputs and self.outputs != "scores":
             raise ValueError(
@@ -107,7 +109,7 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
 
     Raises:
       TypeError: if it is no torch module.
-      ValueError: if it cannot be copied.
+      ValueError: if it cannot be copied, or has no weights yet.
       ImportError: if torch is missing.
     """
     if isinstance(module, str | bytes) or hasattr(module, "__fspath__"):
@@ -118,6 +120,12 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
         )
     torch = required("torch", _PURPOSE, "torch")
     check_type("module", module, torch.nn.Module, "a torch.nn.Module")
+    lazy = torch.nn.parameter.UninitializedTensorMixin
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_meta or isinstance(tensor, lazy):
+            raise ValueError(
+                f"module must have weights; got one whose {name!r} has no values yet"
+            )
     try:
         own = copy.deepcopy(module)
     except (RuntimeError, TypeError, AttributeError) as error:
@@ -127,10 +135,11 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
         ) from error
     own.eval()
     for parameter in own.parameters():
-        parameter.requires_grad_(False)
+        if parameter.is_leaf:  # Copies of scripted modules have others.
+            parameter.requires_grad_(False)
     found = _activation(own)
     run = TorchRun(own, outputs or found or "logits")
-    return TorchNetwork(run, found, digest(_parts(own)))
+    return TorchNetwork(run, found, digest(_parts(torch, own)))
 
 
 def _tensor(torch: Any, found: Any) -> Any:
@@ -140,6 +149,8 @@ def _tensor(torch: Any, found: Any) -> Any:
             f"the torch module must return one tensor [B, K]; got {named(found)}. Wrap "
             "it in a module that returns the logits"
         )
+    if found.is_complex():
+        raise TypeError(f"the torch module must return numbers; got {found.dtype}")
     return found
 
 
@@ -149,31 +160,46 @@ def _activation(module: Any) -> str | None:
     return _ACTIVATIONS.get(type(last).__name__)
 
 
-def _parts(module: Any) -> Iterator[str | np.ndarray]:
+def _parts(torch: Any, module: Any) -> Parts:
     """What tells a module from others: weights, settings and code."""
-    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
-        yield name
-        tensor = tensor.detach().cpu()
-        if tensor.is_floating_point():
-            tensor = tensor.double() if tensor.itemsize > 4 else tensor.float()
-        yield tensor.numpy()
-    classes: dict[type, None] = {}
+    known = functools.partial(_known, torch)
     for name, layer in module.named_modules():
-        classes |= dict.fromkeys(type(layer).__mro__)
-        plain = (bool, int, float, str, tuple, list, type(None))
-        settings = {k: v for k, v in vars(layer).items() if isinstance(v, plain)}
-        yield f"{name} {type(layer).__qualname__} {sorted(settings.items())!r}"
-    for kind in classes:
+        yield f"{name} {type(layer).__qualname__}"
+        # The code that TorchScript and torch.fx keep of a module.
+        if isinstance(code := getattr(layer, "code", None), str):
+            yield code
+        if not isinstance(layer, torch.jit.ScriptModule):
+            yield from value_parts(_settings(layer), known)
+    # Quantized and scripted layers keep their weights out of sight.
+    yield from value_parts(dict(module.state_dict()), known)
+    classes = {kind for layer in module.modules() for kind in type(layer).__mro__}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
         if kind is not object and not kind.__module__.startswith("torch."):
-            for name, member in sorted(vars(kind).items()):
-                if isinstance(member, types.FunctionType):
-                    yield from _code_parts(name, member.__code__)
+            yield from class_parts(kind, known)
 
 
-def _code_parts(name: str, code: types.CodeType) -> Iterator[str]:
-    yield f"{name} {code.co_code.hex()} {code.co_names}"
-    for constant in code.co_consts:
-        if isinstance(constant, types.CodeType):
-            yield from _code_parts(name, constant)
-        else:
-            yield repr(constant)
+def _settings(layer: Any) -> dict[str, Any]:
+    """What a layer holds; of its hooks, which are numbered as they come, the values."""
+    return {
+        name: list(value.values()) if "_hooks" in name else value
+        for name, value in sorted(vars(layer).items())
+        if name != "_modules" and not (name.endswith("_hooks") and not value)
+    }
+
+
+def _known(torch: Any, value: Any) -> Parts | None:
+    """What tells values of torch's own; None of others."""
+    if isinstance(value, torch.nn.Module):
+        return iter([type(value).__qualname__])  # Its own turn comes.
+    if isinstance(value, torch.dtype | torch.device | torch.Size):
+        return iter([str(value)])
+    if not isinstance(value, torch.Tensor):
+        return None
+    value = value.detach().cpu()
+    if value.is_quantized:
+        value = value.dequantize()
+    if value.layout != torch.strided:
+        value = value.to_dense()
+    if value.is_floating_point():
+        value = value.double() if value.itemsize > 4 else value.float()
+    return iter([value.numpy()])

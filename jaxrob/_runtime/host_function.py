@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+# In one call.
+MOST_IMAGES = 2**20
 # The last errors of host functions: JAX hands only their text on.
 _failed: collections.deque[Exception] = collections.deque(maxlen=8)
 

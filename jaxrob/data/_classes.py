@@ -20,6 +20,7 @@ def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
     """The classes in order, from a sequence or a file; None if none are given.
 
     Raises:
+      FileNotFoundError: if there is no such file.
       TypeError: if they are no names.
       ValueError: if there is none, one stands there twice, or the file is damaged.
     """
@@ -28,6 +29,8 @@ def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
     where = "class_names"
     if isinstance(class_names, str | os.PathLike):
         path = checked_path("class_names", class_names)
+        if not path.exists():
+            raise FileNotFoundError(f"{path}: expected a file of class names there")
         where, class_names = str(path), _read_names(path)
     names = checked_names("class_names", class_names)
     if len(set(names)) < len(names):

@@ -102,7 +102,7 @@ def image_folder(
       ImportError: if Pillow is missing.
     """
     fit = _checked_fit(_check_size(size), resize, crop, interpolation)
-    if labels is not None and labels != FOLDERS:
+    if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)
     checked_flag("grey", grey)
@@ -289,7 +289,7 @@ def _checked_fit(
 def _check_size(size: Any, argument: str = "size") -> tuple[int, int] | None:
     if size is None:
         return None
-    if isinstance(size, np.ndarray):
+    if isinstance(size, np.ndarray) and size.ndim == 1:
         size = tuple(size.tolist())
     wanted = "None or (height, width) in pixels, each an integer of at least 1"
     is_pair = isinstance(size, tuple | list) and len(size) == 2

@@ -120,6 +120,21 @@ def test_files_of_names_that_are_wrong(folder, text, message):
         load(folder, class_names=in_file(folder, "names.json", text))
 
 
+def test_files_that_are_not_there(folder):
+    with pytest.raises(
+        FileNotFoundError, match="no.csv: expected a CSV file of labels"
+    ):
+        load(folder, labels="no.csv")
+    with pytest.raises(FileNotFoundError, match="no.txt: expected a file of class nam"):
+        load(folder, class_names="no.txt")
+
+
+def test_a_picture_that_is_none(folder):
+    (folder / "dog" / "2.png").write_bytes(b"no picture")
+    with pytest.raises(ValueError, match="dog/2.png: not a readable PNG or JPEG"):
+        load(folder)
+
+
 @pytest.mark.parametrize(
     "settings, message",
     [

@@ -89,6 +89,34 @@ def test_outputs_are_read_from_the_last_layer(activation, outputs):
     assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
 
 
+def test_layers_that_preprocess():
+    first = [layers.Rescaling(1 / 255), layers.RandomFlip(), layers.CenterCrop(6, 6)]
+    keras.utils.set_random_seed(0)
+    net = keras.Sequential(
+        [keras.Input((8, 8, 3)), *first, layers.Flatten(), layers.Dense(4)]
+    )
+    classifier = jaxrob.Classifier.from_keras(net, scale=255)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = np.asarray(net.predict(IMAGES, verbose=0))
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+    with pytest.warns(jaxrob.RobustnessWarning, match="Pass scale=255"):
+        jaxrob.Classifier.from_keras(net)
+
+
+@pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"])
+def test_models_of_other_floating_types(policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        net = model()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    found, plain = (
+        jaxrob.evaluate(jaxrob.Classifier.from_keras(one), DATA, BRIGHTNESS, [0.3])
+        for one in (net, model())
+    )
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
+
+
 class Own(keras.Model):
     """A model without a configuration of its own."""
 
@@ -164,6 +192,29 @@ def without_weights(parts):
     del parts["model.weights.h5"]
 
 
+def units(parts):
+    """A layer of another size than its weights."""
+    config = parts["config.json"]
+    parts["config.json"] = config.replace(b'"units": 4', b'"units": 40000000000000')
+    assert parts["config.json"] != config
+
+
+def nested(parts):
+    parts["config.json"] = b"[" * 100_000
+
+
+def huge(parts):
+    """Weights that claim 4 TiB."""
+    import io
+
+    import h5py
+
+    data = io.BytesIO(parts["model.weights.h5"])
+    with h5py.File(data, "r+") as file:
+        file.create_dataset("more", (1 << 40,), "f4", chunks=(1 << 20,))
+    parts["model.weights.h5"] = data.getvalue()
+
+
 def linked(parts):
     import io
 
@@ -181,6 +232,9 @@ def linked(parts):
         (bomb, "claims to unpack to"),
         (without_weights, "not a .keras file"),
         (linked, "its weights hold a link"),
+        (huge, "its weights claim to have 4398"),
+        (nested, "Keras cannot read it safely"),
+        (units, "Keras cannot read it safely"),
     ],
 )
 def test_files_of_strangers(tmp_path, change, message):

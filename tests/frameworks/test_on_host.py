@@ -165,6 +165,10 @@ def test_images_that_do_not_fit_the_preprocessing(settings, message):
 @pytest.mark.parametrize(
     "settings, error, message",
     [
+        ({"scale": 0}, ValueError, "scale must not be 0"),
+        ({"mean": 1e300}, ValueError, "mean must be numbers that float32 holds"),
+        ({"size": np.array(7.5)}, TypeError, "size must be an integer"),
+        ({"batch_size": 2**40}, ValueError, "batch_size must be"),
         ({"std": (1.0, 0.0, 1.0)}, ValueError, "std must be positive"),
         ({"mean": "grey"}, TypeError, "mean must be an array"),
         ({"mean": np.zeros((3, 1))}, ValueError, "mean must be a number, or one for"),

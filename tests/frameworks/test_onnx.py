@@ -119,6 +119,9 @@ def test_other_floating_types(tmp_path, kind):
         ({}, {"channels_first": False}, "channels_first must be True, because"),
         ({}, {"size": (7, 6)}, r"size must be \(6, 6\), because the input of"),
         ({"shape": ("N", 3, 12, 3)}, {}, "channels_first must be True or False, bec"),
+        ({"outputs": 0}, {}, r"must have one output \[B, K\]; got 0"),
+        ({"shape": (0, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
+        ({"shape": (1 << 40, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
         ({}, {"outputs": "score"}, "outputs must be one of"),
         ({}, {"class_names": ["a"]}, "class_names must be 4, one for each"),
     ],
@@ -141,6 +144,21 @@ def test_wrong_size_and_channels_of_images(tmp_path):
     data = jaxrob.Dataset(IMAGES[:, :4], DATA.labels)
     with pytest.raises(ValueError, match=r"takes images of size=\(6, 6\); got 4x6"):
         jaxrob.evaluate(classifier, data, BRIGHTNESS, [0.0])
+    grey = jaxrob.Dataset(IMAGES[..., :1], DATA.labels)
+    with pytest.raises(
+        ValueError, match=r"failed on images of .*6, 6, 1\].*Got: 1 Exp"
+    ):
+        jaxrob.evaluate(classifier, grey, BRIGHTNESS, [0.0])
+
+
+def test_lengths_that_the_file_leaves_open(tmp_path):
+    path = save(tmp_path / "net.onnx", shape=("N", "C", "H", "W"))
+    with pytest.raises(ValueError, match=r"of the shape \['B', '\?', '\?', '\?'\] may"):
+        jaxrob.Classifier.from_onnx(path)
+    classifier = jaxrob.Classifier.from_onnx(path, channels_first=True)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = logits(IMAGES / np.float32(255))
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
 
 
 @pytest.mark.parametrize(

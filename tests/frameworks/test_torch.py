@@ -1,5 +1,9 @@
 """torch modules: answers, gradients, identity, and what is refused."""
 
+import os
+import subprocess
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -134,6 +138,62 @@ def test_outputs_that_contradict_the_last_operation():
     jaxrob.evaluate(right, DATA, BLUR, [0.5])
 
 
+class InPlace(nn.Module):
+    """Its first operation writes to the images."""
+
+    def forward(self, images):
+        return images.sub_(0.5).flatten(1)[:, :4]
+
+
+def test_modules_that_write_to_their_images():
+    classifier = jaxrob.Classifier.from_torch(InPlace())
+    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.0])
+    truth = np.moveaxis(IMAGES, -1, 1).reshape(len(IMAGES), -1)[:, :4]
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+    x = jnp.float32(IMAGES[:2]) / 255
+    gradient = jax.grad(lambda x: classifier.raw_outputs(x)[0, :, 1].sum())(x)
+    assert gradient[:, 0, 1, 0].tolist() == [1, 1] and gradient.sum() == 2
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda net: torch.jit.trace(net, torch.zeros(2, 3, 8, 8)),
+        torch.fx.symbolic_trace,
+        lambda net: torch.export.export(
+            net,
+            (torch.zeros(2, 3, 8, 8),),
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+        ).module(),
+        lambda net: net.half(),
+    ],
+    ids=["traced", "fx", "exported", "float16"],
+)
+def test_modules_of_every_kind(wrap):
+    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(module()), DATA, BLUR, [0.5])
+    classifier = jaxrob.Classifier.from_torch(wrap(module().eval()))
+    found = jaxrob.evaluate(classifier, DATA, BLUR, [0.5])
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=2e-3)
+
+
+class Cut(Hidden):
+    def forward(self, images):
+        with torch.no_grad():
+            return self.net(images)
+
+
+def test_a_gradient_that_the_module_cuts_off():
+    classifier = jaxrob.Classifier.from_torch(Cut())
+    labels = jaxrob.evaluate(classifier, DATA, BLUR, [0.0]).predicted[0]
+    with pytest.raises(ValueError, match="the torch module cuts its gradient off"):
+        jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.1)
+
+
+class Complex(Hidden):
+    def forward(self, images):
+        return torch.fft.fft(self.net(images))
+
+
 class Two(Hidden):
     def forward(self, images):
         return self.net(images), images
@@ -148,6 +208,7 @@ class Labels(Hidden):
     "net, settings, message",
     [
         (Two(), {}, "must return one tensor"),
+        (Complex(), {}, "must return numbers; got torch.complex64"),
         (Labels(), {}, r"must return the shape \(2, K\); got \(2,\)"),
         (module(), {"channels_first": False}, r"failed on images.*3 channels"),
         (module(), {"size": 32}, r"takes images of size=\(32, 32\); got 8x8"),
@@ -182,6 +243,72 @@ def test_another_network_never_finds_the_answers_in_a_journal(tmp_path):
             run(other)
 
 
+class Held(nn.Module):
+    """Parts that are no parameters, buffers or modules."""
+
+    def __init__(self, activation=torch.tanh, mean=0.1, settings=(1, 2)):
+        super().__init__()
+        self.net, self.activation = module(), activation
+        self.mean = torch.tensor([mean])
+        self.settings = {"kinds": list(settings), "names": frozenset({"a", "b", "c"})}
+
+    def forward(self, images):
+        return self.activation(self.net(images - self.mean)) * self.settings["kinds"][1]
+
+
+def hooked():
+    net = Held()
+    net.register_forward_hook(lambda net, images, outputs: 2 * outputs)
+    return net
+
+
+def version(net):
+    classifier = jaxrob.Classifier.from_torch(net, "logits")
+    return jaxrob.provenance(classifier, DATA)["network"]["version"]
+
+
+def test_whatever_a_module_holds_tells_it_apart():
+    kinds = [
+        Held,
+        lambda: Held(torch.relu),
+        lambda: Held(nn.functional.gelu),
+        lambda: Held(lambda x: 2 * x),
+        lambda: Held(lambda x: 3 * x),
+        lambda: Held(mean=0.2),
+        lambda: Held(settings=(1, 3)),
+        hooked,
+        lambda: torch.fx.symbolic_trace(module()),
+        lambda: torch.fx.symbolic_trace(module(nn.Tanh())),
+        lambda: torch.jit.trace(module().eval(), torch.zeros(2, 3, 8, 8)),
+        lambda: torch.jit.trace(module(nn.Tanh()).eval(), torch.zeros(2, 3, 8, 8)),
+    ]
+    first, again = ([version(make()) for make in kinds] for _ in range(2))
+    assert first == again
+    assert len(set(first)) == len(kinds)
+
+
+VERSION = """
+import sys; sys.path.insert(0, {folder!r})
+import test_torch
+print(test_torch.version(test_torch.Held()))
+"""
+
+
+def test_a_module_has_its_version_in_every_process():
+    code = VERSION.format(folder=os.path.dirname(__file__))
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()[-1]
+        for seed in ("1", "2")
+    }
+    assert found == {version(Held())}
+
+
 def test_code_tells_modules_apart():
     class Scaled(Hidden):
         def forward(self, images):
@@ -203,3 +330,15 @@ def test_code_tells_modules_apart():
 def test_what_is_no_module():
     with pytest.raises(TypeError, match="module must be a torch.nn.Module"):
         jaxrob.Classifier.from_torch(print)
+
+
+@pytest.mark.parametrize(
+    "net, name",
+    [
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(4)), "1.weight"),
+        (nn.Linear(4, 4, device="meta"), "weight"),
+    ],
+)
+def test_modules_without_weights(net, name):
+    with pytest.raises(ValueError, match=f"'{name}' has no values yet"):
+        jaxrob.Classifier.from_torch(net)
