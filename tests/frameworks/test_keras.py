@@ -110,6 +110,7 @@ def test_models_of_other_floating_types(policy):
         net = model()
     finally:
         keras.config.set_dtype_policy("float32")
+    net.set_weights(model().get_weights())
     found, plain = (
         jaxrob.evaluate(jaxrob.Classifier.from_keras(one), DATA, BRIGHTNESS, [0.3])
         for one in (net, model())
