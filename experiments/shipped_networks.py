@@ -243,7 +243,8 @@ def _bgr(dataset: jaxrob.Dataset) -> jaxrob.Dataset:
 def _licence(module: str) -> str:
     (package, *_) = metadata.packages_distributions().get(module, [module])
     stated = metadata.metadata(package)
-    return stated.get("License-Expression") or stated.get("License") or "in its files"
+    found = stated.get("License-Expression") or stated.get("License") or "UNKNOWN"
+    return "in its file LICENSE" if found == "UNKNOWN" else found
 
 
 _NETWORKS: dict[str, tuple[tuple[str, ...], Callable[..., Shipped]]] = {
