@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 # Objects within objects; what lies deeper is told by its class.
-_DEEPEST = 6
+_DEEPEST = 4
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 Parts = Iterator[str | np.ndarray]
