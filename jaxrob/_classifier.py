@@ -226,9 +226,9 @@ class Classifier:
           batch_size: how many images each call has; the last one is repeated to fill
             it. By default as many as suit the memory.
           name: what provenance and journals call it; by default that of its class.
-          version: what tells it from others in a journal; by default a digest of its
-            weights, its layers' settings and the code of their classes. Functions that
-            these call elsewhere are not looked into.
+          version: what tells it from others in a journal; by default a digest of what
+            it holds (weights, settings, functions, hooks) and of the code of its
+            classes. Functions that these call elsewhere are not looked into.
           class_names: one name for each output. A data set with other names is refused.
 
         Raises:
