@@ -395,8 +395,8 @@ class Classifier:
 
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may
-            write to, and returns `[B, num_classes]`. It must give an image the same
-            answer in any batch.
+            write to, and returns `[B, num_classes]`, real numbers of any type, which
+            become float32. It must give an image the same answer in any batch.
           num_classes: number of classes, K.
           outputs: see `Classifier`.
           name: what tells the function from others, together with the version. A

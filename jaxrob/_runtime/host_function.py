@@ -12,6 +12,8 @@ import numpy as np
 
 # In one call.
 MOST_IMAGES = 2**20
+# Of JAX's types too, such as bfloat16, which NumPy counts among the void ones.
+_REAL = (np.floating, np.integer, np.bool_)
 # The last errors of host functions: JAX hands only their text on.
 _failed: collections.deque[Exception] = collections.deque(maxlen=8)
 
@@ -90,7 +92,7 @@ class HostFunction:
                 "the host function must return the shape "
                 f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
             )
-        if outputs.dtype.kind not in "biuf":
+        if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
             raise TypeError(
                 f"the host function must return numbers; got an array of "
                 f"{outputs.dtype}"

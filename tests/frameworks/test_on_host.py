@@ -1,6 +1,7 @@
 """Networks that run on the host: what they are called with, and what they raise."""
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -121,12 +122,31 @@ def test_errors_from_within_a_compiled_program_come_out_too():
     assert "batch of the shape" in caught.value.__notes__[0]
 
 
+def few_bits(images):
+    """Whole numbers that types of eight bits hold as they are."""
+    return np.clip(np.round(predict(images)), -15, 15)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "int8"])
+@pytest.mark.parametrize("make", [np.asarray, jnp.asarray], ids=["NumPy", "JAX"])
+def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype, make):
+    def run(function):
+        return jaxrob.evaluate(on_host(function), DATA, BRIGHTNESS, [-0.5, 0.2])
+
+    found = run(lambda images: make(few_bits(images).astype(jnp.dtype(dtype))))
+    truth = run(few_bits)
+    np.testing.assert_array_equal(found.predicted, truth.predicted)
+    np.testing.assert_array_equal(found.confidence, truth.confidence)
+
+
 @pytest.mark.parametrize(
     "returned, message",
     [
         (np.zeros((50, 5)), r"must return the shape \(\d+, 4\); got \(50, 5\)"),
         (np.zeros(50), r"must return the shape \(\d+, 4\); got \(50,\)"),
         (np.full((50, 4), "a"), "must return numbers"),
+        (np.zeros((50, 4), complex), "must return numbers; got an array of complex"),
+        (np.zeros((50, 4), "V2"), "must return numbers; got an array of |V2"),
     ],
 )
 def test_outputs_that_are_none(returned, message):

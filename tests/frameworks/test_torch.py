@@ -229,6 +229,29 @@ def test_modules_of_other_floating_types(dtype):
     np.testing.assert_allclose(curve.confidence, plain.confidence, atol=0.02)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype):
+    """The module computes in float32, and its last operation alone rounds."""
+
+    class Rounded(Hidden):
+        def forward(self, images):
+            return self.net(images).to(dtype)
+
+    own, net = jaxrob.Classifier.from_torch(Rounded()), module().eval()
+    x = jnp.float32(IMAGES) / 255
+    with torch.no_grad():
+        truth = net(torch.from_numpy(np.moveaxis(np.asarray(x), -1, 1).copy()))
+    outputs = own.raw_outputs(x)[0]
+    assert outputs.dtype == jnp.float32
+    np.testing.assert_array_equal(outputs, truth.to(dtype).float())
+    plain = jaxrob.Classifier.from_torch(net)
+    ours, theirs = (
+        jax.grad(lambda x, one=one: one.raw_outputs(x)[0, :, 1].sum())(x)
+        for one in (own, plain)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
 def test_another_network_never_finds_the_answers_in_a_journal(tmp_path):
     journal = tmp_path / "journal"
 
