@@ -74,11 +74,20 @@ def test_the_classifier_is_a_snapshot_and_compiles_once():
     assert step.answer_at_levels._cache_size() == compiled
 
 
-def test_it_has_gradients():
-    classifier = jaxrob.Classifier.from_keras(model())
-    x = jnp.float32(IMAGES) / 255
-    gradient = jax.grad(lambda x: classifier.log_probabilities(x)[0, :, 0].sum())(x)
-    assert np.abs(gradient).max() > 0
+@pytest.mark.parametrize("activation", [None, "softmax"])
+def test_gradients_are_finite_differences(activation):
+    classifier = jaxrob.Classifier.from_keras(model(activation))
+    x = jnp.float32(IMAGES[:3]) / 255
+
+    def loss(images):
+        return classifier.log_probabilities(images)[0, :, 1].sum()
+
+    gradient = np.asarray(jax.jit(jax.grad(loss))(x))
+    for index in [(0, 0, 0, 0), (1, 3, 4, 2), (2, 7, 7, 1), (0, 4, 4, 1)]:
+        step = np.zeros(x.shape, np.float32)
+        step[index] = 0.02
+        difference = (loss(x + step) - loss(x - step)) / 0.04
+        assert gradient[index] == pytest.approx(float(difference), rel=0.02, abs=1e-4)
 
 
 @pytest.mark.parametrize(
