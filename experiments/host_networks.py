@@ -26,19 +26,6 @@ from common import define, files, ported, startup, timing
 import jaxrob
 from jaxrob import alterations, data, networks, training
 
-_WHAT = flags.DEFINE_enum("what", "cost", ["cost", "agreement"], "What is measured.")
-_DATASET = define.dataset("digits", "mnist")
-_DATA_DIR = define.data_dir()
-_NETWORKS = flags.DEFINE_list(
-    "networks", ["StridedCNN", "MnistCNN"], "Of this library."
-)
-_NUM_IMAGES = define.num_images(2000)
-_LEVELS = define.levels(16)
-_RUNS = flags.DEFINE_integer("runs", 5, "Of which the medians are taken.", 1)
-_EPOCHS = define.epochs(2)
-_SEED = define.seed()
-_OUTPUT = define.output("results/host_networks")
-
 _ALTERATIONS = (
     alterations.brightness(),
     alterations.gaussian_noise(0.0, 0.1),
@@ -49,6 +36,21 @@ _ALTERATIONS = (
     alterations.vertical_translation(-4.0, 4.0),
     alterations.jpeg_compression(),
 )
+
+_WHAT = flags.DEFINE_enum("what", "cost", ["cost", "agreement"], "What is measured.")
+_DATASET = define.dataset("digits", "mnist")
+_DATA_DIR = define.data_dir()
+_NETWORKS = flags.DEFINE_list(
+    "networks", ["StridedCNN", "MnistCNN"], "Of this library."
+)
+_NAMES = [one.name for one in _ALTERATIONS]
+_ONLY = define.choices("alterations", _NAMES, _NAMES, "Alterations")
+_NUM_IMAGES = define.num_images(2000)
+_LEVELS = define.levels(16)
+_RUNS = flags.DEFINE_integer("runs", 5, "Of which the medians are taken.", 1)
+_EPOCHS = define.epochs(2)
+_SEED = define.seed()
+_OUTPUT = define.output("results/host_networks")
 
 
 def main(argv: Sequence[str]) -> None:
@@ -99,7 +101,7 @@ def _cost(
         ("onnx", in_onnx, bare_onnx),
         ("torch", in_torch, bare_torch),
     ):
-        for alteration in _ALTERATIONS:
+        for alteration in _chosen():
             levels = np.linspace(alteration.lower, alteration.upper, _LEVELS.value)
 
             def evaluate(
@@ -124,6 +126,11 @@ def _cost(
             print("  ".join(_shown(value) for value in row.values()), flush=True)
             rows.append(row)
     return rows
+
+
+def _chosen() -> list[Any]:
+    """The alterations asked for."""
+    return [one for one in _ALTERATIONS if one.name in _ONLY.value]
 
 
 def _altering(
@@ -173,7 +180,7 @@ def _agreement(
             "keras": jaxrob.Classifier.from_keras(ported.to_keras(found)),
         }
     rows = []
-    for alteration in _ALTERATIONS:
+    for alteration in _chosen():
         ours = jaxrob.assess(flax, test, alteration, threshold=0.5, key=key)
         levels = ours.levels
         truth = jaxrob.evaluate(flax, test, alteration, levels, key=key)
