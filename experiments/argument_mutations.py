@@ -19,6 +19,7 @@ import matplotlib
 from absl import app, flags
 from checks.cases import Case
 from checks.hostile import VALUES
+from checks.of_frameworks import of_frameworks
 from checks.of_images import of_images
 from checks.of_numbers import of_numbers
 from checks.of_training import of_training
@@ -64,7 +65,12 @@ def all_cases() -> Iterator[list[Case]]:
         # Calls that are allowed may write files.
         os.chdir(path)
         try:
-            yield [*of_numbers(), *of_images(), *of_training(path)]
+            yield [
+                *of_numbers(),
+                *of_images(),
+                *of_training(path),
+                *of_frameworks(path),
+            ]
         finally:
             os.chdir(before)
 

@@ -3,7 +3,8 @@
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -11,6 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from jaxrob._adapters.networks import (
+    keras_network,
+    nnx_network,
+    onnx_network,
+    torch_network,
+)
+from jaxrob._adapters.on_host import OnHost
+from jaxrob._adapters.preprocessing import checked_preprocessing
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import (
     check_callable,
@@ -19,19 +28,22 @@ from jaxrob._runtime.checks import (
     check_type,
     checked_flag,
     checked_integer,
+    checked_names,
     checked_sequence,
 )
 from jaxrob._runtime.failures import failed_on_images
-from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.host_function import MOST_IMAGES, HostFunction
 from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.pinned import Pinned
 from jaxrob._runtime.program import largest_array, operations, traced
-from jaxrob._runtime.snapshot import snapshot
 
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 
+# One number, or one for each channel; a height and a width, or one number for both.
+Numbers = float | Sequence[float] | np.ndarray
+Size = int | tuple[int, int] | None
 
 # Images in a trace: more than one, so that no function mistakes the batch for an image.
 _ROWS = 2
@@ -42,7 +54,8 @@ _ROWS = 2
 class Classifier:
     """What the library measures: a pure function from images to class outputs.
 
-    Wrap a network of your own in it, or use `from_linen`, `from_nnx` or `from_host`.
+    Wrap a network of your own in it, or use `from_linen`, `from_nnx`, `from_torch`,
+    `from_onnx`, `from_keras` or `from_host`.
     It is a pytree whose leaves are the variables: new variables of the same shapes run
     in the programs that were compiled for the old ones.
 
@@ -72,6 +85,9 @@ class Classifier:
         * "scores", of which only the largest counts. What needs probabilities refuses
           them.
       stochastic: whether `apply_fn` takes keys.
+      name: what provenance and journals call it, or None.
+      class_names: one name for each class, in the order of the outputs, or None. A data
+        set with other names is refused.
 
     Raises:
       TypeError: if `apply_fn` is not callable.
@@ -82,13 +98,22 @@ class Classifier:
     variables: Any = dataclasses.field(default=None, repr=False)
     outputs: str = dataclasses.field(default="logits", metadata={"static": True})
     stochastic: bool = dataclasses.field(default=False, metadata={"static": True})
+    name: str | None = dataclasses.field(default=None, metadata={"static": True})
+    class_names: tuple[str, ...] | None = dataclasses.field(
+        default=None, metadata={"static": True}, repr=False
+    )
 
     def __post_init__(self) -> None:
         check_callable("apply_fn", self.apply_fn, "a function of variables and images")
         check_choice("outputs", self.outputs, OUTPUTS)
         checked_flag("stochastic", self.stochastic)
+        check_type("name", self.name, str | None, "text or None")
+        if self.class_names is not None:
+            names = checked_names("class_names", self.class_names)
+            object.__setattr__(self, "class_names", names)
         for leaf in jax.tree.leaves(self.variables):
-            if isinstance(leaf, str | bytes):
+            is_text = isinstance(leaf, np.ndarray) and leaf.dtype.kind in "US"
+            if is_text or isinstance(leaf, str | bytes):
                 raise TypeError(f"variables must hold arrays; got {named(leaf)}")
 
     @staticmethod
@@ -121,7 +146,18 @@ class Classifier:
         return Classifier(bind(_apply_linen, module=module, **call), variables, outputs)
 
     @staticmethod
-    def from_nnx(module: Any, outputs: str = "logits") -> "Classifier":
+    def from_nnx(
+        module: Any,
+        outputs: str = "logits",
+        *,
+        scale: Numbers | None = None,
+        mean: Numbers | None = None,
+        std: Numbers | None = None,
+        channels_first: bool = False,
+        size: Size = None,
+        name: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
         """A Flax NNX module as it is now, applied in evaluation mode.
 
         The classifier has a copy of all variables: training that goes on does not
@@ -130,12 +166,212 @@ class Classifier:
         Args:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
+          scale: see `from_torch`; likewise `mean`, `std`, `channels_first`, `size`,
+            `name` and `class_names`.
+          mean: likewise.
+          std: likewise.
+          channels_first: likewise.
+          size: likewise.
+          name: likewise.
+          class_names: likewise.
         """
-        from flax import nnx
+        given = checked_preprocessing(scale, mean, std, channels_first, size)
+        function, variables = nnx_network(module, given)
+        return Classifier(
+            function, variables, outputs, name=name, class_names=_names(class_names)
+        )
 
-        check_type("module", module, nnx.Module, "a Flax NNX module")
-        graph, state = nnx.split(module)
-        return Classifier(bind(_apply_nnx, graph=graph), snapshot(state), outputs)
+    @staticmethod
+    def from_torch(
+        module: Any,
+        outputs: str | None = None,
+        *,
+        scale: Numbers | None = None,
+        mean: Numbers | None = None,
+        std: Numbers | None = None,
+        channels_first: bool = True,
+        size: Size = None,
+        batch_size: int | None = None,
+        name: str | None = None,
+        version: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
+        """A torch module as it is now, run by torch on the host, with gradients.
+
+        The classifier has a copy of it, in evaluation mode; yours is left as it is.
+        Gradients in the images are those of torch's autograd, so attacks and RoMA's
+        importance sampling work. Needs the extra `jaxrob[torch]`.
+
+        Example::
+
+            classifier = jaxrob.Classifier.from_torch(
+                module, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=224
+            )
+
+        Alterations see images `[B, H, W, C]` of pixels in [0, 1]. What the module sees
+        is `(scale * pixels - mean) / std`, in this order, then `[B, C, H, W]`.
+
+        Args:
+          module: a `torch.nn.Module` from a batch of images to one tensor `[B, K]`.
+          outputs: see `Classifier`. By default what the last layer says
+            ("probabilities" of a Softmax, "sigmoid" of a Sigmoid), otherwise "logits".
+          scale: by what pixels in [0, 1] are multiplied, one number or one for each
+            channel; 255 for a network that takes 0 to 255. By default 1.
+          mean: what is subtracted then, likewise; by default 0.
+          std: by what is divided then, likewise; by default 1.
+          channels_first: whether the module takes `[B, C, H, W]`.
+          size: the height and width of the images that it takes, or one number for
+            both. Others are refused. Images are resized where they are loaded, see
+            `jaxrob.data.image_folder`: that keeps levels in pixels what they say.
+          batch_size: how many images each call has; the last one is repeated to fill
+            it. By default as many as suit the memory.
+          name: what provenance and journals call it; by default that of its class.
+          version: what tells it from others in a journal; by default a digest of what
+            it holds (weights, settings, functions, hooks) and of the code of its
+            classes. Functions that these call elsewhere are not looked into.
+          class_names: one name for each output. A data set with other names is refused.
+
+        Raises:
+          TypeError: if it is no module, or another argument has a wrong type.
+          ValueError: if `outputs` contradicts the last layer, the module cannot be
+            copied, or another argument is outside its range.
+          ImportError: if torch is missing.
+        """
+        given = checked_preprocessing(scale, mean, std, channels_first, size)
+        identity = _checked_identity(name, version, batch_size)
+        _check_outputs(outputs)
+        found = torch_network(module, outputs, given, **identity)
+        return Classifier(
+            found.function,
+            (),
+            found.outputs,
+            name=found.name,
+            class_names=_names(class_names, found.num_classes),
+        )
+
+    @staticmethod
+    def from_onnx(
+        path: str | os.PathLike[str],
+        outputs: str | None = None,
+        *,
+        scale: Numbers | None = None,
+        mean: Numbers | None = None,
+        std: Numbers | None = None,
+        channels_first: bool | None = None,
+        size: Size = None,
+        batch_size: int | None = None,
+        name: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
+        """A network in an ONNX file, run by onnxruntime on the host.
+
+        It has no gradient: attacks refuse it, and RoMA's "auto" uses splitting. Needs
+        the extra `jaxrob[onnx]`. A file from strangers runs no code of theirs. Weights
+        in other files must lie in the same folder.
+
+        Example::
+
+            classifier = jaxrob.Classifier.from_onnx("detector.onnx", scale=255)
+
+        Args:
+          path: the file, with one input, the images, and one output `[B, K]`.
+          outputs: see `Classifier`. By default what the last operation says
+            ("probabilities" of a Softmax, "sigmoid" of a Sigmoid), otherwise "logits".
+          scale: see `from_torch`.
+          mean: likewise.
+          std: likewise.
+          channels_first: whether the network takes `[B, C, H, W]`; by default what the
+            shape of its input says.
+          size: see `from_torch`; by default what the shape of its input says.
+          batch_size: likewise; by default what the shape of its input says.
+          name: what provenance and journals call it; by default the file's name. The
+            file's SHA-256 stands beside it.
+          class_names: see `from_torch`.
+
+        Raises:
+          FileNotFoundError: if there is nothing at `path`.
+          TypeError: if an argument has a wrong type.
+          ValueError: if it is no ONNX file, has several inputs or outputs or other
+            types than floating ones, keeps weights outside its folder, or contradicts
+            an argument.
+          ImportError: if onnx or onnxruntime is missing.
+        """
+        first = (
+            channels_first
+            if channels_first is None
+            else checked_flag("channels_first", channels_first)
+        )
+        given = checked_preprocessing(scale, mean, std, bool(first), size)
+        identity = _checked_identity(name, None, batch_size)
+        _check_outputs(outputs)
+        found = onnx_network(path, outputs, given, first, **identity)
+        return Classifier(
+            found.function,
+            (),
+            found.outputs,
+            name=found.name,
+            class_names=_names(class_names, found.num_classes),
+        )
+
+    @staticmethod
+    def from_keras(
+        model: Any,
+        outputs: str | None = None,
+        *,
+        scale: Numbers | None = None,
+        mean: Numbers | None = None,
+        std: Numbers | None = None,
+        channels_first: bool = False,
+        size: Size = None,
+        batch_size: int | None = None,
+        name: str | None = None,
+        class_names: Sequence[str] | None = None,
+    ) -> "Classifier":
+        """A Keras model as it is now, or the model in a `.keras` file.
+
+        On Keras's JAX backend it runs inside the compiled step, with gradients, and its
+        weights are the classifier's variables. On another backend it runs on the host,
+        without gradients, and draws a warning that says so. Keras takes the backend
+        from the environment variable KERAS_BACKEND when it is first imported. If that
+        is here, and it is not set, JAX is taken. Needs the extra `jaxrob[keras]`.
+
+        Example::
+
+            classifier = jaxrob.Classifier.from_keras("digits.keras")
+
+        Args:
+          model: a `keras.Model` or the path of a `.keras` file, which is read in
+            Keras's safe mode and runs no code of strangers. Files of other formats may,
+            and are refused.
+          outputs: see `Classifier`. By default what the last layer's activation says
+            ("probabilities" of a softmax, "sigmoid" of a sigmoid), otherwise "logits".
+          scale: see `from_torch`.
+          mean: likewise.
+          std: likewise.
+          channels_first: likewise.
+          size: likewise.
+          batch_size: see `from_torch`; of a model on the host alone.
+          name: what provenance and journals call it; by default that of the model.
+          class_names: see `from_torch`.
+
+        Raises:
+          FileNotFoundError: if there is nothing at the path.
+          TypeError: if an argument has a wrong type.
+          ValueError: if the file is refused, the model is not built, has several inputs
+            or outputs or cannot be copied, or `outputs` contradicts its last layer.
+          ImportError: if Keras is missing.
+        """
+        given = checked_preprocessing(scale, mean, std, channels_first, size)
+        identity = _checked_identity(name, None, batch_size)
+        _check_outputs(outputs)
+        found = keras_network(model, outputs, given, **identity)
+        return Classifier(
+            found.function,
+            found.variables,
+            found.outputs,
+            name=found.name,
+            class_names=_names(class_names, found.num_classes),
+        )
 
     @staticmethod
     def from_host(
@@ -145,28 +381,51 @@ class Classifier:
         *,
         name: str | None = None,
         version: str | None = None,
+        batch_size: int | None = None,
+        scale: Numbers | None = None,
+        mean: Numbers | None = None,
+        std: Numbers | None = None,
+        channels_first: bool = False,
+        size: Size = None,
+        class_names: Sequence[str] | None = None,
     ) -> "Classifier":
         """A function on the host, of any framework or service, without gradients.
 
+        What it raises comes out as it is, with a note of the batch's shape.
+
         Args:
-          function: takes float32 images `[B, H, W, C]` as a NumPy array and returns
-            `[B, num_classes]`. It must give an image the same answer in any batch.
+          function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may
+            write to, and returns `[B, num_classes]`, real numbers of any type, which
+            become float32. It must give an image the same answer in any batch.
           num_classes: number of classes, K.
           outputs: see `Classifier`.
           name: what tells the function from others, together with the version. A
             journal asks for both, because it cannot look into the function.
           version: to be changed whenever the function's answers may, such as the date
             or the checksum of its weights.
+          batch_size: see `from_torch`; likewise the others.
+          scale: likewise.
+          mean: likewise.
+          std: likewise.
+          channels_first: likewise.
+          size: likewise.
+          class_names: likewise.
 
         Raises:
           TypeError: if the name or the version is no text.
+          ValueError: if there is not one class name for each class.
         """
         check_callable("function", function, "a function of a NumPy array of images")
         num_classes = checked_integer("num_classes", num_classes, at_least=1)
-        check_type("name", name, str | None, "text or None")
-        check_type("version", version, str | None, "text or None")
-        host = HostFunction(function, num_classes, name, version)
-        return Classifier(bind(_apply_host, function=host), (), outputs)
+        given = checked_preprocessing(scale, mean, std, channels_first, size)
+        identity = _checked_identity(name, version, batch_size)
+        return Classifier(
+            OnHost(HostFunction(function, num_classes, **identity), given),
+            (),
+            outputs,
+            name=name,
+            class_names=_names(class_names, max(num_classes, 2)),
+        )
 
     def log_probabilities(
         self, images: jax.Array, keys: jax.Array | None = None
@@ -283,6 +542,11 @@ def gradient_obstacle(
     return _looked_up(_gradient_obstacle, classifier, image_shape)
 
 
+def unnamed(classifier: Classifier) -> Classifier:
+    """The classifier without its names, so that others compile nothing anew."""
+    return dataclasses.replace(classifier, name=None, class_names=None)
+
+
 class Structure(NamedTuple):
     """A classifier without its variables' values: hashable, and enough for a trace."""
 
@@ -360,17 +624,30 @@ def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any)
     return module.apply(variables, images, **call)
 
 
-def _apply_nnx(state: Any, images: jax.Array, *, graph: Any) -> Any:
-    from flax import nnx
+def _checked_identity(name: Any, version: Any, batch_size: Any) -> dict[str, Any]:
+    """What tells a network on the host from others, and how many images it takes."""
+    check_type("name", name, str | None, "text or None")
+    check_type("version", version, str | None, "text or None")
+    if batch_size is not None:
+        batch_size = checked_integer(
+            "batch_size", batch_size, at_least=1, at_most=MOST_IMAGES
+        )
+    return {"name": name, "version": version, "batch_size": batch_size}
 
-    module = nnx.merge(graph, state)
-    module.eval()
-    return module(images)
+
+def _check_outputs(outputs: Any) -> None:
+    if outputs is not None:
+        check_choice("outputs", outputs, OUTPUTS)
 
 
-def _apply_host(
-    variables: Any, images: jax.Array, *, function: HostFunction
-) -> jax.Array:
-    del variables
-    result = function.result(images)
-    return jax.pure_callback(function, result, images, vmap_method="sequential")
+def _names(class_names: Any, num_classes: int | None = None) -> tuple[str, ...] | None:
+    """Class names, one for each of the classes if their number is known."""
+    if class_names is None:
+        return None
+    names = checked_names("class_names", class_names)
+    if num_classes is not None and len(names) != num_classes:
+        raise ValueError(
+            f"class_names must be {num_classes}, one for each of the network's "
+            f"outputs; got {len(names)}: {', '.join(names[:10])}"
+        )
+    return names

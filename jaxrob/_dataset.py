@@ -42,7 +42,10 @@ class Dataset:
         rank 4 counts as images). A `numpy.memmap` is checked while it is read. Numbers
         of another byte order are converted, those of more than 8 bytes to float32; a
         memory map must be of this machine's types.
-      labels: `[N]` integers, the index of the right class.
+      labels: `[N]` integers, the index of the right class. None if they are not known:
+        then `jaxrob.evaluate` and `assess` take what the network answers on the
+        unaltered images. Robustness is then stability: an answer counts as right where
+        it stays what it was. Training needs labels.
       class_names: one name for each class, or None.
       name: what reports call the data set.
 
@@ -53,9 +56,11 @@ class Dataset:
     """
 
     images: Any = dataclasses.field(repr=False)
-    labels: Any = dataclasses.field(repr=False)
+    labels: Any = dataclasses.field(default=None, repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
+    # Whether the labels are what the network assessed answers on unaltered images.
+    _own_answers: bool = dataclasses.field(default=False, init=False, repr=False)
     # The lowest and the highest value, None where they are not looked for.
     _range: tuple[float, float] | None = dataclasses.field(
         default=None, init=False, repr=False
@@ -66,7 +71,9 @@ class Dataset:
         if not isinstance(images, np.memmap):
             object.__setattr__(self, "_range", check_values(images))
         class_names = _checked_class_names(self.class_names, self.name)
-        labels = check_labels(self.labels, len(images), class_names)
+        labels = self.labels
+        if labels is not None:
+            labels = check_labels(labels, len(images), class_names)
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
@@ -77,9 +84,8 @@ class Dataset:
     def __getitem__(self, index: slice | np.ndarray) -> "Dataset":
         """The inputs at `index` (a slice, or an integer or boolean array)."""
         check_index(index, len(self))
-        return dataclasses.replace(
-            self, images=self.images[index], labels=self.labels[index]
-        )
+        labels = None if self.labels is None else self.labels[index]
+        return dataclasses.replace(self, images=self.images[index], labels=labels)
 
     @staticmethod
     def from_batches(
@@ -161,6 +167,7 @@ class BatchedDataset:
         for index, batch in enumerate(self.source):
             try:
                 images, labels = batch
+                _check_given(labels)
                 data = Dataset(images, labels, self.class_names, self.name)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {index} of {self.name}: {error}") from error
@@ -177,6 +184,18 @@ class BatchedDataset:
             raise ValueError(f"{self.name} is empty: its iterable gave no batch")
 
 
+def with_own_answers(dataset: Dataset, predicted: np.ndarray) -> Dataset:
+    """The images with a network's answers as labels, marked as such.
+
+    Args:
+      dataset: the images.
+      predicted: `[N]` integers, the class that the network answers, unaltered.
+    """
+    found = dataclasses.replace(dataset, labels=predicted)
+    object.__setattr__(found, "_own_answers", True)
+    return found
+
+
 def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     """What looks like a mistake in the values of all images together, or None.
 
@@ -185,7 +204,7 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     if not isinstance(dataset, Dataset) or dataset._range is None:
         return None
     low, high = dataset._range
-    if low == high and np.ptp(dataset.labels) > 0:
+    if low == high and dataset.labels is not None and np.ptp(dataset.labels) > 0:
         return (
             f"all values of {dataset.name} are {low:g}, so that images of different "
             "labels do not differ. Look at how they are read."
@@ -272,8 +291,10 @@ def check_labels_below(labels: np.ndarray, num_classes: int, name: str) -> None:
       name: what the message calls them, "labels of digits" for instance.
 
     Raises:
-      ValueError: if there is one.
+      ValueError: if there is one, or labels are missing.
     """
+    if labels is None:
+        raise ValueError(f"{name} are missing, and this needs them; got None")
     if labels.max() >= num_classes:
         raise ValueError(
             f"{name} must be below the classifier's number of classes, {num_classes} "
@@ -302,7 +323,14 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)
+    _check_given(labels)
     return Dataset(images, labels)
+
+
+def _check_given(labels: Any) -> None:
+    """Refuses labels that are None, where the network's own answers are no help."""
+    if labels is None:
+        raise TypeError("labels must be an array [N] of integers; got None")
 
 
 def check_index(index: Any, length: int) -> None:

@@ -49,6 +49,8 @@ def pytest_configure(config):
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     # Read when JAX is imported.
     os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    # Of torch: threads of two processes on two cores mostly wait for each other.
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Small programs are most of them.
     os.environ |= {
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",

@@ -26,6 +26,7 @@ from checks.hostile import (
     TEXT,
 )
 from checks.of_alterations import of_alterations
+from checks.of_frameworks import preprocessing
 from jaxrob import adversarial, reporting, roma
 
 NAMES_OR_NONE = NAMES | OR_NONE
@@ -46,7 +47,7 @@ def of_images() -> list[Case]:
 
 
 def _of_datasets() -> list[Case]:
-    parts = {"images": world.images(), "labels": world.labels()}
+    parts = {"images": world.images(), "labels": A(world.labels(), OR_NONE)}
     named = {"class_names": A(("a", "b", "c"), NAMES_OR_NONE), "name": A("tiny", TEXT)}
     batches = [(world.images(), world.labels())]
     any_batches = frozenset(
@@ -87,6 +88,8 @@ def _of_classifiers() -> list[Case]:
             variables=A(None, ANYTHING - NAMES - TEXTS),
             **choice,
             stochastic=A(False, FLAG),
+            name=A("net", ANY_TEXT | OR_NONE),
+            class_names=A(("a", "b", "c"), NAMES_OR_NONE),
         ),
         case(
             "Classifier.num_classes",
@@ -99,6 +102,9 @@ def _of_classifiers() -> list[Case]:
             function=A(lambda images: np.zeros((len(images), 3)), CALLABLE),
             num_classes=A(3, COUNT),
             **choice,
+            version=A("1", ANY_TEXT | OR_NONE),
+            batch_size=A(None, COUNT | OR_NONE),
+            **preprocessing(),
         ),
         case(
             "Curve",

@@ -19,11 +19,14 @@ from checks.hostile import (
     COUNT,
     EMPTY,
     FLAG,
+    NAMES,
     OR_NONE,
     PATH,
     POSITIVE,
     SHARE,
+    TEXT,
 )
+from checks.of_frameworks import preprocessing
 from jaxrob import bayes, data, networks, retraining, training
 
 _CIFAR = (
@@ -253,6 +256,7 @@ def _of_bayes(folder: pathlib.Path) -> list[Case]:
             jaxrob.Classifier.from_nnx,
             module=nnx.Linear(4, 3, rngs=nnx.Rngs(0)),
             outputs="logits",
+            **preprocessing(),
         ),
         case(
             "Classifier.from_linen",
@@ -283,7 +287,8 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
     for name in _CIFAR:
         (folder / "cifar" / "test" / name).mkdir(parents=True)
         Image.new("RGB", (32, 32)).save(folder / "cifar" / "test" / name / "1.png")
-    split = {"split": "test"}
+    np.savez(folder / "digits.npz", images=world.images(), labels=world.labels())
+    split, names = {"split": "test"}, A(("a", "b"), NAMES | PATH | OR_NONE)
     return [
         case(
             "data.load",
@@ -304,6 +309,20 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             path=folder / "test",
             size=A((4, 4), OR_NONE),
             grey=A(False, FLAG),
+            resize=A(None, OR_NONE),
+            crop=A(4, COUNT | OR_NONE),
+            interpolation="bicubic",
+            labels=A("folders", PATH | OR_NONE),
+            class_names=names,
+            max_bytes=A(1000, COUNT),
+        ),
+        case(
+            "data.npz",
+            data.npz,
+            path=folder / "digits.npz",
+            images=A("images", TEXT),
+            labels=A("labels", TEXT | OR_NONE),
+            class_names=A(("a", "b", "c"), NAMES | PATH | OR_NONE),
         ),
     ]
 

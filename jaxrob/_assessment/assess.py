@@ -26,6 +26,7 @@ from jaxrob._engine.checks import (
 )
 from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
+from jaxrob._engine.own_answers import labelled
 from jaxrob._engine.provenance import alteration_fingerprint, provenance
 from jaxrob._engine.queue import evaluate_queue
 from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
@@ -77,7 +78,9 @@ def assess(
 
     Args:
       classifier: the classifier.
-      dataset: the test set.
+      dataset: the test set. Without labels the network's own answers on the unaltered
+        images are the right ones, and the robustness is stability: the table, the plot
+        and the JSON say so.
       alteration: the alteration, or several, whose levels are evaluated in one queue.
       threshold: the lowest value of the measure that is accepted, in [0, 1]; a value
         on the threshold is accepted.
@@ -138,6 +141,7 @@ def assess(
         image, _ = first_look(dataset)
         classifier, alterations = as_they_are(classifier, alterations, image)
         of_each = _check(classifier, dataset, alterations, image, key)
+        dataset = labelled(classifier, dataset, key, mesh, batch_size)
         source = provenance(classifier, dataset, key, mesh)
         name = f"{len(alterations)} alterations"
         if len(alterations) == 1:

@@ -62,6 +62,11 @@ class Assessment:
     seconds: float
 
     @property
+    def is_stability(self) -> bool:
+        """Whether the right answers are the network's own on the unaltered images."""
+        return self.provenance["dataset"].get("labels") == "own answers"
+
+    @property
     def levels(self) -> np.ndarray:
         """float64 `[L]`, ascending."""
         return self.curve.levels

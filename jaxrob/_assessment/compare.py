@@ -70,7 +70,8 @@ def compare(
 
     Raises:
       TypeError: if one is not an assessment.
-      ValueError: if the assessments differ in what they must share (alterations are
+      ValueError: if the labels of two networks are each its own answers, the
+        assessments differ in what they must share (alterations are
         told apart by their parameters, the library's version, and what functions of
         yours compute), one keeps only counts, or the confidence lies outside (0, 1).
     """
@@ -159,6 +160,14 @@ def _answers_of(assessment: Assessment) -> Curve:
 def _check_pair(first: Assessment, second: Assessment) -> None:
     _check_single("first", first)
     _check_single("second", second)
+    if first.is_stability and second.is_stability:
+        networks = [one.provenance.get("classifier") for one in (first, second)]
+        if networks[0] is None or networks[0] != networks[1]:
+            raise ValueError(
+                "first and second are each of a network's own answers as labels, which "
+                "say how stable it is and not which one is better; give both the same "
+                "labels"
+            )
     for name in ("alteration", "lower", "upper", "threshold", "measure"):
         _check_same(name, getattr(first, name), getattr(second, name))
     curves = _answers_of(first), _answers_of(second)

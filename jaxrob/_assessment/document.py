@@ -153,10 +153,15 @@ def _check_provenance(provenance: dict[str, Any]) -> None:
     """`compare` tells by these entries whether two assessments are of the same."""
     check_type("provenance", provenance, dict, "an object")
     dataset = provenance.get("dataset")
-    fingerprint = dataset.get("fingerprint") if isinstance(dataset, dict) else None
+    dataset = dataset if isinstance(dataset, dict) else {}
+    fingerprint = dataset.get("fingerprint")
     if not isinstance(fingerprint, str):
         raise ValueError(
             f"provenance must have dataset.fingerprint, a text; got {fingerprint!r}"
+        )
+    if not isinstance(dataset.get("labels", ""), str):
+        raise ValueError(
+            f"provenance must have dataset.labels, a text; got {dataset['labels']!r}"
         )
     # Null of an alteration that calls the host, which nothing tells from others.
     if not isinstance(provenance.get("alteration", 0), str | None):

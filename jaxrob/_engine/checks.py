@@ -103,12 +103,30 @@ def check_together(
     check_shape_is_kept(alteration, image.shape)
     _check_what_it_makes(alteration, image)
     num_classes = trace_info(classifier, image.shape).num_classes
-    names = dataset.class_names
-    if names is not None and len(names) != num_classes:
-        raise ValueError(
-            f"the classifier returns {num_classes} classes, but {dataset.name} has "
-            f"{len(names)}: {', '.join(names[:10])}"
-        )
+    _check_class_names(classifier, dataset, num_classes)
+
+
+def _check_class_names(
+    classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
+) -> None:
+    """Refuses names that are not one for each class, or other ones than the data's."""
+    own, names = classifier.class_names, dataset.class_names
+    for what, found in (("it", own), (dataset.name, names)):
+        if found is not None and len(found) != num_classes:
+            raise ValueError(
+                f"the classifier returns {num_classes} classes, but {what} has "
+                f"{len(found)} class names: {', '.join(found[:10])}"
+            )
+    if own is None or names is None or own == names:
+        return
+    index = next(i for i, pair in enumerate(zip(own, names)) if pair[0] != pair[1])
+    how = "Their order differs" if sorted(own) == sorted(names) else "They differ"
+    raise ValueError(
+        f"class_names of the classifier and of {dataset.name} must be the same, in one "
+        f"order; class {index} is {own[index]!r} and {names[index]!r}. {how}: number "
+        "the labels as the network does, for instance by "
+        "jaxrob.data.image_folder(path, class_names=classifier.class_names)"
+    )
 
 
 def check_valid(

@@ -20,6 +20,7 @@ from jaxrob._engine.checks import (
 )
 from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
+from jaxrob._engine.own_answers import labelled
 from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._runtime.checks import checked_array
@@ -66,7 +67,8 @@ def evaluate(
 
     Args:
       classifier: the classifier.
-      dataset: N images with their labels.
+      dataset: N images with their labels. Without labels the network's own answers on
+        the unaltered images are the right ones.
       alteration: the alteration.
       levels: `[L]` levels within the alteration's range, in any order.
       key: a random key, needed if the alteration or the classifier is stochastic.
@@ -106,6 +108,7 @@ def evaluate(
     image, _ = first_look(dataset)
     classifier, (alteration,) = as_they_are(classifier, [alteration], image)
     check_together(classifier, dataset, alteration, image, key)
+    dataset = labelled(classifier, dataset, key, mesh, batch_size)
     source = functools.partial(provenance, classifier, dataset, key, mesh)
     with (
         progress_bar(alteration.name, progress) as bar,

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
+from jaxrob._adapters.on_host import on_host
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.checks import first_look
@@ -58,8 +59,12 @@ def provenance(
         operations and constants, as JAX traces them for images of this shape. None
         for a function on the host that has no name and version (see
         `Classifier.from_host`), because JAX cannot look into it.
+      * "network": its "name" and "class_names", None where they are not given; of one
+        on the host also the "version": a digest of its file or weights, or what was
+        given.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
-        does not depend on the batches they come in.
+        does not depend on the batches they come in; "labels" is "given", or "own
+        answers" where they are what the network answers on the unaltered images.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
@@ -80,7 +85,12 @@ def provenance(
         },
         "key": None if key is None else host_array(key).tolist(),
         "classifier": classifier_fingerprint(classifier),
-        "dataset": {"name": dataset.name, "fingerprint": dataset_fingerprint(dataset)},
+        "network": _network(classifier),
+        "dataset": {
+            "name": dataset.name,
+            "fingerprint": dataset_fingerprint(dataset),
+            "labels": _labels(dataset),
+        },
     }
 
 
@@ -110,6 +120,24 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
     )
 
 
+def _network(classifier: Classifier) -> dict[str, Any]:
+    """What a classifier is called; the version of one on the host."""
+    names = classifier.class_names
+    found = {
+        "name": classifier.name,
+        "class_names": None if names is None else [*names],
+    }
+    network = on_host(classifier.apply_fn)
+    return found | ({} if network is None else {"version": network.function.version})
+
+
+def _labels(dataset: Dataset | BatchedDataset) -> str:
+    is_own = isinstance(dataset, Dataset) and (
+        dataset.labels is None or dataset._own_answers
+    )
+    return "own answers" if is_own else "given"
+
+
 def alteration_fingerprint(alteration: Alteration) -> str | None:
     """The description of a pinned alteration; None if a function on the host is in it.
 
@@ -131,5 +159,6 @@ def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
         kind = f"{batch.images.dtype}{batch.images.shape[1:]}"
         for first in range(0, len(batch), _CHUNK):
             images.update(contiguous(batch.images[first : first + _CHUNK]))
-        labels.update(contiguous(batch.labels))
+        if batch.labels is not None:
+            labels.update(contiguous(batch.labels))
     return digest([kind, images.hexdigest(), labels.hexdigest()])

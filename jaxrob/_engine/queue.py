@@ -3,12 +3,13 @@
 import collections
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._adapters.on_host import on_host
+from jaxrob._classifier import Classifier, trace_info, unnamed
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.answers import Answers, HostAnswers
@@ -22,9 +23,11 @@ from jaxrob._engine.mistakes import (
     is_flat,
     worth_asking_again,
 )
+from jaxrob._engine.on_host import Altered, alter, ask, network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.sizes import images_in_block, levels_in_step, rows_for
 from jaxrob._engine.step import answer_at_levels, prepare
+from jaxrob._runtime.host_function import own_errors
 from jaxrob._runtime.hosts import check_same, gathered, put
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import platform, whole_on
@@ -76,14 +79,15 @@ def evaluate_queue(
     image, length = first_look(dataset)
     info = trace_info(classifier, image.shape)
     rows = rows_for(classifier, image.shape, mesh)
-    size = images_in_block(rows, length, execution.batch_size, mesh)
+    size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
     key = jax.random.key(0) if execution.key is None else checked_key(execution.key)
     check_same(
         "classifier, key, levels and number of images",
         lambda: arguments_digest(classifier, key, frontiers, length),
         mesh,
     )
-    classifier, key = put((classifier, key), whole_on(mesh))
+    classifier, key = put((unnamed(classifier), key), whole_on(mesh))
+    network = network_on_host(classifier, mesh)
 
     def new_task(frontier: Frontier) -> _Task:
         levels, num_classes = frontier.levels, info.num_classes
@@ -91,7 +95,9 @@ def evaluate_queue(
         if not execution.reduced:
             has_probabilities = classifier.outputs != "scores"
             collector = AnswerCollector(levels, num_classes, length, has_probabilities)
-        levels_a_step = levels_in_step(info, rows, size, len(levels), mesh)
+        levels_a_step = 1
+        if network is None:
+            levels_a_step = levels_in_step(info, rows, size, len(levels), mesh)
         return _Task(frontier, levels_a_step, collector, num_classes)
 
     if execution.kept is not None:
@@ -108,13 +114,20 @@ def evaluate_queue(
     ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD
     placed = placed_blocks(dataset, info.num_classes, size, mesh)
     # The steps run on this mesh, even if the caller has set another one.
-    with jax.set_mesh(mesh), contextlib.closing(placed) as blocks:
+    with (
+        own_errors(),
+        jax.set_mesh(mesh),
+        contextlib.closing(placed) as blocks,
+    ):
         steps = (
             step
             for block in blocks
             for task in tasks
             for step in _dispatched(task, block, classifier, key, execution)
         )
+        if network is not None:
+            # While the host works on one level, the devices alter to the next.
+            steps = (_asked(step, classifier) for step in _held_back(steps, 1))
         for step in _held_back(steps, ahead):
             _finish(step, classifier, execution)
         if classifier.outputs == "logits" and "outputs" not in execution.looked:
@@ -142,7 +155,8 @@ class _Step(NamedTuple):
     task: _Task
     block: Block
     rows: list[int]  # which levels of the frontier
-    answers: Answers[jax.Array]  # [l, B], with what fills up the step
+    # [l, B], with what fills up the step; or what a network on the host is asked.
+    answers: Answers[jax.Array] | Altered
 
 
 def _dispatched(
@@ -159,32 +173,52 @@ def _dispatched(
     if not missing:
         return
     static = {"alteration": alteration, "mesh": execution.mesh}
+    network = network_on_host(classifier, execution.mesh)
+
+    def dispatched(images: Any, at: np.ndarray, number: int) -> Answers | Altered:
+        if network is not None:
+            given = {"preprocessing": network.preprocessing, **static}
+            return alter(images, at[0], **given)
+        answers = answer_at_levels(
+            classifier, images, index, key, at, np.int32(number), **static
+        )
+        return gathered(answers)
+
     prepared = prepare(images, index, key, **static)
     for first in range(0, len(missing), task.levels_a_step):
         rows = missing[first : first + task.levels_a_step]
         # Filled up with the last level: every step has the same shape.
         filled = rows + rows[-1:] * (task.levels_a_step - len(rows))
         at = levels[filled].astype(np.float32)
-        number = np.int32(len(rows))
-        answers = gathered(
-            answer_at_levels(classifier, prepared, index, key, at, number, **static)
-        )
+        step = _Step(task, block, rows, dispatched(prepared, at, len(rows)))
         if "company" not in execution.looked:
             execution.looked.add("company")
 
             def in_company(others: jax.Array, at: np.ndarray = at) -> Answers:
                 others = prepare(others, index, key, **static)
-                one = np.int32(1)
-                return answer_at_levels(
-                    classifier, others, index, key, at, one, **static
-                )
+                return _answered(dispatched(others, at, 1), classifier)
 
+            first_answers = _answered(step.answers, classifier)
+            step = step._replace(answers=first_answers)
             check_in_company(
-                classifier, placed, answers, in_company, alteration.stochastic
+                classifier, placed, first_answers, in_company, alteration.stochastic
             )
         if platform(execution.mesh) != "cpu":
-            jax.copy_to_host_async(answers)
-        yield _Step(task, block, rows, answers)
+            jax.copy_to_host_async(step.answers)
+        yield step
+
+
+def _asked(step: _Step, classifier: Classifier) -> _Step:
+    """The step with its answers, of a network on the host too."""
+    return step._replace(answers=_answered(step.answers, classifier))
+
+
+def _answered(answers: Answers | Altered, classifier: Classifier) -> Answers:
+    if isinstance(answers, Answers):
+        return answers
+    network = on_host(classifier.apply_fn)
+    assert network is not None
+    return ask(classifier, network, answers)
 
 
 def _held_back(items: Iterable[T], number: int) -> Iterator[T]:

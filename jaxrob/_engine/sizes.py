@@ -5,6 +5,7 @@ import operator
 
 from jax.sharding import Mesh
 
+from jaxrob._adapters.on_host import on_host
 from jaxrob._classifier import Classifier, TraceInfo, trace_info
 from jaxrob._runtime.memory import bucket, rows_that_fit
 from jaxrob._runtime.mesh import platform
@@ -26,21 +27,40 @@ def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -
 
     Returns:
       The largest number that makes a step faster and fits in memory: a multiple of the
-      devices, and the same in all processes.
+      devices, and of the batches that a network on the host takes, and the same in all
+      processes.
 
     Raises:
       ValueError: if the classifier does not take images of this shape.
     """
     largest_array = trace_info(classifier, image_shape).largest_array
-    return rows_that_fit(largest_array, image_shape, mesh)
+    rows = rows_that_fit(largest_array, image_shape, mesh)
+    return whole_batches(classifier, rows // mesh.size) * mesh.size
+
+
+def whole_batches(classifier: Classifier, rows: int) -> int:
+    """As many rows, or fewer, of which a network on the host fills its batches."""
+    batch_size = batch_size_of(classifier)
+    return max(batch_size, rows // batch_size * batch_size)
+
+
+def batch_size_of(classifier: Classifier) -> int:
+    """The images in each batch of a network on the host; 1 if any number will do."""
+    network = on_host(classifier.apply_fn)
+    return network.function.batch_size or 1 if network is not None else 1
 
 
 def images_in_block(
-    rows: int, length: int | None, batch_size: int | None, mesh: Mesh
+    classifier: Classifier,
+    rows: int,
+    length: int | None,
+    batch_size: int | None,
+    mesh: Mesh,
 ) -> int:
     """Images in a block, a multiple of the devices.
 
     Args:
+      classifier: the classifier.
       rows: the most that fit, see `rows_for`.
       length: images in all, None if it is not known.
       batch_size: how many the caller asks for, or None.
@@ -58,6 +78,8 @@ def images_in_block(
     else:
         # Blocks of equal size, so that the last one is hardly padded.
         images = math.ceil(length / math.ceil(length / rows))
+        images = math.ceil(images / batch_size_of(classifier))
+        images *= batch_size_of(classifier)
     return math.ceil(images / mesh.size) * mesh.size
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._runtime.files import open_file
+from jaxrob._runtime.files import most_unpacked, open_file
 
 # What a damaged npz file makes zipfile and NumPy raise. A RuntimeError is encryption or
 # an unknown method of compression.
@@ -34,11 +34,14 @@ DAMAGE = (
 _KINDS = "biufcUV"
 
 
-def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
+def read_npz(
+    path: str | os.PathLike[str], may_be_compressed: bool = False
+) -> dict[str, np.ndarray]:
     """All arrays of an npz file that `numpy.savez` wrote, by name.
 
-    Nothing is unpickled, and no more memory is taken than the file has bytes: it must
-    not be compressed, and each array's header is checked before the array is made.
+    Nothing is unpickled, and each array's header is checked before the array is made.
+    No more memory is taken than the file has bytes; of one that may be compressed, no
+    more than 256 MiB and 100 times as many.
 
     Raises:
       FileNotFoundError: if there is no such file.
@@ -49,22 +52,26 @@ def read_npz(path: str | os.PathLike[str]) -> dict[str, np.ndarray]:
         size = os.fstat(file.fileno()).st_size
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            _check_directory(members, size)
+            most = most_unpacked(size) if may_be_compressed else size
+            _check_directory(members, most, may_be_compressed)
             return {
                 member.filename.removesuffix(".npy"): _array(archive, member)
                 for member in members
             }
 
 
-def _check_directory(members: list[zipfile.ZipInfo], size: int) -> None:
+def _check_directory(
+    members: list[zipfile.ZipInfo], most: int, may_be_compressed: bool
+) -> None:
     for member in members:
-        if member.compress_type != zipfile.ZIP_STORED:
+        if member.compress_type != zipfile.ZIP_STORED and not may_be_compressed:
             raise ValueError(f"{member.filename!r} is compressed, which is not read")
     if len({member.filename for member in members}) < len(members):
         raise ValueError("it holds two arrays of one name")
     total = sum(member.file_size for member in members)
-    if total > size:
-        raise ValueError(f"its arrays claim {total} bytes, but the file has {size}")
+    if total > most:
+        what = "may unpack to" if may_be_compressed else "has"
+        raise ValueError(f"its arrays claim {total} bytes, but the file {what} {most}")
 
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:

@@ -13,7 +13,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._runtime.digest import contiguous, digest, host_array
-from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.host_function import HostCall
 
 # Ends of the names of primitives that call Python functions on the host. Those that
 # begin with "debug" change no answer.
@@ -153,8 +153,9 @@ def _params_text(name: str, params: dict[str, Any], found: _Found) -> str:
         return ""
     if name.endswith(_ON_HOST):
         function = getattr(params.get("callback"), "callback_func", None)
-        if isinstance(function, HostFunction) and function.is_told:
-            return f"{function.name!r} {function.version!r}"
+        if isinstance(function, HostCall) and function.function.is_told:
+            told = function.function
+            return f"{told.name!r} {told.version!r} {function.is_gradient}"
         found.on_host.append(function)
     return ", ".join(
         f"{key}={_param_text(value, found)}" for key, value in sorted(params.items())

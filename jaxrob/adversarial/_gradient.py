@@ -11,6 +11,7 @@ from optax import projections
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.checks import check_choice, checked_integer, checked_number
+from jaxrob._runtime.host_function import own_errors
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import split_over
 from jaxrob._runtime.pixels import warn_beyond_pixels
@@ -26,6 +27,7 @@ _LIVE_IMAGES = 8
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
+@own_errors()
 def pgd(
     classifier: Classifier,
     images: Any,

@@ -10,6 +10,7 @@ from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._runtime.checks import check_choice, checked_array, checked_number
+from jaxrob._runtime.host_function import own_errors
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import platform, split_over
 from jaxrob.adversarial._attack import Attack, most_adversarial
@@ -36,6 +37,7 @@ _CHECK_EVERY_CPU = 1
 Shared = tuple[Classifier, Any]
 
 
+@own_errors()
 def lbfgs(
     classifier: Classifier,
     images: Any,

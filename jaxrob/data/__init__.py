@@ -12,6 +12,7 @@ from jaxrob.data._idx import read_idx
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._load import NAMES, load
 from jaxrob.data._mnist import mnist
+from jaxrob.data._npz import npz
 
 __all__ = (
     "NAMES",
@@ -21,5 +22,6 @@ __all__ = (
     "image_folder",
     "load",
     "mnist",
+    "npz",
     "read_idx",
 )

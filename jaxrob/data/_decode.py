@@ -35,6 +35,20 @@ class Expected(NamedTuple):
     why: str
 
 
+class Fit(NamedTuple):
+    """What becomes of the size of every image, as it is read.
+
+    Attributes:
+      resize: height and width, one number for the shorter side, or None.
+      crop: height and width of the middle part that is kept then, or None.
+      interpolation: "bicubic" or "bilinear", both antialiased.
+    """
+
+    resize: tuple[int, int] | int | None = None
+    crop: tuple[int, int] | None = None
+    interpolation: str = "bicubic"
+
+
 def image_size(data: bytes, name: str) -> tuple[int, int]:
     """Height and width of a PNG or JPEG, as its header states them.
 
@@ -49,7 +63,7 @@ def image_size(data: bytes, name: str) -> tuple[int, int]:
 def decode_image(
     data: bytes,
     name: str,
-    size: tuple[int, int] | None = None,
+    fit: Fit = Fit(),  # noqa: B008 (immutable)
     grey: bool = False,
     expected: Expected | None = None,
 ) -> np.ndarray:
@@ -61,7 +75,7 @@ def decode_image(
     Args:
       data: the file's bytes.
       name: the file, for error messages.
-      size: height and width to resize to (bicubic, antialiased), or None.
+      fit: how it is resized and cropped.
       grey: whether to return luma (ITU-R 601-2) instead of RGB.
       expected: the size that the image must have, or None.
 
@@ -70,7 +84,8 @@ def decode_image(
 
     Raises:
       ValueError: if the file is not a whole, undamaged PNG or JPEG, claims more pixels
-        than its bytes can hold or than `MAX_PIXELS`, or has another size than expected.
+        than its bytes can hold or than `MAX_PIXELS`, has another size than expected, or
+        is smaller than the part to keep.
         Nothing is decoded before the header is checked.
       ImportError: if Pillow is missing.
     """
@@ -86,12 +101,36 @@ def decode_image(
                 image = _to_rgb(pil, image)
                 if grey:
                     image = image.convert("L")
-                if size is not None and size != (height, width):
-                    image = image.resize((size[1], size[0]), pil.Resampling.BICUBIC)
+                image = _fitted(pil, image, fit)
                 array = np.array(image)
         except Exception as error:
             raise _unreadable(name, error) from error
     return array[..., np.newaxis] if grey else array
+
+
+def _fitted(pil: Any, image: Any, fit: Fit) -> Any:
+    width, height = image.size
+    wanted = fit.resize
+    if isinstance(wanted, int):
+        # As torchvision does it: the longer side is rounded down.
+        shorter = min(height, width)
+        wanted = (wanted * height // shorter, wanted * width // shorter)
+    if wanted is not None and wanted != (height, width):
+        # A thin picture's longer side may be of any length.
+        if wanted[0] * wanted[1] > MAX_PIXELS:
+            raise ValueError(f"resized, it would have {wanted[0]}x{wanted[1]} pixels")
+        method = getattr(pil.Resampling, fit.interpolation.upper())
+        image = image.resize((wanted[1], wanted[0]), method)
+    if fit.crop is None:
+        return image
+    (width, height), (kept_height, kept_width) = image.size, fit.crop
+    if height < kept_height or width < kept_width:
+        raise ValueError(
+            f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
+            "comes first"
+        )
+    top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
+    return image.crop((left, top, left + kept_width, top + kept_height))
 
 
 def _verify(pil: Any, data: bytes) -> None:

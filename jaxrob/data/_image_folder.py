@@ -5,23 +5,32 @@ import functools
 import math
 import os
 import pathlib
-from collections.abc import Callable, Iterable, Iterator
-from typing import cast
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, cast
 
 import numpy as np
 
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_flag, checked_integer, checked_path
+from jaxrob._runtime.checks import (
+    check_choice,
+    checked_flag,
+    checked_integer,
+    checked_path,
+)
 from jaxrob._runtime.naming import named
-from jaxrob.data._decode import SUFFIXES, Expected, decode_image, image_size
+from jaxrob.data._classes import checked_class_names, numbered, read_labels
+from jaxrob.data._decode import SUFFIXES, Expected, Fit, decode_image, image_size
 from jaxrob.data._files import read_file
 from jaxrob.data._tar import read_tar
 
 # Of the decoded images together: 100,000 of ImageNet's at 224 x 224.
 MAX_BYTES = 16 << 30
 _Parts = tuple[str, ...]
+# Where the labels come from, unless a file says them.
+FOLDERS = "folders"
 # A file's bytes, read when they are needed.
 _Read = Callable[[], bytes]
+_LARGEST_SIDE = 2**14
 # Images in one task: small ones decode in less time than threads take to change.
 _BATCH = 64
 
@@ -31,14 +40,22 @@ def image_folder(
     size: tuple[int, int] | None = None,
     grey: bool = False,
     *,
+    resize: int | None = None,
+    crop: int | tuple[int, int] | None = None,
+    interpolation: str = "bicubic",
+    labels: str | os.PathLike[str] | None = FOLDERS,
+    class_names: Sequence[str] | str | os.PathLike[str] | None = None,
     max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
+
+    A file of labels may say the classes instead, or nothing may.
 
     Example::
 
         dataset = jaxrob.data.image_folder("pictures", size=(64, 64))
         print(dataset.class_names, dataset.images.shape)
+        dataset = jaxrob.data.image_folder("photographs", resize=256, crop=224)
 
     Classes are numbered in the order of their sorted names, images are ordered by
     class and file name. The class folders may lie inside enclosing folders, if these
@@ -51,6 +68,20 @@ def image_folder(
       size: height and width to which every image is resized (bicubic, antialiased),
         or None if all have the same size.
       grey: whether to reduce the images to one channel, luma.
+      resize: pixels of the shorter side to which every image is resized, its
+        proportions kept (the longer side is rounded down); in place of `size`.
+      crop: height and width of the middle part that is kept after that, or one number
+        for both; by default all. Levels in pixels are of this size.
+      interpolation: of `size` and `resize`, "bicubic" or "bilinear", antialiased.
+      labels: "folders"; the path of a CSV file, in whose rows the path of a picture
+        inside the folder and its class follow each other, a name or an index (a first
+        row that names no picture is a header, and pictures that it leaves out are not
+        read); or None for pictures without labels, wherever they lie. Then
+        `jaxrob.assess` measures stability.
+      class_names: the classes in the order of the network's outputs, if that is not the
+        order of the sorted names: a sequence, or the path of a text file with a name on
+        each line or of a JSON file with a list, or an object of names and indices.
+        Names without pictures are allowed.
       max_bytes: the most that the decoded images may take together, by default 16 GiB.
         Their number and the first one's header tell, before any is decoded. An
         archive's own bytes are limited to as many.
@@ -64,12 +95,16 @@ def image_folder(
       ValueError: if there is no image; an image is damaged, claims more pixels than its
         bytes can hold or than about 13,000 x 13,000, lies outside a class folder, or
         differs in size from the first while `size` is None; a class folder holds none,
-        or files other than PNG and JPEG; the images take more than `max_bytes`; or the
-        archive is damaged, holds links, or unpacks to more than 256 MiB and 100 times
-        its size. The message names the file.
+        or files other than PNG and JPEG; a class is none of `class_names`; a row of the
+        file of labels names no picture, or one twice; the images take more than
+        `max_bytes`; or the archive is damaged, holds links, or unpacks to more than
+        256 MiB and 100 times its size. The message names the file.
       ImportError: if Pillow is missing.
     """
-    size = _check_size(size)
+    fit = _checked_fit(_check_size(size), resize, crop, interpolation)
+    if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
+        labels = checked_path("labels", labels)
+    names = checked_class_names(class_names)
     checked_flag("grey", grey)
     max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
     path = checked_path("path", path)
@@ -79,10 +114,18 @@ def image_folder(
         entries = _in_archive(path, max_bytes)
     else:
         raise FileNotFoundError(f"{path}: expected a folder or a tar archive there")
-    images, class_names = _collected(entries, path)
-    order = sorted(images)
-    expected = _expected(images, order, path) if size is None else None
-    height, width = expected[:2] if expected is not None else cast(tuple, size)
+    images, folders = _collected(entries, path, labels == FOLDERS)
+    order, classes = sorted(images), None
+    if labels == FOLDERS:
+        classes, names = [parts[-2] for parts in order], names or folders
+    elif labels is not None:
+        rows = read_labels(pathlib.Path(labels), {"/".join(p): p for p in order})
+        order, classes = list(rows), list(rows.values())
+    numbers, names = numbered(classes, names, path)
+    expected = None
+    if fit.crop is None and not isinstance(fit.resize, tuple):
+        expected = _expected(images, order, path)
+    height, width = cast(tuple, expected[:2] if expected else fit.crop or fit.resize)
     shape = (len(order), height, width, 1 if grey else 3)
     if math.prod(shape) > max_bytes:
         raise ValueError(
@@ -97,12 +140,10 @@ def image_folder(
             parts = order[index]
             # Popped, so that an archive's bytes do not stay behind.
             data, name = images.pop(parts)(), _name(path, parts)
-            pixels[index] = decode_image(data, name, size, grey, expected)
+            pixels[index] = decode_image(data, name, fit, grey, expected)
 
     _in_threads(decode, len(order))
-    number = {name: label for label, name in enumerate(class_names)}
-    labels = np.array([number[parts[-2]] for parts in order], np.int32)
-    return Dataset(pixels, labels, class_names=class_names, name=path.name)
+    return Dataset(pixels, numbers, class_names=names, name=path.name)
 
 
 def _in_threads(decode: Callable[[range], None], number: int) -> None:
@@ -118,9 +159,11 @@ def _in_threads(decode: Callable[[range], None], number: int) -> None:
 
 
 def _collected(
-    entries: Iterable[tuple[_Parts, _Read | None]], path: pathlib.Path
+    entries: Iterable[tuple[_Parts, _Read | None]],
+    path: pathlib.Path,
+    in_folders: bool,
 ) -> tuple[dict[_Parts, _Read], tuple[str, ...]]:
-    """The images, none decoded, and the names of the classes."""
+    """The images, none decoded, and the names of their folders if these are classes."""
     images: dict[_Parts, _Read] = {}
     others, folders = [], []
     for parts, read in entries:
@@ -132,6 +175,10 @@ def _collected(
             raise ValueError(f"{_name(path, parts)}: twice in the archive")
         else:
             images[parts] = read
+    if not in_folders and not images:
+        raise ValueError(f"{path}: no PNG or JPEG in it")
+    if not in_folders:
+        return images, ()
     return images, _class_names(path, sorted(images), others, folders)
 
 
@@ -217,16 +264,38 @@ def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, _Read | None]]:
             yield (*parts, name), functools.partial(read_file, file)
 
 
-def _check_size(size: tuple[int, int] | None) -> tuple[int, int] | None:
+def _checked_fit(
+    size: tuple[int, int] | None, resize: Any, crop: Any, interpolation: Any
+) -> Fit:
+    """How images are resized and cropped, each argument checked."""
+    check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
+    if isinstance(crop, int | np.integer) and not isinstance(crop, bool):
+        crop = (crop, crop)
+    crop = _check_size(crop, "crop")
+    if resize is not None:
+        resize = checked_integer("resize", resize, at_least=1, at_most=_LARGEST_SIDE)
+        if size is not None:
+            raise ValueError(
+                f"resize must be None beside size, which says the same; got {resize}"
+            )
+        if crop is None:
+            raise ValueError(
+                "crop must be given with resize, which leaves the longer sides as they "
+                "come; got None"
+            )
+    return Fit(resize or size, crop, interpolation)
+
+
+def _check_size(size: Any, argument: str = "size") -> tuple[int, int] | None:
     if size is None:
         return None
-    if isinstance(size, np.ndarray):
+    if isinstance(size, np.ndarray) and size.ndim == 1:
         size = tuple(size.tolist())
     wanted = "None or (height, width) in pixels, each an integer of at least 1"
     is_pair = isinstance(size, tuple | list) and len(size) == 2
     if not is_pair or not all(isinstance(side, int | np.integer) for side in size):
-        raise ValueError(f"size must be {wanted}; got {named(size)}")
-    height, width = (checked_integer("size", side, at_least=1) for side in size)
+        raise ValueError(f"{argument} must be {wanted}; got {named(size)}")
+    height, width = (checked_integer(argument, side, at_least=1) for side in size)
     return height, width
 
 

@@ -64,8 +64,10 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     axes.set_ylim(0, 1.02)
     unit = f" [{assessment.unit}]" if assessment.unit else ""
     axes.set_xlabel(f"level{unit}")
-    axes.set_ylabel(assessment.measure)
-    title = f"{assessment.alteration}: robustness {robustness_text(assessment, '.1%')}"
+    of = " (own answers)" if assessment.is_stability else ""
+    axes.set_ylabel(f"{assessment.measure}{of}")
+    what = "stability" if assessment.is_stability else "robustness"
+    title = f"{assessment.alteration}: {what} {robustness_text(assessment, '.1%')}"
     if assessment.curve.alpha is not None and assessment.accepted:
         title += f", {assessment.lowest_decided_ratio:.0%} decided or more"
     axes.set_title(textwrap.fill(title, 44), fontsize=10)

@@ -15,7 +15,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     integration failed, "undecided" where nothing is decided at an accepted level) with
     its 95 % confidence interval, the levels evaluated and the seconds; with alpha also
     the lowest share of inputs decided at an accepted level. The measure and its
-    threshold are below the table, or in a last column where they differ. Warnings
+    threshold are below the table, or in a last column where they differ. Where the
+    right answers are the network's own, a line says that it is stability. Warnings
     follow.
 
     Example::
@@ -58,6 +59,12 @@ def table(assessments: Sequence[Assessment]) -> str:
     lines.insert(1, "  ".join("-" * width for width in widths))
     if not mixed:
         lines.append(f"robustness: share of the range with {accepted[0]}")
+    stable = [one.alteration for one in assessments if one.is_stability]
+    if stable:
+        of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"
+        lines.append(
+            f"stability{of}: right is what the network itself answers unaltered"
+        )
     for assessment in assessments:
         for warning in (*assessment.warnings, *assessment.diagnostics.warnings):
             lines.append(f"{assessment.alteration}: {warning}")

@@ -39,7 +39,7 @@ def data_augmentation(
         )
 
     Args:
-      module: a Flax Linen module, see `jaxrob.training.fit`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
@@ -85,7 +85,7 @@ def limited_data_augmentation(
     count. Every image is copied for each of them, as often as by `data_augmentation`.
 
     Args:
-      module: a Flax Linen module, see `jaxrob.training.fit`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.

@@ -31,7 +31,7 @@ def network_parallelization(
     The copies are those of `data_augmentation`; the two are joined as by `parallel`.
 
     Args:
-      module: a Flax Linen module, see `jaxrob.training.fit`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
@@ -79,7 +79,7 @@ def limited_network_parallelization(
     as by `parallel`.
 
     Args:
-      module: a Flax Linen module, see `jaxrob.training.fit`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.

@@ -39,7 +39,7 @@ def worst_level(
         )
 
     Args:
-      module: a Flax Linen module, see `jaxrob.training.fit`.
+      module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.

@@ -27,6 +27,7 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_path,
 )
+from jaxrob._runtime.host_function import own_errors
 from jaxrob._runtime.hosts import is_first
 from jaxrob._runtime.identity import is_told, text
 from jaxrob._runtime.keys import checked_key
@@ -198,6 +199,7 @@ def assess(
         inputs = _inputs(classifier, dataset, key, mesh)
         source = functools.partial(provenance, classifier, dataset, key, mesh)
         with (
+            own_errors(),
             _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
             opened(journal, "roma", classifier, source, mesh, arguments) as kept,
         ):

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._engine.sizes import whole_batches
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import alteration_keys, classifier_keys
 from jaxrob._runtime.log_probabilities import mean_over_samples
@@ -75,7 +76,8 @@ def _rows(work: Work, image_shape: tuple[int, ...]) -> int:
     if platform(work.mesh) != "cpu":
         return rows
     in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
-    return min(rows, max(in_cache, _MIN_ROWS_CPU))
+    rows = min(rows, max(in_cache, _MIN_ROWS_CPU))
+    return whole_batches(work.classifier, rows)
 
 
 @functools.partial(

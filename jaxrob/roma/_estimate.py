@@ -168,12 +168,17 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
       alike: whether the others are as good, so that the mean of both is taken.
 
     Returns:
-      The estimates; "untrusted" where both exclude each other.
+      The estimates and bounds; "untrusted" where both exclude each other.
     """
-    both = (estimate.status == "splitting") & np.isfinite(other.other_log_probability)
+    known = np.isfinite(other.other_log_probability)
+    both = (estimate.status == "splitting") & known
     apart = estimate.log_probability - other.other_log_probability
     # Where both are as precise, two that differ by more than this are of two minds.
     limit = _EXCLUDED * np.hypot(estimate.standard_error, other.other_error)
+    # A bound is contradicted from above alone.
+    bounds = (estimate.status == "bounded") & known
+    off = np.where(bounds, -apart, np.abs(apart))
+    contradicted = (both | bounds) & (off > limit)
     found = estimate
     if alike:
         as_precise = other.other_error < 2 * estimate.standard_error
@@ -185,7 +190,7 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
         )
         found = pooled([estimate, second])
     return found._replace(
-        status=np.where(both & (np.abs(apart) > limit), "untrusted", estimate.status),
+        status=np.where(contradicted, "untrusted", estimate.status),
         other_log_probability=other.other_log_probability,
         other_error=other.other_error,
         modes=other.modes,

@@ -35,7 +35,7 @@ class RomaResult:
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
         probability is so small that only an upper bound is given), "untrusted" (weights
         are too uneven, or independent evidence contradicts: no answer), "incomplete"
-        (splitting got stuck: no answer, but `log_high` bounds the probability).
+        (splitting got stuck on a plateau: no answer, but `log_high` is a bound).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
         and an upper bound where "bounded".

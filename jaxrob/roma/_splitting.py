@@ -48,7 +48,7 @@ from jaxrob.roma._particles import (
 from jaxrob.roma._pilot import Candidates
 from jaxrob.roma._work import Work, rows_on_a_device
 
-#: The log-probability below which a pair is given up.
+#: The log-probability below which a pair is given up: that is bound enough.
 FLOOR = math.log(1e-15)
 
 #: Particles around each input.
@@ -83,6 +83,10 @@ def by_splitting(
     bar.update(int(found.evaluations.sum()))
     owner = np.searchsorted(left, candidates.owner[mine])
     by_input = summed(found, owner, len(left))
+    # Plain draws that hit what is said to be next to impossible.
+    contradicted = (by_input.status == "bounded") & (candidates.plain_hits[left] > 0)
+    status = np.where(contradicted, "untrusted", by_input.status)
+    by_input = by_input._replace(status=status)
     alike = is_thorough(pairs.images.shape[1:])
     better = with_second_opinion(by_input, taken(estimate, left), alike)
     return improved(estimate, left, better)
@@ -155,11 +159,11 @@ def split(
     Returns:
       The estimates, and, if wanted, for each pair the latents of N particles, copies of
       those above 0 (None where none are). They do not depend on the order of the
-      pairs, on `rows` or on the mesh, except for rounding. The status is "splitting",
-      or "incomplete" where the probability is below `FLOOR` or a plateau of the margin
-      hides what lies above it. Then `log_probability` is that of the last level
-      reached: an upper bound, up to its error. The 95 % interval is plus and minus 1.96
-      standard errors.
+      pairs, on `rows` or on the mesh, except for rounding. The status is "splitting";
+      "bounded" where the probability is below `FLOOR`; or "incomplete" where a plateau
+      of the margin hides what lies above it. Then `log_probability` is that of the last
+      level reached: an upper bound, up to its error. The 95 % interval is plus and
+      minus 1.96 standard errors.
 
     Raises:
       ValueError: if the perturbation has no move, there are too few particles, or the
@@ -209,7 +213,11 @@ def split(
             held[busy[done]] = -1
     moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
     estimate = unknown(len(hits))._replace(
-        status=np.where(climb.complete, "splitting", "incomplete"),
+        status=np.select(
+            [climb.complete, climb.log_probability <= FLOOR],
+            ["splitting", "bounded"],
+            "incomplete",
+        ),
         log_probability=climb.log_probability,
         standard_error=np.sqrt(_INFLATION * np.maximum(climb.variance, 0)),
         evaluations=num_particles * (1 + moves * (climb.num_steps - 1)),

@@ -1,4 +1,4 @@
-"""Training a Flax Linen module: a short loop on optax, with checkpoints by orbax.
+"""Training a Flax module: a short loop on optax, with checkpoints by orbax.
 
 `fit` is the loop. `Batches` says what an epoch shows; `jaxrob.retraining` gives it
 batches of original and altered images.

@@ -45,9 +45,15 @@ def check_training(
       ValueError: if one is outside its range.
     """
     # Flax takes a while to import; whoever has a module has imported it already.
-    from flax import linen
+    from flax import linen, nnx
 
-    check_type("module", module, linen.Module, "a Flax Linen module")
+    check_type(
+        "module",
+        module,
+        linen.Module | nnx.Module,
+        "a Flax Linen or NNX module (networks of other frameworks are trained in their "
+        "own)",
+    )
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     check_key("key", key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))

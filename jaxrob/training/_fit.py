@@ -13,13 +13,13 @@ from tqdm.auto import tqdm
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._runtime.digest import stable_repr
 from jaxrob._runtime.hosts import is_first, local
 from jaxrob._runtime.keys import checked_key, host_generator
 from jaxrob._runtime.mesh import along_images, checked_mesh
 from jaxrob.training._batches import Batches, every_image
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
 from jaxrob.training._checks import check_batches, check_training
+from jaxrob.training._network import Network, network_of
 from jaxrob.training._schedule import PlannedStep, make_schedule, remaining_steps
 from jaxrob.training._step import (
     TrainingState,
@@ -46,7 +46,7 @@ def fit(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Classifier:
-    """Trains a Flax Linen module on a data set, to a classifier that can be assessed.
+    """Trains a Flax module on a data set, to a classifier that can be assessed.
 
     The loss is the cross-entropy of the module's log-probabilities.
 
@@ -58,7 +58,10 @@ def fit(
 
     Args:
       module: a Linen module called as `module(images, train=True)`, and without
-        `train` where it does not train. It may have dropout and batch statistics.
+        `train` where it does not train; or an NNX module, called as `module(images)`
+        after its `train()` or `eval()`. Either may have dropout and batch statistics.
+        An NNX module begins with the weights that it has, and is not changed; the key
+        has no part in them. Networks of other frameworks are trained in their own.
       dataset: the training set.
       key: a random key for the parameters, the order of the images and dropout.
       epochs: passes over the data, at least 1; by default 5.
@@ -121,15 +124,16 @@ def fit(
     if optimizer is None:
         optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
     init_key, order_key, dropout_key = jax.random.split(key, 3)
-    state = initial_state(module, outputs, dataset, optimizer, init_key, mesh)
+    network = network_of(module)
+    state = initial_state(network, outputs, dataset, optimizer, init_key, mesh)
     step = compiled_step(
-        module, outputs, optimizer, shown.make, order_key, dropout_key, mesh
+        network, outputs, optimizer, shown.make, order_key, dropout_key, mesh
     )
     checkpoints, done = None, 0
     if checkpoint is not None:
         checkpoints = open_checkpoints(
             checkpoint,
-            module=stable_repr(module),
+            module=network.description,
             dataset=dataset_fingerprint(dataset),
             key=jax.random.key_data(key).tolist(),
             num_steps=schedule.num_steps,
@@ -153,10 +157,10 @@ def fit(
             if planned.ends_epoch:
                 bar.set_postfix(epoch=planned.epoch, loss=f"{float(loss):.4f}")
                 if on_epoch is not None:
-                    on_epoch(planned.epoch, _classifier(module, state, outputs))
+                    on_epoch(planned.epoch, _classifier(network, state, outputs))
     if checkpoints is not None:
         checkpoints.manager.close()
-    return _classifier(module, state, outputs)
+    return _classifier(network, state, outputs)
 
 
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
@@ -168,6 +172,6 @@ def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
     raise FloatingPointError(f"the loss is {loss} after {when}: lower the rate")
 
 
-def _classifier(module: Any, state: TrainingState, outputs: str) -> Classifier:
+def _classifier(network: Network, state: TrainingState, outputs: str) -> Classifier:
     params, collections, _ = local(state)
-    return Classifier.from_linen(module, {"params": params, **collections}, outputs)
+    return network.classifier(params, collections, outputs)

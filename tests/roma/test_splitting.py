@@ -355,14 +355,21 @@ class TestRefusals:
             climb(linear_classifier(WEIGHTS), make_pairs(1), num_particles=39)
 
 
+# No image of the ball reaches the confidence asked for.
+UNREACHABLE = {
+    "epsilon": 0.04,
+    "estimator": "splitting",
+    "delta": 0.9,
+    "key": KEY,
+}
+
+
 @pytest.mark.slow
-def test_an_input_whose_climb_ends_below_the_goal_has_no_answer():
-    # No image of the ball reaches the confidence asked for.
-    classifier = jaxrob.Classifier(linear, -jnp.ones((DIM, 1), jnp.float32))
+def test_an_input_whose_climb_ends_on_a_plateau_has_no_answer():
+    variables = -jnp.ones((DIM, 1), jnp.float32), jnp.float32(0.1)
     images = np.linspace(0.1, 0.2, 2 * DIM, dtype=np.float32).reshape(2, DIM, 1, 1)
-    found = jaxrob.roma.assess(
-        classifier, images, estimator="splitting", delta=0.9, key=KEY
-    )
+    classifier = jaxrob.Classifier(in_steps, variables)
+    found = jaxrob.roma.assess(classifier, images, **UNREACHABLE)
     assert (found.status == "incomplete").all()
     assert not found.answered.any()
     assert np.isnan(found.plr).all()
@@ -372,3 +379,32 @@ def test_an_input_whose_climb_ends_below_the_goal_has_no_answer():
     )
     assert found.categorial().answered.tolist() == [0]
     assert np.isnan(found.categorial().plr).all()
+
+
+@pytest.mark.slow
+def test_what_is_next_to_impossible_is_bounded():
+    classifier = jaxrob.Classifier(linear, -jnp.ones((DIM, 1), jnp.float32))
+    images = np.linspace(0.1, 0.2, 2 * DIM, dtype=np.float32).reshape(2, DIM, 1, 1)
+    found = jaxrob.roma.assess(classifier, images, **UNREACHABLE)
+    assert (found.status == "bounded").all() and found.answered.all()
+    assert (found.log_low == -np.inf).all() and (found.log_high < np.log(1e-14)).all()
+    assert (found.plr > 1 - 1e-14).all()
+
+
+@pytest.mark.slow
+def test_a_bound_that_plain_draws_contradict_is_no_answer():
+    """Particles climb to one corner; the draws' hits lie on an island in another."""
+
+    def island(variables, images):
+        x = images.reshape(len(images), -1)
+        inside = (x[:, :4] > 0.93).all(1)
+        logits = jnp.where(inside, 5.0, -3.0 - x.sum(1))
+        return jnp.stack([jnp.zeros(len(images)), logits], axis=1)
+
+    images = np.full((2, DIM, 1, 1), 0.5, np.float32)
+    settings = {"epsilon": 0.5, "num_samples": 200_000, "key": KEY}
+    found = jaxrob.roma.assess(
+        jaxrob.Classifier(island), images, estimator="splitting", **settings
+    )
+    assert (found.hits > 0).all() and (found.status == "untrusted").all()
+    assert not found.answered.any()

@@ -1,0 +1,156 @@
+"""The library's small networks in other frameworks, with the same weights."""
+
+import pathlib
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+
+class Layer(NamedTuple):
+    """A layer of a Flax network: its weights and what surrounds it.
+
+    Attributes:
+      kernel: `[h, w, in, out]` of a convolution, `[in, out]` of a dense layer.
+      bias: `[out]`.
+      padding: of a convolution, `(top, bottom)`, alike in width.
+      stride: of a convolution.
+      pooled: whether a maximum over 2x2 follows.
+      last: whether no ReLU follows.
+    """
+
+    kernel: np.ndarray
+    bias: np.ndarray
+    padding: tuple[int, int] = (0, 0)
+    stride: int = 1
+    pooled: bool = False
+    last: bool = False
+
+
+def layers(variables: Any, network: str) -> list[Layer]:
+    """The layers of "StridedCNN" or "MnistCNN" for images of 28x28 pixels."""
+    params = jax.tree.map(np.asarray, variables["params"])
+    strided = network == "StridedCNN"
+    # Flax's "SAME": of an odd number of rows, one more below.
+    paddings = ((1, 2), (0, 1)) if strided else ((1, 1), (1, 1))
+    found = [
+        Layer(**params[f"Conv_{i}"], padding=padding)._replace(
+            stride=2 if strided else 1, pooled=not strided
+        )
+        for i, padding in enumerate(paddings)
+    ]
+    return found + [Layer(**params["Dense_0"]), Layer(**params["Dense_1"], last=True)]
+
+
+def to_torch(some: list[Layer]) -> Any:
+    """A `torch.nn.Sequential` of images `[B, 1, 28, 28]`."""
+    import torch
+    from torch import nn
+
+    class ChannelsLast(nn.Module):
+        def forward(self, x: Any) -> Any:
+            return x.permute(0, 2, 3, 1)
+
+    made: list[Any] = []
+    flat = False
+    for layer in some:
+        if layer.kernel.ndim == 4:
+            low, high = layer.padding
+            made.append(nn.ZeroPad2d((low, high, low, high)))
+            height, width, channels, number = layer.kernel.shape
+            new = nn.Conv2d(channels, number, (height, width), stride=layer.stride)
+            weight = np.moveaxis(layer.kernel, (3, 2), (0, 1))
+        else:
+            if not flat:
+                made += [ChannelsLast(), nn.Flatten()]
+            flat = True
+            new = nn.Linear(*layer.kernel.shape)
+            weight = layer.kernel.T
+        with torch.no_grad():
+            new.weight.copy_(torch.from_numpy(weight.copy()))
+            new.bias.copy_(torch.from_numpy(layer.bias.copy()))
+        made.append(new)
+        made += [] if layer.last else [nn.ReLU()]
+        made += [nn.MaxPool2d(2)] if layer.pooled else []
+    return nn.Sequential(*made).eval()
+
+
+def to_onnx(some: list[Layer], path: pathlib.Path) -> pathlib.Path:
+    """An ONNX file of images `[N, 1, 28, 28]`."""
+    import onnx
+    from onnx import helper
+
+    nodes, weights = [], []
+    names = (f"t{number}" for number in range(100))
+    last = "images"
+
+    def node(kind: str, *inputs: str, **attributes: Any) -> str:
+        name = next(names)
+        nodes.append(helper.make_node(kind, [last, *inputs], [name], **attributes))
+        return name
+
+    def constant(array: np.ndarray) -> str:
+        name = f"w{len(weights)}"
+        weights.append(onnx.numpy_helper.from_array(np.ascontiguousarray(array), name))
+        return name
+
+    flat = False
+    for layer in some:
+        if layer.kernel.ndim == 4:
+            low, high = layer.padding
+            kernel = constant(np.moveaxis(layer.kernel, (3, 2), (0, 1)))
+            settings = {"pads": [low, low, high, high], "strides": [layer.stride] * 2}
+            last = node("Conv", kernel, constant(layer.bias), **settings)
+        else:
+            if not flat:
+                last = node("Transpose", perm=[0, 2, 3, 1])
+                last = node("Flatten")
+            flat = True
+            last = node("Gemm", constant(layer.kernel), constant(layer.bias))
+        if not layer.last:
+            last = node("Relu")
+        if layer.pooled:
+            last = node("MaxPool", kernel_shape=[2, 2], strides=[2, 2])
+    value, kind = helper.make_tensor_value_info, onnx.TensorProto.FLOAT
+    graph = helper.make_graph(
+        nodes,
+        path.stem,
+        [value("images", kind, ["N", 1, 28, 28])],
+        [value(last, kind, ["N", len(some[-1].bias)])],
+        weights,
+    )
+    opset = helper.make_opsetid("", 17)
+    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), path)
+    return path
+
+
+def to_keras(some: list[Layer]) -> Any:
+    """A Keras model of images `[B, 28, 28, 1]`."""
+    import keras
+
+    def parts() -> Iterator[Any]:
+        yield keras.Input((28, 28, 1))
+        flat = False
+        for layer in some:
+            activation = None if layer.last else "relu"
+            number = layer.kernel.shape[-1]
+            if layer.kernel.ndim == 4:
+                yield keras.layers.ZeroPadding2D((layer.padding, layer.padding))
+                yield keras.layers.Conv2D(
+                    number,
+                    layer.kernel.shape[:2],
+                    strides=layer.stride,
+                    activation=activation,
+                )
+                if layer.pooled:
+                    yield keras.layers.MaxPooling2D(2)
+            else:
+                if not flat:
+                    yield keras.layers.Flatten()
+                flat = True
+                yield keras.layers.Dense(number, activation=activation)
+
+    model = keras.Sequential(list(parts()))
+    model.set_weights([array for layer in some for array in layer[:2]])
+    return model

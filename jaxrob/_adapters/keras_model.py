@@ -1,0 +1,200 @@
+"""Keras models: on JAX inside the step, on another backend on the host."""
+
+import copy
+import dataclasses
+import os
+import sys
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._adapters.code import class_parts
+from jaxrob._adapters.extras import required
+from jaxrob._adapters.keras_file import load_keras
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.digest import digest
+
+_PURPOSE = "Classifier.from_keras"
+# The last layer's activation, and what it makes of the outputs.
+_ACTIVATIONS = {
+    "softmax": "probabilities",
+    "sigmoid": "sigmoid",
+    "hard_sigmoid": "sigmoid",
+    "log_softmax": "logits",
+    "linear": "logits",
+}
+# Scales of at most this are of pixels of 0 to 255: 1/255, 1/127.5, 1/128.
+_DIVIDES = 1 / 64
+# Layers that leave what the outputs mean as it is.
+_PASSING = ("Dropout", "Flatten", "Reshape", "Identity")
+
+
+class KerasNetwork(NamedTuple):
+    """What is known of a Keras model.
+
+    Attributes:
+      model: a copy of it.
+      outputs: what its last layer says that it returns, None if it does not say.
+      num_classes: K, None if the model does not say.
+      takes_bytes: whether its first layer divides, so that it takes pixels of 0 to 255.
+      digest: of its layers and weights; None on JAX, which looks into it.
+      backend: "jax", or another one.
+    """
+
+    model: Any
+    outputs: str | None
+    num_classes: int | None
+    takes_bytes: bool
+    digest: str | None
+    backend: str
+
+
+@dataclasses.dataclass(frozen=True)
+class KerasStep:
+    """A model on the JAX backend, as a pure function of its variables' values.
+
+    Equal ones of the same model run in the programs that were compiled for the first.
+    """
+
+    model: Any
+    variables: tuple[Any, ...] = dataclasses.field(compare=False)
+
+    def __call__(self, values: list[Any], images: Any) -> Any:
+        keras = required("keras", _PURPOSE, "keras")
+        # Not `stateless_call`, which fails once layers are frozen or thawed.
+        given = list(zip(self.variables, values, strict=True))
+        with keras.StatelessScope(state_mapping=given):
+            return self.model(images, training=False)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class KerasRun:
+    """A model on another backend, from arrays to arrays."""
+
+    model: Any
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        keras = required("keras", _PURPOSE, "keras")
+        return _numbers(keras, self.model(images, training=False))
+
+
+def read_keras(model: Any) -> KerasNetwork:
+    """A copy of a Keras model, or the model of a `.keras` file.
+
+    Raises:
+      TypeError: if it is neither.
+      ValueError: if the file is refused, see `load_keras`; the model is not built, has
+        several inputs or outputs, or cannot be copied.
+      ImportError: if Keras is missing.
+    """
+    keras = _keras()
+    backend = keras.backend.backend()
+    if isinstance(model, str) or hasattr(model, "__fspath__"):
+        own = load_keras(keras, model)
+    else:
+        wanted = "a keras.Model or the path of a .keras file"
+        check_type("model", model, keras.Model, wanted)
+        _check_built(model)
+        # On JAX its values are copied, which is all that changes.
+        own = model if backend == "jax" else _copied(keras, model)
+    for what in ("inputs", "outputs"):
+        number = len(getattr(own, what, None) or [None])
+        if number != 1:
+            raise ValueError(f"model must have one of {what}; got {number}")
+    shape = getattr(own, "output_shape", None)
+    is_plain = isinstance(shape, tuple) and len(shape) == 2
+    return KerasNetwork(
+        own,
+        _activation(own),
+        shape[1] if isinstance(shape, tuple) and is_plain else None,
+        _takes_bytes(own),
+        None if backend == "jax" else _digest(keras, own),
+        backend,
+    )
+
+
+def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
+    """A model on the JAX backend as a function of its variables' values, and these."""
+    variables = tuple(model.variables)
+    return KerasStep(model, variables), [variable.value for variable in variables]
+
+
+def _digest(keras: Any, model: Any) -> str:
+    """What tells a model from others: layers, weights, and code that is not Keras's."""
+    config = model.to_json() if hasattr(model, "to_json") else type(model).__qualname__
+    parts: list[Any] = [config]
+    for variable in model.variables:
+        parts += [variable.path, _numbers(keras, variable)]
+    layers = (model, *getattr(model, "_flatten_layers", list)())
+    classes = {kind for layer in layers for kind in type(layer).__mro__}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if kind is not object and not kind.__module__.startswith("keras."):
+            parts += class_parts(kind, lambda value: None)
+    return digest(parts)
+
+
+def _numbers(keras: Any, tensor: Any) -> np.ndarray:
+    """A tensor as an array; NumPy has no bfloat16."""
+    if keras.backend.standardize_dtype(tensor.dtype) == "bfloat16":
+        tensor = keras.ops.cast(tensor, "float32")
+    return np.asarray(keras.ops.convert_to_numpy(tensor))
+
+
+def _check_built(model: Any) -> None:
+    if not model.built:
+        raise ValueError(
+            "model must be built, so that it has weights: call it once, or give it an "
+            "Input layer"
+        )
+
+
+def _keras() -> Any:
+    """Keras, on JAX unless it was imported, or told otherwise, before."""
+    if "keras" not in sys.modules:
+        os.environ.setdefault("KERAS_BACKEND", "jax")
+    return required("keras", _PURPOSE, "keras")
+
+
+def _copied(keras: Any, model: Any) -> Any:
+    layers = getattr(model, "_flatten_layers", lambda: [])()
+    classes = {type(layer).__name__: type(layer) for layer in (model, *layers)}
+    try:
+        with keras.saving.custom_object_scope(classes):
+            own = copy.deepcopy(model)
+        for theirs, ours in zip(model.variables, own.variables, strict=True):
+            ours.assign(theirs)
+    # Keras copies by its own saving, which may fail in any of these ways.
+    except (TypeError, ValueError, AttributeError, RuntimeError) as error:
+        raise ValueError(
+            "model must be one that Keras can copy, because the classifier has weights "
+            f"of its own; a class of yours needs get_config: {error}"
+        ) from error
+    return own
+
+
+def _takes_bytes(model: Any) -> bool:
+    """Whether the first layer rescales pixels of 0 to 255."""
+    for layer in getattr(model, "layers", ()):
+        if getattr(layer, "layers", None):
+            return _takes_bytes(layer)
+        if type(layer).__name__ == "Rescaling":
+            return bool(np.abs(np.asarray(layer.scale, float)).max() <= _DIVIDES)
+        if type(layer).__name__ != "InputLayer":
+            return False
+    return False
+
+
+def _activation(model: Any) -> str | None:
+    """What the last layer says of the outputs; None if it says nothing."""
+    layers = list(getattr(model, "layers", ()))
+    while layers:
+        last = layers.pop()
+        if type(last).__name__ in _PASSING:
+            continue
+        if getattr(last, "layers", None):
+            return _activation(last)
+        if type(last).__name__ == "Softmax":
+            return "probabilities"
+        name = getattr(getattr(last, "activation", None), "__name__", "")
+        return _ACTIVATIONS.get(name)
+    return None

@@ -1,0 +1,220 @@
+"""From each framework's network to what a classifier is made of."""
+
+import dataclasses
+import pathlib
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from jaxrob._adapters.on_host import OnHost
+from jaxrob._adapters.preprocessing import Preprocessing, preprocessed
+from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.host_function import HostFunction
+from jaxrob._runtime.snapshot import snapshot
+from jaxrob._runtime.warnings import warn
+
+# Numbers of channels of pictures: grey, RGB, RGB with transparency.
+_CHANNELS = (1, 3, 4)
+
+
+class Network(NamedTuple):
+    """What a classifier is made of.
+
+    Attributes:
+      function: its `apply_fn`.
+      outputs: what that returns.
+      name: what it is called.
+      num_classes: K, None where that is not known yet.
+      variables: a pytree of arrays.
+    """
+
+    function: Callable[..., Any]
+    outputs: str
+    name: str
+    num_classes: int | None
+    variables: Any = ()
+
+
+def torch_network(
+    module: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing,
+    *,
+    name: str | None,
+    version: str | None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_torch`; the arguments are checked."""
+    from jaxrob._adapters.torch_module import read_torch
+
+    found = read_torch(module, outputs)
+    outputs = _outputs(outputs, found.outputs)
+    name = type(module).__qualname__ if name is None else name
+    host = HostFunction(
+        found.run,
+        None,
+        name,
+        version or found.digest,
+        batch_size,
+        found.run.gradient,
+        found.run.check,
+    )
+    return Network(OnHost(host, preprocessing), outputs, name, None)
+
+
+def onnx_network(
+    path: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing,
+    channels_first: bool | None,
+    *,
+    name: str | None,
+    version: None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_onnx`; the arguments are checked."""
+    from jaxrob._adapters.onnx_file import read_onnx
+
+    del version
+    found = read_onnx(path)
+    outputs = _outputs(outputs, found.outputs)
+    name = pathlib.Path(path).name if name is None else name
+    fixed, *lengths = found.input_shape
+    if batch_size is not None and fixed not in (None, batch_size):
+        raise ValueError(
+            f"batch_size must be {fixed}, as the input of {name} says, or None; got "
+            f"{batch_size}"
+        )
+    preprocessing = _laid_out(preprocessing, channels_first, lengths, name)
+    # Not the number of classes: it is asked on black images, so that images that do not
+    # fit are refused before anything is computed.
+    host = HostFunction(
+        found.run, None, name, found.digest, batch_size or fixed, writes=False
+    )
+    num_classes = found.num_classes
+    if num_classes == 1:  # One sigmoid is of two classes.
+        num_classes = 2
+    return Network(OnHost(host, preprocessing), outputs, name, num_classes)
+
+
+def keras_network(
+    model: Any,
+    outputs: str | None,
+    preprocessing: Preprocessing,
+    *,
+    name: str | None,
+    version: None,
+    batch_size: int | None,
+) -> Network:
+    """See `Classifier.from_keras`; the arguments are checked."""
+    from jaxrob._adapters.keras_model import (
+        KerasRun,
+        jax_step,
+        read_keras,
+    )
+
+    del version
+    found = read_keras(model)
+    outputs = _outputs(outputs, found.outputs)
+    name = str(found.model.name) if name is None else name
+    num_classes = 2 if found.num_classes == 1 else found.num_classes
+    if found.takes_bytes and preprocessing.scale == (1.0,):
+        warn(
+            f"the first layer of {name} rescales pixels of 0 to 255, and gets those in "
+            "[0, 1]. Pass scale=255."
+        )
+    if found.backend == "jax":
+        if batch_size is not None:
+            raise ValueError(
+                "batch_size is of networks on the host; this one runs on Keras's JAX "
+                f"backend, inside the step; got {batch_size}"
+            )
+        step, values = jax_step(found.model)
+        function = preprocessed(step, preprocessing)
+        return Network(function, outputs, name, num_classes, snapshot(values))
+    warn(
+        f"Keras runs on its {found.backend} backend: {name} is called on the host, and "
+        "has no gradients. Set KERAS_BACKEND=jax before Keras is imported to have it "
+        "inside the compiled step."
+    )
+    host = HostFunction(KerasRun(found.model), None, name, found.digest, batch_size)
+    return Network(OnHost(host, preprocessing), outputs, name, num_classes)
+
+
+def nnx_network(module: Any, preprocessing: Preprocessing) -> tuple[Any, Any]:
+    """See `Classifier.from_nnx`: the `apply_fn` and its variables."""
+    from flax import nnx
+
+    check_type("module", module, nnx.Module, "a Flax NNX module")
+    graph, state = nnx.split(module)
+    function = bind(_apply_nnx, graph=graph)
+    return preprocessed(function, preprocessing), snapshot(state)
+
+
+def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
+    from flax import nnx
+
+    module = nnx.merge(graph, state)
+    module.eval()
+    return module(images)
+
+
+def _outputs(given: str | None, found: str | None) -> str:
+    """What the outputs are, by the caller and the last layer, which must agree.
+
+    Raises:
+      ValueError: if they do not.
+    """
+    # Scores are anything whose largest counts.
+    if given is not None and found not in (None, given) and given != "scores":
+        raise ValueError(
+            f'outputs must be "{found}", as the last layer says, or None; got "{given}"'
+        )
+    return given or found or "logits"
+
+
+def _laid_out(
+    preprocessing: Preprocessing,
+    channels_first: bool | None,
+    lengths: list[int | None],
+    name: str,
+) -> Preprocessing:
+    """Preprocessing with the layout and size that the shape of an input says.
+
+    Args:
+      preprocessing: what was asked for.
+      channels_first: likewise; None if that is left to the shape.
+      lengths: of the input's axes but the first; None where any will do.
+      name: the network's.
+
+    Raises:
+      ValueError: if the shape contradicts them, or leaves the layout open.
+    """
+    if len(lengths) != 3:
+        return preprocessing
+    shape = ["B", *("?" if length is None else length for length in lengths)]
+    first = lengths[0] in _CHANNELS and lengths[2] not in _CHANNELS
+    last = lengths[2] in _CHANNELS and lengths[0] not in _CHANNELS
+    if channels_first is None:
+        if not first and not last:
+            raise ValueError(
+                f"channels_first must be True or False, because the input of {name} of "
+                f"the shape {shape} may be either; got None"
+            )
+        channels_first = first
+    elif (first and not channels_first) or (last and channels_first):
+        raise ValueError(
+            f"channels_first must be {first}, because the input of {name} has the "
+            f"shape {shape}; got {channels_first}"
+        )
+    height, width = lengths[1:] if channels_first else lengths[:2]
+    size = preprocessing.size
+    for there, asked in zip((height, width), size or (None, None)):
+        if None not in (there, asked) and there != asked:
+            raise ValueError(
+                f"size must be {(height, width)}, because the input of {name} has the "
+                f"shape {shape}; got {size}"
+            )
+    if size is None and height is not None and width is not None:
+        size = height, width
+    return dataclasses.replace(preprocessing, channels_first=channels_first, size=size)

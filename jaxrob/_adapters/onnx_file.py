@@ -1,0 +1,191 @@
+"""ONNX files, run by onnxruntime."""
+
+import dataclasses
+import hashlib
+import os
+import pathlib
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._adapters.extras import required
+from jaxrob._adapters.onnx_tensors import external_files
+from jaxrob._runtime.checks import checked_path
+from jaxrob._runtime.files import open_file
+from jaxrob._runtime.host_function import MOST_IMAGES
+
+# What protocol buffers can hold; a larger network keeps its weights beside the file.
+_MAX_BYTES = 2**31
+# Types of the input that float32 images are cast to without a change of meaning.
+_FLOATING = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
+_FLOATING["tensor(double)"] = np.float64
+_RETURNED = (*_FLOATING, "tensor(bfloat16)")
+# The last operation, and what it makes of a network's outputs.
+_ACTIVATIONS = {
+    "Softmax": "probabilities",
+    "Sigmoid": "sigmoid",
+    "HardSigmoid": "sigmoid",
+    "LogSoftmax": "logits",
+}
+# Operations that leave what the outputs mean as it is.
+_PASSING = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
+
+
+class OnnxNetwork(NamedTuple):
+    """What an ONNX file holds.
+
+    Attributes:
+      run: takes images as the file's input has them, and returns `[B, K]`.
+      outputs: what its last operation says that it returns, None if it does not say.
+      input_shape: of the input; None for a length that is free.
+      num_classes: K, None if the file does not say.
+      digest: of the file, and of the files of weights beside it.
+    """
+
+    run: "OnnxRun"
+    outputs: str | None
+    input_shape: tuple[int | None, ...]
+    num_classes: int | None
+    digest: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class OnnxRun:
+    """A session of onnxruntime, from images to outputs."""
+
+    session: Any
+    input: str
+    dtype: Any
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        (outputs,) = self.session.run(
+            None, {self.input: images.astype(self.dtype, copy=False)}
+        )
+        return outputs
+
+
+def read_onnx(path: Any) -> OnnxNetwork:
+    """An ONNX file, ready to run. Nothing of it is executed but its operations.
+
+    Raises:
+      FileNotFoundError: if there is nothing.
+      ValueError: if it is no ONNX file, has several inputs or outputs or other types
+        than floating ones, or keeps weights outside its folder.
+      ImportError: if onnx or onnxruntime is missing.
+    """
+    onnx = required("onnx", "Classifier.from_onnx", "onnx")
+    runtime = required("onnxruntime", "Classifier.from_onnx", "onnx")
+    path = checked_path("path", path)
+    data = _read(path)
+    try:
+        model = onnx.ModelProto.FromString(data)
+    except Exception as error:  # Of whichever protocol buffers are installed.
+        raise ValueError(f"{path}: not an ONNX file: {error}") from error
+    if not model.graph.node:
+        raise ValueError(f"{path}: not an ONNX file, or one without operations")
+    weights = external_files(model, path)
+    digest = hashlib.sha256(data)
+    for file in weights:
+        with open_file(file) as opened:
+            digest.update(hashlib.file_digest(opened, "sha256").digest())
+    session = _session(runtime, path, data, bool(weights))
+    source, shape = _input(session, path)
+    num_classes = _num_classes(session, path)
+    return OnnxNetwork(
+        OnnxRun(session, source.name, _FLOATING[source.type]),
+        _activation(model.graph),
+        shape,
+        num_classes,
+        f"sha256:{digest.hexdigest()}",
+    )
+
+
+def _read(path: pathlib.Path) -> bytes:
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        if size > _MAX_BYTES:
+            raise ValueError(f"{path}: {size} bytes; an ONNX file has at most 2**31")
+        return file.read()
+
+
+def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
+    options = runtime.SessionOptions()
+    options.log_severity_level = 3
+    # Threads that spin between calls would take the cores from what alters images.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    wanted = "CUDAExecutionProvider", "CPUExecutionProvider"
+    there = runtime.get_available_providers()
+    providers = [name for name in wanted if name in there]
+    try:
+        # What was checked is what is run, except that weights beside it need a path.
+        source = str(path) if has_weights else data
+        return runtime.InferenceSession(source, options, providers=providers)
+    except Exception as error:  # Classes of onnxruntime's own, by the cause.
+        raise ValueError(
+            f"{path}: onnxruntime {runtime.__version__} cannot run it: {error}"
+        ) from error
+
+
+def _input(session: Any, path: pathlib.Path) -> tuple[Any, tuple[int | None, ...]]:
+    inputs = session.get_inputs()
+    if len(inputs) != 1:
+        names = ", ".join(one.name for one in inputs)
+        raise ValueError(
+            f"{path}: it must have one input, the images; got {len(inputs)}: {names}"
+        )
+    (source,) = inputs
+    if source.type not in _FLOATING:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be of floating numbers; got "
+            f"{source.type}. Call its runtime in a function for Classifier.from_host"
+        )
+    lengths = tuple(one if isinstance(one, int) else None for one in source.shape)
+    if len(lengths) < 2:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be images [B, ...]; got the shape "
+            f"{source.shape}"
+        )
+    if lengths[0] is not None and not 1 <= lengths[0] <= MOST_IMAGES:
+        raise ValueError(
+            f"{path}: its input {source.name!r} must be of 1 to {MOST_IMAGES} images "
+            f"at once; got the shape {source.shape}"
+        )
+    return source, lengths
+
+
+def _num_classes(session: Any, path: pathlib.Path) -> int | None:
+    outputs = session.get_outputs()
+    if len(outputs) != 1:
+        names = ", ".join(one.name for one in outputs)
+        raise ValueError(
+            f"{path}: it must have one output [B, K]; got {len(outputs)}: {names}"
+        )
+    (found,) = outputs
+    if found.type not in _RETURNED:
+        raise ValueError(
+            f"{path}: its output {found.name!r} must be of floating numbers [B, K]; "
+            f"got {found.type}"
+        )
+    if found.type == "tensor(bfloat16)":
+        raise ValueError(
+            f"{path}: its output {found.name!r} is {found.type}, which onnxruntime "
+            "does not hand to NumPy: end the network with a Cast to float"
+        )
+    shape = found.shape
+    if shape and len(shape) != 2:
+        raise ValueError(
+            f"{path}: its output {found.name!r} must have the shape [B, K]; got {shape}"
+        )
+    return shape[1] if shape and isinstance(shape[1], int) else None
+
+
+def _activation(graph: Any) -> str | None:
+    """What the last operation says of the outputs; None if it says nothing."""
+    makers = {name: node for node in graph.node for name in node.output}
+    name = graph.output[0].name
+    while name in makers:
+        node = makers[name]
+        if node.op_type not in _PASSING:
+            return _ACTIVATIONS.get(node.op_type)
+        name = node.input[0]
+    return None

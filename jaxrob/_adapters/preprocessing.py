@@ -1,0 +1,157 @@
+"""What a network does to pixels before its first layer."""
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.checks import checked_array, checked_flag, checked_integer
+from jaxrob._runtime.naming import named
+
+_LARGEST = float(np.finfo(np.float32).max)
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessing:
+    """`(scale x - mean) / std` of pixels x in [0, 1], in this order; then the layout.
+
+    Attributes:
+      scale: by what pixels are multiplied; 255 for a network that takes bytes' values.
+      mean: of one number, or one for each channel.
+      std: likewise.
+      channels_first: whether the network takes `[B, C, H, W]`.
+      size: height and width of the images that the network takes, None for any.
+    """
+
+    scale: tuple[float, ...] = (1.0,)
+    mean: tuple[float, ...] = (0.0,)
+    std: tuple[float, ...] = (1.0,)
+    channels_first: bool = False
+    size: tuple[int, int] | None = None
+
+    @property
+    def is_none(self) -> bool:
+        """Whether images stay as they are."""
+        return self == Preprocessing()
+
+    def __call__(self, images: jax.Array) -> jax.Array:
+        """What the network takes.
+
+        Args:
+          images: float32 `[B, H, W, C]` in [0, 1].
+
+        Raises:
+          ValueError: if their size or number of channels is another one.
+        """
+        if self.is_none:
+            return images
+        self._check(images.shape)
+        scale, mean, std = (
+            jnp.asarray(values, jnp.float32)
+            for values in (self.scale, self.mean, self.std)
+        )
+        if self.scale != (1.0,):
+            images = images * scale
+        if self.mean != (0.0,) or self.std != (1.0,):
+            images = (images - mean) / std
+        return jnp.moveaxis(images, -1, 1) if self.channels_first else images
+
+    def _check(self, shape: tuple[int, ...]) -> None:
+        if len(shape) != 4:
+            raise ValueError(
+                "the classifier's preprocessing needs images [B, H, W, C]; got the "
+                f"shape {shape}"
+            )
+        if self.size is not None and shape[1:3] != self.size:
+            raise ValueError(
+                f"the classifier takes images of size={self.size}; got "
+                f"{shape[1]}x{shape[2]} pixels. Resize and crop them on loading, for "
+                f"instance by jaxrob.data.image_folder(path, size={self.size})"
+            )
+        for name in ("scale", "mean", "std"):
+            values = getattr(self, name)
+            if len(values) not in (1, shape[3]):
+                raise ValueError(
+                    f"{name} has {len(values)} numbers, but the images have "
+                    f"{shape[3]} channels (the shape {shape})"
+                )
+
+
+@dataclasses.dataclass(frozen=True)
+class Preprocessed:
+    """A function of variables and images that takes preprocessed ones."""
+
+    function: Callable[..., Any]
+    preprocessing: Preprocessing
+
+    def __call__(self, variables: Any, images: jax.Array) -> Any:
+        return self.function(variables, self.preprocessing(images))
+
+
+def preprocessed(
+    function: Callable[..., Any], preprocessing: Preprocessing
+) -> Callable[..., Any]:
+    """The function behind its preprocessing."""
+    if preprocessing.is_none:
+        return function
+    return Preprocessed(function, preprocessing)
+
+
+def checked_preprocessing(
+    scale: Any, mean: Any, std: Any, channels_first: Any, size: Any
+) -> Preprocessing:
+    """Preprocessing of these arguments, each checked.
+
+    Raises:
+      TypeError: if one has a wrong type.
+      ValueError: if one is outside its range.
+    """
+    scales, stds = _numbers("scale", scale, 1.0), _numbers("std", std, 1.0)
+    if (np.array(scales, np.float32) == 0).any():
+        raise ValueError(f"scale must not be 0, which makes images black; got {scale}")
+    if (np.array(stds, np.float32) <= 0).any():
+        raise ValueError(f"std must be positive; got {std}")
+    return Preprocessing(
+        scales,
+        _numbers("mean", mean, 0.0),
+        stds,
+        checked_flag("channels_first", channels_first),
+        checked_size(size),
+    )
+
+
+def checked_size(size: Any) -> tuple[int, int] | None:
+    """Height and width in pixels, or None. One number stands for both."""
+    if size is None:
+        return None
+    is_array = isinstance(size, np.ndarray) and size.ndim > 0
+    if is_array or (isinstance(size, Sequence) and not isinstance(size, str)):
+        if len(size) != 2:
+            raise ValueError(
+                f"size must be (height, width) in pixels, or one number for both; got "
+                f"{named(size)}"
+            )
+        height, width = size
+    else:
+        height = width = size
+    return (
+        checked_integer("size", height, at_least=1),
+        checked_integer("size", width, at_least=1),
+    )
+
+
+def _numbers(name: str, value: Any, otherwise: float) -> tuple[float, ...]:
+    if value is None:
+        return (otherwise,)
+    array = np.atleast_1d(checked_array(name, value, "..."))
+    if array.ndim != 1 or not array.size:
+        raise ValueError(
+            f"{name} must be a number, or one for each channel; got the shape "
+            f"{array.shape}"
+        )
+    if np.abs(array).max() > _LARGEST:
+        raise ValueError(f"{name} must be numbers that float32 holds; got {value}")
+    return tuple(float(number) for number in array)

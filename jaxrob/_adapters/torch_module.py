@@ -1,0 +1,205 @@
+"""torch modules, run by torch."""
+
+import copy
+import dataclasses
+import functools
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._adapters.code import Parts, class_parts, value_parts
+from jaxrob._adapters.extras import required
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.digest import digest
+from jaxrob._runtime.naming import named
+
+_PURPOSE = "Classifier.from_torch"
+# The last layer, by the name of its class, and what it makes of the outputs.
+_ACTIVATIONS = {
+    "Softmax": "probabilities",
+    "Sigmoid": "sigmoid",
+    "Hardsigmoid": "sigmoid",
+    "LogSoftmax": "logits",
+}
+# The operation that a result comes from, as autograd names it.
+_OPERATIONS = {
+    "SoftmaxBackward0": "probabilities",
+    "SigmoidBackward0": "sigmoid",
+    "LogSoftmaxBackward0": "logits",
+}
+
+
+class TorchNetwork(NamedTuple):
+    """What is known of a torch module.
+
+    Attributes:
+      run: the copy of the module, to be called with images.
+      outputs: what its last layer says that it returns, None if it does not say.
+      digest: of weights, layers and the code of their classes.
+    """
+
+    run: "TorchRun"
+    outputs: str | None
+    digest: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class TorchRun:
+    """A copy of a torch module in evaluation mode, from arrays to arrays.
+
+    Attributes:
+      module: the copy.
+      outputs: what it is taken to return.
+    """
+
+    module: Any
+    outputs: str
+
+    def __call__(self, images: np.ndarray) -> np.ndarray:
+        """The outputs, float32 `[B, K]`."""
+        torch = required("torch", _PURPOSE, "torch")
+        with torch.inference_mode():
+            found = self.module(self._placed(torch.from_numpy(images)))
+            return _tensor(torch, found).float().cpu().numpy()
+
+    def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
+        """That of `sum(change * outputs)`, by torch's autograd."""
+        torch = required("torch", _PURPOSE, "torch")
+        with torch.enable_grad():
+            pixels = torch.from_numpy(images).requires_grad_()
+            # A copy: its first layer may write to what it gets.
+            found = self.module(self._placed(pixels.clone()))
+            found = _tensor(torch, found).float().cpu()
+            if not found.requires_grad:
+                raise ValueError(
+                    "the torch module cuts its gradient off (no_grad, detach or an "
+                    "operation without one)"
+                )
+            (gradient,) = torch.autograd.grad(found, pixels, torch.from_numpy(change))
+        return gradient.numpy()
+
+    def check(self, images: np.ndarray) -> None:
+        """Refuses outputs that are other ones than they are taken for.
+
+        Raises:
+          ValueError: if the last operation is a softmax or a sigmoid that they are not
+            said to be.
+        """
+        torch = required("torch", _PURPOSE, "torch")
+        with torch.enable_grad():
+            pixels = torch.from_numpy(images).requires_grad_()
+            found = _tensor(torch, self.module(self._placed(pixels.clone())))
+        kind = _OPERATIONS.get(getattr(found.grad_fn, "name", str)())
+        if kind is not None and kind != self.outputs and self.outputs != "scores":
+            raise ValueError(
+                f'outputs="{self.outputs}", but the module\'s last operation makes '
+                f'"{kind}": pass outputs="{kind}"'
+            )
+
+    def _placed(self, images: Any) -> Any:
+        """Images on the device and of the type of the module's parameters."""
+        first = next(self.module.parameters(), None)
+        if first is None or not first.is_floating_point():
+            return images
+        return images.to(first.device, first.dtype)
+
+
+def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
+    """A copy of a torch module in evaluation mode. The module itself is left alone.
+
+    Raises:
+      TypeError: if it is no torch module.
+      ValueError: if it cannot be copied, or has no weights yet.
+      ImportError: if torch is missing.
+    """
+    if isinstance(module, str | bytes) or hasattr(module, "__fspath__"):
+        raise TypeError(
+            f"module must be a torch.nn.Module; got {named(module)}. Files of torch "
+            "are pickles, which run code as they are loaded: load yours yourself, by "
+            "module.load_state_dict(torch.load(path, weights_only=True))"
+        )
+    torch = required("torch", _PURPOSE, "torch")
+    check_type("module", module, torch.nn.Module, "a torch.nn.Module")
+    lazy = torch.nn.parameter.UninitializedTensorMixin
+    for name, tensor in (*module.named_parameters(), *module.named_buffers()):
+        if tensor.is_meta or isinstance(tensor, lazy):
+            raise ValueError(
+                f"module must have weights; got one whose {name!r} has no values yet"
+            )
+    try:
+        own = copy.deepcopy(module)
+    except (RuntimeError, TypeError, AttributeError) as error:
+        raise ValueError(
+            f"module must be one that copy.deepcopy copies, because the classifier has "
+            f"weights of its own: {error}"
+        ) from error
+    own.eval()
+    for parameter in own.parameters():
+        if parameter.is_leaf:  # Copies of scripted modules have others.
+            parameter.requires_grad_(False)
+    found = _activation(own)
+    run = TorchRun(own, outputs or found or "logits")
+    return TorchNetwork(run, found, digest(_parts(torch, own)))
+
+
+def _tensor(torch: Any, found: Any) -> Any:
+    """What a module returned, if it is a tensor."""
+    if not isinstance(found, torch.Tensor):
+        raise TypeError(
+            f"the torch module must return one tensor [B, K]; got {named(found)}. Wrap "
+            "it in a module that returns the logits"
+        )
+    if found.is_complex():
+        raise TypeError(f"the torch module must return numbers; got {found.dtype}")
+    return found
+
+
+def _activation(module: Any) -> str | None:
+    """What the last layer says of the outputs; None if it says nothing."""
+    *_, last = module.modules()
+    return _ACTIVATIONS.get(type(last).__name__)
+
+
+def _parts(torch: Any, module: Any) -> Parts:
+    """What tells a module from others: weights, settings and code."""
+    known = functools.partial(_known, torch)
+    for name, layer in module.named_modules():
+        yield f"{name} {type(layer).__qualname__}"
+        # The code that TorchScript and torch.fx keep of a module.
+        if isinstance(code := getattr(layer, "code", None), str):
+            yield code
+        if not isinstance(layer, torch.jit.ScriptModule):
+            yield from value_parts(_settings(layer), known)
+    # Quantized and scripted layers keep their weights out of sight.
+    yield from value_parts(dict(module.state_dict()), known)
+    classes = {kind for layer in module.modules() for kind in type(layer).__mro__}
+    for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
+        if kind is not object and not kind.__module__.startswith("torch."):
+            yield from class_parts(kind, known)
+
+
+def _settings(layer: Any) -> dict[str, Any]:
+    """What a layer holds; of its hooks, which are numbered as they come, the values."""
+    return {
+        name: list(value.values()) if "_hooks" in name else value
+        for name, value in sorted(vars(layer).items())
+        if name != "_modules" and not (name.endswith("_hooks") and not value)
+    }
+
+
+def _known(torch: Any, value: Any) -> Parts | None:
+    """What tells values of torch's own; None of others."""
+    if isinstance(value, torch.nn.Module):
+        return iter([type(value).__qualname__])  # Its own turn comes.
+    if isinstance(value, torch.dtype | torch.device | torch.Size):
+        return iter([str(value)])
+    if not isinstance(value, torch.Tensor):
+        return None
+    value = value.detach().cpu()
+    if value.is_quantized:
+        value = value.dequantize()
+    if value.layout != torch.strided:
+        value = value.to_dense()
+    if value.is_floating_point():
+        value = value.double() if value.itemsize > 4 else value.float()
+    return iter([value.numpy()])

@@ -1,0 +1,132 @@
+"""What a training needs of a module, whichever of Flax's two kinds it is."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._classifier import Classifier
+from jaxrob._runtime.digest import digest, host_array, stable_repr
+from jaxrob._runtime.keys import is_key
+from jaxrob._runtime.snapshot import snapshot
+
+
+class Network(NamedTuple):
+    """A module as pure functions of parameters and other variables.
+
+    Attributes:
+      start: `start(key, images)`, the parameters and the other variables to begin with.
+      train: `train(params, others, images, key)`, what the module returns while it is
+        trained, and the other variables then; the key is dropout's.
+      evaluate: `evaluate(params, others, images)`, what it returns in evaluation mode.
+      classifier: `classifier(params, others, outputs)`.
+      description: what tells the module from others, as text.
+    """
+
+    start: Callable[..., tuple[Any, Any]]
+    train: Callable[..., tuple[jax.Array, Any]]
+    evaluate: Callable[..., jax.Array]
+    classifier: Callable[..., Classifier]
+    description: str
+
+
+def network_of(module: Any) -> Network:
+    """The functions of a Flax Linen or NNX module, which is not changed."""
+    from flax import linen
+
+    return _of_linen(module) if isinstance(module, linen.Module) else _of_nnx(module)
+
+
+def _of_linen(module: Any) -> Network:
+    def start(key: jax.Array, images: jax.Array) -> tuple[Any, Any]:
+        variables = jax.jit(module.init)(key, images)
+        params = variables["params"]
+        return params, {k: value for k, value in variables.items() if k != "params"}
+
+    def train(
+        params: Any, others: dict[str, Any], images: jax.Array, key: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        return module.apply(
+            {"params": params, **others},
+            images,
+            train=True,
+            rngs={"dropout": key},
+            mutable=list(others),
+        )
+
+    def evaluate(params: Any, others: dict[str, Any], images: jax.Array) -> jax.Array:
+        return module.apply({"params": params, **others}, images)
+
+    def classifier(params: Any, others: dict[str, Any], outputs: str) -> Classifier:
+        return Classifier.from_linen(module, {"params": params, **others}, outputs)
+
+    return Network(start, train, evaluate, classifier, stable_repr(module))
+
+
+def _of_nnx(module: Any) -> Network:
+    from flax import nnx
+
+    own = nnx.clone(module)
+    own.train()
+    training, *states = nnx.split(own, nnx.Param, nnx.RngState, ...)
+    own.eval()
+    evaluating, *_ = nnx.split(own, nnx.Param, nnx.RngState, ...)
+    (params, params_tree), (rngs, rngs_tree), (others, others_tree) = (
+        _by_path(snapshot(state)) for state in states
+    )
+
+    def whole(graph: Any, params: Any, rngs: Any, others: Any) -> Any:
+        trees = params_tree, rngs_tree, others_tree
+        values = params, rngs, others
+        # Dictionaries may come back in another order.
+        parts = [
+            jax.tree.unflatten(tree, [some[path] for path in paths])
+            for (tree, paths), some in zip(trees, values)
+        ]
+        return nnx.merge(graph, *parts)
+
+    def train(
+        params: Any, others: Any, images: jax.Array, key: jax.Array
+    ) -> tuple[jax.Array, Any]:
+        merged = whole(training, params, _reseeded(rngs, key), others)
+        returned = merged(images)
+        *_, after = nnx.split(merged, nnx.Param, nnx.RngState, ...)
+        return returned, _by_path(after)[0]
+
+    def evaluate(params: Any, others: Any, images: jax.Array) -> jax.Array:
+        return whole(evaluating, params, rngs, others)(images)
+
+    def classifier(params: Any, others: Any, outputs: str) -> Classifier:
+        return Classifier.from_nnx(whole(evaluating, params, rngs, others), outputs)
+
+    begun = [part for one in (params, others) for pair in one.items() for part in pair]
+    return Network(
+        lambda key, images: (params, others),
+        train,
+        evaluate,
+        classifier,
+        # It goes on from these weights, so that they tell trainings apart.
+        stable_repr(type(module))
+        + digest(part if isinstance(part, str) else host_array(part) for part in begun),
+    )
+
+
+def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
+    """The arrays of a state by their paths, and what makes a state of them again.
+
+    Plain dictionaries go through optimisers and checkpoints of all kinds.
+    """
+    leaves, tree = jax.tree_util.tree_flatten_with_path(state)
+    paths = [jax.tree_util.keystr(path) for path, _ in leaves]
+    return dict(zip(paths, (leaf for _, leaf in leaves))), (tree, paths)
+
+
+def _reseeded(rngs: dict[str, jax.Array], key: jax.Array) -> dict[str, jax.Array]:
+    """The states of random streams, begun anew from a key."""
+    return {
+        path: jax.random.split(jax.random.fold_in(key, number), value.shape)
+        if is_key(value)
+        else jnp.zeros_like(value)
+        for number, (path, value) in enumerate(rngs.items())
+    }

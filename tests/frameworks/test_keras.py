@@ -1,0 +1,299 @@
+"""Keras models: inside the step on JAX, on the host elsewhere; files of strangers."""
+
+import os
+import subprocess
+import sys
+import zipfile
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+os.environ.setdefault("KERAS_BACKEND", "jax")
+keras = pytest.importorskip("keras", reason="needs the extra jaxrob[keras]")
+
+import jaxrob  # noqa: E402
+from jaxrob import alterations  # noqa: E402
+
+layers = keras.layers
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (20, 8, 8, 3), dtype=np.uint8)
+DATA = jaxrob.Dataset(IMAGES, RANDOM.integers(0, 4, 20), name="random")
+BRIGHTNESS = alterations.brightness()
+
+pytestmark = pytest.mark.skipif(
+    keras.backend.backend() != "jax", reason="Keras is on another backend here"
+)
+
+
+def model(activation=None, seed=0):
+    keras.utils.set_random_seed(seed)
+    return keras.Sequential(
+        [
+            keras.Input((8, 8, 3)),
+            layers.Conv2D(4, 3, activation="tanh"),
+            layers.BatchNormalization(),
+            layers.Flatten(),
+            layers.Dropout(0.5),
+            layers.Dense(4, activation=activation),
+        ]
+    )
+
+
+def answers(net, images=IMAGES):
+    return np.asarray(net.predict(images / np.float32(255), verbose=0))
+
+
+@pytest.mark.parametrize("from_file", [False, True])
+def test_answers_are_those_of_the_model(tmp_path, from_file):
+    net = model("softmax")
+    if from_file:
+        net.save(tmp_path / "net.keras")
+    given = tmp_path / "net.keras" if from_file else net
+    classifier = jaxrob.Classifier.from_keras(given)
+    assert classifier.outputs == "probabilities"
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
+    np.testing.assert_allclose(curve.confidence[0], answers(net).max(1), atol=1e-5)
+
+
+def test_the_classifier_is_a_snapshot_and_compiles_once():
+    from jaxrob._engine import step
+
+    net = model()
+    classifier = jaxrob.Classifier.from_keras(net)
+    before = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.3])
+    compiled = step.answer_at_levels._cache_size()
+    net.set_weights([2 * weight for weight in net.get_weights()])
+    net.layers[0].trainable = False
+    after = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.3])
+    np.testing.assert_array_equal(before.confidence, after.confidence)
+    new = jaxrob.evaluate(jaxrob.Classifier.from_keras(net), DATA, BRIGHTNESS, [0.3])
+    assert (new.confidence != before.confidence).any()
+    assert step.answer_at_levels._cache_size() == compiled
+
+
+@pytest.mark.parametrize("activation", [None, "softmax"])
+def test_gradients_are_finite_differences(activation):
+    classifier = jaxrob.Classifier.from_keras(model(activation))
+    x = jnp.float32(IMAGES[:3]) / 255
+
+    def loss(images):
+        return classifier.log_probabilities(images)[0, :, 1].sum()
+
+    gradient = np.asarray(jax.jit(jax.grad(loss))(x))
+    for index in [(0, 0, 0, 0), (1, 3, 4, 2), (2, 7, 7, 1), (0, 4, 4, 1)]:
+        step = np.zeros(x.shape, np.float32)
+        step[index] = 0.02
+        difference = (loss(x + step) - loss(x - step)) / 0.04
+        assert gradient[index] == pytest.approx(float(difference), rel=0.02, abs=1e-4)
+
+
+@pytest.mark.parametrize(
+    "activation, outputs",
+    [("softmax", "probabilities"), ("sigmoid", "sigmoid"), (None, "logits")],
+)
+def test_outputs_are_read_from_the_last_layer(activation, outputs):
+    assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
+
+
+def test_layers_that_preprocess():
+    first = [layers.Rescaling(1 / 255), layers.RandomFlip(), layers.CenterCrop(6, 6)]
+    keras.utils.set_random_seed(0)
+    net = keras.Sequential(
+        [keras.Input((8, 8, 3)), *first, layers.Flatten(), layers.Dense(4)]
+    )
+    classifier = jaxrob.Classifier.from_keras(net, scale=255)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = np.asarray(net.predict(IMAGES, verbose=0))
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+    with pytest.warns(jaxrob.RobustnessWarning, match="Pass scale=255"):
+        jaxrob.Classifier.from_keras(net)
+
+
+@pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"])
+def test_models_of_other_floating_types(policy):
+    keras.config.set_dtype_policy(policy)
+    try:
+        net = model()
+    finally:
+        keras.config.set_dtype_policy("float32")
+    net.set_weights(model().get_weights())
+    found, plain = (
+        jaxrob.evaluate(jaxrob.Classifier.from_keras(one), DATA, BRIGHTNESS, [0.3])
+        for one in (net, model())
+    )
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
+
+
+class Own(keras.Model):
+    """A model without a configuration of its own."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(4)
+
+    def call(self, images):
+        return self.dense(keras.ops.reshape(images, (len(images), -1)))
+
+
+def test_classes_of_the_users_own():
+    net = Own()
+    net(np.zeros((1, 8, 8, 3), np.float32))
+    classifier = jaxrob.Classifier.from_keras(net)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
+
+
+def test_models_that_are_refused():
+    with pytest.raises(ValueError, match="model must be built"):
+        jaxrob.Classifier.from_keras(Own())
+    with pytest.raises(TypeError, match="model must be a keras.Model or the path"):
+        jaxrob.Classifier.from_keras(print)
+    with pytest.raises(ValueError, match='outputs must be "probabilities", as the'):
+        jaxrob.Classifier.from_keras(model("softmax"), "logits")
+    with pytest.raises(ValueError, match="class_names must be 4"):
+        jaxrob.Classifier.from_keras(model(), class_names=["a"])
+    source = keras.Input((8, 8, 3))
+    heads = [layers.Dense(4)(layers.Flatten()(source)) for _ in range(2)]
+    with pytest.raises(ValueError, match="model must have one of outputs; got 2"):
+        jaxrob.Classifier.from_keras(keras.Model(source, heads))
+
+
+@pytest.mark.parametrize("name", ["net.h5", "net.pt", "net.pkl", "net.hdf5"])
+def test_other_files_are_refused_before_they_are_opened(name):
+    with pytest.raises(ValueError, match="only .keras files are read"):
+        jaxrob.Classifier.from_keras(name)
+
+
+def test_code_in_a_file_is_not_run(tmp_path):
+    path = tmp_path / "net.keras"
+    source = keras.Input((8, 8, 3))
+    made = layers.Lambda(lambda x: 2 * x, output_shape=(8, 8, 3))(source)
+    keras.Model(source, layers.Dense(4)(layers.Flatten()(made))).save(path)
+    with pytest.raises(ValueError, match="net.keras: Keras cannot read it safely"):
+        jaxrob.Classifier.from_keras(path)
+
+
+def test_an_old_keras_is_refused(tmp_path, monkeypatch):
+    path = tmp_path / "net.keras"
+    model().save(path)
+    monkeypatch.setattr(keras, "__version__", "3.11.2")
+    with pytest.raises(ValueError, match="3.11.3 and later do not: pip install"):
+        jaxrob.Classifier.from_keras(path)
+
+
+def rewritten(path, change):
+    """The file with the bytes of its parts changed."""
+    with zipfile.ZipFile(path) as archive:
+        parts = {name: archive.read(name) for name in archive.namelist()}
+    change(parts)
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+
+
+def bomb(parts):
+    parts["assets/bomb"] = bytes(300 << 20)
+
+
+def without_weights(parts):
+    del parts["model.weights.h5"]
+
+
+def units(parts):
+    """A layer of another size than its weights."""
+    config = parts["config.json"]
+    parts["config.json"] = config.replace(b'"units": 4', b'"units": 40000000000000')
+    assert parts["config.json"] != config
+
+
+def nested(parts):
+    parts["config.json"] = b"[" * 100_000
+
+
+def huge(parts):
+    """Weights that claim 4 TiB."""
+    import io
+
+    import h5py
+
+    data = io.BytesIO(parts["model.weights.h5"])
+    with h5py.File(data, "r+") as file:
+        file.create_dataset("more", (1 << 40,), "f4", chunks=(1 << 20,))
+    parts["model.weights.h5"] = data.getvalue()
+
+
+def linked(parts):
+    import io
+
+    import h5py
+
+    data = io.BytesIO()
+    with h5py.File(data, "w") as file:
+        file["layers"] = h5py.ExternalLink("/etc/hostname", "/secret")
+    parts["model.weights.h5"] = data.getvalue()
+
+
+@pytest.mark.parametrize(
+    "change, message",
+    [
+        (bomb, "claims to unpack to"),
+        (without_weights, "not a .keras file"),
+        (linked, "its weights hold a link"),
+        (huge, "its weights claim to have 4398"),
+        (nested, "Keras cannot read it safely"),
+        (units, "Keras cannot read it safely"),
+    ],
+)
+def test_files_of_strangers(tmp_path, change, message):
+    path = tmp_path / "net.keras"
+    model().save(path)
+    rewritten(path, change)
+    with pytest.raises(ValueError, match=message):
+        jaxrob.Classifier.from_keras(path)
+
+
+def test_a_file_cut_short_is_refused_in_words(tmp_path):
+    whole, path = tmp_path / "whole.keras", tmp_path / "net.keras"
+    model().save(whole)
+    content = whole.read_bytes()
+    for length in range(0, len(content), len(content) // 12):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="net.keras"):
+            jaxrob.Classifier.from_keras(path)
+
+
+ON_THE_HOST = """
+import warnings, numpy as np, jaxrob, keras
+warnings.simplefilter("ignore")
+classifier = jaxrob.Classifier.from_keras({path!r})
+images = np.load({images!r})
+data = jaxrob.Dataset(images, np.zeros(len(images), int))
+curve = jaxrob.evaluate(classifier, data, jaxrob.alterations.brightness(), [0.0])
+print(keras.backend.backend(), *curve.predicted[0])
+"""
+
+
+@pytest.mark.parametrize("backend", ["torch", ""])
+def test_another_backend_gives_the_same_answers(tmp_path, backend):
+    """Without a backend in the environment it is JAX."""
+    if backend:
+        pytest.importorskip(backend)
+    net, path = model("softmax"), tmp_path / "net.keras"
+    net.save(path)
+    np.save(tmp_path / "images.npy", IMAGES)
+    code = ON_THE_HOST.format(path=str(path), images=str(tmp_path / "images.npy"))
+    code = code.replace("jaxrob, keras", "jaxrob")
+    code = code.replace("print(", "import keras\nprint(")
+    environment = {**os.environ, "KERAS_BACKEND": backend}
+    if not backend:
+        del environment["KERAS_BACKEND"]
+    found = subprocess.run(
+        [sys.executable, "-c", code], env=environment, capture_output=True, text=True
+    )
+    assert found.returncode == 0, found.stderr
+    name, *predicted = found.stdout.split()[-21:]
+    assert name == (backend or "jax")
+    assert list(map(int, predicted)) == answers(net).argmax(1).tolist()

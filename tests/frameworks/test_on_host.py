@@ -1,0 +1,268 @@
+"""Networks that run on the host: what they are called with, and what they raise."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (50, 6, 5, 3), dtype=np.uint8)
+LABELS = RANDOM.integers(0, 4, 50)
+WEIGHTS = RANDOM.normal(size=(90, 4)).astype(np.float32)
+DATA = jaxrob.Dataset(IMAGES, LABELS, name="random")
+KEY = jax.random.key(0)
+BRIGHTNESS = alterations.brightness()
+
+
+def predict(images):
+    return images.reshape(len(images), -1) @ WEIGHTS
+
+
+def on_host(function=predict, **settings):
+    return jaxrob.Classifier.from_host(function, 4, **settings)
+
+
+@pytest.mark.parametrize("batch_size, sizes", [(None, [25] * 8), (16, [16] * 16)])
+def test_host_calls_are_full_and_few(batch_size, sizes):
+    seen = []
+
+    def counted(images):
+        seen.append(len(images))
+        return predict(images)
+
+    classifier = on_host(counted, batch_size=batch_size)
+    levels = [-0.5, -0.25, 0.25, 0.5]
+    jaxrob.evaluate(classifier, DATA, BRIGHTNESS, levels)  # Looks for mistakes too.
+    seen.clear()
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, levels, batch_size=25)
+    # Two blocks at four levels; of 25 images, two calls of 16 each.
+    assert seen == sizes
+    for row, level in enumerate(levels):
+        truth = predict(np.clip(IMAGES / np.float32(255) * (1 + level), 0, 1))
+        np.testing.assert_array_equal(curve.predicted[row], truth.argmax(1))
+
+
+def test_blocks_of_the_engine_fill_the_batches():
+    seen = []
+
+    def counted(images):
+        seen.append(len(images))
+        return predict(images)
+
+    classifier = on_host(counted, batch_size=7)
+    jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.1])
+    seen.clear()
+    jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.1, 0.2])
+    # 50 images are 8 batches of 7, of which one is filled up.
+    assert seen == [7] * 16
+
+
+def test_roma_fills_the_batches():
+    seen = []
+
+    def counted(images):
+        seen.append(len(images))
+        return predict(images)
+
+    classifier = on_host(counted, batch_size=64)
+    found = jaxrob.roma.assess(
+        classifier, IMAGES[:3], num_samples=128, estimator="count", key=KEY
+    )
+    assert set(seen) == {64}
+    assert (found.plr >= 0).all()
+
+
+def test_host_functions_may_write_to_their_images():
+    def in_place(images):
+        images -= 0.5
+        return predict(images)
+
+    curve = jaxrob.evaluate(on_host(in_place), DATA, BRIGHTNESS, [0.2])
+    truth = predict(np.clip(IMAGES / np.float32(255) * 1.2, 0, 1) - 0.5)
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+
+
+class Unlucky(Exception):
+    """An error of a runtime that nobody else knows."""
+
+
+def fail(images):
+    raise Unlucky("no licence")
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        lambda c: jaxrob.evaluate(c, DATA, BRIGHTNESS, [0.2]),
+        lambda c: jaxrob.assess(c, DATA, BRIGHTNESS),
+        lambda c: jaxrob.roma.assess(c, IMAGES[:3], key=KEY),
+    ],
+    ids=["evaluate", "assess", "roma"],
+)
+def test_what_the_host_raises_comes_out_as_it_is(run):
+    with pytest.raises(Unlucky, match="no licence") as caught:
+        run(on_host(fail))
+    assert "on a batch of the shape (" in caught.value.__notes__[0]
+
+
+def test_errors_from_within_a_compiled_program_come_out_too():
+    calls = []
+
+    def fail_later(images):
+        calls.append(len(images))
+        if len(calls) > 3:
+            raise Unlucky("no licence")
+        return predict(images)
+
+    with pytest.raises(Unlucky) as caught:
+        jaxrob.roma.assess(on_host(fail_later), IMAGES[:3], key=KEY)
+    assert "batch of the shape" in caught.value.__notes__[0]
+
+
+def few_bits(images):
+    """Whole numbers that types of eight bits hold as they are."""
+    return np.clip(np.round(predict(images)), -15, 15)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float8_e4m3fn", "int8"])
+@pytest.mark.parametrize("make", [np.asarray, jnp.asarray], ids=["NumPy", "JAX"])
+def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype, make):
+    def run(function):
+        return jaxrob.evaluate(on_host(function), DATA, BRIGHTNESS, [-0.5, 0.2])
+
+    found = run(lambda images: make(few_bits(images).astype(jnp.dtype(dtype))))
+    truth = run(few_bits)
+    np.testing.assert_array_equal(found.predicted, truth.predicted)
+    np.testing.assert_array_equal(found.confidence, truth.confidence)
+
+
+@pytest.mark.parametrize(
+    "returned, message",
+    [
+        (np.zeros((50, 5)), r"must return the shape \(\d+, 4\); got \(50, 5\)"),
+        (np.zeros(50), r"must return the shape \(\d+, 4\); got \(50,\)"),
+        (np.full((50, 4), "a"), "must return numbers"),
+        (np.zeros((50, 4), complex), "must return numbers; got an array of complex"),
+        (np.zeros((50, 4), "V2"), "must return numbers; got an array of |V2"),
+    ],
+)
+def test_outputs_that_are_none(returned, message):
+    with pytest.raises((ValueError, TypeError), match=message):
+        jaxrob.evaluate(on_host(lambda images: returned), DATA, BRIGHTNESS, [0.2])
+
+
+def test_preprocessing_comes_in_the_order_said():
+    seen = []
+
+    def keep(images):
+        seen.append(images)
+        return predict(images)
+
+    mean, std = (10.0, 20.0, 30.0), (2.0, 4.0, 8.0)
+    classifier = on_host(
+        keep, scale=255, mean=mean, std=std, channels_first=True, size=(6, 5)
+    )
+    jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = np.moveaxis((IMAGES - np.array(mean)) / np.array(std), -1, 1)
+    np.testing.assert_allclose(seen[0], truth, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"size": 224}, r"takes images of size=\(224, 224\); got 6x5"),
+        ({"mean": (0.1, 0.2)}, "mean has 2 numbers, but the images have 3 channels"),
+    ],
+)
+def test_images_that_do_not_fit_the_preprocessing(settings, message):
+    with pytest.raises(ValueError, match=message):
+        jaxrob.evaluate(on_host(**settings), DATA, BRIGHTNESS, [0.0])
+
+
+@pytest.mark.parametrize(
+    "settings, error, message",
+    [
+        ({"scale": 0}, ValueError, "scale must not be 0"),
+        ({"mean": 1e300}, ValueError, "mean must be numbers that float32 holds"),
+        ({"size": np.array(7.5)}, TypeError, "size must be an integer"),
+        ({"batch_size": 2**40}, ValueError, "batch_size must lie in .1, 1.0"),
+        ({"std": (1.0, 0.0, 1.0)}, ValueError, "std must be positive"),
+        ({"mean": "grey"}, TypeError, "mean must be an array"),
+        ({"mean": np.zeros((3, 1))}, ValueError, "mean must be a number, or one for"),
+        ({"size": (1, 2, 3)}, ValueError, "size must be .height, width."),
+        ({"size": 0}, ValueError, "size must be at least 1"),
+        ({"channels_first": 1}, TypeError, "channels_first must be True or False"),
+        ({"batch_size": 0}, ValueError, "batch_size must lie in .1, 1.0"),
+        ({"class_names": ["a", "b"]}, ValueError, "class_names must be 4, one for"),
+        ({"class_names": "abcd"}, TypeError, "class_names must be a sequence"),
+        ({"name": 1}, TypeError, "name must be text"),
+    ],
+)
+def test_settings_that_cannot_be(settings, error, message):
+    with pytest.raises(error, match=message):
+        on_host(**settings)
+
+
+def test_class_names_are_held_against_those_of_the_data():
+    names = ("ant", "bee", "cat", "dog")
+    data = jaxrob.Dataset(IMAGES, LABELS, class_names=names, name="zoo")
+    swapped = on_host(class_names=("bee", "ant", "cat", "dog"))
+    with pytest.raises(
+        ValueError, match="class 0 is 'bee' and 'ant'. Their order differs"
+    ):
+        jaxrob.evaluate(swapped, data, BRIGHTNESS, [0.0])
+    jaxrob.evaluate(on_host(class_names=names), data, BRIGHTNESS, [0.0])
+
+
+def test_names_stand_in_the_provenance_and_the_journal(tmp_path):
+    told = {"name": "net", "version": "1", "class_names": ("a", "b", "c", "d")}
+    source = jaxrob.provenance(on_host(**told), DATA)
+    assert source["network"] == {
+        "name": "net",
+        "class_names": ["a", "b", "c", "d"],
+        "version": "1",
+    }
+    journal = tmp_path / "journal"
+    jaxrob.evaluate(on_host(**told), DATA, BRIGHTNESS, [0.1], journal=journal)
+    for changed in ({"version": "2"}, {"class_names": ("a", "b", "c", "e")}):
+        with pytest.raises(ValueError, match="is the journal of another run.*network"):
+            other = on_host(**told | changed)
+            jaxrob.evaluate(other, DATA, BRIGHTNESS, [0.1], journal=journal)
+
+
+def test_new_names_compile_nothing():
+    def apply(variables, images):
+        return images.reshape(len(images), -1) @ variables
+
+    def run(name):
+        one = jaxrob.Classifier(apply, WEIGHTS, name=name)
+        return jaxrob.evaluate(one, DATA, BRIGHTNESS, [0.1])
+
+    from jaxrob._engine import step
+
+    run("first")
+    before = step.answer_at_levels._cache_size()
+    run("second")
+    assert step.answer_at_levels._cache_size() == before
+
+
+@pytest.mark.parametrize(
+    "build, extra",
+    [
+        (lambda: jaxrob.Classifier.from_torch(print), "torch"),
+        (lambda: jaxrob.Classifier.from_onnx("x.onnx"), "onnx"),
+        (lambda: jaxrob.Classifier.from_keras("x.keras"), "keras"),
+    ],
+)
+def test_a_missing_extra_says_which_pip_line(build, extra, monkeypatch):
+    monkeypatch.setitem(__import__("sys").modules, extra, None)
+    with pytest.raises(ImportError, match=rf'pip install "jaxrob\[{extra}\]"'):
+        build()
+
+
+def test_files_of_torch_are_refused():
+    with pytest.raises(TypeError, match="Files of torch are pickles"):
+        jaxrob.Classifier.from_torch("weights.pt")

@@ -1,0 +1,234 @@
+"""ONNX files: answers, what their shapes say, and files that are refused."""
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations
+
+onnx = pytest.importorskip("onnx", reason="needs the extra jaxrob[onnx]")
+pytest.importorskip("onnxruntime", reason="needs the extra jaxrob[onnx]")
+helper, FLOAT = onnx.helper, onnx.TensorProto.FLOAT
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (20, 6, 6, 3), dtype=np.uint8)
+DATA = jaxrob.Dataset(IMAGES, RANDOM.integers(0, 4, 20), name="random")
+WEIGHTS = RANDOM.normal(size=(108, 4)).astype(np.float32)
+BRIGHTNESS = alterations.brightness()
+
+
+def save(
+    path,
+    *last,
+    shape=("N", 3, 6, 6),
+    kind=FLOAT,
+    returned=FLOAT,
+    inputs=1,
+    outputs=1,
+    weights=WEIGHTS,
+):
+    """A network of one matrix product, and what comes after it."""
+    nodes = [
+        helper.make_node("Flatten", ["x0"], ["flat0"]),
+        helper.make_node("Cast", ["flat0"], ["flat"], to=FLOAT),
+        helper.make_node("MatMul", ["flat", "w"], ["y0"]),
+    ]
+    for number, name in enumerate(last):
+        to = {"to": returned} if name == "Cast" else {}
+        nodes.append(helper.make_node(name, [f"y{number}"], [f"y{number + 1}"], **to))
+    value = helper.make_tensor_value_info
+    names = [f"y{len(last)}", "flat"]
+    graph = helper.make_graph(
+        nodes,
+        "net",
+        [value(f"x{number}", kind, shape) for number in range(inputs)],
+        [
+            value(names[0], returned, [shape[0], 4]),
+            value(names[1], FLOAT, [shape[0], 108]),
+        ][:outputs],
+        [onnx.numpy_helper.from_array(weights, "w")],
+    )
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
+    model.ir_version = 8
+    onnx.save(model, path)
+    return path
+
+
+def logits(images):
+    return np.moveaxis(images, -1, 1).reshape(len(images), -1) @ WEIGHTS
+
+
+def test_answers_are_those_of_the_network(tmp_path):
+    classifier = jaxrob.Classifier.from_onnx(save(tmp_path / "net.onnx"))
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [-0.5, 0.3])
+    for row, level in enumerate([-0.5, 0.3]):
+        truth = logits(np.clip(IMAGES / np.float32(255) * (1 + level), 0, 1))
+        np.testing.assert_array_equal(curve.predicted[row], truth.argmax(1))
+    source = jaxrob.provenance(classifier, DATA)["network"]
+    assert source["name"] == "net.onnx" and source["version"].startswith("sha256:")
+
+
+@pytest.mark.parametrize(
+    "last, outputs",
+    [
+        (("Softmax",), "probabilities"),
+        (("Sigmoid", "Identity"), "sigmoid"),
+        (("LogSoftmax",), "logits"),
+        ((), "logits"),
+    ],
+)
+def test_outputs_are_read_from_the_last_operation(tmp_path, last, outputs):
+    path = save(tmp_path / "net.onnx", *last)
+    assert jaxrob.Classifier.from_onnx(path).outputs == outputs
+
+
+def test_a_fixed_batch_is_filled(tmp_path):
+    free = jaxrob.Classifier.from_onnx(save(tmp_path / "free.onnx"))
+    path = save(tmp_path / "net.onnx", shape=(8, 3, 6, 6))
+    fixed = jaxrob.Classifier.from_onnx(path)
+    one, other = (
+        jaxrob.evaluate(some, DATA, BRIGHTNESS, [-0.5, 0.3]) for some in (free, fixed)
+    )
+    np.testing.assert_array_equal(one.predicted, other.predicted)
+    with pytest.raises(ValueError, match="batch_size must be 8, as the input"):
+        jaxrob.Classifier.from_onnx(path, batch_size=4)
+
+
+def test_channels_last_is_read_from_the_shape(tmp_path):
+    path = save(tmp_path / "net.onnx", shape=("N", 6, 6, 3))
+    classifier = jaxrob.Classifier.from_onnx(path)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = (IMAGES / np.float32(255)).reshape(20, -1) @ WEIGHTS
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+
+
+@pytest.mark.parametrize("kind", ["FLOAT16", "DOUBLE"])
+def test_other_floating_types(tmp_path, kind):
+    kind = getattr(onnx.TensorProto, kind)
+    path = save(tmp_path / "net.onnx", "Cast", kind=kind, returned=kind)
+    curve = jaxrob.evaluate(jaxrob.Classifier.from_onnx(path), DATA, BRIGHTNESS, [0.0])
+    truth = logits(IMAGES / np.float32(255))
+    assert (curve.predicted[0] == truth.argmax(1)).mean() >= 0.9
+
+
+@pytest.mark.parametrize(
+    "made, settings, message",
+    [
+        ({"inputs": 2}, {}, "must have one input, the images; got 2: x0, x1"),
+        ({"outputs": 2}, {}, r"must have one output \[B, K\]; got 2: y0, flat"),
+        ({"kind": onnx.TensorProto.UINT8}, {}, "must be of floating numbers; got"),
+        ({}, {"channels_first": False}, "channels_first must be True, because"),
+        ({}, {"size": (7, 6)}, r"size must be \(6, 6\), because the input of"),
+        ({"shape": ("N", 3, 12, 3)}, {}, "channels_first must be True or False, bec"),
+        ({"outputs": 0}, {}, r"must have one output \[B, K\]; got 0"),
+        ({"shape": (0, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
+        ({"shape": (1 << 40, 3, 6, 6)}, {}, "must be of 1 to 1048576 images at once"),
+        ({}, {"outputs": "score"}, "outputs must be one of"),
+        ({}, {"class_names": ["a"]}, "class_names must be 4, one for each"),
+    ],
+)
+def test_networks_that_are_refused(tmp_path, made, settings, message):
+    path = save(tmp_path / "net.onnx", **made)
+    with pytest.raises(ValueError, match=message):
+        jaxrob.Classifier.from_onnx(path, **settings)
+
+
+def test_outputs_of_bfloat16(tmp_path):
+    kind = onnx.TensorProto.BFLOAT16
+    path = save(tmp_path / "net.onnx", "Cast", returned=kind)
+    with pytest.raises(ValueError, match="bfloat16|cannot run it"):
+        jaxrob.Classifier.from_onnx(path)
+
+
+def test_wrong_size_and_channels_of_images(tmp_path):
+    classifier = jaxrob.Classifier.from_onnx(save(tmp_path / "net.onnx"))
+    data = jaxrob.Dataset(IMAGES[:, :4], DATA.labels)
+    with pytest.raises(ValueError, match=r"takes images of size=\(6, 6\); got 4x6"):
+        jaxrob.evaluate(classifier, data, BRIGHTNESS, [0.0])
+    grey = jaxrob.Dataset(IMAGES[..., :1], DATA.labels)
+    with pytest.raises(
+        ValueError, match=r"failed on images of .*6, 6, 1\](.|\n)*Got: 1 Exp"
+    ):
+        jaxrob.evaluate(classifier, grey, BRIGHTNESS, [0.0])
+
+
+def test_lengths_that_the_file_leaves_open(tmp_path):
+    path = save(tmp_path / "net.onnx", shape=("N", "C", "H", "W"))
+    with pytest.raises(ValueError, match=r"of the shape \['B', '\?', '\?', '\?'\] may"):
+        jaxrob.Classifier.from_onnx(path)
+    classifier = jaxrob.Classifier.from_onnx(path, channels_first=True)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = logits(IMAGES / np.float32(255))
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"\x80\x04K\x01.", b"no network at all", bytes(1000)]
+)
+def test_files_that_are_none(tmp_path, content):
+    path = tmp_path / "net.onnx"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match="net.onnx: not an ONNX file|cannot run it"):
+        jaxrob.Classifier.from_onnx(path)
+
+
+def test_a_file_cut_short_anywhere_is_refused_in_words(tmp_path):
+    content = save(tmp_path / "whole.onnx").read_bytes()
+    path = tmp_path / "net.onnx"
+    for length in range(1, len(content) - 1, 97):
+        path.write_bytes(content[:length])
+        with pytest.raises(ValueError, match="net.onnx"):
+            jaxrob.Classifier.from_onnx(path)
+
+
+def with_external(folder, location):
+    """The network with its weights in another file, said to be at `location`."""
+    path = save(folder / "net.onnx")
+    model = onnx.load(path)
+    (weights,) = model.graph.initializer
+    onnx.external_data_helper.set_external_data(weights, location)
+    weights.ClearField("raw_data")
+    path.write_bytes(model.SerializeToString())
+    return path
+
+
+def test_weights_beside_the_file(tmp_path):
+    (tmp_path / "weights.bin").write_bytes(WEIGHTS.tobytes())
+    path = with_external(tmp_path, "weights.bin")
+    classifier = jaxrob.Classifier.from_onnx(path)
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    truth = logits(IMAGES / np.float32(255))
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+    before = jaxrob.provenance(classifier, DATA)["network"]["version"]
+    (tmp_path / "weights.bin").write_bytes((2 * WEIGHTS).tobytes())
+    changed = jaxrob.Classifier.from_onnx(path)
+    assert jaxrob.provenance(changed, DATA)["network"]["version"] != before
+
+
+@pytest.mark.parametrize("location", ["../secret.bin", "{}/secret.bin", "link.bin"])
+def test_weights_outside_the_folder(tmp_path, location):
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(WEIGHTS.tobytes())
+    folder = tmp_path / "model"
+    folder.mkdir()
+    (folder / "link.bin").symlink_to(secret)
+    path = with_external(folder, location.format(tmp_path))
+    with pytest.raises(ValueError, match="they must lie in its own folder"):
+        jaxrob.Classifier.from_onnx(path)
+
+
+def test_weights_that_are_not_there(tmp_path):
+    path = with_external(tmp_path, "weights.bin")
+    with pytest.raises(ValueError, match="'weights.bin', which is not there"):
+        jaxrob.Classifier.from_onnx(path)
+
+
+def test_attacks_refuse_and_roma_splits(tmp_path):
+    classifier = jaxrob.Classifier.from_onnx(save(tmp_path / "net.onnx"))
+    with pytest.raises(ValueError, match="classifier must be differentiable"):
+        jaxrob.adversarial.lbfgs(classifier, IMAGES, DATA.labels)
+    found = jaxrob.roma.assess(
+        classifier, IMAGES[:3], epsilon=0.05, estimator="auto", key=jax.random.key(0)
+    )
+    assert "importance" not in set(found.status)

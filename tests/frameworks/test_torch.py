@@ -1,0 +1,367 @@
+"""torch modules: answers, gradients, identity, and what is refused."""
+
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import alterations
+
+torch = pytest.importorskip("torch", reason="needs the extra jaxrob[torch]")
+nn = torch.nn
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (24, 8, 8, 3), dtype=np.uint8)
+DATA = jaxrob.Dataset(IMAGES, RANDOM.integers(0, 4, 24), name="random")
+KEY = jax.random.key(0)
+BLUR = alterations.gaussian_blur(0.0, 2.0)
+
+
+def module(*last, seed=0):
+    torch.manual_seed(seed)
+    return nn.Sequential(
+        nn.Conv2d(3, 6, 3),
+        nn.BatchNorm2d(6),
+        nn.Tanh(),
+        nn.Flatten(),
+        nn.Dropout(0.5),
+        nn.Linear(6 * 36, 4),
+        *last,
+    )
+
+
+def altered(level):
+    alter = jax.vmap(lambda image: BLUR(jnp.float32(image) / 255, level, KEY))
+    return np.moveaxis(np.asarray(alter(IMAGES)), -1, 1)
+
+
+def test_answers_are_those_of_the_module():
+    net = module().eval()
+    classifier = jaxrob.Classifier.from_torch(net)
+    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.0, 1.5])
+    for row, level in enumerate([0.0, 1.5]):
+        with torch.no_grad():
+            truth = net(torch.from_numpy(altered(level).copy())).softmax(-1).numpy()
+        np.testing.assert_array_equal(curve.predicted[row], truth.argmax(1))
+        np.testing.assert_allclose(curve.confidence[row], truth.max(1), atol=1e-5)
+
+
+def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
+    net = module()
+    classifier = jaxrob.Classifier.from_torch(net)
+    before = jaxrob.evaluate(classifier, DATA, BLUR, [1.0])
+    assert net.training and all(p.requires_grad for p in net.parameters())
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.mul_(-3)
+    after = jaxrob.evaluate(classifier, DATA, BLUR, [1.0])
+    np.testing.assert_array_equal(before.confidence, after.confidence)
+
+
+def test_gradients_are_finite_differences():
+    classifier = jaxrob.Classifier.from_torch(module().double())
+    x = jnp.float32(IMAGES[:3]) / 255
+
+    def loss(images):
+        return classifier.log_probabilities(images)[0, :, 1].sum()
+
+    gradient = np.asarray(jax.jit(jax.grad(loss))(x))
+    for index in [(0, 0, 0, 0), (1, 3, 4, 2), (2, 7, 7, 1), (0, 4, 4, 1)]:
+        step = np.zeros(x.shape, np.float32)
+        step[index] = 0.02
+        difference = (loss(x + step) - loss(x - step)) / 0.04
+        assert gradient[index] == pytest.approx(float(difference), rel=0.02, abs=1e-4)
+
+
+def test_gradients_under_vmap_go_to_torch_together():
+    classifier = jaxrob.Classifier.from_torch(module())
+    x = jnp.float32(IMAGES[:5]) / 255
+
+    def loss(image):
+        return classifier.log_probabilities(image[None])[0, 0, 1]
+
+    each = jax.vmap(jax.grad(loss))(x)
+    whole = jax.grad(lambda x: classifier.log_probabilities(x)[0, :, 1].sum())(x)
+    np.testing.assert_allclose(each, whole, atol=1e-6)
+
+
+def test_attacks_and_importance_sampling_work():
+    classifier = jaxrob.Classifier.from_torch(module(seed=3))
+    labels = jaxrob.evaluate(classifier, DATA, BLUR, [0.0]).predicted[0]
+    attack = jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.3)
+    assert attack.success.any()
+    found = jaxrob.roma.assess(
+        classifier, IMAGES[:3], epsilon=0.1, estimator="importance", key=KEY
+    )
+    assert set(found.status) <= {"importance", "bounded", "counted"}
+
+
+@pytest.mark.parametrize(
+    "last, outputs",
+    [
+        (nn.Softmax(-1), "probabilities"),
+        (nn.Sigmoid(), "sigmoid"),
+        (nn.LogSoftmax(-1), "logits"),
+        (nn.Identity(), "logits"),
+    ],
+)
+def test_outputs_are_read_from_the_last_layer(last, outputs):
+    assert jaxrob.Classifier.from_torch(module(last)).outputs == outputs
+
+
+def test_outputs_that_contradict_the_last_layer():
+    with pytest.raises(ValueError, match='outputs must be "probabilities", as the'):
+        jaxrob.Classifier.from_torch(module(nn.Softmax(-1)), "logits")
+
+
+class Hidden(nn.Module):
+    """A softmax that is no layer."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = module()
+
+    def forward(self, images):
+        return self.net(images).softmax(-1)
+
+
+def test_outputs_that_contradict_the_last_operation():
+    classifier = jaxrob.Classifier.from_torch(Hidden())
+    with pytest.raises(ValueError, match='pass outputs="probabilities"'):
+        jaxrob.assess(classifier, DATA, BLUR)
+    right = jaxrob.Classifier.from_torch(Hidden(), "probabilities")
+    jaxrob.evaluate(right, DATA, BLUR, [0.5])
+
+
+class InPlace(nn.Module):
+    """Its first operation writes to the images."""
+
+    def forward(self, images):
+        return images.sub_(0.5).flatten(1)[:, :4]
+
+
+def test_modules_that_write_to_their_images():
+    classifier = jaxrob.Classifier.from_torch(InPlace())
+    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.0])
+    truth = np.moveaxis(IMAGES, -1, 1).reshape(len(IMAGES), -1)[:, :4]
+    np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+    x = jnp.float32(IMAGES[:2]) / 255
+    gradient = jax.grad(lambda x: classifier.raw_outputs(x)[0, :, 1].sum())(x)
+    assert gradient[:, 0, 1, 0].tolist() == [1, 1] and gradient.sum() == 2
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        lambda net: torch.jit.trace(net, torch.zeros(2, 3, 8, 8)),
+        torch.fx.symbolic_trace,
+        lambda net: torch.export.export(
+            net,
+            (torch.zeros(2, 3, 8, 8),),
+            dynamic_shapes=({0: torch.export.Dim("batch")},),
+        ).module(),
+        lambda net: net.half(),
+    ],
+    ids=["traced", "fx", "exported", "float16"],
+)
+def test_modules_of_every_kind(wrap):
+    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(module()), DATA, BLUR, [0.5])
+    classifier = jaxrob.Classifier.from_torch(wrap(module().eval()))
+    found = jaxrob.evaluate(classifier, DATA, BLUR, [0.5])
+    np.testing.assert_allclose(found.confidence, plain.confidence, atol=2e-3)
+
+
+class Cut(Hidden):
+    def forward(self, images):
+        with torch.no_grad():
+            return self.net(images)
+
+
+def test_a_gradient_that_the_module_cuts_off():
+    classifier = jaxrob.Classifier.from_torch(Cut())
+    labels = jaxrob.evaluate(classifier, DATA, BLUR, [0.0]).predicted[0]
+    with pytest.raises(ValueError, match="the torch module cuts its gradient off"):
+        jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.1)
+
+
+class Complex(Hidden):
+    def forward(self, images):
+        return torch.fft.fft(self.net(images))
+
+
+class Two(Hidden):
+    def forward(self, images):
+        return self.net(images), images
+
+
+class Labels(Hidden):
+    def forward(self, images):
+        return self.net(images).argmax(-1)
+
+
+@pytest.mark.parametrize(
+    "net, settings, message",
+    [
+        (Two(), {}, "must return one tensor"),
+        (Complex(), {}, "must return numbers; got torch.complex64"),
+        (Labels(), {}, r"must return the shape \(2, K\); got \(2,\)"),
+        (module(), {"channels_first": False}, r"failed on images.*3 channels"),
+        (module(), {"size": 32}, r"takes images of size=\(32, 32\); got 8x8"),
+    ],
+)
+def test_modules_that_do_not_fit(net, settings, message):
+    classifier = jaxrob.Classifier.from_torch(net, **settings)
+    with pytest.raises(ValueError, match=message):
+        jaxrob.assess(classifier, DATA, BLUR)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+def test_modules_of_other_floating_types(dtype):
+    net = module().eval()
+    classifier = jaxrob.Classifier.from_torch(net.to(dtype))
+    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.5])
+    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(module()), DATA, BLUR, [0.5])
+    np.testing.assert_allclose(curve.confidence, plain.confidence, atol=0.02)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_outputs_of_few_bits_are_the_float32_numbers_that_they_are(dtype):
+    """The module computes in float32, and its last operation alone rounds."""
+
+    class Rounded(Hidden):
+        def forward(self, images):
+            return self.net(images).to(dtype)
+
+    own, net = jaxrob.Classifier.from_torch(Rounded()), module().eval()
+    x = jnp.float32(IMAGES) / 255
+    with torch.no_grad():
+        truth = net(torch.from_numpy(np.moveaxis(np.asarray(x), -1, 1).copy()))
+    outputs = own.raw_outputs(x)[0]
+    assert outputs.dtype == jnp.float32
+    np.testing.assert_array_equal(outputs, truth.to(dtype).float())
+    plain = jaxrob.Classifier.from_torch(net)
+    ours, theirs = (
+        jax.grad(lambda x, one=one: one.raw_outputs(x)[0, :, 1].sum())(x)
+        for one in (own, plain)
+    )
+    np.testing.assert_allclose(ours, theirs, atol=1e-6)
+
+
+def test_another_network_never_finds_the_answers_in_a_journal(tmp_path):
+    journal = tmp_path / "journal"
+
+    def run(net):
+        classifier = jaxrob.Classifier.from_torch(net, name="net")
+        return jaxrob.evaluate(classifier, DATA, BLUR, [0.5], journal=journal)
+
+    run(module())
+    run(module())  # The same weights.
+    for other in (module(seed=1), module(nn.Tanh()), Hidden().net.append(nn.Sigmoid())):
+        with pytest.raises(ValueError, match="journal of another run"):
+            run(other)
+
+
+class Held(nn.Module):
+    """Parts that are no parameters, buffers or modules."""
+
+    def __init__(self, activation=torch.tanh, mean=0.1, settings=(1, 2)):
+        super().__init__()
+        self.net, self.activation = module(), activation
+        self.mean = torch.tensor([mean])
+        self.settings = {"kinds": list(settings), "names": frozenset({"a", "b", "c"})}
+
+    def forward(self, images):
+        return self.activation(self.net(images - self.mean)) * self.settings["kinds"][1]
+
+
+def hooked():
+    net = Held()
+    net.register_forward_hook(lambda net, images, outputs: 2 * outputs)
+    return net
+
+
+def version(net):
+    classifier = jaxrob.Classifier.from_torch(net, "logits")
+    return jaxrob.provenance(classifier, DATA)["network"]["version"]
+
+
+def test_whatever_a_module_holds_tells_it_apart():
+    kinds = [
+        Held,
+        lambda: Held(torch.relu),
+        lambda: Held(nn.functional.gelu),
+        lambda: Held(lambda x: 2 * x),
+        lambda: Held(lambda x: 3 * x),
+        lambda: Held(mean=0.2),
+        lambda: Held(settings=(1, 3)),
+        hooked,
+        lambda: torch.fx.symbolic_trace(module()),
+        lambda: torch.fx.symbolic_trace(module(nn.Tanh())),
+        lambda: torch.jit.trace(module().eval(), torch.zeros(2, 3, 8, 8)),
+        lambda: torch.jit.trace(module(nn.Tanh()).eval(), torch.zeros(2, 3, 8, 8)),
+    ]
+    first, again = ([version(make()) for make in kinds] for _ in range(2))
+    assert first == again
+    assert len(set(first)) == len(kinds)
+
+
+VERSION = """
+import sys; sys.path.insert(0, {folder!r})
+import test_torch
+print(test_torch.version(test_torch.Held()))
+"""
+
+
+def test_a_module_has_its_version_in_every_process():
+    code = VERSION.format(folder=os.path.dirname(__file__))
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", code],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout.split()[-1]
+        for seed in ("1", "2")
+    }
+    assert found == {version(Held())}
+
+
+def test_code_tells_modules_apart():
+    class Scaled(Hidden):
+        def forward(self, images):
+            return 2 * self.net(images)
+
+    class Tripled(Hidden):
+        def forward(self, images):
+            return 3 * self.net(images)
+
+    versions = {
+        jaxrob.provenance(jaxrob.Classifier.from_torch(net, "logits"), DATA)["network"][
+            "version"
+        ]
+        for net in (Scaled(), Tripled(), Scaled())
+    }
+    assert len(versions) == 2
+
+
+def test_what_is_no_module():
+    with pytest.raises(TypeError, match="module must be a torch.nn.Module"):
+        jaxrob.Classifier.from_torch(print)
+
+
+@pytest.mark.parametrize(
+    "net, name",
+    [
+        (nn.Sequential(nn.Flatten(), nn.LazyLinear(4)), "1.weight"),
+        (nn.Linear(4, 4, device="meta"), "weight"),
+    ],
+)
+def test_modules_without_weights(net, name):
+    with pytest.raises(ValueError, match=f"'{name}' has no values yet"):
+        jaxrob.Classifier.from_torch(net)

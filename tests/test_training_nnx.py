@@ -1,0 +1,127 @@
+"""NNX modules are trained and retrained as Linen ones are."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import linen, nnx
+
+import jaxrob
+from jaxrob import alterations, retraining, training
+
+RANDOM = np.random.default_rng(0)
+KEY = jax.random.key(0)
+LABELS = RANDOM.integers(0, 3, 120)
+IMAGES = RANDOM.uniform(0.2, 0.5, (120, 4, 4, 1)).astype(np.float32)
+# The class is the column that is lighter than the others.
+IMAGES[np.arange(120), :, LABELS] += 0.3
+DATA = jaxrob.Dataset(IMAGES, LABELS, name="columns")
+BRIGHTNESS = alterations.brightness(-0.2, 0.2)
+
+
+class Linen(linen.Module):
+    @linen.compact
+    def __call__(self, images, train=False):
+        x = linen.Dense(8, name="first")(images.reshape(len(images), -1))
+        x = linen.BatchNorm(use_running_average=not train, momentum=0.9, name="norm")(x)
+        return linen.Dense(3, name="last")(x)
+
+
+class Net(nnx.Module):
+    def __init__(self, rate=0.0):
+        rngs = nnx.Rngs(0)
+        self.first = nnx.Linear(16, 8, rngs=rngs)
+        self.norm = nnx.BatchNorm(8, momentum=0.9, rngs=rngs)
+        self.drop = nnx.Dropout(rate, rngs=rngs)
+        self.last = nnx.Linear(8, 3, rngs=rngs)
+
+    def __call__(self, images):
+        x = self.first(images.reshape(len(images), -1))
+        return self.last(self.drop(self.norm(x)))
+
+
+def outputs(classifier):
+    return np.asarray(classifier.raw_outputs(jnp.asarray(IMAGES))[0])
+
+
+def test_training_is_that_of_the_same_linen_module():
+    """The same weights to begin with, the same images: the same classifier."""
+    net, settings = Net(), {"key": KEY, "epochs": 3, "batch_size": 30}
+    begun = Linen().init(KEY, IMAGES[:1])
+    begun["params"]["first"]["kernel"] = net.first.kernel[...]
+    begun["params"]["last"]["kernel"] = net.last.kernel[...]
+
+    class Begun(Linen):
+        def init(self, *args, **kwargs):
+            return begun
+
+    ours = training.fit(net, DATA, optimizer=optax.sgd(0.1), **settings)
+    theirs = training.fit(Begun(), DATA, optimizer=optax.sgd(0.1), **settings)
+    np.testing.assert_allclose(outputs(ours), outputs(theirs), atol=1e-4)
+
+
+def test_the_module_is_not_changed_and_is_where_training_begins():
+    net = Net(0.5)
+    before = jax.tree.map(np.asarray, jax.tree.leaves(nnx.state(net, nnx.Param)))
+    graph = nnx.graphdef(net)
+    trained = training.fit(net, DATA, key=KEY, epochs=1, batch_size=30)
+    after = jax.tree.leaves(nnx.state(net, nnx.Param))
+    assert all(np.array_equal(x, y) for x, y in zip(before, after, strict=True))
+    assert nnx.graphdef(net) == graph
+    assert (outputs(trained) != outputs(jaxrob.Classifier.from_nnx(net))).any()
+
+
+def test_dropout_is_drawn_anew_from_the_key():
+    def trained(key):
+        rate = optax.sgd(0.1)
+        return outputs(
+            training.fit(Net(0.5), DATA, key=key, optimizer=rate, batch_size=120)
+        )
+
+    np.testing.assert_array_equal(trained(KEY), trained(KEY))
+    assert (trained(KEY) != trained(jax.random.key(1))).any()
+
+
+def test_a_training_goes_on_from_its_checkpoint(tmp_path):
+    settings = {"key": KEY, "epochs": 2, "batch_size": 30}
+    whole = training.fit(Net(0.5), DATA, **settings)
+
+    class Stop(Exception):
+        pass
+
+    def stop(epoch, classifier):
+        raise Stop
+
+    path = tmp_path / "kept"
+    with pytest.raises(Stop):
+        training.fit(Net(0.5), DATA, checkpoint=path, on_epoch=stop, **settings)
+    resumed = training.fit(Net(0.5), DATA, checkpoint=path, **settings)
+    np.testing.assert_array_equal(outputs(resumed), outputs(whole))
+    other = Net(0.5)
+    other.last.bias[...] = jnp.ones(3)
+    with pytest.raises(ValueError, match="a training with another module"):
+        training.fit(other, DATA, checkpoint=path, **settings)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "method, settings",
+    [
+        (retraining.data_augmentation, {}),
+        (retraining.limited_data_augmentation, {"robustness": [0.5]}),
+        (retraining.network_parallelization, {}),
+        (retraining.limited_network_parallelization, {"robustness": [0.5]}),
+        (retraining.worst_level, {"candidates": 2}),
+    ],
+)
+def test_every_way_of_retraining_takes_one(method, settings):
+    found = method(
+        Net(), DATA, [BRIGHTNESS], key=KEY, epochs=30, batch_size=30, **settings
+    )
+    assert jaxrob.assess(found, DATA, BRIGHTNESS).robustness > 0.7
+
+
+def test_networks_of_other_frameworks_say_so():
+    with pytest.raises(TypeError, match="Flax Linen or NNX module .*in their own"):
+        training.fit(lambda images: images, DATA, key=KEY)
