@@ -20,6 +20,7 @@ LOGIT = float(special.logit(DELTA))
 
 # Logits in a standard deviation of a linear part.
 _STEEPNESS = 6.0
+_THINNEST = 2e-6
 
 
 class Case(NamedTuple):
@@ -111,8 +112,8 @@ def few_dimensions(probability: float, seed: int) -> Iterator[Case]:
             islands = rng.uniform(-0.5, 0.5, (1, dim)), [radius], [5.0]
             yield _case("island", dim, _islands, islands, probability)
     # In a square an inclined slab that leaves by two opposite sides has its width, over
-    # the cosine, of the square.
-    for angle in (0.0, 0.3):
+    # the cosine, of the square. Thinner ones are thinner than pixels' float32 steps.
+    for angle in (0.0, 0.3) if probability > _THINNEST else ():
         direction, half = [np.cos(angle), np.sin(angle)], probability * np.cos(angle)
         slab = direction, rng.uniform(-0.4, 0.4), half
         yield _case(f"slab {angle:g}", 2, _slab, slab, probability)

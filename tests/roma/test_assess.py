@@ -494,15 +494,17 @@ def test_refuses_scores_and_nan(images):
             assess(classifier, two, estimator=estimator, **SETTINGS)
 
 
+def scaled(variables, images):
+    scale, rest = variables
+    return scale * network(rest, images)
+
+
 @pytest.mark.slow
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("estimator", ["importance", "auto", "logit"])
 @pytest.mark.parametrize("scale", [1e3, 1e30, 3e37])
 def test_logits_of_any_size_give_an_answer_or_none(images, estimator, scale):
-    def apply(variables, images):
-        return jnp.float32(scale) * network(variables, images)
-
-    classifier = jaxrob.Classifier(apply, make_variables(0))
+    classifier = jaxrob.Classifier(scaled, (np.float32(scale), make_variables(0)))
     few = {"epsilon": 0.15, "num_samples": 100, "key": KEY}
     found = assess(classifier, images[:3], estimator=estimator, **few)
     counted = found.hits / 100
@@ -516,10 +518,7 @@ def test_logits_of_any_size_give_an_answer_or_none(images, estimator, scale):
 
 @pytest.mark.parametrize("estimator", ["importance", "auto"])
 def test_infinite_logits_are_refused(images, estimator):
-    def apply(variables, images):
-        return network(variables, images) * jnp.float32(jnp.inf)
-
-    classifier = jaxrob.Classifier(apply, make_variables(0))
+    classifier = jaxrob.Classifier(scaled, (np.float32(np.inf), make_variables(0)))
     with pytest.raises(ValueError, match="infinite logits"):
         assess(classifier, images[:3], estimator=estimator, **SETTINGS)
 

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.usefixtures("optimised")
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))
 KEYS = 12
+MODES = 6
 
 
 def points_of(images):
@@ -44,6 +45,11 @@ def linear_modes(directions, log_p, steepness):
         scale = steep / np.sqrt((direction**2).sum() / 3)
         weights.append(scale * direction)
         offsets.append(-scale * far)
+    # As many for all tests, so that they share what is compiled. The others are never
+    # the greatest.
+    rest = MODES - len(weights)
+    weights += [np.zeros_like(weights[0])] * rest
+    offsets += [-1e3] * rest
     variables = np.float32(weights), np.float32(offsets)
     return jaxrob.Classifier(several, variables)
 
@@ -109,22 +115,26 @@ def test_a_steep_mode_behind_a_shallow_one_is_mostly_found():
     assert (off < np.log(2)).sum() >= KEYS - 1
 
 
-def corner(gap, images):
-    margin = 20 * (points_of(images).min(axis=1) - (1 - gap)) + LOGIT
-    return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
+CORNER, DISK, SLAB = range(3)
 
 
-def disk(variables, images):
-    centre, radius = variables
-    distance = jnp.sqrt(((points_of(images) - centre) ** 2).sum(axis=1) + 1e-12)
-    margin = 5 * (radius - distance) + LOGIT
-    return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
+def shape(kind, *, gap=1.0, centre=(0, 0), radius=1.0, direction=(0, 0), half=1.0):
+    """A corner of the box, or a disk or a slab of the plane."""
+    numbers = [np.float32(a) for a in (gap, centre, radius, direction, half)]
+    return jaxrob.Classifier(in_shape, (np.int32(kind), *numbers))
 
 
-def slab(variables, images):
-    direction, centre, half = variables
-    along = jnp.matmul(points_of(images), direction, precision="highest")
-    margin = 20 * (half - jnp.abs(along - centre)) + LOGIT
+def in_shape(variables, images):
+    # One function for all shapes, so that the tests share what is compiled.
+    kind, gap, centre, radius, direction, half = variables
+    points = points_of(images)
+    corner = 20 * (points.min(axis=1) - (1 - gap))
+    flat = points[:, :2]
+    distance = jnp.sqrt(((flat - centre) ** 2).sum(axis=1) + 1e-12)
+    disk = 5 * (radius - distance)
+    along = jnp.matmul(flat, direction, precision="highest")
+    slab = 20 * (half - jnp.abs(along - centre[0]))
+    margin = jnp.stack([corner, disk, slab])[kind] + LOGIT
     return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
 
 
@@ -132,7 +142,7 @@ def slab(variables, images):
 @pytest.mark.parametrize("dim", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_corner_of_few_dimensions(dim, estimator):
     log_p = np.log(1e-5)
-    classifier = jaxrob.Classifier(corner, np.float32(2 * np.exp(log_p / dim)))
+    classifier = shape(CORNER, gap=2 * np.exp(log_p / dim))
     check(run(classifier, dim, estimator), log_p)
 
 
@@ -141,15 +151,15 @@ def test_a_corner_of_few_dimensions(dim, estimator):
 )
 def test_an_island_and_a_thin_slab(estimator):
     radius = np.sqrt(4e-5 / np.pi)
-    variables = np.float32([0.3, -0.5]), np.float32(radius)
-    check(run(jaxrob.Classifier(disk, variables), 2, estimator), np.log(1e-5))
+    classifier = shape(DISK, centre=(0.3, -0.5), radius=radius)
+    check(run(classifier, 2, estimator), np.log(1e-5))
     # A slab that is inclined and leaves the box on two sides. Its part of the box is
     # its width, over the cosine, of the box's height.
     angle, half = 0.3, 1e-5
-    direction = np.float32([np.cos(angle), np.sin(angle)])
-    variables = direction, np.float32(0.2), np.float32(half)
+    direction = np.cos(angle), np.sin(angle)
+    classifier = shape(SLAB, centre=(0.2, 0), direction=direction, half=half)
     log_p = np.log(half / np.cos(angle))
-    check(run(jaxrob.Classifier(slab, variables), 2, estimator), log_p)
+    check(run(classifier, 2, estimator), log_p)
 
 
 @pytest.mark.parametrize("estimator", ["importance", "splitting"])
