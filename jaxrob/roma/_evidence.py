@@ -43,12 +43,13 @@ class Evidence(NamedTuple):
     evaluations: np.ndarray
 
 
-def evidence(work: Work, inputs: Pairs[np.ndarray]) -> Evidence:
+def evidence(work: Work, inputs: Pairs[np.ndarray], use: int = SCOUTS) -> Evidence:
     """What particles say of N inputs' distinct misclassifications as any class.
 
     Args:
       work: the classifier and so on, placed; the perturbation is a ball.
       inputs: one pair for each input, with `ANY_CLASS`.
+      use: what the random keys are for, `SCOUTS` or one of `MORE_SCOUTS`.
 
     Raises:
       ValueError: if the classifier returned NaN.
@@ -57,7 +58,7 @@ def evidence(work: Work, inputs: Pairs[np.ndarray]) -> Evidence:
     number = NUM_PARTICLES if is_thorough(shape) else _FEW_PARTICLES
     rows = rows_on_a_device(work, shape) * work.mesh.size
     found, hits = split(
-        work, inputs, rows=rows, num_particles=number, use=SCOUTS, keep_hits=True
+        work, inputs, rows=rows, num_particles=number, use=use, keep_hits=True
     )
     in_unit_ball = functools.partial(_in_unit_ball, work.perturbation, shape=shape)
     return Evidence(

@@ -3,7 +3,7 @@
 A method of the cascade (see `jaxrob.roma._cascade`).
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy
@@ -14,7 +14,7 @@ from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Estimate, unknown
 from jaxrob.roma._evidence import evidence, unexplained
-from jaxrob.roma._pairs import ANY_CLASS, Pairs
+from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
 from jaxrob.roma._particles import is_thorough
 from jaxrob.roma._pilot import Candidates
 from jaxrob.roma._samples import (
@@ -48,7 +48,8 @@ _IMPLAUSIBLE = 1e-4
 _LOOKED_INTO = 0.1
 _STARTS = 4
 _CONTRADICTED = 0.25
-# Between these shares so many stages of draws are enough.
+# Between these shares so many stages of draws are enough. Above both, more particles
+# are asked after as many, before draws go on.
 _STAGES_IN_DOUBT = 4
 # The first number of lanes that start at particles.
 _FIRST_NUMBER = 1000
@@ -98,11 +99,10 @@ def _of_group(
     seen = evidence(work, inputs)
     bar.update(int(seen.evaluations.sum()))
     cost = seen.evaluations + _cost(lanes, number)
-    particles = [np.zeros(0) if some is None else some for some in seen.points]
+    groups = [[] if some is None else [some] for some in seen.points]
     samples: dict[Any, Sample] = {}
-    odd: dict[Any, np.ndarray] = {}
-    shares = np.zeros(number)
-    anew, further = np.arange(number), np.arange(0)
+    opinions: dict[Any, _Opinion] = {}
+    anew, further, asked = np.arange(number), np.arange(0), np.zeros(number, bool)
     for attempt in range(1 + len(STAGES)):
         if len(anew):
             mine = taken(inputs, anew)
@@ -112,24 +112,28 @@ def _of_group(
             cost[anew] += draw_while_it_pays(work, inputs, samples, anew, bar)
         cost[further] += draw_on(work, inputs, samples, further, bar)
         for one in (*anew, *further):
-            odd[one] = _odd_particles(work, samples[one], particles[one])
-        shares = np.array([odd[one].mean() for one in range(number)])
-        doubtful = np.flatnonzero(shares > _LOOKED_INTO)
-        # Where splitting has answered already, it is not worth another attempt.
-        last = attempt == len(STAGES) or is_thorough(inputs.images.shape[1:])
-        if last or not len(doubtful):
+            opinions[one] = _opinion(work, samples[one], groups[one])
+        # In few dimensions splitting has answered already: more is not worth it.
+        if attempt == len(STAGES) or is_thorough(inputs.images.shape[1:]):
             break
-        points = [
-            _spread_out(work, samples[one], particles[one][odd[one]])
-            for one in doubtful
-        ]
+        stage = np.array([samples[one].stage for one in range(number)])
+        ask = ~asked & (stage >= _STAGES_IN_DOUBT)
+        ask = np.flatnonzero(ask & (_shares(opinions) > _CONTRADICTED))
+        cost[ask] += _more_particles(work, inputs, ask, groups)
+        asked[ask] = True
+        opinions |= ((one, _opinion(work, samples[one], groups[one])) for one in ask)
+        shares = _shares(opinions)
+        doubtful = np.flatnonzero(shares > _LOOKED_INTO)
+        if not len(doubtful):
+            break
+        points = [_spread_out(opinions[one]) for one in doubtful]
         new = _lanes_at(work, inputs, lanes, np.repeat(doubtful, _STARTS), points)
         cost += _cost(new, number)
         is_new = np.array([_has_another_mode(lanes, new, one) for one in doubtful])
         lanes = joined([lanes, new])
         anew, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
-        further = further[[samples[n].stage < m for n, m in zip(further, most)]]
+        further = further[stage[further] < most]
         if not len(anew) + len(further):
             break
     each = [samples[one] for one in range(number)]
@@ -137,7 +141,7 @@ def _of_group(
     plain_hits = candidates.plain_hits[group]
     found = _believed(weighted, plain_hits, candidates.num_samples)
     return found._replace(
-        status=np.where(shares > _CONTRADICTED, "untrusted", found.status),
+        status=np.where(_shares(opinions) > _CONTRADICTED, "untrusted", found.status),
         evaluations=cost,
         other_log_probability=seen.log_probability,
         other_error=seen.standard_error,
@@ -162,17 +166,53 @@ def _has_another_mode(lanes: Lanes, new: Lanes, one: np.integer) -> bool:
     return has_another_mode(*mine)
 
 
-def _odd_particles(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
-    """Bool `[m]`, which particles the draws do not explain; one that is, for none."""
-    if not len(points):
-        return np.zeros(1, bool)
-    return unexplained(weights_at(work, sample, points), sample.hits)
+class _Opinion(NamedTuple):
+    """What m particles say of the draws around an input.
+
+    Attributes:
+      points: `[m, H, W, C]` where they are.
+      log_weight: `[m]` the logarithms of the weights that draws there would have.
+      odd: bool `[m]`, which of them the draws do not explain.
+    """
+
+    points: np.ndarray
+    log_weight: np.ndarray
+    odd: np.ndarray
 
 
-def _spread_out(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
-    """Some of the points, from the greatest weight to the least."""
-    order = np.argsort(-weights_at(work, sample, points), kind="stable")
-    return points[order[np.linspace(0, len(order) - 1, _STARTS).round().astype(int)]]
+def _opinion(work: Work, sample: Sample, groups: list[np.ndarray]) -> _Opinion:
+    if not groups:
+        return _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
+    # Group by group, because these are of one size.
+    log_weight = np.concatenate([weights_at(work, sample, some) for some in groups])
+    odd = unexplained(log_weight, sample.hits)
+    return _Opinion(np.concatenate(groups), log_weight, odd)
+
+
+def _shares(opinions: dict[Any, _Opinion]) -> np.ndarray:
+    """`[N]` the unexplained particles' shares."""
+    odd = [opinion.odd for _, opinion in sorted(opinions.items())]
+    return np.array([some.mean() if len(some) else 0.0 for some in odd])
+
+
+def _more_particles(
+    work: Work, inputs: Pairs[np.ndarray], ask: np.ndarray, groups: list
+) -> np.ndarray | int:
+    """Adds groups of particles around some inputs; the passes spent on each."""
+    if not len(ask):
+        return 0
+    more = [evidence(work, taken(inputs, ask), use) for use in MORE_SCOUTS]
+    for place, one in enumerate(ask):
+        found = (seen.points[place] for seen in more)
+        groups[one] += [points for points in found if points is not None]
+    return sum(seen.evaluations for seen in more)
+
+
+def _spread_out(opinion: _Opinion) -> np.ndarray:
+    """Some unexplained particles, from the greatest weight to the least."""
+    order = np.argsort(-opinion.log_weight[opinion.odd], kind="stable")
+    some = order[np.linspace(0, len(order) - 1, _STARTS).round().astype(int)]
+    return opinion.points[opinion.odd][some]
 
 
 def _lanes_at(

@@ -15,6 +15,8 @@ _PAIRS = 2**32 - 2
 STARTS, SEARCH, REFINEMENT, MIXTURE, SPLITTING, SCOUTS = range(6)
 #: Further runs of splitting.
 AGAIN = (6, 7, 8)
+#: Further groups of scouts.
+MORE_SCOUTS = (9, 10)
 #: In place of a class: whichever comes nearest to being the distinct answer.
 ANY_CLASS = -1
 
