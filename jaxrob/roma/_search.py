@@ -312,7 +312,10 @@ def _that_matter(lanes: Lanes, labels: np.ndarray) -> np.ndarray:
     reached = np.array([lanes.reached[some].any() for some in members])
     distance += np.where(reached, 0, 1e3)
     order = np.argsort(distance, kind="stable")
-    order = order[distance[order] <= distance[order[0]] + _LARGEST_GAP][:MOST_MODES]
+    # A single lane may be lost where it seems near. It must not put off the others.
+    sizes = np.array([some.sum() for some in members])
+    sure = distance[sizes > 1] if (sizes > 1).any() else distance
+    order = order[distance[order] <= sure.min() + _LARGEST_GAP][:MOST_MODES]
     renamed = np.full(number, -1)
     renamed[order] = np.arange(len(order))
     return renamed[labels]

@@ -10,6 +10,7 @@ from scipy import special
 import jaxrob
 from jaxrob.roma._evidence import unexplained
 from jaxrob.roma._mixture import allotted, log_weights
+from jaxrob.roma._search import Lanes, Line, _labels
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -201,3 +202,19 @@ def test_what_draws_do_not_explain():
     odd = unexplained(np.log([0.5, 1.5, 1.9999, 2.1, 50.0]), hits)
     assert odd.tolist() == [False, False, True, True, True]
     assert unexplained(np.zeros(2), np.zeros(0)).all()
+
+
+def test_a_lost_lane_does_not_put_off_the_others():
+    # One alone, which seems next to the middle, and two modes of ten lanes each.
+    slopes = np.eye(3, dtype=np.float32)[[0] + [1] * 10 + [2] * 10]
+    number = len(slopes)
+    line = Line(slopes[:, :, None, None], np.zeros(number), np.zeros(number))
+    divergence = np.where(np.arange(number) == 0, 0.5, 14.0)
+    which = np.arange(number)
+    lanes = Lanes(which * 0, which, which * 0 + 1, line, divergence, which >= 0)
+    labels = _labels(lanes, 0.7)
+    assert sorted(np.bincount(labels)) == [1, 10, 10]
+    # Nor do modes count that are far less probable than a sure one.
+    divergence[11:] = 30.0
+    assert sorted(np.bincount(_labels(lanes, 0.7) + 1)) == [1, 10, 10]
+    assert (_labels(lanes, 0.7)[11:] == -1).all()
