@@ -111,19 +111,21 @@ def _of_group(
             samples |= zip(anew, without_draws(work, modes, mine.images))
             cost[anew] += draw_while_it_pays(work, inputs, samples, anew, bar)
         cost[further] += draw_on(work, inputs, samples, further, bar)
-        for one in (*anew, *further):
+        # What happens to an input depends on its own draws alone.
+        active = np.sort(np.concatenate([anew, further]))
+        for one in active:
             opinions[one] = _opinion(work, samples[one], groups[one])
         # In few dimensions splitting has answered already: more is not worth it.
         if attempt == len(STAGES) or is_thorough(inputs.images.shape[1:]):
             break
         stage = np.array([samples[one].stage for one in range(number)])
-        ask = ~asked & (stage >= _STAGES_IN_DOUBT)
-        ask = np.flatnonzero(ask & (_shares(opinions) > _CONTRADICTED))
+        ask = active[~asked[active] & (stage[active] >= _STAGES_IN_DOUBT)]
+        ask = ask[_shares(opinions)[ask] > _CONTRADICTED]
         cost[ask] += _more_particles(work, inputs, ask, groups)
         asked[ask] = True
         opinions |= ((one, _opinion(work, samples[one], groups[one])) for one in ask)
         shares = _shares(opinions)
-        doubtful = np.flatnonzero(shares > _LOOKED_INTO)
+        doubtful = active[shares[active] > _LOOKED_INTO]
         if not len(doubtful):
             break
         points = [_spread_out(opinions[one]) for one in doubtful]
@@ -134,8 +136,6 @@ def _of_group(
         anew, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
         further = further[stage[further] < most]
-        if not len(anew) + len(further):
-            break
     each = [samples[one] for one in range(number)]
     weighted = joined([sample.weighted for sample in each])
     plain_hits = candidates.plain_hits[group]
