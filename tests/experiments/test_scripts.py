@@ -506,6 +506,8 @@ def test_roma_truth(tmp_path):
         "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=4", "--num_images=12",
         "--epsilons=0.6,0.9", "--runs=8", "--draws=2000", "--estimators=logit,auto",
         "--noprogress", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
+        # The truth's many runs take longer than what compiles them.
+        JAX_DISABLE_MOST_OPTIMIZATIONS="0",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads(
