@@ -181,6 +181,7 @@ class _Opinion(NamedTuple):
 
 
 def _opinion(work: Work, sample: Sample, groups: list[np.ndarray]) -> _Opinion:
+    """What groups of particles say of the draws around an input."""
     if not groups:
         return _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
     # Group by group, because these are of one size.

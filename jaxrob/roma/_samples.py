@@ -119,10 +119,10 @@ def draw_on(
     for (stage, *_), some in alike.items():
         mixture = joined([samples[n].mixture for n in some])
         by_hits = np.concatenate([samples[n].by_hits for n in some])
-        which = allotted(
-            better_shares(mixture, by_hits if stage else None), STAGES[stage]
-        )
-        new = draw(work, taken(inputs, np.array(some)), mixture, which, stage, bar)
+        shares = better_shares(mixture, by_hits if stage else None)
+        component = allotted(shares, STAGES[stage])
+        mine = taken(inputs, np.array(some))
+        new = draw(work, mine, mixture, component, stage, bar)
         for place, one in enumerate(some):
             more = taken(new, slice(place, place + 1))
             samples[one] = _with(samples[one], more)
