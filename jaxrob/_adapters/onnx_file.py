@@ -111,8 +111,6 @@ def _read(path: pathlib.Path) -> bytes:
 def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -> Any:
     options = runtime.SessionOptions()
     options.log_severity_level = 3
-    # Threads that spin between calls would take the cores from what alters images.
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     wanted = "CUDAExecutionProvider", "CPUExecutionProvider"
     there = runtime.get_available_providers()
     providers = [name for name in wanted if name in there]
