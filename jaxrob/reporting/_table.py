@@ -67,7 +67,9 @@ def table(assessments: Sequence[Assessment]) -> str:
         )
     for assessment in assessments:
         for warning in (*assessment.warnings, *assessment.diagnostics.warnings):
-            lines.append(f"{assessment.alteration}: {warning}")
+            # Some begin with the name, because they are also seen one by one.
+            name = f"{assessment.alteration}: "
+            lines.append(name + warning.removeprefix(name))
     return "\n".join(lines)
 
 

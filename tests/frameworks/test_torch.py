@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 
+import finite_differences
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -64,18 +65,9 @@ def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
 
 
 def test_gradients_are_finite_differences():
-    classifier = jaxrob.Classifier.from_torch(module().double())
-    x = jnp.float32(IMAGES[:3]) / 255
-
-    def loss(images):
-        return classifier.log_probabilities(images)[0, :, 1].sum()
-
-    gradient = np.asarray(jax.jit(jax.grad(loss))(x))
-    for index in [(0, 0, 0, 0), (1, 3, 4, 2), (2, 7, 7, 1), (0, 4, 4, 1)]:
-        step = np.zeros(x.shape, np.float32)
-        step[index] = 0.02
-        difference = (loss(x + step) - loss(x - step)) / 0.04
-        assert gradient[index] == pytest.approx(float(difference), rel=0.02, abs=1e-4)
+    finite_differences.check_gradients(
+        jaxrob.Classifier.from_torch(module().double()), IMAGES[:3]
+    )
 
 
 def test_gradients_under_vmap_go_to_torch_together():
