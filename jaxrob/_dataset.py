@@ -1,7 +1,7 @@
 """The labelled inputs on which a classifier is assessed."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import jax
@@ -282,23 +282,33 @@ def check_labels(
     return labels.astype(np.int32)
 
 
-def check_labels_below(labels: np.ndarray, num_classes: int, name: str) -> None:
+def check_labels_below(
+    labels: np.ndarray,
+    num_classes: int,
+    name: str,
+    class_names: Sequence[str] | None = None,
+) -> None:
     """Refuses labels that are no class of the classifier.
 
     Args:
       labels: integers from 0.
       num_classes: the classifier's number of classes.
       name: what the message calls them, "labels of digits" for instance.
+      class_names: the data's, by which the message names the class, if it is given.
 
     Raises:
       ValueError: if there is one, or labels are missing.
     """
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
-    if labels.max() >= num_classes:
+    highest = int(labels.max())
+    if highest >= num_classes:
+        which = ""
+        if class_names is not None:
+            which = f", the class {class_names[highest]!r} of {len(class_names)}"
         raise ValueError(
             f"{name} must be below the classifier's number of classes, {num_classes} "
-            f"(they count from 0); got {labels.max()}"
+            f"(they count from 0); got {highest}{which}"
         )
 
 

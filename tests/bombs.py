@@ -168,6 +168,24 @@ def small_assessment():
     return json.loads(assessment(levels=2, classes=2).to_json())
 
 
+def results(path):
+    """A folder of results whose picture is 600 MB of zeros."""
+    import jaxrob
+
+    from .assessment.test_serialization import assessment
+
+    one = assessment(levels=2, classes=2)
+    level = one.identity
+    shown = jaxrob.reporting.Picture(None, "0" * 32, level, 0, 0, 0, "unaltered")
+    found = jaxrob.reporting.Results(None, None, (one,), pictures=((shown,),))
+    jaxrob.reporting.write_results(path, found)
+    with zipfile.ZipFile(path / "pictures.npz", "w", zipfile.ZIP_DEFLATED) as archive:
+        with archive.open("0" * 32 + ".npy", "w") as member:
+            member.write(npy((600 << 10, 1 << 10, 1)))
+            for _ in range(600):
+                member.write(bytes(1 << 20))
+
+
 IDX = struct.pack(">BBBBI", 0, 0, 8, 1, 1 << 30)
 # By name: how it is read, how it is written, what the message says.
 BOMBS = {
@@ -256,6 +274,7 @@ BOMBS = {
         "needs 4398046511104",
     ),
     "npz of one entry under many names": ("load", overlapping, "claim"),
+    "results of a large picture": ("read_results", results, "claim"),
     "assessment of many images": ("from_json", assessment, "at most"),
     "assessment of strings": ("from_json", strings, "confusion"),
 }
@@ -270,6 +289,8 @@ def read(kind, path):
         jaxrob.data.read_idx(path)
     elif kind == "load":
         jaxrob.bayes.load(path, jaxrob.networks.MLP())
+    elif kind == "read_results":
+        jaxrob.reporting.read_results(path)
     else:
         jaxrob.Assessment.from_json(path.read_text())
 
@@ -282,7 +303,7 @@ def main(folder):
     PIL.Image.MAX_IMAGE_PIXELS = None  # as many programs do
 
     # Loaded on first use: before the limit.
-    for name in ("bayes", "data", "networks"):
+    for name in ("bayes", "data", "networks", "reporting"):
         getattr(jaxrob, name)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])
     limit = pages * resource.getpagesize() + ROOM

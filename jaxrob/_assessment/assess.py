@@ -35,6 +35,7 @@ from jaxrob._runtime.memory_maps import make_room
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._settings import settings
 from jaxrob.metrics import RULES
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
@@ -248,7 +249,11 @@ def _result(
         warnings=tuple(warned),
         scores=scores,
         curve=curve,
-        provenance=source | {"alteration": alteration_fingerprint(alteration)},
+        provenance=source
+        | {
+            "alteration": alteration_fingerprint(alteration),
+            "settings": settings(alteration),
+        },
         seconds=exploration.seconds,
     )
     with collected() as found:

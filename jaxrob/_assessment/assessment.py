@@ -36,8 +36,9 @@ class Assessment:
       scores: the levels' scores, if tolerance, penalization or a distribution of the
         levels was asked for, or None.
       curve: the answers (or counts) behind it, levels ascending.
-      provenance: versions, devices, key, the alteration with its parameters, and
-        fingerprints of classifier and data.
+      provenance: versions, devices, key, the alteration with its parameters ("settings"
+        holds `fill` and `clip` by name), and fingerprints of classifier and data. One
+        from a folder of results that followed a plan has the plan's digest, as "plan".
       diagnostics: how it was sampled, and signs that the numbers deceive.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
       seconds: the time the answers took, compilation included; of several alterations
@@ -208,7 +209,7 @@ class Assessment:
         return serialization.to_json(self, checked_flag("answers", answers))
 
     @staticmethod
-    def from_json(text: str) -> "Assessment":
+    def from_json(text: str | bytes) -> "Assessment":
         """An assessment from the text that `to_json` gave.
 
         Nothing is executed. The robustness and its interval are computed anew from the

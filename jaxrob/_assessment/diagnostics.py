@@ -65,20 +65,22 @@ class Diagnostics(NamedTuple):
             )
         if self.plateau > _MOST_PLATEAU:
             found.append(
-                f"Over {self.plateau:.0%} of the range the measure is within a few "
-                "inputs of the threshold: there, chance decides what is accepted."
+                f"In {_percent(self.plateau)} of the range the measure is within a few "
+                "images of the threshold: there, chance decides what is accepted."
             )
         if self.widest_interval > _WIDEST_UNSEEN:
             found.append(
-                f"An interval of {self.widest_interval:.0%} of the range holds no "
-                "level: what happens within is not seen."
+                f"An interval of {_percent(self.widest_interval)} of the range holds "
+                "no level: what happens within is not seen."
             )
         if self.margin <= _MOST_ROUGHNESS * self.roughness:
             found.append(
-                "Levels were saved at a risk: between two of them an excursion of "
-                f"{self.margin:.2g} would cross the threshold unseen, and the curve "
-                f"strays from straight lines by up to {self.roughness:.2g} elsewhere. "
-                "More levels tell: strategies.ASAP(concavity=128), or Uniform(65)."
+                "The curve may cross the threshold unseen between two levels that are "
+                f"far apart. A straight line there stays {100 * self.margin:.2g} "
+                "percentage points away from it; elsewhere the curve leaves such lines "
+                f"by up to {100 * self.roughness:.2g}, which is half as much or more. "
+                "More levels tell: --levels=65, or in Python strategies.Uniform(65) or "
+                "strategies.ASAP(concavity=128)."
             )
         return tuple(found)
 
@@ -108,6 +110,10 @@ def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:
         _margin(positions, values, question.threshold),
         _roughness(positions, values, num_inputs),
     )
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def _margin(positions: np.ndarray, values: np.ndarray, threshold: float) -> float:

@@ -1,36 +1,26 @@
 """The parts of an assessment's JSON text, checked one by one and against each other."""
 
-import json
-import math
+import re
 from typing import Any
 
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._runtime.checks import check_choice, check_type, checked_number
+from jaxrob._runtime.checks import (
+    check_choice,
+    check_levels_range,
+    check_type,
+    checked_number,
+)
+from jaxrob._runtime.strict_json import short, texts
 from jaxrob.metrics import RULES
 
 # Beyond that, sums of counts would no longer be exact.
 _MOST_INPUTS = 2**53
 # Levels so close to an end, as a share of the range, are that end.
 _NEAR = 1e-6
-
-
-def parsed(text: str) -> Any:
-    """The value of strict JSON: no NaN or infinity, no name twice in an object.
-
-    Raises:
-      ValueError: if the text is not that.
-    """
-    try:
-        return json.loads(
-            text,
-            parse_float=_finite,
-            parse_constant=_finite,
-            object_pairs_hook=_distinct,
-        )
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"the text is not JSON: {error}") from error
+# Strategies that always ask for both ends, whatever the rule.
+_WITH_ENDS = r"Uniform\(n=\d+\)|ASAP\(.*\)"
 
 
 def check_settings(settings: dict[str, Any], has_scores: bool) -> None:
@@ -49,8 +39,7 @@ def check_settings(settings: dict[str, Any], has_scores: bool) -> None:
         check_type(name, settings[name], str, "a text")
     lower = checked_number("lower", settings["lower"])
     upper = checked_number("upper", settings["upper"])
-    if lower >= upper:
-        raise ValueError(f"lower must be below upper; got {lower} and {upper}")
+    check_levels_range("lower", lower, "upper", upper)
     checked_number("identity", settings["identity"], at_least=lower, at_most=upper)
     checked_number("threshold", settings["threshold"], at_least=0, at_most=1)
     check_choice("measure", settings["measure"], tuple(metrics.measures))
@@ -64,6 +53,9 @@ def check_settings(settings: dict[str, Any], has_scores: bool) -> None:
 def check_levels(levels: np.ndarray, settings: dict[str, Any]) -> None:
     """Refuses levels that do not ascend, lie outside the range, or do not fit the rule.
 
+    Levels that a strategy has at both ends must be there even where the rule counts
+    them: they are all that tells a range that was changed later.
+
     Raises:
       ValueError: if they are such.
     """
@@ -75,12 +67,19 @@ def check_levels(levels: np.ndarray, settings: dict[str, Any]) -> None:
             f"levels must lie in the range [{lower:g}, {upper:g}]; got levels from "
             f"{levels[0]:g} to {levels[-1]:g}"
         )
-    rule, near = settings["rule"], _NEAR * (upper - lower)
-    reach_ends = levels[0] - lower <= near and upper - levels[-1] <= near
-    if rule in ("right", "linear") and not reach_ends:
+    rule, strategy = settings["rule"], settings["strategy"]
+    near = _NEAR * (upper - lower)
+    if levels[0] - lower <= near and upper - levels[-1] <= near:
+        return
+    who = None
+    if rule in ("right", "linear"):
+        who = f"rule {rule!r} needs"
+    elif re.fullmatch(_WITH_ENDS, strategy):
+        who = f"{short(strategy)} looks at"
+    if who is not None:
         raise ValueError(
-            f"rule {rule!r} needs levels at both ends of the range [{lower:g}, "
-            f"{upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
+            f"{who} levels at both ends of the range [{lower:g}, {upper:g}]; got "
+            f"levels from {levels[0]:g} to {levels[-1]:g}"
         )
 
 
@@ -163,11 +162,41 @@ def _check_provenance(provenance: dict[str, Any]) -> None:
         raise ValueError(
             f"provenance must have dataset.labels, a text; got {dataset['labels']!r}"
         )
+    _check_network(provenance)
+    _check_alteration(provenance)
+
+
+def _check_network(provenance: dict[str, Any]) -> None:
+    """Reports print them."""
+    network = provenance.get("network", {})
+    check_type("provenance: network", network, dict, "an object")
+    if not isinstance(network.get("name"), str | None):
+        raise ValueError(
+            "provenance must have network.name, a text or null; got "
+            f"{short(network['name'])}"
+        )
+    if network.get("class_names") is not None:
+        texts("provenance: network.class_names", network["class_names"])
+
+
+def _check_alteration(provenance: dict[str, Any]) -> None:
     # Null of an alteration that calls the host, which nothing tells from others.
     if not isinstance(provenance.get("alteration", 0), str | None):
         raise ValueError(
             "provenance must have alteration, a text or null; got "
             f"{provenance.get('alteration')!r}"
+        )
+    settings = provenance.get("settings", {})
+    check_type("provenance: settings", settings, dict, "an object")
+    if not all(isinstance(one, str | int | float) for one in settings.values()):
+        raise ValueError(
+            "provenance: settings must hold texts, numbers and booleans; got "
+            f"{short(settings)}"
+        )
+    plan = provenance.get("plan", "0" * 64)
+    if not isinstance(plan, str) or not re.fullmatch("[0-9a-f]{64}", plan):
+        raise ValueError(
+            f"provenance: plan must be 64 hexadecimal digits; got {short(plan)}"
         )
 
 
@@ -182,19 +211,3 @@ def _are_nested_lists(values: Any) -> bool:
         and all(isinstance(row, list) for level in values for row in level)
         and all(set(map(type, row)) <= {int} for level in values for row in level)
     )
-
-
-def _finite(text: str) -> float:
-    number = float(text)
-    if not math.isfinite(number):
-        raise ValueError(f"{text} is no finite number")
-    return number
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        names = [name for name, _ in pairs]
-        twice = next(name for name in names if names.count(name) > 1)
-        raise ValueError(f"{twice!r} stands there twice")
-    return found

@@ -19,12 +19,12 @@ from jaxrob._assessment.document import (
     checked_alpha,
     counts,
     numbers,
-    parsed,
 )
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.checks import check_type, checked_integer, checked_number
 from jaxrob._runtime.files import most_unpacked
+from jaxrob._runtime.strict_json import parsed, short
 
 T = TypeVar("T")
 
@@ -56,7 +56,7 @@ def to_json(assessment: Any, answers: bool) -> str:
     return json.dumps(document, allow_nan=False)
 
 
-def from_json(text: str, kind: Callable[..., T]) -> T:
+def from_json(text: str | bytes, kind: Callable[..., T]) -> T:
     """The text as an object of the class `kind`; see `Assessment.from_json`."""
     document = parsed(text)
     if not isinstance(document, dict) or document.get("format") != _FORMAT:
@@ -68,8 +68,8 @@ def from_json(text: str, kind: Callable[..., T]) -> T:
         for name in _DERIVED:
             if document[name] != again[name]:
                 raise ValueError(
-                    f"the {name} stated, {_short(document[name])}, is not that of the "
-                    f"counts, {_short(again[name])}"
+                    f"the {name} stated, {short(document[name])}, is not that of the "
+                    f"counts, {short(again[name])}"
                 )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a part is missing or malformed: {error!r}") from error
@@ -279,11 +279,6 @@ def _checked(value: Any, field: dataclasses.Field) -> Any:
     if not (whole or isinstance(value, kind)):
         raise TypeError(f"{field.name} is of type {type(value).__name__}")
     return float(value) if whole else value
-
-
-def _short(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 80 else text[:77] + "..."
 
 
 def _numbers(array: np.ndarray) -> list[float | None]:

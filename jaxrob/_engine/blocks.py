@@ -69,7 +69,12 @@ def placed_blocks(
     is_mapped = isinstance(getattr(dataset, "images", None), np.memmap)
 
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
-        check_labels_below(block.labels, num_classes, f"labels of {dataset.name}")
+        check_labels_below(
+            block.labels,
+            num_classes,
+            f"labels of {dataset.name}",
+            dataset.class_names,
+        )
         indices = block.start + np.arange(len(images), dtype=np.uint32)
         if is_mapped:
             # Read here and now, otherwise it would be read while a step waits for it.

@@ -113,9 +113,12 @@ def _check_class_names(
     own, names = classifier.class_names, dataset.class_names
     for what, found in (("it", own), (dataset.name, names)):
         if found is not None and len(found) != num_classes:
+            # Those beyond are what a folder too many looks like.
+            more = ", ".join(found[num_classes : num_classes + 10])
             raise ValueError(
                 f"the classifier returns {num_classes} classes, but {what} has "
-                f"{len(found)} class names: {', '.join(found[:10])}"
+                f"{len(found)} class name{'s' * (len(found) > 1)}: "
+                f"{', '.join(found[:10])}{more and f'; beyond the classes: {more}'}"
             )
     if own is None or names is None or own == names:
         return

@@ -22,6 +22,7 @@ from jaxrob._engine.provenance import classifier_name
 from jaxrob._engine.records import malformed
 from jaxrob._runtime.files import open_file
 from jaxrob._runtime.hosts import from_first, is_first
+from jaxrob._runtime.warnings import warn
 
 _FORMAT = "jaxrob journal 1"
 
@@ -37,7 +38,8 @@ class Journal:
     def __init__(self, path: str | os.PathLike, header: dict[str, Any]) -> None:
         """Opens a journal, or starts one if there is none.
 
-        A torn last line is dropped.
+        A torn last line is dropped. If it is the first one too, nothing of the file is
+        left, which draws a `RobustnessWarning`.
 
         Args:
           path: the file; its folder must exist.
@@ -226,6 +228,12 @@ def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
         start = end + 1
     if not records and content and not _may_be_torn_header(content):
         raise ValueError(f"{path} is no journal; it was not touched")
+    if not records and content:
+        warn(
+            f"the journal {path} was damaged: its {len(content)} bytes end within the "
+            "first line. Nothing in it could be used, and all is computed anew; if "
+            "there were results in it, look for a copy"
+        )
     return records, start
 
 

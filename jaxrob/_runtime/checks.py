@@ -249,6 +249,34 @@ def check_ascending(
         )
 
 
+def check_levels_range(
+    lower_name: str, lower: float, upper_name: str, upper: float
+) -> None:
+    """Refuses the ends of a range of levels that is empty where levels are computed.
+
+    That is in float32, which knows no numbers above 3.4e38 and, as XLA computes, none
+    below 1.2e-38 but 0.
+
+    Raises:
+      ValueError: unless the lower end is below the upper one, both and the range's
+        length are numbers of float32, and the ends differ there.
+    """
+    check_ascending(lower_name, lower, upper_name, upper)
+    largest = float(np.finfo(np.float32).max)
+    got = f"got {lower:g} and {upper:g}"
+    if max(-lower, upper) > largest or upper - lower > largest:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must lie, and lie apart, at most "
+            f"{largest:.2g}, the largest number of float32; {got}"
+        )
+    apart = float(np.float32(upper)) - float(np.float32(lower))
+    if apart < np.finfo(np.float32).tiny:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must differ in float32, in which levels "
+            f"are computed; {got}, which are one number there"
+        )
+
+
 def checked_bounds(name: str, value: Any) -> tuple[float, float]:
     """The two ends of a range.
 

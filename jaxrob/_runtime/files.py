@@ -37,6 +37,23 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
     return file
 
 
+def content_of(path: str | os.PathLike[str], most: int) -> bytes:
+    """The bytes of a regular file that has no more than `most`.
+
+    Raises:
+      FileNotFoundError: if there is nothing.
+      ValueError: if it is longer, or no regular file.
+    """
+    with open_file(path) as file:
+        # Asked first: to read `most` bytes takes as much memory, however few there are.
+        size = os.fstat(file.fileno()).st_size
+        if size > most:
+            raise ValueError(
+                f"{os.fspath(path)}: it has {size} bytes; at most {most} are read"
+            )
+        return file.read(size)
+
+
 def check_regular(path: str | os.PathLike[str]) -> None:
     """Refuses what is no regular file, without opening it.
 

@@ -52,8 +52,7 @@ def read_npz(
         size = os.fstat(file.fileno()).st_size
         with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            most = most_unpacked(size) if may_be_compressed else size
-            _check_directory(members, most, may_be_compressed)
+            _check_directory(members, size, may_be_compressed)
             return {
                 member.filename.removesuffix(".npy"): _array(archive, member)
                 for member in members
@@ -61,11 +60,18 @@ def read_npz(
 
 
 def _check_directory(
-    members: list[zipfile.ZipInfo], most: int, may_be_compressed: bool
+    members: list[zipfile.ZipInfo], size: int, may_be_compressed: bool
 ) -> None:
+    most = most_unpacked(size) if may_be_compressed else size
     for member in members:
         if member.compress_type != zipfile.ZIP_STORED and not may_be_compressed:
             raise ValueError(f"{member.filename!r} is compressed, which is not read")
+        # zipfile makes room for as much as is claimed, up to a gigabyte.
+        if member.compress_size > size:
+            raise ValueError(
+                f"{member.filename!r} claims {member.compress_size} bytes of a file of "
+                f"{size}"
+            )
     if len({member.filename for member in members}) < len(members):
         raise ValueError("it holds two arrays of one name")
     total = sum(member.file_size for member in members)

@@ -11,8 +11,8 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxrob._runtime.checks import (
-    check_ascending,
     check_callable,
+    check_levels_range,
     check_type,
     checked_array,
     checked_flag,
@@ -68,8 +68,8 @@ class Alteration:
 
     Raises:
       TypeError: if a field has a wrong type.
-      ValueError: if the range is empty or not finite, the identity lies outside it,
-        or the resolution is not positive.
+      ValueError: if the range is empty, not finite, wider than float32 holds or one
+        number there, the identity lies outside it, or the resolution is not positive.
 
     Source: Definition 3 of Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with
     robustness of convolutional neural networks for image classification, 2020: a
@@ -98,7 +98,7 @@ class Alteration:
                 check_callable(f"{name}: {part}", value, "a function or None")
         lower = checked_number(f"{name}: lower", self.lower)
         upper = checked_number(f"{name}: upper", self.upper)
-        check_ascending(f"{name}: lower", lower, "upper", upper)
+        check_levels_range(f"{name}: lower", lower, "upper", upper)
         identity = lower
         if self.identity is not None:
             identity = checked_number(
@@ -212,12 +212,13 @@ def checked_range(
 
     Raises:
       TypeError: if one of them is no number.
-      ValueError: if the range does not hold the identity, is empty or too wide.
+      ValueError: if the range does not hold the identity, is empty or too wide, or
+        is so in float32.
     """
     name_low, name_high = f"{name}: lower", f"{name}: upper"
     lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
     upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
-    check_ascending(name_low, lower, "upper", upper)
+    check_levels_range(name_low, lower, "upper", upper)
     return lower, upper
 
 

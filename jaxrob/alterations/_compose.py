@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import (
-    check_ascending,
+    check_levels_range,
     check_type,
     checked_number,
     checked_sequence,
@@ -129,7 +129,7 @@ def compose(
 def _checked_ends(name: str, lower: float, upper: float) -> tuple[float, float]:
     lower = checked_number(f"{name}: lower", lower)
     upper = checked_number(f"{name}: upper", upper)
-    check_ascending(f"{name}: lower", lower, "upper", upper)
+    check_levels_range(f"{name}: lower", lower, "upper", upper)
     return lower, upper
 
 

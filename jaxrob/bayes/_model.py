@@ -87,7 +87,9 @@ def make_problem(
         lambda variables, images: apply_fn(*variables, images), (params, fixed)
     ).num_classes(dataset.images.shape[1:])
     num_classes = checked.num_classes(num_outputs)
-    check_labels_below(dataset.labels, num_classes, f"labels of {dataset.name}")
+    check_labels_below(
+        dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
+    )
     data = Data(params, fixed, dataset.images, dataset.labels, prior_scale)
     data = put(data, whole_on(mesh))
     initial, unravel = ravel_pytree(local(data.params))

@@ -64,7 +64,8 @@ def numbered(
     if missing:
         raise ValueError(
             f"{path}: its class {missing[0]!r} is none of the {len(names)} "
-            f"class_names: {', '.join(names[:10])}"
+            f"class_names: {', '.join(names[:10])}. labels=None reads the pictures "
+            "without their classes"
         )
     return np.array([number[one] for one in classes], np.int32), names
 

@@ -163,6 +163,8 @@ def _unreadable(name: str, error: Exception) -> ValueError:
     # Hostile files lead decoders to errors of all kinds: SyntaxError, struct.error,
     # IndexError, DecompressionBombError and more.
     reason = str(error) or type(error).__name__
+    if "<_io.BytesIO" in reason:  # Pillow names what it was given, by its address.
+        reason = "its contents are those of neither"
     return ValueError(f"{name}: not a readable PNG or JPEG: {reason}")
 
 

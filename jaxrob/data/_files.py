@@ -1,5 +1,6 @@
 """Files as bytes."""
 
+import errno
 import os
 import pathlib
 from io import BufferedIOBase
@@ -14,12 +15,19 @@ def read_file(path: pathlib.Path) -> bytes:
     """The bytes of a regular file.
 
     Raises:
-      ValueError: if it is no regular file, or larger than 256 MiB.
+      ValueError: if it is no regular file, a link that leads to itself, or larger than
+        256 MiB.
     """
     try:
         file = open_file(path)
     except FileNotFoundError as error:
         raise ValueError(f"{path}: not a regular file, nothing is there") from error
+    except OSError as error:
+        if error.errno != errno.ELOOP:
+            raise
+        raise ValueError(
+            f"{path}: not a regular file but a link that leads to itself"
+        ) from error
     with file:
         size = os.fstat(file.fileno()).st_size
         if size > MAX_FILE_BYTES:

@@ -31,6 +31,8 @@ FOLDERS = "folders"
 # A file's bytes, read when they are needed.
 _Read = Callable[[], bytes]
 _LARGEST_SIDE = 2**14
+# What Windows leaves in folders, as others leave hidden files.
+_OF_WINDOWS = ("thumbs.db", "desktop.ini")
 # Images in one task: small ones decode in less time than threads take to change.
 _BATCH = 64
 
@@ -59,9 +61,9 @@ def image_folder(
 
     Classes are numbered in the order of their sorted names, images are ordered by
     class and file name. The class folders may lie inside enclosing folders, if these
-    hold no other image. Hidden files and folders are left out, and so are other files
-    beside the class folders. The first frame of an animation is taken; transparent
-    images are laid on white.
+    hold no other image. Hidden files and folders are left out, Thumbs.db and
+    desktop.ini, and other files beside the class folders. The first frame of an
+    animation is taken; transparent images are laid on white.
 
     Args:
       path: a folder, or a tar or tar.gz archive (read once, in memory).
@@ -170,7 +172,8 @@ def _collected(
         if read is None:
             folders.append(parts)
         elif not _is_image(parts[-1]):
-            others.append(parts)
+            if parts[-1].lower() not in _OF_WINDOWS:
+                others.append(parts)
         elif parts in images:
             raise ValueError(f"{_name(path, parts)}: twice in the archive")
         else:
@@ -238,7 +241,8 @@ def _class_names(
         if parts[:depth] == root and len(parts) >= depth + 2:
             raise ValueError(
                 f"{_name(path, parts)}: neither PNG nor JPEG by its name, in a class "
-                f"folder; allowed endings are {', '.join(SUFFIXES)}"
+                f"folder; allowed endings are {', '.join(SUFFIXES)}. Convert it, or "
+                "move it away"
             )
     names = {parts[-2] for parts in images}
     for parts in folders:

@@ -59,7 +59,9 @@ def initial_state(
         raise failed_on_images("the module", image_shape, error) from error
     classifier = network.classifier(params, collections, outputs)
     num_classes = classifier.num_classes(image_shape)
-    check_labels_below(dataset.labels, num_classes, f"labels of {dataset.name}")
+    check_labels_below(
+        dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
+    )
     state = TrainingState(params, collections, optimizer.init(params))
     return put(state, whole_on(mesh))
 

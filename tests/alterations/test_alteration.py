@@ -465,3 +465,28 @@ def test_alterations_are_frozen():
 def test_rounding_to_a_resolution_keeps_the_identity():
     steps = Alteration("steps", lambda x, level: x, -9, 9, identity=1, resolution=2)
     np.testing.assert_array_equal(steps.canonical([1.0, 1.9, 2.1, -9]), [1, 1, 3, -9])
+
+
+@pytest.mark.parametrize(
+    "lower, upper, message",
+    [
+        (-1e308, 1e308, "lie apart, at most 3.4e.38"),
+        (-3e38, 3e38, "lie apart, at most 3.4e.38"),
+        (0, 1e39, "at most 3.4e.38, the largest number of float32; got 0 and 1e.39"),
+        (0, 1e-300, "must differ in float32.*got 0 and 1e-300"),
+        (0, 1e-40, "must differ in float32"),
+    ],
+)
+def test_a_range_that_float32_does_not_hold(lower, upper, message):
+    made = (
+        lambda: rotation(lower, upper),
+        lambda: Alteration("own", negate, lower, upper),
+        lambda: rescale(brightness(0, 0.5), lower, upper),
+        lambda: compose([brightness(0, 0.5)], lower, upper),
+    )
+    for make in made:
+        with pytest.raises(ValueError, match=message):
+            make()
+    with pytest.raises(ValueError, match="must differ in float32"):
+        Alteration("own", negate, 1, 1 + 1e-9)
+    assert rescale(brightness(0, 0.5), 0, 1e-37).upper == 1e-37

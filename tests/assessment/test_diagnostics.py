@@ -74,7 +74,7 @@ def test_a_plateau_on_the_threshold_is_seen():
     levels = np.linspace(0, 1, 101)
     found = diagnosed(plateau, levels)
     assert found.plateau == pytest.approx(0.4, abs=0.03)
-    assert any("within a few inputs" in warning for warning in found.warnings)
+    assert any("within a few images" in warning for warning in found.warnings)
     assert diagnosed(plateau, levels, threshold=0.6).plateau < 0.01
 
 
@@ -82,7 +82,7 @@ def test_the_widest_interval_is_a_share_of_the_range():
     levels = np.array([-20.0, -10.0, 0.0, 20.0])
     found = diagnosed(lambda x: 0 * x + 1, levels, lower=-20.0, upper=20.0)
     assert found.widest_interval == 0.5
-    assert any("50%" in warning for warning in found.warnings)
+    assert any("of 50.0 % of the range" in warning for warning in found.warnings)
     # Levels need not reach the ends.
     inner = diagnosed(lambda x: 0 * x + 1, np.array([0.3, 0.6]))
     assert inner.widest_interval == pytest.approx(0.4)
@@ -117,7 +117,7 @@ def test_levels_saved_at_a_risk_are_named():
     # Less two standard deviations of flips.
     assert 0.09 < diagnostics.roughness <= 0.1
     (warning,) = diagnostics.warnings
-    assert "excursion of 0.06 would cross the threshold unseen" in warning
+    assert "stays 6 percentage points away" in warning
     # With levels close together there is no such risk, and none on a smooth curve.
     levels = np.linspace(0, 1, 33)
     assert math.isnan(diagnosed(rough, levels).margin)

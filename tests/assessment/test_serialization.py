@@ -228,6 +228,8 @@ TAMPERED = {
     "level NaN": put("levels", 1, float("nan")),
     "levels none": put("levels", None),
     "levels empty": put("levels", []),
+    "range of one number": put("lower", 0.7 - 1e-12),
+    "range beyond float32": put("upper", 1e308),
     "confusion flat": put("confusion", [1, 2, 3]),
     "confusion ragged": put("confusion", 0, [[1]]),
     "confusion empty": put("confusion", []),
@@ -324,3 +326,26 @@ def test_a_small_text_cannot_fill_the_memory():
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
     assert peak < 10 * 2**20
+
+
+@pytest.mark.parametrize("strategy", ["Uniform(n=5)", "ASAP(limit=9)"])
+def test_a_range_widened_later_does_not_keep_its_counted_share(strategy):
+    before = assessment(rule="count", strategy=strategy)
+    assert Assessment.from_json(before.to_json()).robustness == before.robustness
+    document = strict(before.to_json())
+    for wider in ({"upper": 0.8}, {"upper": 3e38}, {"lower": 0.0, "identity": 0.0}):
+        with pytest.raises(ValueError, match="levels at both ends of the range"):
+            Assessment.from_json(json.dumps(document | wider))
+    for beyond in ({"upper": 1e308}, {"lower": -1e308, "upper": 1e308}):
+        with pytest.raises(ValueError, match="lower and upper must lie.* float32"):
+            Assessment.from_json(json.dumps(document | beyond))
+    # Levels drawn at random need not lie at the ends.
+    drawn = strict(assessment(rule="count", strategy="Random(n=5, seed=0)").to_json())
+    assert Assessment.from_json(json.dumps(drawn | {"upper": 0.8})).upper == 0.8
+
+
+def test_a_stated_robustness_is_written_as_in_the_file():
+    document = strict(assessment().to_json()) | {"robustness": 0.123}
+    with pytest.raises(ValueError, match="robustness stated, 0.123, is not") as error:
+        Assessment.from_json(json.dumps(document))
+    assert "np." not in str(error.value)

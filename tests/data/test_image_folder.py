@@ -9,6 +9,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from jaxrob import Classifier, assess
+from jaxrob._dataset import check_labels_below
+from jaxrob.alterations import brightness
 from jaxrob.data import image_folder
 
 RNG = np.random.default_rng(0)
@@ -388,3 +391,30 @@ def test_tar_with_a_file_without_a_name(tmp_path, name):
     path.write_bytes(bytes(header) + path.read_bytes())
     with pytest.raises(ValueError, match="data.tar"):
         image_folder(path)
+
+
+def test_what_windows_leaves_is_skipped(tmp_path):
+    left = {"cat/Thumbs.db": b"x", "dog/desktop.ini": b"x"}
+    check(image_folder(write_folder(tmp_path / "folder", files() | left)))
+    check(image_folder(write_tar(tmp_path / "archive.tar.gz", files() | left)))
+
+
+def test_a_picture_that_links_to_itself(tmp_path):
+    write_folder(tmp_path, files())
+    (tmp_path / "cat" / "c.png").symlink_to("c.png")
+    with pytest.raises(ValueError, match="cat/c.png: .* a link that leads to itself"):
+        image_folder(tmp_path)
+
+
+def test_contents_of_another_kind_are_named_without_an_address(tmp_path):
+    with pytest.raises(ValueError, match="x.png: not a readable PNG or JPEG: its con"):
+        one(tmp_path, b"hello")
+
+
+def test_a_folder_too_many_is_named(tmp_path):
+    dataset = image_folder(write_folder(tmp_path / "pets", files()))
+    with pytest.raises(ValueError, match="got 2, the class 'dog' of 3"):
+        check_labels_below(dataset.labels, 2, "labels", dataset.class_names)
+    two = Classifier(lambda variables, images: np.zeros((len(images), 2)), None)
+    with pytest.raises(ValueError, match="pets has 3 class names.*classes: dog"):
+        assess(two, dataset, brightness(0, 0.5))

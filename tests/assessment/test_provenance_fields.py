@@ -1,0 +1,78 @@
+"""What stands in an assessment's JSON for who reads no Python."""
+
+import json
+
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import Assessment
+from jaxrob.alterations import (
+    compose,
+    gaussian_noise,
+    horizontal_translation,
+    rescale,
+    rotation,
+    zoom,
+)
+
+from .test_serialization import assessment, put
+
+CROP = rotation(-5, 5, fill="crop")
+EDGE = horizontal_translation(-1, 1)
+BOTH = {"rotation: fill": "crop", "horizontal translation: fill": "edge"}
+
+
+def left_pixels(variables, images):
+    return images[:, 0, :2, 0]
+
+
+@pytest.mark.parametrize(
+    "alteration, expected",
+    [
+        (CROP, {"fill": "crop"}),
+        (gaussian_noise(0, 0.1, clip=False), {"clip": False}),
+        (zoom(), {}),
+        (rescale(rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
+        (compose([CROP, EDGE]), BOTH),
+        (jaxrob.Alteration("own", lambda image, level: image, 0.0, 1.0), {}),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+def test_settings_and_names(alteration, expected):
+    network = {"name": "net", "class_names": ("a", "b")}
+    classifier = jaxrob.Classifier(left_pixels, {}, **network)
+    dataset = jaxrob.Dataset(np.full((4, 6, 6, 1), 0.5, np.float32), [0, 0, 0, 0])
+    found = jaxrob.assess(
+        classifier,
+        dataset,
+        alteration,
+        threshold=0.0,
+        key=jax.random.key(0),
+        strategy=jaxrob.strategies.Uniform(2),
+    )
+    document = json.loads(found.to_json())["provenance"]
+    assert document["settings"] == expected
+    assert document["network"] == {"name": "net", "class_names": ["a", "b"]}
+    assert Assessment.from_json(found.to_json()).provenance == document
+
+
+@pytest.mark.parametrize(
+    "name, value, message",
+    [
+        ("network", None, "network must be an object"),
+        ("network", {"name": 3}, "network.name"),
+        ("network", {"class_names": "abc"}, "class_names must be a list of texts"),
+        ("network", {"class_names": [1]}, "class_names must be a list of texts"),
+        ("settings", [], "settings must be an object"),
+        ("settings", {"fill": {}}, "settings must hold"),
+        ("plan", None, "plan must be 64"),
+        ("plan", "x" * 64, "plan must be 64"),
+    ],
+)
+def test_what_is_none_is_refused(name, value, message):
+    document = json.loads(assessment().to_json())
+    put("provenance", name, value)(document)
+    with pytest.raises(ValueError, match=message):
+        Assessment.from_json(json.dumps(document))
