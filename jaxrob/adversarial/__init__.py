@@ -1,7 +1,11 @@
 """Adversarial attacks, and how vulnerable a classifier is to them."""
 
 from jaxrob.adversarial._adversariability import Adversariability, adversariability
-from jaxrob.adversarial._attack import Attack, most_adversarial
+from jaxrob.adversarial._attack import (
+    Attack,
+    attack_from_json,
+    most_adversarial,
+)
 from jaxrob.adversarial._gradient import fgsm, pgd
 from jaxrob.adversarial._lbfgs import lbfgs
 from jaxrob.adversarial._similarity import structural_similarity, windowed_similarity
@@ -10,6 +14,7 @@ __all__ = (
     "Adversariability",
     "Attack",
     "adversariability",
+    "attack_from_json",
     "fgsm",
     "lbfgs",
     "most_adversarial",

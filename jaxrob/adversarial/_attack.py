@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._runtime.checks import checked_sequence
+from jaxrob.adversarial._attack_json import attack_to_json, made_of
 
 
 class Attack(NamedTuple):
@@ -36,6 +37,27 @@ class Attack(NamedTuple):
     target: np.ndarray
     predicted: np.ndarray
     confidence: np.ndarray
+
+    def to_json(self) -> str:
+        """What was found as JSON text, without the images. NaN becomes null."""
+        return attack_to_json(self)
+
+
+def attack_from_json(text: str | bytes) -> Attack:
+    """What an attack found, from the text that `Attack.to_json` gave.
+
+    Nothing is executed.
+
+    Returns:
+      The attack; its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
+
+    Raises:
+      TypeError: if it is no text.
+      ValueError: if the text is not strict JSON, not of this format, a part is missing,
+        unknown, outside its range or of a wrong type or length, or does not go with the
+        others.
+    """
+    return Attack(np.zeros((0, 0, 0, 0), np.float32), **made_of(text))
 
 
 def most_adversarial(attacks: Sequence[Attack]) -> Attack:

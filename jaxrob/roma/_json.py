@@ -5,9 +5,8 @@ import json
 import os
 from typing import Any
 
-import numpy as np
-
 from jaxrob._runtime.checks import checked_path
+from jaxrob._runtime.strict_json import jsonable
 
 
 def to_json(result: Any, path: str | os.PathLike | None, **more: Any) -> str:
@@ -17,20 +16,10 @@ def to_json(result: Any, path: str | os.PathLike | None, **more: Any) -> str:
     and "inf" or "-inf".
     """
     document = {
-        field.name: _jsonable(getattr(result, field.name))
+        field.name: jsonable(getattr(result, field.name))
         for field in dataclasses.fields(result)
-    } | {name: _jsonable(value) for name, value in more.items()}
+    } | {name: jsonable(value) for name, value in more.items()}
     text = json.dumps(document, allow_nan=False)
     if path is not None:
         checked_path("path", path).write_text(text)
     return text
-
-
-def _jsonable(value: Any) -> Any:
-    if isinstance(value, np.ndarray):
-        return _jsonable(value.tolist())
-    if isinstance(value, list | tuple):
-        return [_jsonable(each) for each in value]
-    if not isinstance(value, float) or np.isfinite(value):
-        return value
-    return None if np.isnan(value) else str(value)

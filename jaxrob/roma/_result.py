@@ -9,6 +9,7 @@ import numpy as np
 from jaxrob._runtime.checks import check_choice
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
+from jaxrob.roma._from_json import FORMAT, from_json
 from jaxrob.roma._global_result import GlobalRobustness, check_summary, put_together
 from jaxrob.roma._json import to_json
 from jaxrob.roma._local_answers import by_estimator, by_plain_draws
@@ -181,6 +182,20 @@ class RomaResult:
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result and its caveats as JSON, written to `path` if one is given.
 
-        NaN becomes null.
+        NaN becomes null, infinities "inf" and "-inf".
         """
-        return to_json(self, path, caveats=self.caveats)
+        return to_json(self, path, format=FORMAT, caveats=self.caveats)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "RomaResult":
+        """A result from the text that `to_json` gave.
+
+        Nothing is executed. The caveats are told anew from the statuses.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: if the text is not strict JSON, not of this format, a part is
+            missing, unknown, outside its range or of a wrong type or length, or does
+            not go with the others.
+        """
+        return from_json(text, RomaResult)

@@ -345,6 +345,7 @@ def test_json(classifier, images, tmp_path):
         assert document["caveats"] == list(result.caveats)
         expected = None if estimator == "roma" else "-inf"
         assert document["log_adversarial_probability"] == [expected] * 2
+        assert roma.RomaResult.from_json(text).to_json() == text
 
 
 # Other perturbations.

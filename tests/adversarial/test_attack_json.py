@@ -1,0 +1,96 @@
+"""What an attack found, as JSON and back."""
+
+import json
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob.adversarial import Attack, attack_from_json, fgsm
+
+from ..assessment.test_serialization import drop, put
+
+
+def attack(**changes):
+    fields = {
+        "images": np.zeros((3, 2, 2, 1), np.float32),
+        "success": np.array([True, False, False]),
+        "similarity": np.array([0.9, 0.0, 0.0]),
+        "distance": np.array([0.1, np.nan, np.nan]),
+        "correct": np.array([True, True, False]),
+        "labels": np.array([0, 1, 2], np.int32),
+        "target": np.array([-1, 2, -1], np.int32),
+        "predicted": np.array([2, 1, 0], np.int32),
+        "confidence": np.array([0.9, 0.4, np.nan], np.float32),
+    }
+    return Attack(**(fields | changes))
+
+
+def mean_brightness(variables, images):
+    mean = images.mean(axis=(1, 2, 3))
+    return jnp.stack([0.5 - mean, mean - 0.5], axis=1)
+
+
+def real_attack():
+    images = np.linspace(0.1, 0.9, 8, dtype=np.float32)[:, None, None, None]
+    images = np.broadcast_to(images, (8, 4, 4, 1))
+    classifier = jaxrob.Classifier(mean_brightness, {})
+    return fgsm(classifier, images, np.arange(8) // 4, epsilon=0.2)
+
+
+@pytest.mark.parametrize("before", [attack(), real_attack()], ids=["made", "fgsm"])
+def test_back_as_it_was_without_images(before):
+    text = before.to_json()
+    json.loads(text, parse_constant=pytest.fail)
+    after = attack_from_json(text)
+    for name in Attack._fields[1:]:
+        one, other = (np.asarray(getattr(each, name)) for each in (before, after))
+        np.testing.assert_array_equal(one, other, strict=True)
+    assert after.images.shape == (0, 0, 0, 0)
+    assert after.to_json() == text == attack_from_json(text.encode()).to_json()
+    assert before.success.any() and not before.success.all()
+
+
+IMPLAUSIBLE = {
+    "another format": (put("format", "jaxrob roma 1"), "format must be"),
+    "unknown part": (put("images", []), "unknown parts"),
+    "a part missing": (drop("target"), "lacks 'target'"),
+    "success 1": (put("success", 0, 1), "success must be a list of true and false"),
+    "success of another class": (put("predicted", 0, 0), "predicted must be another"),
+    "success of a wrong answer": (put("correct", 0, False), "success must be false"),
+    "no distance": (put("distance", 0, None), "distance must be null"),
+    "distance of nothing": (put("distance", 1, 0.5), "distance must be null"),
+    "distance negative": (put("distance", 0, -0.5), "distance must be at least 0"),
+    "similarity": (put("similarity", 0, 1.5), "similarity must lie in"),
+    "similarity null": (put("similarity", 0, None), "similarity must be a number"),
+    "similarity of nothing": (put("similarity", 1, 0.5), "0 where there is no"),
+    "similarity huge": (put("similarity", 0, 10**400), "similarity"),
+    "confidence": (put("confidence", 0, 1.5), "confidence must lie in"),
+    "confidence inf": (put("confidence", 0, "inf"), "confidence must hold numbers"),
+    "target": (put("target", 0, -2), "target must lie in"),
+    "label": (put("labels", 0, -1), "labels must lie in"),
+    "class half": (put("predicted", 0, 1.0), "predicted must be a list of whole"),
+    "fewer": (put("labels", lambda some: some[1:]), "labels must have an entry"),
+    "nothing": (lambda document: empty(document), "at least one input"),
+}
+
+
+def empty(document):
+    for name in document.keys() - {"format"}:
+        document[name] = []
+
+
+@pytest.mark.parametrize("name", IMPLAUSIBLE)
+def test_what_cannot_be_is_named(name):
+    change, message = IMPLAUSIBLE[name]
+    document = json.loads(attack().to_json())
+    change(document)
+    with pytest.raises(ValueError, match=message):
+        attack_from_json(json.dumps(document))
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[" * 10**5, b"\x80\x04\x95"])
+def test_what_is_no_attack(text):
+    with pytest.raises(ValueError, match="not JSON|format must be"):
+        attack_from_json(text)
