@@ -67,7 +67,7 @@ def all_cases() -> Iterator[list[Case]]:
         try:
             yield [
                 *of_numbers(),
-                *of_images(),
+                *of_images(path),
                 *of_training(path),
                 *of_frameworks(path),
             ]

@@ -17,6 +17,11 @@ READERS = (
     "idx",
     "tar",
     "image folder",
+    "RoMA's JSON",
+    "attack",
+    "plan",
+    "results",
+    "pictures",
 )
 
 

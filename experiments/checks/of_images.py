@@ -1,6 +1,7 @@
 """Cases of what takes images: alterations, data sets, assessments, RoMA, attacks."""
 
 import functools
+import pathlib
 
 import jax.numpy as jnp
 import numpy as np
@@ -33,8 +34,8 @@ NAMES_OR_NONE = NAMES | OR_NONE
 TEXTS = ANY_TEXT | {"bytes", "empty bytes"}
 
 
-def of_images() -> list[Case]:
-    """All cases of these packages."""
+def of_images(folder: pathlib.Path) -> list[Case]:
+    """All cases of these packages; files are written into the folder."""
     return [
         *of_alterations(),
         *_of_datasets(),
@@ -43,6 +44,8 @@ def of_images() -> list[Case]:
         *_of_roma(),
         *_of_attacks(),
         *_of_reports(),
+        *_of_results(folder),
+        *_of_plots(),
     ]
 
 
@@ -240,6 +243,7 @@ def _of_roma() -> list[Case]:
             **together,
         ),
         case("RomaResult.to_json", result.to_json, path=A(None, PATH | OR_NONE)),
+        case("RomaResult.from_json", result.from_json, text=result.to_json()),
         case(
             "roma.from_alteration",
             roma.from_alteration,
@@ -296,6 +300,11 @@ def _of_attacks() -> list[Case]:
             attacks=[world.attack()],
         ),
         case(
+            "adversarial.attack_from_json",
+            adversarial.attack_from_json,
+            text=world.attack().to_json(),
+        ),
+        case(
             "adversarial.structural_similarity",
             adversarial.structural_similarity,
             **pair,
@@ -319,7 +328,25 @@ def _of_reports() -> list[Case]:
         case("reporting.table", reporting.table, assessments=[one]),
         case("reporting.quantities", reporting.quantities, result=one),
         case("reporting.worse", reporting.worse, new=one, old=one),
-        case("reporting.plot", reporting.plot, assessment=one, axes=A(None, OR_NONE)),
+        case(
+            "reporting.worse_than",
+            reporting.worse_than,
+            assessments=[one],
+            earlier=A([one], EMPTY),
+        ),
+        case(
+            "reporting.verdict",
+            reporting.verdict,
+            requirements=A([needed], EMPTY),
+            found=A(found, frozenset({"empty dict"})),
+            worse=A(["worse"], EMPTY | frozenset({"list of text"})),
+        ),
+        case(
+            "reporting.earlier_assessments",
+            reporting.earlier_assessments,
+            paths=A([], EMPTY),
+            alterations=A(["blur"], NAMES),
+        ),
         case(
             "reporting.unmet",
             reporting.unmet,
@@ -348,5 +375,92 @@ def _of_reports() -> list[Case]:
             image=image,
             levels=[0.0, 0.5],
             key=A(key, OR_NONE),
+        ),
+    ]
+
+
+def _of_results(folder: pathlib.Path) -> list[Case]:
+    plan, here = folder / "plan.toml", folder / "results"
+    plan.write_text(
+        'name = "plan"\ndate = 2026-03-02\nthreshold = 0.8\n'
+        '[[alterations]]\nname = "rotation"\nlower = -1\nupper = 1\n'
+    )
+    results = reporting.Results(None, None, (world.assessment(),))
+    reporting.write_results(here, results)
+    return [
+        case("reporting.read_plan", reporting.read_plan, path=plan),
+        # `write_results` may have made what it was told to.
+        case("reporting.read_results", reporting.read_results, folder=A(here, PATH)),
+        case(
+            "reporting.write_results",
+            reporting.write_results,
+            folder=A(folder / "other", PATH),
+            results=results,
+        ),
+        case(
+            "reporting.pictures",
+            reporting.pictures,
+            assessment=world.assessment(),
+            alteration=world.blur(),
+            dataset=world.dataset(),
+            # Nothing is random here.
+            key=A(None, ANYTHING),
+            most=A(4, COUNT),
+        ),
+        case(
+            "reporting.to_html",
+            reporting.to_html,
+            results=[results],
+            earlier=A([], EMPTY),
+        ),
+        case(
+            "reporting.to_markdown",
+            reporting.to_markdown,
+            results=[results],
+            earlier=A([], EMPTY),
+        ),
+    ]
+
+
+def _of_plots() -> list[Case]:
+    one, axes = world.assessment(), A(None, OR_NONE)
+    image = np.zeros((8, 8, 1), np.uint8)
+    failed = reporting.Picture(image, "", 0.5, 0, 0, 1, "first failure")
+    return [
+        case("reporting.plot", reporting.plot, assessment=one, axes=axes),
+        case(
+            "reporting.plot_measures",
+            reporting.plot_measures,
+            assessment=one,
+            axes=axes,
+        ),
+        case(
+            "reporting.plot_networks",
+            reporting.plot_networks,
+            assessments=[one],
+            names=A(["network"], NAMES),
+            axes=axes,
+        ),
+        case(
+            "reporting.plot_confusion",
+            reporting.plot_confusion,
+            assessment=one,
+            level=A(0.0, SHARE),
+            class_names=A(None, OR_NONE),
+            axes=axes,
+        ),
+        case(
+            "reporting.plot_categories",
+            reporting.plot_categories,
+            result=world.roma_result(),
+            class_names=A(None, OR_NONE),
+            axes=axes,
+        ),
+        case(
+            "reporting.plot_first_failures",
+            reporting.plot_first_failures,
+            pictures=[failed],
+            class_names=A(None, NAMES_OR_NONE),
+            columns=A(2, COUNT),
         ),
     ]

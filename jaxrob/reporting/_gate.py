@@ -19,6 +19,9 @@ from jaxrob._runtime.checks import (
 from jaxrob._runtime.naming import named
 from jaxrob.roma import RomaResult
 
+#: What may be required: of an assessment, and of RoMA.
+QUANTITIES = ("robustness", "robustness.low", "decided", "plr", "plr.low")
+
 
 class Requirement(NamedTuple):
     """A quantity and the least value, in [0, 1], that is good enough."""
@@ -44,24 +47,29 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
     Raises:
       ValueError: if the text is not of this form, or there is no such quantity.
     """
-    checked_text("text", text, may_be_empty=True)
+    return checked_requirement("text", text, quantities)
+
+
+def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requirement:
+    """`requirement` of a text that messages call by a name."""
+    checked_text(name, text, may_be_empty=True)
     quantities = checked_names("quantities", quantities)
     found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
     if not found:
         raise ValueError(
-            f'text: a requirement is written "{quantities[0]}>=0.9"; got {text!r}'
+            f'{name}: a requirement is written "{quantities[0]}>=0.9"; got {text!r}'
         )
     quantity, number = found.groups()
     if quantity not in quantities:
         raise ValueError(
-            f"text: the quantity must be one of {tuple(quantities)}; got {quantity!r} "
-            f"in {text!r}"
+            f"{name}: the quantity must be one of {tuple(quantities)}; got "
+            f"{quantity!r} in {text!r}"
         )
     if not re.fullmatch(r"[0-9.eE+-]+", number) or not _is_number(number):
-        raise ValueError(f"text: {number!r} in {text!r} is not a number")
+        raise ValueError(f"{name}: {number!r} in {text!r} is not a number")
     if not 0 <= float(number) <= 1:
         raise ValueError(
-            f"text: the number must lie in [0, 1]; got {number} in {text!r}"
+            f"{name}: the number must lie in [0, 1]; got {number} in {text!r}"
         )
     return Requirement(quantity, float(number))
 
@@ -162,6 +170,57 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
         f"{old.robustness:.6g} (95 % interval of the difference: {low:.4f} to "
         f"{high:.4f})"
     ]
+
+
+def worse_than(
+    assessments: Sequence[Assessment], earlier: Sequence[Assessment]
+) -> list[str]:
+    """What is less robust than in earlier assessments, in words; see `worse`.
+
+    Args:
+      assessments: one for each alteration.
+      earlier: of the same network before, or of another.
+
+    Returns:
+      A sentence for each earlier one that is better, has no counterpart, or cannot be
+      compared; then it says why. Nothing if all is as good.
+    """
+    assessments = checked_sequence(
+        "assessments", assessments, Assessment, "jaxrob.Assessment"
+    )
+    earlier = checked_sequence(
+        "earlier", earlier, Assessment, "jaxrob.Assessment", fewest=0
+    )
+    by_name = {one.alteration: one for one in assessments}
+    found = []
+    for old in earlier:
+        if old.alteration not in by_name:
+            found.append(f"{old.alteration}: it is not assessed any more")
+            continue
+        try:
+            found += worse(by_name[old.alteration], old)
+        except ValueError as error:
+            found.append(f"{old.alteration}: no comparison is possible, {error}")
+    return found
+
+
+def verdict(
+    requirements: Sequence[Requirement],
+    found: Mapping[str, Mapping[str, float]],
+    worse: Sequence[str] = (),
+) -> str:
+    """What is not good enough, in one line; "" if all is.
+
+    The command and the scripts end with this line, and status 1.
+
+    Args:
+      requirements: what has to be reached, see `unmet`.
+      found: the values of the quantities, by what they are of.
+      worse: what else is not good enough, in words; see `worse_than`.
+    """
+    worse = checked_sequence("worse", worse, str, "texts", fewest=0)
+    failed = [*unmet(requirements, found), *worse]
+    return "not good enough: " + "; ".join(failed) if failed else ""
 
 
 def _check_value(name: str, values: Mapping[str, float], quantity: str) -> None:

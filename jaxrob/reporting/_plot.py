@@ -45,10 +45,7 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
       ImportError: if matplotlib is missing.
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
-    if axes is not None and not hasattr(axes, "axvspan"):
-        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
-    if axes is None:
-        axes = _pyplot().figure(figsize=(5, 3.2), layout="constrained").add_subplot()
+    axes = checked_axes(axes)
     # Few levels are shown as what they are, samples; many as a curve.
     marker = "o" if len(assessment.levels) <= 64 else None
     for interval in assessment.accepted:
@@ -117,7 +114,7 @@ def figure(
         )
     columns = min(columns, len(assessments))
     rows = math.ceil(len(assessments) / columns)
-    whole = _pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
+    whole = pyplot().figure(figsize=(3.6 * columns, 3.4 * rows), layout="constrained")
     panels = whole.subfigures(rows, columns, squeeze=False).flat
     for assessment, alteration, panel in zip(assessments, alterations, panels):
         top, bottom = panel.subplots(2, 1, height_ratios=(5, 1))
@@ -168,6 +165,20 @@ def examples(
     return np.asarray(jax.jit(alter)(jnp.asarray(levels, jnp.float32)))
 
 
+def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
+    """The axes, or those of a new figure of this size in inches.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if they are no axes.
+    """
+    if axes is None:
+        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
+    if not hasattr(axes, "axvspan"):
+        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
+    return axes
+
+
 def _checked_image(image: Any) -> np.ndarray:
     image = checked_array("image", image, "H, W, C", at_least=0, at_most=255)
     if image.dtype != np.uint8:
@@ -175,11 +186,16 @@ def _checked_image(image: Any) -> np.ndarray:
     return image
 
 
-def _pyplot() -> Any:
+def pyplot() -> Any:
+    """The `pyplot` of matplotlib.
+
+    Raises:
+      ImportError: if it is missing.
+    """
     try:
-        from matplotlib import pyplot
+        from matplotlib import pyplot as module
     except ImportError as error:
         raise ImportError(
             'plots need matplotlib: pip install "jaxrob[experiments]"'
         ) from error
-    return pyplot
+    return module

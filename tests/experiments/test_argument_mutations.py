@@ -12,9 +12,10 @@ import jaxrob
 NO_FUNCTIONS = {
     "Adversariability", "Assessment", "Attack", "Batches", "Categorial", "Comparison",
     "Diagnostics", "ESTIMATORS", "GlobalRobustness", "Interval", "Losses", "NAMES",
-    "OddsRatio", "Posterior", "Question", "RULES", "Requirement", "RiskCoverage",
-    "RobustnessWarning", "RomaResult", "SampleSize", "Strategy", "measures",
-    "penalizations", "per_class", "presets", "tolerances",
+    "OddsRatio", "Picture", "Plan", "PlannedAlteration", "Posterior", "Question",
+    "RULES", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
+    "RomaResult", "SampleSize", "Strategy", "measures", "penalizations", "per_class",
+    "presets", "tolerances",
 }  # fmt: skip
 
 

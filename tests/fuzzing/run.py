@@ -18,9 +18,16 @@ import traceback
 import warnings
 
 from arrays import npz_target, weights_target
+from documents import (
+    attack_target,
+    journal_target,
+    json_target,
+    roma_json_target,
+    roma_target,
+)
+from folders import folder_targets, plan_target
 from mutations import ROOM, mutated
 from pictures import idx_target, image_target, tar_target
-from results import journal_target, json_target, roma_target
 
 SECONDS = 20
 
@@ -103,6 +110,10 @@ def main(folder, cases, seed, *names):
         idx_target(),
         tar_target(),
         image_target(folder),
+        roma_json_target(),
+        attack_target(),
+        plan_target(),
+        *folder_targets(folder),
     )
     signal.signal(signal.SIGALRM, stop)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])

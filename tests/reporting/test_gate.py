@@ -136,3 +136,47 @@ def test_worse_means_surely_worse():
     with pytest.raises(ValueError, match="threshold"):
         worse(dataclasses.replace(old, threshold=0.6), old)
     assert reporting.worse is worse
+
+
+def test_a_verdict_is_one_line():
+    needed = [Requirement("robustness", 0.9)]
+    found = {"blur": {"robustness": 0.5}, "zoom": {"robustness": 0.95}}
+    assert reporting.verdict(needed, found, ["zoom: it was better"]) == (
+        "not good enough: blur: robustness is 0.5, at least 0.9 is required; "
+        "zoom: it was better"
+    )
+    assert reporting.verdict(needed, {"zoom": {"robustness": 0.95}}) == ""
+    assert reporting.verdict([], found) == ""
+
+
+def test_worse_than_earlier_ones():
+    good, bad = assess(1.0), assess(0.45)
+    assert reporting.worse_than([good], []) == []
+    assert reporting.worse_than([good], [bad]) == []
+    assert reporting.worse_than([bad], [good]) == worse(bad, good)
+    renamed = dataclasses.replace(good, alteration="another")
+    (said,) = reporting.worse_than([renamed], [good])
+    assert said == f"{good.alteration}: it is not assessed any more"
+    other = dataclasses.replace(good, threshold=0.3)
+    (said,) = reporting.worse_than([other], [good])
+    assert "no comparison is possible, " in said
+
+
+def test_earlier_assessments_of_folders_and_files(tmp_path):
+    one = assess(1.0)
+    folder, file = tmp_path / "folder", tmp_path / "one.json"
+    reporting.write_results(folder, reporting.Results("net", None, (one,)))
+    file.write_text(one.to_json())
+    read = reporting.earlier_assessments
+    for path in (folder, file):
+        (found,) = read([path], [one.alteration])
+        np.testing.assert_array_equal(found.values, one.values)
+        with pytest.raises(ValueError, match=str(path)):
+            read([path], ["another"])
+    assert len(read([folder, file], [one.alteration, "other"][:1])) == 2
+    assert read([], ["blur"]) == []
+    with pytest.raises(ValueError, match="nowhere.json: No such file"):
+        read([tmp_path / "nowhere.json"], ["blur"])
+    file.write_text("{}")
+    with pytest.raises(ValueError, match="one.json: "):
+        read([file], ["blur"])

@@ -88,7 +88,8 @@ def test_what_to_beware_of_is_said():
     seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1)
     lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[5:]
     assert [line.split(": ")[0] for line in lines] == ["brightness"] * 4
-    assert "jitter 50" in lines[0] and "30%" in lines[1] and "50%" in lines[2]
+    assert "jitter 50" in lines[0] and "30.0 %" in lines[1]
+    assert "50.0 %" in lines[2]
 
 
 def test_no_assessment():

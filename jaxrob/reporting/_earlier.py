@@ -1,0 +1,61 @@
+"""Earlier assessments, which something is to be no worse than."""
+
+import os
+import pathlib
+from collections.abc import Sequence
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.checks import checked_names, checked_path, checked_sequence
+from jaxrob.reporting._folder import read_results
+
+
+def earlier_assessments(
+    paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
+) -> list[Assessment]:
+    """The assessments that something is to be no worse than.
+
+    Args:
+      paths: of results folders, which hold one for each of the alterations, or of JSON
+        files of single assessments.
+      alterations: the names of those assessed now.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a file is missing or holds no assessment, or one of an alteration
+        that is not among these, or a folder lacks one of them; the message begins with
+        the path.
+      OSError: if a file cannot be read.
+    """
+    wanted = str | os.PathLike
+    paths = checked_sequence("paths", paths, wanted, "paths", fewest=0)
+    alterations = checked_names("alterations", alterations)
+    found = []
+    for path in (checked_path("paths", one) for one in paths):
+        if path.is_dir():
+            found += _in_folder(path, alterations)
+            continue
+        old = _in_file(path)
+        if old.alteration not in alterations:
+            raise ValueError(
+                f"{path}: it is of {old.alteration}, which is not assessed here; "
+                f"{', '.join(alterations)} are"
+            )
+        found.append(old)
+    return found
+
+
+def _in_folder(path: pathlib.Path, alterations: Sequence[str]) -> list[Assessment]:
+    there = {one.alteration: one for one in read_results(path).assessments}
+    for name in alterations:
+        if name not in there:
+            raise ValueError(f"{path}: it has no assessment of {name}")
+    return [there[name] for name in alterations]
+
+
+def _in_file(path: pathlib.Path) -> Assessment:
+    try:
+        return Assessment.from_json(path.read_text(encoding="utf-8"))
+    except FileNotFoundError as error:
+        raise ValueError(f"{path}: {error.strerror}") from error
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error

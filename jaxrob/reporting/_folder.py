@@ -1,0 +1,259 @@
+"""Folders of results: one network's assessments, and what belongs to them."""
+
+import dataclasses
+import io
+import os
+import pathlib
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.checks import check_type, checked_path
+from jaxrob._runtime.files import check_regular, content_of
+from jaxrob._runtime.npz import DAMAGE, read_npz
+from jaxrob.adversarial import attack_from_json
+from jaxrob.reporting._index import Entry, index_json, read_index
+from jaxrob.reporting._results import Picture, Results, check_picture
+from jaxrob.roma import RomaResult
+
+T = TypeVar("T")
+
+_INDEX, _ROMA, _ATTACK = "results.json", "roma.json", "attack.json"
+_PICTURES = "pictures.npz"
+# Far above what a thousand alterations say, and what answers on a million images take.
+_MOST_INDEX = 64 << 20
+_MOST_BYTES = 1 << 30
+_MOST_FILES = 10_000
+# Names of alterations may be longer than those of files.
+_LONGEST = 60
+# What tells an assessment's file from others, where there is no index.
+_ASSESSMENT = b'"jaxrob assessment '
+
+
+def write_results(folder: str | os.PathLike[str], results: Results) -> None:
+    """Writes results into a folder, which is made if need be.
+
+    `results.json` is the index, written last. Each assessment is a file of its own,
+    named after its alteration, with the plan's digest in its provenance. RoMA's result
+    is `roma.json`, the attack's, without its images, `attack.json`, and the pictures
+    are in `pictures.npz`. Results that the folder already holds are replaced. Equal
+    results give equal bytes.
+
+    Example::
+
+        result = jaxrob.assess(classifier, dataset, blur, key=key)
+        shown = reporting.pictures(result, blur, dataset, key)
+        results = reporting.Results(
+            "my network", dataset.class_names, (result,), pictures=(shown,)
+        )
+        reporting.write_results("results", results)
+
+    Args:
+      folder: the folder.
+      results: the results.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a requirement or the plan is none that a file may hold.
+      OSError: if the folder cannot be written to.
+    """
+    path = checked_path("folder", folder)
+    check_type("results", results, Results, "a jaxrob.reporting.Results")
+    names = _names([one.alteration for one in results.assessments])
+    roma = None if results.roma is None else _ROMA
+    attack = None if results.attack is None else _ATTACK
+    index = index_json(results, names, roma, attack)
+    read_index(index)  # Refused before anything is replaced.
+    path.mkdir(parents=True, exist_ok=True)
+    # Without them whatever is interrupted is no mixture of two results.
+    for name in (_INDEX, _ROMA, _ATTACK, _PICTURES):
+        (path / name).unlink(missing_ok=True)
+    for name, one in zip(names, results.assessments):
+        if results.plan is not None:
+            provenance = one.provenance | {"plan": results.plan.digest}
+            one = dataclasses.replace(one, provenance=provenance)
+        _write(path / name, one.to_json().encode())
+    if results.roma is not None:
+        _write(path / _ROMA, results.roma.to_json().encode())
+    if results.attack is not None:
+        _write(path / _ATTACK, results.attack.to_json().encode())
+    if content := _packed(results):
+        _write(path / _PICTURES, content)
+    _write(path / _INDEX, index.encode())
+
+
+def read_results(folder: str | os.PathLike[str]) -> Results:
+    """Reads the results that `write_results` wrote.
+
+    A folder without `results.json` is read too: all its files that are assessments, in
+    the order of their names, without pictures. Nothing is executed or unpickled.
+
+    Args:
+      folder: the folder.
+
+    Raises:
+      OSError: if a file cannot be read.
+      ValueError: if there is no such folder, a file is too large or a link that leads
+        out of the folder, or something in it is missing, unknown, outside its range, or
+        does not go with the rest. The message names the file.
+    """
+    path = checked_path("folder", folder)
+    if not path.is_dir():
+        raise ValueError(f"folder must be one of results; got {path}, which is none")
+    # A link that leads nowhere is refused where it is read.
+    if not os.path.lexists(path / _INDEX):
+        return _without_index(path)
+    index = _read(path / _INDEX, read_index, _MOST_INDEX)
+    assessments = tuple(
+        _read(path / entry.file, Assessment.from_json) for entry in index.entries
+    )
+    roma = index.roma and _read(path / index.roma, RomaResult.from_json)
+    attack = index.attack and _read(path / index.attack, attack_from_json)
+    if index.plan is not None:
+        for entry, one in zip(index.entries, assessments):
+            if one.provenance.get("plan") != index.plan.digest:
+                raise ValueError(
+                    f"{path / entry.file}: it was not assessed by the plan that "
+                    f"{_INDEX} holds"
+                )
+    pictures = _with_images(path / _PICTURES, index.entries)
+    try:
+        return Results(
+            network=index.network,
+            class_names=index.class_names,
+            assessments=assessments,
+            reasons=tuple(entry.why for entry in index.entries),
+            pictures=pictures,
+            roma=roma or None,
+            attack=attack or None,
+            requirements=index.requirements,
+            worse=index.worse,
+            plan=index.plan,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path / _INDEX}: {error}") from error
+
+
+def _names(alterations: Sequence[str]) -> list[str]:
+    """A file's name for each alteration, all different wherever they are kept."""
+    names: list[str] = []
+    taken = {name.casefold() for name in (_INDEX, _ROMA, _ATTACK)}
+    for alteration in alterations:
+        stem = re.sub(r"\W+", "_", alteration)[:_LONGEST] or "_"
+        number, name = 1, f"{stem}.json"
+        while name.casefold() in taken:
+            number += 1
+            name = f"{stem}_{number}.json"
+        taken.add(name.casefold())
+        names.append(name)
+    return names
+
+
+def _without_index(path: pathlib.Path) -> Results:
+    files = sorted(path.glob("*.json"))
+    if len(files) > _MOST_FILES:
+        raise ValueError(f"{path}: at most {_MOST_FILES} files are read")
+    found = [_read(file, _assessment_or_none) for file in files]
+    assessments = tuple(one for one in found if one is not None)
+    if not assessments:
+        raise ValueError(
+            f"{path}: it holds neither {_INDEX} nor a file with an assessment"
+        )
+    networks = [one.provenance.get("network", {}) for one in assessments]
+    names = [one.get("class_names") for one in networks]
+    network, names = (
+        one[0] if all(each == one[0] for each in one) else None
+        for one in ([one.get("name") for one in networks], names)
+    )
+    try:
+        return Results(
+            network=network or None,
+            class_names=tuple(names) if names else None,
+            assessments=assessments,
+        )
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _assessment_or_none(content: bytes) -> Assessment | None:
+    return Assessment.from_json(content) if _ASSESSMENT in content else None
+
+
+def _read(path: pathlib.Path, made: Callable[[bytes], T], most: int = _MOST_BYTES) -> T:
+    """What a function makes of a file's bytes, with the file's name in its errors."""
+    _check_inside(path)
+    content = content_of(path, most)
+    try:
+        return made(content)
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{path}: {error}") from error
+
+
+def _check_inside(path: pathlib.Path) -> None:
+    """Refuses a link that leads out of its folder, before anything is read.
+
+    A folder that somebody else sent could otherwise show what it does not hold.
+    """
+    if not path.is_symlink():
+        return
+    folder, target = os.path.realpath(path.parent), os.path.realpath(path)
+    if os.path.commonpath([folder, target]) != folder:
+        raise ValueError(
+            f"{path}: a link that leads out of the folder, which is not followed; put "
+            "the file itself there"
+        )
+
+
+def _write(path: pathlib.Path, content: bytes) -> None:
+    """Writes a file: whole or, if interrupted, not at all."""
+    unfinished = path.with_name(path.name + ".part")
+    unfinished.write_bytes(content)
+    unfinished.replace(path)
+
+
+def _packed(results: Results) -> bytes:
+    """The images as an npz file; nothing if there is none."""
+    images: dict[str, Any] = {
+        one.digest: one.image
+        for some in results.pictures
+        for one in some
+        if one.image is not None
+    }
+    if not images:
+        return b""
+    stream = io.BytesIO()
+    np.savez_compressed(stream, **dict(sorted(images.items())))
+    return stream.getvalue()
+
+
+def _with_images(
+    path: pathlib.Path, entries: Sequence[Entry]
+) -> tuple[tuple[Picture, ...], ...]:
+    """The pictures with those of their images that are kept."""
+    wanted = {one.digest for entry in entries for one in entry.pictures}
+    images: Mapping[str, np.ndarray] = {}
+    if wanted and os.path.lexists(path):
+        images = _images(path)
+    return tuple(
+        tuple(one._replace(image=images.get(one.digest)) for one in entry.pictures)
+        for entry in entries
+    )
+
+
+def _images(path: pathlib.Path) -> Mapping[str, np.ndarray]:
+    _check_inside(path)
+    check_regular(path)
+    if path.stat().st_size > _MOST_BYTES:
+        raise ValueError(f"{path}: it has more than the {_MOST_BYTES} bytes read")
+    try:
+        images = read_npz(path, may_be_compressed=True)
+        for name, image in images.items():
+            check_picture(repr(name), image)
+    except FileNotFoundError:
+        raise
+    except DAMAGE as error:
+        raise ValueError(f"{path}: {error}") from error
+    return images

@@ -1,0 +1,237 @@
+"""The pictures that a report shows of an alteration."""
+
+import functools
+from collections.abc import Sequence
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._curve import Curve
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._runtime.checks import check_type, checked_integer
+from jaxrob._runtime.digest import host_array
+from jaxrob._runtime.keys import alteration_keys, checked_key
+from jaxrob._runtime.pixels import as_floats
+from jaxrob.alterations import Alteration
+from jaxrob.alterations._pinned import pinned
+from jaxrob.reporting._results import (
+    CHANNELS,
+    MOST_PICTURES,
+    Picture,
+    picture_digest,
+    sizes,
+)
+
+# An image, and what it is shown as: the level follows.
+_Shown = tuple[int, str]
+
+
+def pictures(
+    assessment: Assessment,
+    alteration: Alteration,
+    dataset: Dataset | BatchedDataset,
+    key: jax.Array | None = None,
+    most: int = MOST_PICTURES,
+) -> tuple[Picture, ...]:
+    """What the alteration does to some images, as the network saw them.
+
+    About half are images of different classes, unaltered and at the ends of the range:
+    is it plausible? The others are the images that fail first, at the nearest level at
+    which they do and unaltered. Images whose answer is wrong unaltered are none of
+    those. Where the single answers are not kept (reduced), only the former are shown.
+
+    Args:
+      assessment: the assessment.
+      alteration: the alteration that it is of.
+      dataset: the images that it is of, `[N, H, W, C]` with 1, 3 or 4 channels.
+      key: the random key that it was made with, needed if the alteration is stochastic.
+      most: at most so many pictures, 3 to 16.
+
+    Returns:
+      The pictures, those of one image beside each other.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if the assessment is of another alteration, key or number of images,
+        these are no pictures, a key is missing, or `most` is out of range.
+    """
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
+    check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
+    most = checked_integer("most", most, at_least=3, at_most=MOST_PICTURES)
+    key = _checked_key(assessment, alteration, key)
+    shown = _shown(assessment, most)
+    levels = [_level(assessment, *one) for one in shown]
+    numbers = [number for number, _ in shown]
+    images = _images(dataset, numbers, sizes(assessment)[1])
+    alteration = _checked_alteration(assessment, alteration, images.shape[1:])
+    altered = _altered(
+        jnp.asarray(images),
+        jnp.asarray(alteration.canonical(np.array(levels)), jnp.float32),
+        jnp.asarray(numbers, jnp.uint32),
+        jax.random.key(0) if key is None else key,
+        alteration=alteration,
+    )
+    return tuple(
+        _picture(assessment, np.asarray(image), level, *one)
+        for image, level, one in zip(altered, levels, shown)
+    )
+
+
+@functools.partial(jax.jit, static_argnames="alteration")
+def _altered(
+    images: jax.Array,
+    levels: jax.Array,
+    index: jax.Array,
+    key: jax.Array,
+    *,
+    alteration: Alteration,
+) -> jax.Array:
+    """uint8 `[n, H, W, C]`, each image at its level, with the noise it was given."""
+
+    def one(image: jax.Array, level: jax.Array, key: jax.Array) -> jax.Array:
+        prepared = alteration.prepared(image, key if alteration.stochastic else None)
+        return alteration.at_level(prepared, level)
+
+    altered = jax.vmap(one)(as_floats(images), levels, alteration_keys(key, index))
+    return jnp.round(255 * jnp.clip(altered, 0, 1)).astype(jnp.uint8)
+
+
+def _shown(assessment: Assessment, most: int) -> list[_Shown]:
+    """Which images are shown, and as what."""
+    views = ["unaltered"]
+    for name, level in (
+        ("lower end", assessment.lower),
+        ("upper end", assessment.upper),
+    ):
+        if level != assessment.identity:
+            views.append(name)
+    failing = _first_to_fail(assessment)
+    few = max(1, most // 2 // len(views)) * len(views)
+    failing = failing[: (most - few) // 2]
+    typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
+    shown = [(number, view) for number in typical for view in views]
+    for number in failing:
+        # Unaltered it may stand there already.
+        if (number, "unaltered") not in shown:
+            shown.append((number, "unaltered"))
+        shown.append((number, "first failure"))
+    return shown
+
+
+def _first_to_fail(assessment: Assessment) -> list[int]:
+    """The images that fail first, the very first in front."""
+    if not isinstance(assessment.curve, Curve):
+        return []
+    distance = np.abs(assessment.first_failing_level - assessment.identity)
+    # NaN, where an image never fails, is not above 0 either.
+    numbers = np.flatnonzero(distance > 0)
+    return numbers[np.argsort(distance[numbers], kind="stable")].tolist()
+
+
+def _typical(assessment: Assessment, count: int) -> list[int]:
+    """Images of different classes, the first of each; then whichever come first."""
+    number = sizes(assessment)[1]
+    first = np.array([], int)
+    if isinstance(assessment.curve, Curve):
+        _, first = np.unique(assessment.curve.labels, return_index=True)
+    others = np.setdiff1d(np.arange(min(number, count + len(first))), first)
+    return np.append(first, others)[:count].tolist()
+
+
+def _level(assessment: Assessment, number: int, view: str) -> float:
+    if view == "first failure":
+        return float(assessment.first_failing_level[number])
+    return {
+        "unaltered": assessment.identity,
+        "lower end": assessment.lower,
+        "upper end": assessment.upper,
+    }[view]
+
+
+def _picture(
+    assessment: Assessment, image: np.ndarray, level: float, number: int, view: str
+) -> Picture:
+    label = predicted = None
+    curve = assessment.curve
+    if isinstance(curve, Curve):
+        label = int(curve.labels[number])
+        # The strategy need not have asked for this level.
+        if len(at := np.flatnonzero(curve.levels == level)):
+            unknown = curve.unknown[at[0], number]
+            predicted = curve.num_classes if unknown else curve.predicted[at[0], number]
+            predicted = int(predicted)
+    return Picture(
+        image, picture_digest(image), float(level), number, label, predicted, view
+    )
+
+
+def _images(
+    dataset: Dataset | BatchedDataset, numbers: Sequence[int], length: int
+) -> np.ndarray:
+    """The images at these places, after a check that there are `length`."""
+    batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
+    found: dict[int, np.ndarray] = {}
+    start = 0
+    for batch in batches:
+        for number in set(numbers):
+            if start <= number < start + len(batch):
+                found[number] = np.asarray(batch.images[number - start])
+        start += len(batch)
+    if start != length:
+        raise ValueError(
+            f"dataset must be the one assessed, of {length} images; got {start}"
+        )
+    images = np.stack([found[number] for number in numbers])
+    if images.ndim != 4 or images.shape[3] not in CHANNELS:
+        raise ValueError(
+            "dataset must hold images [N, H, W, C] with 1, 3 or 4 channels to be "
+            f"shown; got images of the shape {images.shape[1:]}"
+        )
+    return images
+
+
+def _checked_key(
+    assessment: Assessment, alteration: Alteration, key: jax.Array | None
+) -> jax.Array | None:
+    """The key, which must be that of the assessment where it matters."""
+    if not alteration.stochastic:
+        return None
+    if key is None:
+        raise ValueError(
+            f"{alteration.name} is stochastic: key must be that of the assessment; got "
+            "key=None"
+        )
+    key = checked_key(key)
+    known = assessment.provenance.get("key")
+    if known is not None and known != host_array(key).tolist():
+        raise ValueError(
+            "key must be that of the assessment, or the noise would be another; its "
+            f"data are {known}; got {host_array(key).tolist()}"
+        )
+    return key
+
+
+def _checked_alteration(
+    assessment: Assessment, alteration: Alteration, shape: tuple[int, ...]
+) -> Alteration:
+    """The alteration, pinned, which must be that of the assessment."""
+    alteration = pinned(alteration, shape)
+    known = assessment.provenance.get("alteration")
+    found = alteration_fingerprint(alteration)
+    same = all(
+        getattr(alteration, part) == getattr(assessment, part)
+        for part in ("lower", "upper", "identity")
+    )
+    same &= alteration.name == assessment.alteration
+    if not same or (known and found and known != found):
+        raise ValueError(
+            f"alteration must be that of the assessment, {assessment.alteration!r} "
+            f"over [{assessment.lower:g}, {assessment.upper:g}] and with the same "
+            f"settings; got {alteration.name!r} over [{alteration.lower:g}, "
+            f"{alteration.upper:g}]"
+        )
+    return alteration

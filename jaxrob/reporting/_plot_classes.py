@@ -1,0 +1,130 @@
+"""Plots by class: which are confused at a level, and how robust each category is."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.checks import check_type, checked_names, checked_number
+from jaxrob.reporting._plot import checked_axes
+from jaxrob.reporting._plot_curves import literal
+from jaxrob.roma import RomaResult
+
+# More numbers in the cells could not be read.
+_MOST_NUMBERS = 15
+_MOST_NAMES = 40
+
+
+def plot_confusion(
+    assessment: Assessment,
+    level: float,
+    class_names: Sequence[str] | None = None,
+    axes: Any = None,
+) -> Any:
+    """Which classes are taken for which, at the evaluated level next to `level`.
+
+    Shares of each class's images are coloured; up to 15 classes have the counts
+    written in. With alpha the last column is "unknown".
+
+    Args:
+      assessment: the assessment.
+      level: a level within the range. The title tells the one that is shown.
+      class_names: the classes' names; by default their numbers.
+      axes: matplotlib axes to draw on; by default those of a new figure.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+      ValueError: if the level lies outside the range, or the names are not as many as
+        the classes.
+    """
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    level = checked_number(
+        "level", level, at_least=assessment.lower, at_most=assessment.upper
+    )
+    at = int(np.abs(assessment.levels - level).argmin())
+    counts = assessment.curve.confusion[at]
+    if assessment.curve.alpha is None:
+        counts = counts[:, :-1]
+    names = _names(class_names, len(counts))
+    axes = checked_axes(axes, (4.6, 4))
+    totals = counts.sum(-1, keepdims=True)
+    shares = np.where(totals > 0, counts / np.maximum(totals, 1), np.nan)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1)
+    answers = [*names, "unknown"][: counts.shape[1]]
+    if len(names) <= _MOST_NAMES:
+        axes.set_xticks(range(len(answers)), answers, rotation=90, fontsize=7)
+        axes.set_yticks(range(len(names)), names, fontsize=7)
+    if len(names) <= _MOST_NUMBERS:
+        for (row, column), count in np.ndenumerate(counts):
+            colour = "white" if shares[row, column] > 0.5 else "black"
+            if count:
+                axes.text(
+                    column, row, f"{count}", ha="center", va="center", color=colour,
+                    fontsize=7,
+                )  # fmt: skip
+    axes.set_xlabel("answer")
+    axes.set_ylabel("right class")
+    shown = f"{assessment.levels[at]:.4g} {assessment.unit}".rstrip()
+    axes.set_title(f"{literal(assessment.alteration)} at {shown}", fontsize=10)
+    return axes
+
+
+def plot_categories(
+    result: RomaResult, class_names: Sequence[str] | None = None, axes: Any = None
+) -> Any:
+    """Mean plr of each category, with its 95 % interval over the inputs.
+
+    See `RomaResult.categorial`, which it shows. The least robust category is lowest.
+
+    Args:
+      result: probabilistic local robustness.
+      class_names: names of the categories; by default their numbers.
+      axes: matplotlib axes to draw on; by default those of a new figure.
+
+    Returns:
+      The axes. How many inputs have an answer stands behind each name.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+      ValueError: as `RomaResult.categorial`.
+    """
+    check_type("result", result, RomaResult, "a jaxrob.roma.RomaResult")
+    if class_names is not None:
+        class_names = checked_names("class_names", class_names)
+    found = result.categorial(class_names)
+    axes = checked_axes(axes, (5, 1 + 0.28 * len(found.names)))
+    order = np.argsort(np.where(np.isnan(found.plr), -1, found.plr), kind="stable")
+    places = np.arange(len(order))
+    low, high = found.interval[order].T
+    axes.hlines(places, low, high, color="#1f4e79", linewidth=2)
+    axes.plot(found.plr[order], places, "o", color="#1f4e79", markersize=5)
+    labels = [
+        f"{literal(found.names[index])} ({found.answered[index]} of "
+        f"{found.inputs[index]})"
+        for index in order
+    ]
+    axes.set_yticks(places, labels, fontsize=8)
+    by = "predicted class" if result.labels is None else "right class"
+    axes.set_xlabel(f"mean plr and its 95 % interval over the inputs, by {by}")
+    axes.ticklabel_format(axis="x", useOffset=False)
+    axes.locator_params(axis="x", nbins=5)
+    axes.grid(axis="x", color="0.9")
+    axes.set_axisbelow(True)
+    return axes
+
+
+def _names(class_names: Sequence[str] | None, number: int) -> list[str]:
+    if class_names is None:
+        return [str(index) for index in range(number)]
+    names = checked_names("class_names", class_names)
+    if len(names) != number:
+        raise ValueError(
+            f"class_names must be as many as the classes; got {len(names)} for {number}"
+        )
+    return [literal(name) for name in names]

@@ -1,0 +1,179 @@
+"""Plots of several curves over the level: of measures, and of networks."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._runtime.checks import check_type, checked_names, checked_sequence
+from jaxrob.metrics import wilson
+from jaxrob.reporting._plot import checked_axes
+
+# Told apart without colours too: by dashes and marks.
+_STYLES = (
+    ("#1f4e79", "-", "o"),
+    ("#d1700b", "--", "s"),
+    ("#7b3fa0", ":", "^"),
+    ("#2a7d4f", "-.", "D"),
+    ("#b3266b", (0, (5, 1)), "v"),
+    ("#444444", (0, (1, 2)), "P"),
+)
+_MOST_MARKS = 64
+
+
+def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
+    """Accuracy, decided ratio and effectiveness over the level, with 95 % bands.
+
+    The bands are pointwise: `jaxrob.metrics.bands` of the accuracy and effectiveness,
+    Wilson's of the decided ratio. Without alpha all are decided, and the three are one;
+    then the accuracy alone is drawn. How many images there are at each level stands
+    below.
+
+    Args:
+      assessment: the assessment, whatever its measure.
+      axes: matplotlib axes to draw on; by default those of a new figure.
+
+    Returns:
+      The axes.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+    """
+    check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
+    axes = checked_axes(axes)
+    confusion = assessment.curve.confusion
+    total = int(confusion[0].sum())
+    lines = {
+        "accuracy": (assessment.curve.accuracy, metrics.bands(confusion, "accuracy"))
+    }
+    if assessment.curve.alpha is not None:
+        decided = confusion[..., :-1].sum((-2, -1))
+        lines["decided ratio"] = (
+            assessment.decided_ratio,
+            wilson(decided, np.full_like(decided, total)),
+        )
+        lines["effectiveness"] = (
+            assessment.curve.effectiveness,
+            metrics.bands(confusion, "effectiveness"),
+        )
+    for index, (name, (values, (low, high))) in enumerate(lines.items()):
+        line = _line(axes, assessment.levels, values, name, index, len(lines))
+        axes.fill_between(
+            assessment.levels,
+            low,
+            high,
+            color=line.get_color(),
+            alpha=0.15,
+            linewidth=0,
+        )
+    _frame(axes, assessment, f"{total:,} images at each level")
+    axes.set_ylabel("share of images")
+    axes.set_title(assessment.alteration, fontsize=10)
+    axes.legend(fontsize=8)
+    return axes
+
+
+def plot_networks(
+    assessments: Sequence[Assessment],
+    names: Sequence[str],
+    axes: Any = None,
+) -> Any:
+    """The measure over the level of several networks, for the same alteration.
+
+    Lines that coincide are told apart: each is thinner and its marks are smaller than
+    those of the one before, and all differ in dashes.
+
+    Args:
+      assessments: one for each network, at most six, of one alteration, range and
+        measure.
+      names: the networks' names.
+      axes: matplotlib axes to draw on; by default those of a new figure.
+
+    Returns:
+      The axes. The threshold is drawn where it is the same for all.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if an argument has a wrong type.
+      ValueError: if the assessments differ in what they must share, or the names are
+        not as many.
+    """
+    wanted = "jaxrob.Assessment"
+    assessments = checked_sequence("assessments", assessments, Assessment, wanted)
+    names = checked_names("names", names)
+    if len(names) != len(assessments):
+        raise ValueError(
+            f"names must be as many as assessments; got {len(names)} and "
+            f"{len(assessments)}"
+        )
+    if len(assessments) > len(_STYLES):
+        raise ValueError(
+            f"assessments must be at most {len(_STYLES)}, which can be told apart; got "
+            f"{len(assessments)}"
+        )
+    first = assessments[0]
+    for part in ("alteration", "unit", "lower", "upper", "measure"):
+        found = {getattr(one, part) for one in assessments}
+        if len(found) > 1:
+            raise ValueError(
+                f"assessments must have the same {part}; got {sorted(found)}"
+            )
+    axes = checked_axes(axes)
+    for index, (one, name) in enumerate(zip(assessments, names)):
+        _line(axes, one.levels, one.values, name, index, len(names))
+    if len({one.threshold for one in assessments}) == 1:
+        axes.axhline(first.threshold, color="#c0392b", linestyle="--", linewidth=1)
+    images = sorted({int(one.curve.confusion[0].sum()) for one in assessments})
+    _frame(axes, first, f"{' or '.join(f'{each:,}' for each in images)} images")
+    axes.set_ylabel(first.measure)
+    axes.set_title(first.alteration, fontsize=10)
+    axes.legend(fontsize=8)
+    return axes
+
+
+def _line(
+    axes: Any,
+    levels: np.ndarray,
+    values: np.ndarray,
+    name: str,
+    index: int,
+    number: int,
+) -> Any:
+    """One of several lines. Those drawn earlier are wider, and look out beneath."""
+    colour, dashes, marker = _STYLES[index]
+    below = number - 1 - index
+    width = 1.4 + 1.8 * below
+    if index:
+        # White between a line and a wider one beneath it.
+        axes.plot(levels, values, color="white", linewidth=width + 0.5)
+    (line,) = axes.plot(
+        levels,
+        values,
+        color=colour,
+        linestyle=dashes,
+        linewidth=width,
+        marker=marker if len(levels) <= _MOST_MARKS else None,
+        markersize=4 + 2.2 * below,
+        markeredgecolor="white",
+        markeredgewidth=0.6,
+        label=literal(name),
+    )
+    return line
+
+
+def _frame(axes: Any, assessment: Assessment, images: str) -> None:
+    axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
+    margin = 0.015 * (assessment.upper - assessment.lower)
+    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
+    axes.set_ylim(0, 1.02)
+    unit = f" [{assessment.unit}]" if assessment.unit else ""
+    axes.set_xlabel(f"level{unit}; {images}")
+
+
+def literal(name: str) -> str:
+    """A name that matplotlib takes for no formula, and its legend does not skip."""
+    text = name.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text

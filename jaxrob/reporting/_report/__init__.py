@@ -1,0 +1,100 @@
+"""The report: what an assessor needs, from results alone."""
+
+import functools
+from collections.abc import Sequence
+from typing import Any
+
+from jaxrob._runtime.checks import checked_sequence
+from jaxrob._runtime.naming import named
+from jaxrob.reporting._results import Results
+
+
+def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
+    """A report as one HTML page, to be read by somebody who was not there.
+
+    It says what was tested and how, whether each requirement is met, what is not known,
+    and what it does not say. Nothing is loaded from elsewhere and there is no script;
+    pictures and figures are within the page. It prints well. The same results give the
+    same text, of the same version of jaxrob and its dependencies.
+
+    Example::
+
+        results = reporting.read_results("results/today")
+        pathlib.Path("report.html").write_text(reporting.to_html([results]), "utf-8")
+
+    Args:
+      results: what was found, of each network. All are on one page, side by side where
+        they were asked the same.
+      earlier: earlier results to compare with: none, one for all, or one for each.
+
+    Raises:
+      ImportError: if Jinja2 is missing, or Pillow where there are pictures.
+      TypeError: if an argument has a wrong type.
+      ValueError: if there are no results, or `earlier` has another length.
+    """
+    return _written("report.html.jinja", results, earlier)
+
+
+def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
+    """The same report as Markdown, in GitHub's flavour: without figures and pictures.
+
+    Tables stand for the curves. Names are escaped, so that none becomes markup.
+
+    Args:
+      results: as of `to_html`.
+      earlier: as of `to_html`.
+
+    Raises:
+      ImportError: if Jinja2 is missing.
+      TypeError: as `to_html`.
+      ValueError: as `to_html`.
+    """
+    return _written("report.md.jinja", results, earlier)
+
+
+def _written(
+    template: str, results: Sequence[Results], earlier: Sequence[Results]
+) -> str:
+    results = _checked("results", results, 1)
+    earlier = _checked("earlier", earlier, 0)
+    if len(earlier) not in (0, 1, len(results)):
+        raise ValueError(
+            f"earlier must hold no results, one, or one for each of {len(results)} "
+            f"networks; got {len(earlier)}"
+        )
+    environment = _environment(template)
+    # Jinja2 must be there before what takes seconds.
+    from jaxrob.reporting._report.document import document
+
+    text = environment.get_template(template).render(it=document(results, earlier))
+    return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
+
+
+def _checked(name: str, value: Any, fewest: int) -> tuple[Results, ...]:
+    if isinstance(value, Results):
+        raise TypeError(
+            f"{name} must be a sequence; got {named(value)}: give [results]"
+        )
+    wanted = "jaxrob.reporting.Results"
+    return checked_sequence(name, value, Results, wanted, fewest=fewest)
+
+
+@functools.cache
+def _environment(template: str) -> Any:
+    """How a template is read: whatever it is given is escaped, or an error."""
+    try:
+        import jinja2
+    except ImportError as error:
+        raise ImportError(
+            'reports need Jinja2: pip install "jaxrob[command]"'
+        ) from error
+    from jaxrob.reporting._report import text
+
+    return jinja2.Environment(
+        loader=jinja2.PackageLoader("jaxrob.reporting._report", "templates"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        finalize=text.html if ".html" in template else text.markdown,
+    )

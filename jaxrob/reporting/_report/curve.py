@@ -1,0 +1,580 @@
+"""What a report says of one assessment."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from jaxrob import metrics
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._curve import Curve
+from jaxrob.reporting._report import svg
+from jaxrob.reporting._report.images import Shown, shown
+from jaxrob.reporting._report.text import (
+    counted,
+    interval,
+    number,
+    percent,
+    points,
+    short,
+    with_unit,
+)
+from jaxrob.reporting._results import Picture
+
+# Classes that fill a page's width; of more, the worst are shown.
+_MOST_CLASSES = 40
+_WORST_CLASSES = 10
+_MOST_CONFUSIONS = 6
+_MOST_FAILURES = 10
+_MOST_NAMES = 5  # Names of classes in a sentence.
+# Levels in the table of the curve's numbers; of more, some are shown.
+_MOST_ROWS = 64
+# What a level of the library's alterations is, and what their settings do.
+_LEVELS = {
+    "brightness": "pixels are multiplied by 1 + level",
+    "gaussian blur": "the Gaussian's standard deviation, in pixels of the image",
+    "gaussian noise": "of what is added to each pixel, pixels lying in [0, 1]",
+    "horizontal translation": "positive to the right",
+    "jpeg compression": "0 is no compression",
+    "rotation": "positive is anticlockwise",
+    "vertical translation": "positive is down",
+    "zoom": "above 1 the image is magnified",
+}
+_SETTINGS = {
+    "fill edge": "edge pixels repeat where the image leaves the frame",
+    "fill constant": "black where the image leaves the frame",
+    "fill crop": "cropped and scaled up, so that no border appears",
+    "clip True": "pixels stay in [0, 1]",
+    "clip False": "pixels may leave [0, 1]",
+}
+
+
+class OfClass(NamedTuple):
+    """A class: its images, the measure unaltered and at its worst, and robustness."""
+
+    name: str
+    images: int
+    unaltered: str
+    lowest: str
+    robustness: str
+
+
+class Level(NamedTuple):
+    """A level of the curve, as text."""
+
+    level: str
+    value: str
+    band: str
+    decided: str
+    accepted: str
+
+
+class Failure(NamedTuple):
+    """An image that fails early: its number, class, and where that is first seen."""
+
+    image: int
+    name: str
+    level: str
+    not_yet: str
+
+
+class Confusion(NamedTuple):
+    """How many images of one class were taken for another."""
+
+    label: str
+    answer: str
+    images: str
+
+
+class Alteration(NamedTuple):
+    """What is said of one alteration; texts but for the figures.
+
+    Attributes:
+      anchor: where the page has it.
+      name: the alteration's name.
+      label: the same, cut where it is long.
+      unit: the unit of its levels, "none" where they have none, and what a level is.
+      range: the levels that are plausible, with the unit.
+      span: the same without it.
+      identity: the level that alters nothing.
+      reason: why the range is plausible; empty where nobody said.
+      settings: how the alteration was made, beside its range.
+      parameters: what the alteration is, in the library's words.
+      condition: when a level is accepted.
+      measure: the measure's name.
+      what: "robustness" or "stability".
+      robustness: the share of the range that is accepted, or why it is not known.
+      level_error: how far it may be off because few levels were looked at.
+      level_bound: the same in a cell of a table.
+      image_error: its interval because few images were.
+      joint_error: that interval, if all of the report are to hold at once.
+      unaltered: the measure where nothing is altered.
+      lowest: the measure where it is lowest.
+      lowest_at: where that is.
+      accepted: the intervals of levels that are accepted.
+      counted_as: why these may add up to another share; empty where they do not.
+      undecided: what is to be said of answers "unknown".
+      figure: the curve.
+      pictures: the images shown.
+      num_images: how many were tested at each level.
+      sampling: how they were chosen: the strategy, levels and rounds, the rule, the
+        widest gap, the part of the range near the threshold, and the jitter.
+      classes: the classes shown, worst first.
+      num_classes: how many there are.
+      spread: a figure of all classes' robustness, where not all are in the table.
+      worst_class: the worst classes in a sentence or two.
+      bad_unaltered: the classes that are not good enough unaltered; empty without any.
+      confusions: the most frequent confusions at the lowest level.
+      failures: in a sentence, how many images fail.
+      first_failures: the images that fail first.
+      num_failures: how many fail though they are right unaltered.
+      rows: levels of the curve.
+      num_levels: how many levels there are.
+      may_be_unknown: whether answers may be "unknown".
+      warnings: what to beware of.
+    """
+
+    anchor: str
+    name: str
+    label: str
+    unit: str
+    range: str
+    span: str
+    identity: str
+    reason: str
+    settings: str
+    parameters: str
+    condition: str
+    measure: str
+    what: str
+    robustness: str
+    level_error: str
+    level_bound: str
+    image_error: str
+    joint_error: str
+    unaltered: str
+    lowest: str
+    lowest_at: str
+    accepted: str
+    counted_as: str
+    undecided: str
+    figure: Markup
+    pictures: tuple[Shown, ...]
+    num_images: int
+    sampling: tuple[str, ...]
+    classes: tuple[OfClass, ...]
+    num_classes: int
+    spread: Markup
+    worst_class: str
+    bad_unaltered: str
+    confusions: tuple[Confusion, ...]
+    failures: str
+    first_failures: tuple[Failure, ...]
+    num_failures: int
+    rows: tuple[Level, ...]
+    num_levels: int
+    may_be_unknown: bool
+    warnings: tuple[str, ...]
+
+
+def alteration(
+    one: Assessment,
+    names: Sequence[str],
+    *,
+    anchor: str,
+    reason: str | None,
+    pictures: Sequence[Picture],
+    side: int | None,
+    joint: tuple[float, float],
+) -> Alteration:
+    """All that is said of an assessment.
+
+    Args:
+      one: the assessment.
+      names: the classes' names.
+      anchor: where the page has it.
+      reason: why the range is plausible.
+      pictures: the images shown.
+      side: the side to which they are reduced.
+      joint: the interval that holds together with all others of the report.
+    """
+    inputs = one.curve.confusion[0].sum(-1)
+    worst = int(np.nanargmin(np.where(np.isnan(one.values), np.inf, one.values)))
+    per_class = _per_class(one, inputs)
+    classes = _classes(one, names, inputs, per_class)
+    failures, first, num_failures = _failures(one, names)
+    provenance = one.provenance.get("alteration")
+    return Alteration(
+        anchor=anchor,
+        name=one.alteration,
+        label=short(one.alteration, 80),
+        unit=_unit(one),
+        range=f"{number(one.lower)} to {with_unit(one.upper, one.unit)}",
+        span=f"{number(one.lower)} to {number(one.upper)}",
+        identity=with_unit(one.identity, one.unit),
+        reason=reason or "",
+        settings=_settings(one),
+        parameters=provenance if isinstance(provenance, str) else "",
+        condition=_condition(one),
+        measure=one.measure,
+        what="stability" if one.is_stability else "robustness",
+        robustness=_robustness(one),
+        level_error=_level_error(one),
+        level_bound="not known"
+        if one.error_bound is None
+        else f"± {points(one.error_bound)}",
+        image_error=interval(*one.confidence_interval),
+        joint_error=_joint_error(one, joint),
+        unaltered=_unaltered(one),
+        lowest=percent(one.values[worst]),
+        lowest_at=with_unit(one.levels[worst], one.unit),
+        accepted=_accepted(one),
+        counted_as=_counted_as(one),
+        undecided=_undecided(one),
+        figure=_figure(one, int(inputs.sum())),
+        pictures=tuple(shown(each, names, one.unit, side) for each in pictures),
+        num_images=int(inputs.sum()),
+        sampling=_sampling(one),
+        classes=classes,
+        num_classes=len(inputs),
+        spread=_spread(one, per_class, len(classes) < (inputs > 0).sum()),
+        worst_class=_worst_class(one, names, inputs, per_class),
+        bad_unaltered=_bad_unaltered(one, names, inputs),
+        confusions=_confusions(one.curve.confusion[worst], names),
+        failures=failures,
+        first_failures=first,
+        num_failures=num_failures,
+        rows=_rows(one),
+        num_levels=len(one.levels),
+        may_be_unknown=one.curve.alpha is not None,
+        warnings=(*one.warnings, *one.diagnostics.warnings),
+    )
+
+
+def _settings(one: Assessment) -> str:
+    found = one.provenance.get("settings")
+    if not isinstance(found, dict):
+        return ""
+    said = []
+    for name, value in found.items():
+        words = _SETTINGS.get(f"{name.rpartition(': ')[2]} {value}")
+        said.append(f"{name} {value}" + (f" ({words})" if words else ""))
+    return ", ".join(said)
+
+
+def _unit(one: Assessment) -> str:
+    """The unit, and what a level of an alteration of the library is."""
+    unit = short(one.unit, 40) or "none"
+    source = one.provenance.get("alteration")
+    of_library = isinstance(source, str) and "fn=jaxrob.alterations._" in source
+    words = _LEVELS.get(one.alteration) if of_library else None
+    return f"{unit} ({words})" if words else unit
+
+
+def _condition(one: Assessment) -> str:
+    if one.scores is not None:
+        return f"each level counts as much as its {one.measure} scores"
+    return f"{one.measure} of at least {percent(one.threshold, 4).replace('.0000', '')}"
+
+
+def _robustness(one: Assessment) -> str:
+    if not math.isnan(one.robustness):
+        return percent(one.robustness)
+    if one.undecided.any():
+        return 'not known: at an accepted level every answer is "unknown"'
+    return "not known: the integration over the levels did not converge"
+
+
+def _level_error(one: Assessment) -> str:
+    if one.error_bound is None:
+        return "not known: this choice of levels has no bound"
+    off = percent(one.error_bound).removesuffix(" %")
+    return f"up to {off} percentage points either way"
+
+
+def _unaltered(one: Assessment) -> str:
+    at = one.values[one.levels == one.identity]
+    return percent(at[0]) if len(at) else "not measured"
+
+
+def _accepted(one: Assessment) -> str:
+    parts = [
+        f"{number(low)} to {with_unit(high, one.unit)}" for low, high in one.accepted
+    ]
+    if not parts:
+        return "nowhere"
+    return ", ".join(parts)
+
+
+def _counted_as(one: Assessment) -> str:
+    """Why the levels that are named add up to another share than is stated."""
+    if one.scores is not None or math.isnan(one.robustness):
+        return ""
+    named = math.fsum(high - low for low, high in one.accepted)
+    share = percent(named / (one.upper - one.lower))
+    if share == percent(one.robustness):
+        return ""
+    ways = {
+        "right": "The share counts each step between two levels as the level at its "
+        "upper end is",
+        "count": "The share is that of the levels looked at",
+        "quadrature": "The share is the result of numerical integration",
+    }
+    if one.rule not in ways:
+        return ""
+    return (
+        f"{ways[one.rule]}. The levels named are where straight lines between levels "
+        f"cross the threshold; these make up about {share} of the range."
+    )
+
+
+def _joint_error(one: Assessment, joint: tuple[float, float]) -> str:
+    text = interval(*joint)
+    if not any(math.isclose(*ends) for ends in zip(joint, one.confidence_interval)):
+        return text
+    return f"{text} (an end that lies on a level may stay where it is)"
+
+
+def _undecided(one: Assessment) -> str:
+    if one.curve.alpha is None:
+        return ""
+    ratio = one.decided_ratio
+    least = int(ratio.argmin())
+    text = (
+        f'An answer is "unknown" where its uncertainty exceeds '
+        f"{number(1 - one.curve.alpha)} (alpha {number(one.curve.alpha)}). "
+        f'The network answers "unknown" to {percent(1 - ratio[least])} of the images '
+        f"at {with_unit(one.levels[least], one.unit)}, more than anywhere else."
+    )
+    if not math.isnan(one.lowest_decided_ratio):
+        text += (
+            f" Where levels are accepted, at least {percent(one.lowest_decided_ratio)} "
+            "of the images are decided."
+        )
+    if one.measure == "accuracy":
+        text += " The accuracy is that of the decided images alone."
+    return text
+
+
+def _figure(one: Assessment, num_images: int) -> Markup:
+    low, high = metrics.bands(one.curve.confusion, one.measure)
+    known = ~np.isnan(one.values)
+    lines = [
+        svg.Line(
+            one.measure,
+            one.levels[known],
+            one.values[known],
+            low[known],
+            high[known],
+        )
+    ]
+    if one.curve.alpha is not None:
+        lines.append(svg.Line("decided", one.levels, one.decided_ratio))
+        if one.measure != "effectiveness":
+            lines.append(svg.Line("effectiveness", one.levels, one.curve.effectiveness))
+    unit = f" [{one.unit}]" if one.unit else ""
+    of = " (own answers)" if one.is_stability else ""
+    return svg.curves(
+        lines,
+        (one.lower, one.upper),
+        alt=f"{one.measure} over the level of {short(one.alteration)}: "
+        f"{_robustness(one)} of the range is accepted",
+        x_label=f"level of {short(one.alteration)}{unit}; {num_images:,} images each",
+        y_label=f"{one.measure}{of}",
+        threshold=one.threshold if one.scores is None else None,
+        identity=one.identity,
+        accepted=one.accepted if one.scores is None else (),
+    )
+
+
+def _sampling(one: Assessment) -> tuple[str, ...]:
+    found = one.diagnostics
+    return (
+        one.strategy,
+        f"{found.points} in {counted(found.rounds, 'round')}",
+        one.rule,
+        percent(found.widest_interval),
+        percent(found.plateau),
+        "not known" if math.isnan(found.jitter) else f"{found.jitter:.2g}",
+    )
+
+
+def _per_class(one: Assessment, inputs: np.ndarray) -> np.ndarray:
+    """`[K]`, by which classes are ordered: robustness, or the lowest value."""
+    if one.scores is None:
+        return one.robustness_per_class
+    lowest = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class)
+    return np.where(inputs > 0, lowest.min(0), np.nan)
+
+
+def _lowest_of_classes(one: Assessment) -> np.ndarray:
+    values = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class)
+    lowest = values.min(0)
+    return np.where(np.isinf(lowest), np.nan, lowest)
+
+
+def _order(per_class: np.ndarray, lowest: np.ndarray, inputs: np.ndarray) -> list[int]:
+    """Classes with images, the worst first; those that are not known at the end."""
+    order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
+    return [int(index) for index in order if inputs[index]]
+
+
+def _classes(
+    one: Assessment, names: Sequence[str], inputs: np.ndarray, per_class: np.ndarray
+) -> tuple[OfClass, ...]:
+    lowest = _lowest_of_classes(one)
+    order = _order(per_class, lowest, inputs)
+    if len(order) > _MOST_CLASSES:
+        order = order[:_WORST_CLASSES]
+    at = np.flatnonzero(one.levels == one.identity)
+    return tuple(
+        OfClass(
+            short(names[index], 120),
+            int(inputs[index]),
+            percent(one.values_per_class[at[0], index]) if len(at) else "not measured",
+            percent(lowest[index]),
+            percent(per_class[index]) if one.scores is None else "not kept with scores",
+        )
+        for index in order
+    )
+
+
+def _spread(one: Assessment, per_class: np.ndarray, is_cut: bool) -> Markup:
+    """How the classes' robustness spreads, where the table has only the worst."""
+    known = per_class[~np.isnan(per_class)]
+    if not is_cut or one.scores is not None or not len(known):
+        return Markup("")
+    counts = np.histogram(known, bins=20, range=(0, 1))[0]
+    return svg.bars(
+        [int(count) for count in counts],
+        alt=f"how many of {len(known)} classes have which robustness",
+        x_label="robustness of the class",
+        y_label="classes",
+    )
+
+
+def _worst_class(
+    one: Assessment, names: Sequence[str], inputs: np.ndarray, per_class: np.ndarray
+) -> str:
+    order = _order(per_class, _lowest_of_classes(one), inputs)
+    known = [index for index in order if not math.isnan(per_class[index])]
+    if not known or one.scores is not None:
+        return ""
+    worst = known[0]
+    value = per_class[worst]
+    equal = int((per_class[known] == value).sum())
+    if equal == len(known) > 1:
+        return f"All classes have the same: {percent(value)} of the range."
+    text = (
+        f"Worst class: “{short(names[worst])}”, good enough over {percent(value)} of "
+        f"the range, from {counted(int(inputs[worst]), 'image')}"
+    )
+    if equal > 1:
+        text += f" ({counted(equal - 1, 'other class', 'other classes')} as low)"
+    return f"{text}. {_lowest_class(one, names, worst)}".strip()
+
+
+def _lowest_class(one: Assessment, names: Sequence[str], worst: int) -> str:
+    """The class that falls lowest, if it is not the one that was named."""
+    lowest = _lowest_of_classes(one)
+    at = int(np.nanargmin(lowest))
+    if lowest[at] == lowest[worst]:
+        return ""
+    value = percent(lowest[at])
+    return f"The lowest {one.measure} of a class is {value}, of “{short(names[at])}”."
+
+
+def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
+    """Classes to which the alteration does not have to do anything."""
+    at = np.flatnonzero(one.levels == one.identity)
+    if one.scores is not None or not len(at):
+        return ""
+    values = one.values_per_class[at[0]]
+    bad = np.flatnonzero((values < one.threshold) & (inputs > 0)).tolist()
+    if not bad:
+        return ""
+    said = [f"“{short(names[k], 40)}” ({percent(values[k])})" for k in bad]
+    more = len(said) - _MOST_NAMES
+    said[_MOST_NAMES:] = [f"{more} more"] * (more > 0)
+    return (
+        f"Not good enough even unaltered: {', '.join(said)}. Of such a class the share "
+        "is of those levels where it is good enough all the same."
+    )
+
+
+def _confusions(counts: np.ndarray, names: Sequence[str]) -> tuple[Confusion, ...]:
+    """The most frequent wrong answers, `[K, K + 1]` counts at one level."""
+    wrong = counts[:, :-1].copy()
+    np.fill_diagonal(wrong, 0)
+    flat = wrong.ravel()
+    some = np.flatnonzero(flat)
+    most = some[np.argsort(-flat[some], kind="stable")][:_MOST_CONFUSIONS]
+    totals = counts.sum(-1)
+    found = []
+    for place in map(int, most):
+        label, answer = place // len(wrong), place % len(wrong)
+        images = f"{flat[place]:,} of {totals[label]:,}"
+        pair = short(names[label], 40), short(names[answer], 40)
+        found.append(Confusion(*pair, images))
+    return tuple(found)
+
+
+def _failures(
+    one: Assessment, names: Sequence[str]
+) -> tuple[str, tuple[Failure, ...], int]:
+    """How many images fail, and which fail first though they are right unaltered."""
+    curve = one.curve
+    if not isinstance(curve, Curve):
+        return "Only counts were kept, so which images fail is not known.", (), 0
+    first = one.first_failing_level
+    fails = ~np.isnan(first)
+    at_once = fails & (first == one.identity)
+    later = np.flatnonzero(fails & ~at_once)
+    text = (
+        f"Of {counted(len(first), 'image')}, {at_once.sum():,} are wrong unaltered, "
+        f"{len(later):,} others fail at some level, and {(~fails).sum():,} at none "
+        "that was looked at."
+    )
+    order = np.argsort(np.abs(first[later] - one.identity), kind="stable")
+    found = []
+    for place in later[order][:_MOST_FAILURES].tolist():
+        level = with_unit(float(first[place]), one.unit)
+        name = short(names[int(curve.labels[place])], 40)
+        found.append(Failure(place, name, level, _not_yet(one, float(first[place]))))
+    return text, tuple(found), len(later)
+
+
+def _not_yet(one: Assessment, failing: float) -> str:
+    """The level before the first failing one; empty where none is known."""
+    nearer = np.abs(one.levels - one.identity) < abs(failing - one.identity)
+    same = (one.levels - one.identity) * (failing - one.identity) >= 0
+    before = one.levels[nearer & same]
+    if not len(before):
+        return ""
+    return number(float(before[np.abs(before - failing).argmin()]))
+
+
+def _rows(one: Assessment) -> tuple[Level, ...]:
+    """All levels; of many some, evenly picked, and those that the number hangs on.
+
+    These are both ends, the identity, the lowest value, and both sides of crossings.
+    """
+    low, high = metrics.bands(one.curve.confusion, one.measure)
+    last = len(one.levels) - 1
+    picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
+    picked |= set(np.flatnonzero(one.levels == one.identity))
+    picked.add(np.where(np.isnan(one.values), np.inf, one.values).argmin())
+    crossings = np.flatnonzero(np.diff(one.values >= one.threshold))[:_MOST_ROWS]
+    picked |= {*crossings, *(crossings + 1)}
+    return tuple(
+        Level(
+            number(one.levels[index]),
+            percent(one.values[index]),
+            interval(low[index], high[index]),
+            percent(one.decided_ratio[index]),
+            "yes" if one.values[index] >= one.threshold else "no",
+        )
+        for index in sorted(int(index) for index in picked)
+    )

@@ -1,0 +1,318 @@
+"""All that a report says, before it is written as HTML or Markdown."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+import jaxrob
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._report import svg
+from jaxrob.reporting._report.comparison import Comparison, compared, comparison
+from jaxrob.reporting._report.curve import Alteration, alteration
+from jaxrob.reporting._report.glossary import glossary
+from jaxrob.reporting._report.images import side_of
+from jaxrob.reporting._report.local import Attacked, Local, attacked, local
+from jaxrob.reporting._report.multiplicity import (
+    Multiplicity,
+    joint_interval,
+    multiplicity,
+)
+from jaxrob.reporting._report.tested import (
+    PlanFacts,
+    Tested,
+    class_names,
+    plan_facts,
+    tested,
+)
+from jaxrob.reporting._report.text import short
+from jaxrob.reporting._report.verdict import Verdict, overall, verdict_of
+from jaxrob.reporting._results import Results
+
+_MOST_WARNED = 5  # What is named of which there are warnings.
+
+
+class Network(NamedTuple):
+    """What is said of one network.
+
+    Attributes:
+      anchor: where the page has it.
+      name: what the report calls it.
+      verdict: whether it is good enough.
+      tested: what was tested.
+      plan: what was planned, or None.
+      alterations: what is said of each.
+      local: of random perturbations, or None.
+      attacked: of attacks, or None.
+      no_pictures: why none are shown, or not all; empty if all are.
+      condition: when a level is accepted, if that is the same for all alterations.
+      strategy: what chose the levels and how the integral over them is taken, likewise.
+    """
+
+    anchor: str
+    name: str
+    verdict: Verdict
+    tested: Tested
+    plan: PlanFacts | None
+    alterations: tuple[Alteration, ...]
+    local: Local | None
+    attacked: Attacked | None
+    no_pictures: str
+    condition: str | None
+    strategy: str | None
+
+
+class Side(NamedTuple):
+    """The curves of several networks for one alteration."""
+
+    name: str
+    figure: Markup
+
+
+class Document(NamedTuple):
+    """What a report says.
+
+    Attributes:
+      title: the report's title.
+      version: of jaxrob, which made the report.
+      passed: whether all is good enough; None where nothing was required.
+      networks: what is said of each network.
+      overview: the robustness of all networks to all alterations.
+      sides: curves of several networks together.
+      earlier: comparisons with earlier results.
+      between: comparisons of the networks with the first one.
+      multiplicity: how many intervals there are.
+      reduced: the side to which pictures are reduced, or None.
+      num_warnings: how many warnings there are.
+      warned: what they are about, and how many each.
+      meanings: pairs of a quantity that is required and what it is.
+      has_plan: whether there was a plan for some network.
+      has_stability: whether some numbers are of stability.
+      has_unknown: whether some answers may be "unknown".
+      has_bound: whether some error of the levels is known.
+      has_scores: whether levels are scored, or weighted by a distribution.
+      glossary: words that not every reader knows, and what they mean.
+    """
+
+    title: str
+    version: str
+    passed: bool | None
+    networks: tuple[Network, ...]
+    overview: Markup
+    sides: tuple[Side, ...]
+    earlier: tuple[Comparison, ...]
+    between: tuple[Comparison, ...]
+    multiplicity: Multiplicity
+    reduced: int | None
+    num_warnings: int
+    warned: str
+    meanings: tuple[tuple[str, str], ...]
+    has_plan: bool
+    has_stability: bool
+    has_unknown: bool
+    has_bound: bool
+    has_scores: bool
+    glossary: tuple[tuple[str, str], ...]
+
+
+def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document:
+    """All that a report of these results says.
+
+    Args:
+      results: of each network.
+      earlier: none, one for all networks, or one for each.
+    """
+    names = _distinct([one.network or "network" for one in results])
+    olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
+    before = tuple(
+        comparison(new, old, name, _earlier_name(old, name))
+        for new, old, name in zip(results, olds, names)
+    )
+    between = tuple(
+        comparison(other, results[0], name, names[0])
+        for other, name in zip(results[1:], names[1:])
+    )
+    many = multiplicity(results, compared(before) + compared(between))
+    side = side_of([each for one in results for row in one.pictures for each in row])
+    networks = tuple(
+        _network(one, index, name, many.number, side)
+        for index, (one, name) in enumerate(zip(results, names))
+    )
+    assessments = [each for one in results for each in one.assessments]
+    warned = _warned(networks)
+    return Document(
+        title=f"Robustness of {_listed([short(name) for name in names])}",
+        version=jaxrob.__version__,
+        passed=overall([one.verdict for one in networks]),
+        networks=networks,
+        overview=_overview(results, names),
+        sides=_sides(results, names) if len(results) > 1 else (),
+        earlier=before,
+        between=between,
+        multiplicity=many,
+        reduced=side,
+        num_warnings=sum(number for _, number in warned),
+        warned=_named(warned),
+        meanings=tuple(
+            dict.fromkeys(each for one in networks for each in one.verdict.meanings)
+        ),
+        has_plan=any(one.plan is not None for one in results),
+        has_stability=any(one.is_stability for one in assessments),
+        has_unknown=any(one.curve.alpha is not None for one in assessments),
+        has_bound=any(one.error_bound is not None for one in assessments),
+        has_scores=any(one.scores is not None for one in assessments),
+        glossary=glossary(results),
+    )
+
+
+def _network(
+    results: Results, index: int, name: str, intervals: int, side: int | None
+) -> Network:
+    names = class_names(results)
+    joints = [joint_interval(one, intervals) for one in results.assessments]
+    alterations = tuple(
+        alteration(
+            one,
+            names,
+            anchor=f"n{index + 1}-a{place + 1}",
+            reason=results.reasons[place],
+            pictures=results.pictures[place],
+            side=side,
+            joint=joints[place],
+        )
+        for place, one in enumerate(results.assessments)
+    )
+    return Network(
+        f"n{index + 1}",
+        name,
+        verdict_of(results, name, joints, intervals),
+        tested(results, names),
+        plan_facts(results),
+        alterations,
+        None if results.roma is None else local(results.roma, names),
+        None if results.attack is None else attacked(results.attack, names),
+        _no_pictures(results),
+        _of_all([each.condition for each in alterations]),
+        _of_all(
+            [f"{one.sampling[0]}, rule “{one.sampling[2]}”" for one in alterations]
+        ),
+    )
+
+
+def _no_pictures(results: Results) -> str:
+    pictures = [each for row in results.pictures for each in row]
+    lacking = sum(each.image is None for each in pictures)
+    if not pictures:
+        return "The results hold no pictures, so none are shown."
+    if not lacking:
+        return ""
+    are = "is" if lacking == 1 else "are"
+    return (
+        f"Of the {len(pictures)} pictures that the results name, {lacking} {are} "
+        "missing: pictures.npz was taken away, or is not the one written with these "
+        "results."
+    )
+
+
+def _warned(networks: Sequence[Network]) -> list[tuple[str, int]]:
+    """What there are warnings of, and how many."""
+    found = []
+    for one in networks:
+        before = f"{short(one.name, 30)}, " if len(networks) > 1 else ""
+        parts = [(short(each.name, 30), each.warnings) for each in one.alterations]
+        parts += [("RoMA", one.local.warnings)] if one.local else []
+        found += [(before + name, len(texts)) for name, texts in parts if texts]
+    return found
+
+
+def _named(warned: Sequence[tuple[str, int]]) -> str:
+    said = [f"{number} on {name}" for name, number in warned[:_MOST_WARNED]]
+    return "; ".join(said) + ("; ..." if len(warned) > _MOST_WARNED else "")
+
+
+def _of_all(texts: Sequence[str]) -> str | None:
+    """What all say, or None if they differ."""
+    return texts[0] if len(set(texts)) == 1 else None
+
+
+def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
+    """A row for each alteration, in the order in which they first occur."""
+    found: dict[str, dict[int, Assessment]] = {}
+    for which, one in enumerate(results):
+        for each in one.assessments:
+            found.setdefault(each.alteration, {}).setdefault(which, each)
+    if not found:
+        return Markup("")
+    rows = []
+    for name, by_network in found.items():
+        ends = [
+            (each.robustness, *each.confidence_interval, each.error_bound)
+            if (each := by_network.get(which)) is not None
+            else (None, np.nan, np.nan, None)
+            for which in range(len(results))
+        ]
+        rows.append(svg.Estimate(name, *map(tuple, zip(*ends))))
+    return svg.estimates(
+        rows,
+        names,
+        alt="the robustness to each alteration, with its interval",
+        x_label="robustness, the share of the range that is good enough",
+        required=sorted(
+            {
+                each.least
+                for one in results
+                for each in one.requirements
+                if each.quantity in ("robustness", "robustness.low")
+            }
+        ),
+    )
+
+
+def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]:
+    """A figure for each alteration that several networks have in the same range."""
+    found: dict[tuple, list[tuple[str, Assessment]]] = {}
+    for name, one in zip(names, results):
+        for each in one.assessments:
+            key = each.alteration, each.unit, each.lower, each.upper, each.measure
+            found.setdefault(key, []).append((name, each))
+    figures = []
+    for (title, unit, lower, upper, measure), group in found.items():
+        if len(group) < 2:
+            continue
+        first = group[0][1]
+        thresholds = {one.threshold for _, one in group}
+        figure = svg.curves(
+            [svg.Line(short(name, 40), one.levels, one.values) for name, one in group],
+            (lower, upper),
+            alt=f"{measure} of {len(group)} networks over the level of {short(title)}",
+            x_label=f"level of {short(title)}" + (f" [{unit}]" if unit else ""),
+            y_label=measure,
+            threshold=first.threshold if len(thresholds) == 1 else None,
+            identity=first.identity,
+        )
+        figures.append(Side(title, figure))
+    return tuple(figures)
+
+
+def _distinct(names: Sequence[str]) -> list[str]:
+    """Names, with a number where several networks have the same."""
+    return [
+        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
+        for index, name in enumerate(names)
+    ]
+
+
+def _listed(names: Sequence[str]) -> str:
+    if len(names) > 3:
+        return f"{len(names)} networks"
+    *others, last = names
+    return f"{', '.join(others)} and {last}" if others else last
+
+
+def _earlier_name(old: Results, name: str) -> str:
+    return (
+        "the earlier result"
+        if old.network in (None, name)
+        else (f"the earlier result of {old.network}")
+    )

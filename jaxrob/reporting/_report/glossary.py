@@ -1,0 +1,83 @@
+"""Words that a report uses and that not every reader knows."""
+
+from collections.abc import Sequence
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._results import Results
+
+_RULES = {
+    "right": "each step between two levels counts as the level at its upper end is",
+    "count": "the share of levels that are accepted",
+    "linear": "straight lines join the levels; what counts is where they are accepted",
+    "quadrature": "adaptive numerical integration, as of scipy.integrate.quad",
+    "trapezoid": "straight lines join the levels' scores",
+}
+
+
+def glossary(results: Sequence[Results]) -> tuple[tuple[str, str], ...]:
+    """The words that a report of these results uses: pairs of a word and its meaning.
+
+    Args:
+      results: what the report is of.
+    """
+    ones = [each for one in results for each in one.assessments]
+    words: list[tuple[str, str]] = []
+    if ones:
+        words += _of_curves(ones)
+    if any(one.roma is not None for one in results):
+        words.append(
+            (
+                "RoMA",
+                "a method that estimates, for single images, how probable it is that a "
+                "random perturbation changes the answer; its number is plr",
+            )
+        )
+    return tuple(words)
+
+
+def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
+    words = [
+        ("level", "how strongly an image is altered, in the alteration's unit"),
+        (
+            "accepted, good enough",
+            "of a level: there the measure is at least the threshold",
+        ),
+    ]
+    if any(one.measure == "accuracy" for one in ones):
+        words.append(("accuracy", "the share of images that are answered right"))
+    words += [
+        (
+            "95 % interval, 95 % band",
+            "made so that, of many samples of images, 95 % would give one that holds "
+            "the value for all images of the kind",
+        ),
+        ("points", "percentage points: from 40 % to 45 % are 5 points"),
+    ]
+    if any(one.strategy.startswith("ASAP") for one in ones):
+        words.append(
+            (
+                "ASAP",
+                "chooses levels in rounds: some across the range first, then more "
+                "where the curve may cross the threshold; n is the number of steps "
+                "into which the range is divided at the finest, concavity how far the "
+                "curve may bend between levels (auto: estimated)",
+            )
+        )
+    words += [
+        (f"rule “{rule}”", _RULES[rule])
+        for rule in dict.fromkeys(one.rule for one in ones)
+        if rule in _RULES
+    ]
+    words.append(
+        (
+            "jitter",
+            "how much values of close levels jump, beside what the number of images "
+            "explains (about 1). More than 12 draws a warning; not known where no "
+            "three levels are close together",
+        )
+    )
+    if any(one.curve.alpha is not None for one in ones):
+        words.append(
+            ("decided", 'the share of images whose answer is not "unknown"'),
+        )
+    return words

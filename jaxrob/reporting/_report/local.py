@@ -1,0 +1,176 @@
+"""What a report says of random perturbations and of attacks, if there were any."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from jaxrob.adversarial import Attack
+from jaxrob.reporting._report import svg
+from jaxrob.reporting._report.text import counted, interval, number, percent, short
+from jaxrob.roma import RomaResult
+
+# Categories are compared in pairs, which of a thousand would take minutes.
+_MOST_CATEGORIES = 40
+_MOST_INPUTS = 10
+
+
+class Local(NamedTuple):
+    """Probabilistic local robustness, in words.
+
+    Attributes:
+      facts: pairs of a name and a text.
+      categories: for each its name, inputs, those with an answer, plr, its interval.
+      categories_words: what is to be said of them.
+      figure: the categories.
+      lowest: the inputs that are least robust: index, class, plr, interval, status.
+      warnings: what to beware of.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    categories: tuple[tuple[str, ...], ...]
+    categories_words: str
+    figure: Markup
+    lowest: tuple[tuple[str, ...], ...]
+    warnings: tuple[str, ...]
+
+
+class Attacked(NamedTuple):
+    """What attacks found, in words: pairs of a name and a text, and a row a class."""
+
+    facts: tuple[tuple[str, str], ...]
+    classes: tuple[tuple[str, ...], ...]
+
+
+def local(roma: RomaResult, names: Sequence[str]) -> Local:
+    """What is said of a result of RoMA."""
+    total, answered = len(roma.plr), int(roma.answered.sum())
+    statuses, counts = np.unique(roma.status, return_counts=True)
+    facts = [
+        ("estimator", roma.estimator),
+        ("perturbation", roma.perturbation),
+        ("radius (epsilon)", "none" if roma.epsilon is None else number(roma.epsilon)),
+        ("an answer is distinct from a confidence of (delta)", number(roma.delta)),
+        ("random draws for each image", f"{roma.num_samples:,}"),
+        ("images", f"{total:,}, of which {answered:,} have an answer"),
+        ("mean plr of those", percent(_mean(roma.plr[roma.answered]), 3)),
+        (
+            "how answers were found",
+            ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts)),
+        ),
+    ]
+    categories, words, figure = _categories(roma, names)
+    return Local(
+        tuple(facts),
+        categories,
+        words,
+        figure,
+        _lowest(roma, names),
+        (*roma.warnings, *roma.caveats),
+    )
+
+
+def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
+    """What is said of an attack."""
+    correct, success = np.asarray(attack.correct), np.asarray(attack.success)
+    tried = int(correct.sum())
+    rate = success.sum() / tried if tried else np.nan
+    facts = (
+        ("images", f"{len(correct):,}, of which {tried:,} were right and attacked"),
+        (
+            "with an adversarial example",
+            f"{success.sum():,} ({percent(float(rate))} of those attacked)",
+        ),
+        (
+            "median distance of the examples (Euclidean, pixels in [0, 1])",
+            number(_median(attack.distance[success])),
+        ),
+        (
+            "median structural similarity of the examples (1 is the same image)",
+            number(_median(attack.similarity[success])),
+        ),
+    )
+    labels = np.asarray(attack.labels)
+    rows = []
+    for index in np.unique(labels):
+        mine = (labels == index) & correct
+        share = float(success[mine].sum() / mine.sum()) if mine.any() else np.nan
+        rows.append((-share, _name(names, int(index)), int(mine.sum()), share))
+    rows.sort(key=lambda row: (np.isnan(row[0]), row[0]))
+    return Attacked(
+        facts,
+        tuple(
+            (name, f"{tried:,}", percent(share))
+            for _, name, tried, share in rows[:_MOST_CATEGORIES]
+        ),
+    )
+
+
+def _categories(
+    roma: RomaResult, names: Sequence[str]
+) -> tuple[tuple[tuple[str, ...], ...], str, Markup]:
+    numbers = roma.excluded if roma.labels is None else roma.labels
+    by = "predicted class" if roma.labels is None else "right class"
+    present = len(np.unique(numbers))
+    if present > _MOST_CATEGORIES:
+        words = f"{present} categories are too many to compare in pairs."
+        return (), words, Markup("")
+    found = roma.categorial(tuple(_name(names, k) for k in range(max(numbers) + 1)))
+    rows = tuple(
+        (
+            name,
+            f"{found.inputs[index]:,}",
+            f"{found.answered[index]:,}",
+            percent(found.plr[index], 3),
+            interval(*found.interval[index]),
+        )
+        for index, name in enumerate(found.names)
+    )
+    pairs = np.triu_indices(present, 1)
+    words = (
+        f"By {by}; intervals are Student's over the images, 95 % each. Of "
+        f"{counted(len(pairs[0]), 'pair')} of categories, "
+        f"{int((found.welch[pairs] < 0.05).sum())} differ by Welch's test at 5 %, "
+        "adjusted for all pairs by Holm's method."
+    )
+    estimates = [
+        svg.Estimate(name, (float(plr),), (float(low),), (float(high),))
+        for name, plr, (low, high) in zip(found.names, found.plr, found.interval)
+    ]
+    figure = svg.estimates(
+        estimates,
+        ("plr",),
+        alt="mean probabilistic local robustness of each category",
+        x_label="mean plr, with its 95 % interval over the images",
+    )
+    return rows, words, figure
+
+
+def _lowest(roma: RomaResult, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
+    """The inputs of the lowest plr, that is of the highest adversarial probability."""
+    numbers = roma.excluded if roma.labels is None else roma.labels
+    order = np.argsort(-roma.log_adversarial_probability, kind="stable")
+    order = order[roma.answered[order]][:_MOST_INPUTS]
+    return tuple(
+        (
+            str(index),
+            _name(names, int(numbers[index])),
+            percent(float(roma.plr[index]), 3),
+            interval(*roma.confidence_interval[index]),
+            str(roma.status[index]),
+        )
+        for index in order
+    )
+
+
+def _name(names: Sequence[str], index: int) -> str:
+    return short(names[index]) if index < len(names) else f"class {index}"
+
+
+def _mean(values: np.ndarray) -> float:
+    return float(values.mean()) if len(values) else np.nan
+
+
+def _median(values: np.ndarray) -> float:
+    return float(np.median(values)) if len(values) else np.nan

@@ -1,0 +1,94 @@
+"""How many intervals a report states, and what holds for all of them at once."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxrob import metrics
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._report.text import counted
+from jaxrob.reporting._results import Results
+
+_CONFIDENCE = 0.95
+
+
+class Multiplicity(NamedTuple):
+    """What is to be said of intervals that are many.
+
+    Attributes:
+      number: the intervals of robustness in the report.
+      words: sentences.
+      has_joint: whether intervals that hold together are among the tables.
+    """
+
+    number: int
+    words: tuple[str, ...]
+    has_joint: bool
+
+
+def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
+    """The interval that, by Bonferroni's inequality, holds with `number` others.
+
+    NaN where a thousand resamples are too few to tell it: those of measures that are
+    no proportion.
+    """
+    measure = metrics.measures[one.measure]
+    exact = measure.is_proportion
+    exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
+    if number == 1:
+        return one.confidence_interval.start, one.confidence_interval.end
+    if one.scores is not None or not exact or math.isnan(one.robustness):
+        return math.nan, math.nan
+    low, high = metrics.confidence_interval(
+        one.levels,
+        one.curve.confusion,
+        one.measure,
+        one.threshold,
+        1 - (1 - _CONFIDENCE) / number,
+        bounds=(one.lower, one.upper),
+    )
+    return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
+
+
+def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
+    """What is to be said of the report's intervals.
+
+    Args:
+      results: what the report is of.
+      comparisons: how many differences with an interval it states.
+    """
+    number = sum(len(one.assessments) for one in results)
+    words = [
+        f"The report states {counted(number, 'interval')} of a robustness, one for "
+        "each network and alteration. Each has 95 % on its own."
+    ]
+    if number > 1:
+        words.append(
+            f"Of {number} such intervals {0.05 * number:.1f} miss on average, and the "
+            "chance that at least one does is at most "
+            f"{100 * min(1, 0.05 * number):.0f} %. Details therefore have a second "
+            "interval, called adjusted: it is wider (a confidence of "
+            f"{100 * (1 - 0.05 / number):.4g} % each, by Bonferroni's inequality), so "
+            "that all adjusted ones hold at once with 95 %."
+        )
+    words.append(
+        "The bands in the figures are of 95 % at each level alone; that a whole curve "
+        "lies within its band is less likely. Numbers of single classes have no "
+        "interval, and the worst of many classes looks worse than it is by chance."
+    )
+    if comparisons:
+        words.append(
+            f"{counted(comparisons, 'comparison')} of robustness: intervals of 95 % "
+            "each, not adjusted either."
+        )
+    inputs = sum(len(one.roma.plr) for one in results if one.roma is not None)
+    if inputs:
+        words.append(
+            f"RoMA states {counted(inputs, 'interval')} of single images, 95 % each, "
+            "not adjusted; tests between its categories are adjusted by Holm's method."
+        )
+    words.append(
+        "Verdicts compare with the intervals of 95 % each, as the requirements are "
+        "written; whether they hold with the adjusted ones too is said beside them."
+    )
+    return Multiplicity(number, tuple(words), number > 1)

@@ -1,0 +1,366 @@
+"""Figures of a report, as SVG that stands in the page.
+
+They are made by hand: matplotlib's would take twenty times the bytes, and give several
+figures of a page the same ids. Colours are in the page's style sheet; dashes, widths
+and marks tell lines apart on paper without colours, and where lines coincide.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from markupsafe import Markup
+
+from jaxrob.reporting._report.text import number, readable, short
+
+_WIDTH, _HEIGHT = 640, 250
+_LEFT, _RIGHT, _TOP, _BOTTOM = 46, 20, 14, 40
+# Beyond that, a mark at each level would hide the line.
+_MOST_MARKS = 64
+_KINDS = 6  # Classes of the style sheet, from k0.
+
+
+class Line(NamedTuple):
+    """A curve over the level.
+
+    Attributes:
+      name: what the legend calls it.
+      levels: `[L]`, ascending.
+      values: `[L]` in [0, 1]; NaN where not known.
+      low: `[L]`, its band's lower end; None without a band.
+      high: `[L]`, the upper end.
+    """
+
+    name: str
+    levels: np.ndarray
+    values: np.ndarray
+    low: np.ndarray | None = None
+    high: np.ndarray | None = None
+
+
+class Estimate(NamedTuple):
+    """A row of `estimates`.
+
+    Attributes:
+      name: what stands before the row.
+      values: a share for each network; NaN where not known, None where not assessed.
+      low: the lower ends of their intervals.
+      high: the upper ends.
+      errors: how far the values may be off either way for another reason; None where
+        that is not known.
+    """
+
+    name: str
+    values: tuple[float | None, ...]
+    low: tuple[float, ...]
+    high: tuple[float, ...]
+    errors: tuple[float | None, ...] = ()
+
+
+def curves(
+    lines: Sequence[Line],
+    bounds: tuple[float, float],
+    *,
+    alt: str,
+    x_label: str,
+    y_label: str,
+    threshold: float | None = None,
+    identity: float | None = None,
+    accepted: Sequence[tuple[float, float]] = (),
+) -> Markup:
+    """Shares over the level.
+
+    Args:
+      lines: the curves; the first lies lowest and is drawn widest.
+      bounds: the range's ends.
+      alt: the figure in words.
+      x_label: what is below the axis.
+      y_label: what stands above the other axis.
+      threshold: the lowest value that is accepted.
+      identity: the level at which nothing is altered.
+      accepted: the intervals of levels that are accepted, which are shaded.
+    """
+    lower, upper = bounds
+    # A margin, or what lies at the ends would hide behind the frame.
+    span = (_WIDTH - _LEFT - _RIGHT) * 0.97
+    start = _LEFT + (_WIDTH - _LEFT - _RIGHT) * 0.015
+
+    def x(level: float) -> float:
+        return start + span * (level - lower) / (upper - lower)
+
+    parts = [
+        Markup('<rect class="ok" x="{}" y="{}" width="{}" height="{}"/>').format(
+            _at(x(left)), _TOP, _at(x(right) - x(left)), _HEIGHT - _TOP - _BOTTOM
+        )
+        for left, right in accepted
+    ]
+    parts += _share_axis() + [
+        _text(x(tick), _HEIGHT - _BOTTOM + 15, number(tick), "middle")
+        + _segment("tick", x(tick), _HEIGHT - _BOTTOM, x(tick), _HEIGHT - _BOTTOM + 4)
+        for tick in _ticks(lower, upper)
+    ]
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, _HEIGHT - 6, x_label, "middle"))
+    parts.append(_text(_LEFT - 40, 9, y_label, "start"))
+    if identity is not None:
+        at = x(identity)
+        parts.append(_segment("identity", at, _TOP, at, _HEIGHT - _BOTTOM))
+    if threshold is not None:
+        parts.append(
+            _segment("threshold", _LEFT, _y(threshold), _WIDTH - _RIGHT, _y(threshold))
+        )
+    kinds = [f"k{index % _KINDS}" for index in range(len(lines))]
+    for line, kind in zip(lines, kinds):
+        parts.append(_band(line, kind, x))
+    for index, (line, kind) in enumerate(zip(lines, kinds)):
+        parts.append(_drawn(line, kind, x, index, len(lines)))
+    return _figure(parts, _HEIGHT, alt) + _legend(
+        [line.name for line in lines] if len(lines) > 1 else [],
+        (
+            (
+                any(line.low is not None for line in lines),
+                '<rect class="band k0" width="26" height="12"/>',
+                "95 % band, level by level",
+            ),
+            (
+                threshold is not None,
+                str(_segment("threshold", 0, 6, 26, 6)),
+                "threshold",
+            ),
+            (
+                identity is not None,
+                str(_segment("identity", 13, 0, 13, 12)),
+                "unaltered",
+            ),
+            (bool(accepted), '<rect class="ok" width="26" height="12"/>', "accepted"),
+        ),
+    )
+
+
+def estimates(
+    rows: Sequence[Estimate],
+    names: Sequence[str],
+    *,
+    alt: str,
+    x_label: str,
+    required: Sequence[float] = (),
+) -> Markup:
+    """Shares with their intervals, a row for each thing and a mark for each network.
+
+    Args:
+      rows: what is shown, from the top.
+      names: of what each row has a value, such as networks.
+      alt: the figure in words.
+      x_label: what stands below the axis.
+      required: the least values that are good enough.
+    """
+    left, pitch = 190, max(20, 12 * len(names) + 6)
+    height = 12 + pitch * len(rows) + 36
+    bottom = height - 36
+
+    def x(share: float) -> float:
+        return left + (_WIDTH - left - 26) * share
+
+    parts = [
+        _segment("grid", x(share), 6, x(share), bottom)
+        + _text(x(share), bottom + 15, f"{share:.0%}".replace("%", " %"), "middle")
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    parts.append(_text((left + _WIDTH - 26) / 2, height - 6, x_label, "middle"))
+    parts += [_segment("threshold", x(one), 6, x(one), bottom) for one in required]
+    for index, row in enumerate(rows):
+        middle = 12 + pitch * (index + 0.5)
+        parts.append(_text(left - 10, middle + 4, short(row.name, 25), "end"))
+        parts += [
+            _estimate(row, which, middle + 12 * (which - (len(names) - 1) / 2), x)
+            for which in range(len(names))
+        ]
+    errors = [one for row in rows for one in row.errors]
+    # What is drawn of RoMA's categories is told by the axis.
+    samples = [(True, str(_segment("line k0", 0, 6, 26, 6)), "95 % interval (images)")]
+    samples.append(
+        (
+            any(one is not None for one in errors),
+            str(_segment("levels", 0, 6, 26, 6)),
+            "what the levels leave open",
+        )
+    )
+    sample = str(_segment("threshold", 13, 0, 13, 12))
+    samples.append((bool(required), sample, "required"))
+    many = list(names) if len(names) > 1 else []
+    return _figure(parts, height, alt) + _legend(many, samples if errors else ())
+
+
+def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Markup:
+    """How many things have a share in each of so many equal parts of [0, 1]."""
+    most = max(max(counts), 1)
+    width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
+    height = 150
+    floor = height - _BOTTOM
+    parts = []
+    for index, count in enumerate(counts):
+        tall = (floor - 26) * count / most
+        parts.append(
+            Markup('<rect class="bar" x="{}" y="{}" width="{}" height="{}"/>').format(
+                _at(_LEFT + index * width + 1),
+                _at(floor - tall),
+                _at(width - 2),
+                _at(tall),
+            )
+        )
+        if count:
+            middle = _LEFT + (index + 0.5) * width
+            parts.append(_text(middle, floor - tall - 4, f"{count:,}", "middle"))
+    parts += [
+        _text(_LEFT + share * width * len(counts), floor + 15, f"{share:.0%}", "middle")
+        for share in (0, 0.25, 0.5, 0.75, 1)
+    ]
+    parts.append(_segment("tick", _LEFT, floor, _WIDTH - _RIGHT, floor))
+    parts.append(_text((_LEFT + _WIDTH - _RIGHT) / 2, height - 6, x_label, "middle"))
+    parts.append(_text(_LEFT - 40, 9, y_label, "start"))
+    return _figure(parts, height, alt)
+
+
+def _estimate(row: Estimate, which: int, y: float, x) -> Markup:
+    value, low, high = row.values[which], row.low[which], row.high[which]
+    kind = f"k{which % _KINDS}"
+    parts = Markup("")
+    if value is None:
+        return _text(x(0) + 4, y + 4, "not assessed", "start")
+    if not (math.isnan(low) or math.isnan(high)):
+        parts += _segment(f"line {kind}", x(low), y, x(high), y)
+    if math.isnan(value):
+        return parts + _text(x(0) + 4, y + 4, "not known", "start")
+    error = row.errors[which] if row.errors else None
+    if error is not None:
+        ends = x(max(0, value - error)), x(min(1, value + error))
+        parts += _segment("levels", ends[0], y + 4.5, ends[1], y + 4.5)
+    return parts + _mark(which, x(value), y, kind)
+
+
+def _drawn(line: Line, kind: str, x, index: int, number: int) -> Markup:
+    """A line and its marks. Lines below are wider, so that those above hide none."""
+    known = ~np.isnan(line.values)
+    points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
+    width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * (number - 1 - index)
+    path = " ".join(f"{_at(a)},{_at(b)}" for a, b in points)
+    drawn = Markup("")
+    if index:
+        # White between a line and a wider one beneath it.
+        drawn += _polyline("under", width + 0.6, path)
+    drawn += _polyline(f"line {kind}", width, path)
+    if len(points) > _MOST_MARKS:
+        return drawn
+    # Of coinciding lines the marks below look out beneath those above.
+    size = 1 + 0.55 * (number - 1 - index)
+    marks = [_mark(index, a, b, kind, size) for a, b in points]
+    return drawn + Markup("").join(marks)
+
+
+def _polyline(kind: str, width: float, path: str) -> Markup:
+    return Markup('<polyline class="{}" style="stroke-width:{}" points="{}"/>').format(
+        kind, _at(width), path
+    )
+
+
+def _band(line: Line, kind: str, x) -> Markup:
+    if line.low is None or line.high is None:
+        return Markup("")
+    there = [(x(a), _y(b)) for a, b in zip(line.levels, line.high)]
+    back = [(x(a), _y(b)) for a, b in zip(line.levels, line.low)][::-1]
+    path = " ".join(f"{_at(a)},{_at(b)}" for a, b in there + back)
+    return Markup('<polygon class="band {}" points="{}"/>').format(kind, path)
+
+
+def _mark(index: int, x: float, y: float, kind: str, size: float = 1) -> Markup:
+    """A disc, a square, a triangle or a diamond, in turn."""
+    corners = (
+        None,
+        ((-3, -3), (3, -3), (3, 3), (-3, 3)),
+        ((0, -4), (4, 3), (-4, 3)),
+        ((0, -4), (4, 0), (0, 4), (-4, 0)),
+    )[index % 4]
+    if corners is None:
+        return Markup('<circle class="mark {}" cx="{}" cy="{}" r="{}"/>').format(
+            kind, _at(x), _at(y), _at(2.8 * size)
+        )
+    path = " ".join(f"{_at(x + size * a)},{_at(y + size * b)}" for a, b in corners)
+    return Markup('<polygon class="mark {}" points="{}"/>').format(kind, path)
+
+
+def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup:
+    """What is what, in words with a sample, below the figure.
+
+    Args:
+      names: of lines.
+      others: of what else there is: whether it is there, a sample, and words.
+    """
+    samples = [
+        Markup(
+            '<span class="key"><svg width="34" height="12">{}{}</svg> {}</span>'
+        ).format(
+            _segment(f"line k{index % _KINDS}", 1, 6, 33, 6),
+            _mark(index, 17, 6, f"k{index % _KINDS}"),
+            readable(name),
+        )
+        for index, name in enumerate(names)
+    ]
+    samples += [
+        Markup(
+            '<span class="key"><svg width="26" height="12">'
+            f"{drawn}</svg> {words}</span>"
+        )
+        for is_there, drawn, words in others
+        if is_there
+    ]
+    if not samples:
+        return Markup("")
+    return Markup('<p class="legend">{}</p>').format(Markup(" ").join(samples))
+
+
+def _share_axis() -> list[Markup]:
+    return [
+        _segment("grid", _LEFT, _y(share), _WIDTH - _RIGHT, _y(share))
+        + _text(_LEFT - 6, _y(share) + 4, f"{share:.0%}".replace("%", " %"), "end")
+        for share in (0, 0.2, 0.4, 0.6, 0.8, 1)
+    ]
+
+
+def _y(share: float) -> float:
+    return _TOP + 6 + (_HEIGHT - _TOP - 6 - _BOTTOM) * (1 - share)
+
+
+def _ticks(lower: float, upper: float) -> list[float]:
+    """From four to nine round numbers within the range."""
+    step = 10.0 ** math.floor(math.log10((upper - lower) / 4))
+    step = next(
+        step * times
+        for times in (1, 2, 2.5, 5, 10)
+        if (upper - lower) / step / times < 9
+    )
+    first = math.ceil(lower / step - 1e-9)
+    last = math.floor(upper / step + 1e-9)
+    return [step * index for index in range(first, last + 1)]
+
+
+def _segment(kind: str, x1: float, y1: float, x2: float, y2: float) -> Markup:
+    return Markup('<line class="{}" x1="{}" y1="{}" x2="{}" y2="{}"/>').format(
+        kind, *map(_at, (x1, y1, x2, y2))
+    )
+
+
+def _text(x: float, y: float, text: str, anchor: str) -> Markup:
+    return Markup('<text x="{}" y="{}" text-anchor="{}">{}</text>').format(
+        _at(x), _at(y), anchor, readable(text)
+    )
+
+
+def _figure(parts: Sequence[Markup], height: float, alt: str) -> Markup:
+    return Markup(
+        '<svg class="chart" viewBox="0 0 {} {}" role="img" aria-label="{}">{}</svg>'
+    ).format(_WIDTH, _at(height), readable(alt), Markup("").join(parts))
+
+
+def _at(place: float) -> str:
+    """A place in the figure; a tenth of a unit is less than can be seen."""
+    return f"{place:.1f}".removesuffix(".0")

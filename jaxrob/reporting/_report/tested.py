@@ -1,0 +1,265 @@
+"""What was tested: the network, the data, the plan, and on what it ran."""
+
+import re
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._plan import Plan, PlannedAlteration
+from jaxrob.reporting._report.text import counted, number, percent, short
+from jaxrob.reporting._report.verdict import written
+from jaxrob.reporting._results import Results
+
+_MOST_CLASSES = 60
+_UNKNOWN = "not known"
+
+
+class Tested(NamedTuple):
+    """What was tested, and with what.
+
+    Attributes:
+      facts: pairs of a name and a text.
+      images: pairs of a class's name and how many images it has.
+      images_words: how many images there are, in a sentence.
+      versions: pairs of a package and its version; with the devices and the key.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    images: tuple[tuple[str, str], ...]
+    images_words: str
+    versions: tuple[tuple[str, str], ...]
+
+
+class PlanFacts(NamedTuple):
+    """The plan, and where the results differ from it.
+
+    Attributes:
+      facts: pairs of a name and a text.
+      rows: for each planned alteration its name, range, settings and reason.
+      differences: what differs, a sentence each.
+    """
+
+    facts: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, str, str, str], ...]
+    differences: tuple[str, ...]
+
+
+def tested(results: Results, names: Sequence[str]) -> Tested:
+    """What was tested of one network."""
+    sources = [one.provenance for one in results.assessments]
+    counts = [one.curve.confusion[0].sum(-1) for one in results.assessments]
+    facts = [
+        ("network", results.network or "without a name"),
+        ("network's digest", _same(_told(one, "classifier") for one in sources)),
+        ("classes", f"{len(names):,}" if names else _UNKNOWN),
+        ("data", _same(_told(one, "dataset", "name") for one in sources)),
+        (
+            "data's digest",
+            _same(_told(one, "dataset", "fingerprint") for one in sources),
+        ),
+        ("right answers", _labels(results.assessments)),
+    ]
+    if size := _size(results):
+        facts.insert(-1, ("size of the images", size))
+    versions = [_told(one, "network", "version") for one in sources]
+    if any(versions):
+        facts.insert(2, ("network's file or weights", _same(versions)))
+    images, words = _images(counts, names)
+    return Tested(
+        tuple(facts),
+        images,
+        words,
+        _versions(sources),
+    )
+
+
+def plan_facts(results: Results) -> PlanFacts | None:
+    """What the plan says, and where the results differ from it; None without one."""
+    plan = results.plan
+    if plan is None:
+        return None
+    least = percent(plan.threshold, 4).replace(".0000", "")
+    required = ", ".join(map(written, plan.requirements)) or "nothing"
+    return PlanFacts(
+        (
+            ("plan's digest (SHA-256)", plan.digest),
+            ("plan's name", plan.name),
+            ("date written in the plan", str(plan.date)),
+            ("accepted", f"{plan.measure} of at least {least}"),
+            ("required", required),
+        ),
+        tuple(
+            (
+                one.name,
+                f"{number(one.lower)} to {number(one.upper)}",
+                ", ".join(f"{key}={value}" for key, value in one.settings.items()),
+                one.reason or "no reason was given",
+            )
+            for one in plan.alterations
+        ),
+        tuple(_differences(results, plan)),
+    )
+
+
+def class_names(results: Results) -> tuple[str, ...]:
+    """The classes' names, or "class 0" and so on where none were given."""
+    for one in results.assessments:
+        number = one.curve.confusion.shape[1]
+        break
+    else:
+        number = _classes_elsewhere(results)
+    given = results.class_names or ()
+    if not given:
+        for one in results.assessments:
+            found = _told_any(one.provenance, "network", "class_names")
+            if isinstance(found, list) and all(isinstance(each, str) for each in found):
+                given = tuple(found)
+                break
+    return (*given[:number], *(f"class {k}" for k in range(len(given), number)))
+
+
+def _classes_elsewhere(results: Results) -> int:
+    """The number of classes as far as RoMA and attacks show it."""
+    found = []
+    if results.roma is not None:
+        found += [results.roma.excluded, results.roma.labels]
+    if results.attack is not None:
+        found += [results.attack.labels, results.attack.predicted]
+    most = [int(np.max(one)) + 1 for one in found if one is not None and len(one)]
+    return max([*most, len(results.class_names or ())], default=0)
+
+
+def _images(
+    counts: Sequence[np.ndarray], names: Sequence[str]
+) -> tuple[tuple[tuple[str, str], ...], str]:
+    if not counts:
+        return (), "No alteration was assessed."
+    if any(not np.array_equal(one, counts[0]) for one in counts):
+        return (), "The alterations were assessed on different images."
+    first = counts[0]
+    words = (
+        f"{counted(int(first.sum()), 'image')}, the same for every alteration and "
+        "level. "
+    )
+    fewest, most = int(first.argmin()), int(first.argmax())
+    if first.min() == first.max():
+        words += f"Each class has {counted(int(first[0]), 'image')}."
+    else:
+        words += (
+            f"The classes have from {first[fewest]:,} (“{short(names[fewest])}”) to "
+            f"{first[most]:,} images (“{short(names[most])}”)."
+        )
+    empty = int((first == 0).sum())
+    if empty:
+        words += f" {counted(empty, 'class', 'classes')} without images say nothing."
+    if len(first) > _MOST_CLASSES:
+        return (), words
+    return tuple((name, f"{count:,}") for name, count in zip(names, first)), words
+
+
+def _size(results: Results) -> str:
+    """The images' size, of which the pictures tell."""
+    shapes = {
+        each.image.shape
+        for row in results.pictures
+        for each in row
+        if each.image is not None
+    }
+    if len(shapes) != 1:
+        return ""
+    height, width, channels = shapes.pop()
+    return f"{height} x {width} pixels (height x width), {counted(channels, 'channel')}"
+
+
+def _labels(assessments: Sequence[Assessment]) -> str:
+    own = [one.is_stability for one in assessments]
+    if own and all(own):
+        return (
+            "the network's own on the unaltered images: all numbers are of stability, "
+            "and say nothing about how often it is right"
+        )
+    return "in part the network's own" if any(own) else "the labels of the data"
+
+
+def _versions(sources: Sequence[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
+    found: list[tuple[str, str]] = []
+    versions = [_told_any(one, "versions") for one in sources]
+    names = sorted({key for one in versions if isinstance(one, dict) for key in one})
+    found += [
+        (name, _same(_told(one, "versions", name) for one in sources)) for name in names
+    ]
+    devices = (
+        f"{_told(one, 'devices', 'count')} x {_told(one, 'devices', 'kind')} "
+        f"(platform {_told(one, 'devices', 'platform')})"
+        if isinstance(_told_any(one, "devices"), dict)
+        else ""
+        for one in sources
+    )
+    found.append(("devices", _same(devices) or _UNKNOWN))
+    found.append(("random key (seed)", _same(_told(one, "key") for one in sources)))
+    return tuple(found)
+
+
+def _differences(results: Results, plan: Plan) -> list[str]:
+    found = []
+    done = {_plain(one.alteration): one for one in results.assessments}
+    wanted = {_plain(one.name): one for one in plan.alterations}
+    for key, planned in wanted.items():
+        if key not in done:
+            found.append(f"{planned.name} was planned but is not among the results.")
+        else:
+            found += _range_difference(planned, done[key])
+    for key, one in done.items():
+        if key not in wanted:
+            found.append(f"{one.alteration} was assessed but is not in the plan.")
+        if one.threshold != plan.threshold or one.measure != plan.measure:
+            found.append(
+                f"{one.alteration}: accepted was {one.measure} of at least "
+                f"{number(one.threshold)}, the plan says {plan.measure} of at least "
+                f"{number(plan.threshold)}."
+            )
+    if set(results.requirements) != set(plan.requirements):
+        found.append("What was required is not what the plan requires.")
+    return found
+
+
+def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:
+    if (planned.lower, planned.upper) == (one.lower, one.upper):
+        return []
+    return [
+        f"{planned.name}: the range was {number(one.lower)} to {number(one.upper)}, "
+        f"the plan says {number(planned.lower)} to {number(planned.upper)}."
+    ]
+
+
+def _plain(name: str) -> str:
+    """An alteration's name, whether a function's or an assessment's.
+
+    Of a user's file, "rain.py:rain", it is the function's.
+    """
+    return re.sub(r"\W+", "_", name.rpartition(":")[2])
+
+
+def _told(source: dict[str, Any], *path: str) -> str:
+    """An entry of a provenance as text; empty where it is not there or is null."""
+    found = _told_any(source, *path)
+    return "" if found is None else str(found)
+
+
+def _told_any(source: Any, *path: str) -> Any:
+    """An entry of a provenance, which may come from anywhere."""
+    for name in path:
+        source = source.get(name) if isinstance(source, dict) else None
+    return source
+
+
+def _same(texts: Any) -> str:
+    """What all say; each of them where they differ."""
+    found = list(dict.fromkeys(texts))
+    if len(found) <= 1:
+        return found[0] if found and found[0] else _UNKNOWN if found else ""
+    return "not the same for all alterations: " + "; ".join(
+        text or _UNKNOWN for text in found
+    )

@@ -1,0 +1,180 @@
+"""Whether each requirement is met: what a reader wants to know first."""
+
+import math
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from jaxrob.reporting._gate import Requirement, quantities, unmet
+from jaxrob.reporting._report.certainty import certainty, is_open
+from jaxrob.reporting._report.text import counted, percent, readable, short
+from jaxrob.reporting._results import Results
+from jaxrob.roma import RomaResult
+
+_MOST_NAMES = 5  # Names of alterations in a sentence.
+MET, NOT_MET, NOT_KNOWN = "met", "not met", "not known"
+# What each quantity is, for readers who know none of the names.
+_MEANINGS = {
+    "robustness": "the share of the range over which the network is good enough, on "
+    "the tested images",
+    "robustness.low": "the lower end of the 95 % interval of the robustness. "
+    "Robustness is the share of the range over which the network is good enough; the "
+    "interval says where it lies for all images of the kind tested",
+    "decided": 'the share of images that get an answer other than "unknown", at that '
+    "accepted level where it is smallest",
+    "plr": "the probability that a random perturbation of an image leads to no "
+    "distinct misclassification, on average over the images",
+    "plr.low": "the probability that a random perturbation of an image leads to no "
+    "distinct misclassification: the lower ends of the 95 % intervals, on average",
+}
+
+
+class Check(NamedTuple):
+    """A requirement, and what was found of one alteration.
+
+    Attributes:
+      requirement: as it was written.
+      of: the alteration's name, or "RoMA".
+      found: the value found.
+      verdict: `MET`, `NOT_MET` or `NOT_KNOWN`, which counts as not met.
+      certainty: how sure that is, in words.
+      is_open: whether it is not met, but not shown to be missed either.
+    """
+
+    requirement: str
+    of: str
+    found: str
+    verdict: str
+    certainty: str
+    is_open: bool
+
+
+class Verdict(NamedTuple):
+    """What is to be said of one network.
+
+    Attributes:
+      network: the network's name.
+      passed: whether all is good enough; None where nothing was required.
+      words: that in a sentence.
+      meanings: pairs of a quantity that is required and what it is.
+      checks: each requirement of each alteration; those that are not met come first.
+      worse: what is worse than it was, a sentence each.
+    """
+
+    network: str
+    passed: bool | None
+    words: str
+    meanings: tuple[tuple[str, str], ...]
+    checks: tuple[Check, ...]
+    worse: tuple[str, ...]
+
+
+def verdict_of(
+    results: Results,
+    network: str,
+    joints: Sequence[tuple[float, float]],
+    number: int,
+) -> Verdict:
+    """The verdict on one network.
+
+    Args:
+      results: what was found.
+      network: the name that the report gives it.
+      joints: of each assessment the interval that holds together with all others.
+      number: how many intervals the report states.
+    """
+    found = _checks(results, joints, number)
+    checks = tuple(
+        sorted(found, key=lambda check: check.verdict == MET)  # Stable.
+    )
+    failed = [check for check in checks if check.verdict != MET]
+    asked = dict.fromkeys(one.quantity for one in results.requirements)
+    meanings = tuple((one, _MEANINGS[one]) for one in asked if one in _MEANINGS)
+    worse = tuple(results.worse)
+    if not checks and not worse:
+        words = "No requirement was given, so nothing was passed or failed."
+        return Verdict(network, None, words, meanings, checks, worse)
+    said = []
+    if failed:
+        names = list(dict.fromkeys(short(check.of) for check in failed))
+        names[_MOST_NAMES:] = ["..."] * (len(names) > _MOST_NAMES)
+        said.append(
+            f"{len(failed)} of {counted(len(checks), 'check')} not met "
+            f"({', '.join(names)})"
+        )
+    elif checks:
+        many = len(checks) > 1
+        said.append(f"all {len(checks)} checks met" if many else "the one check is met")
+    if worse:
+        said.append(f"worse than an earlier result in {counted(len(worse), 'respect')}")
+    passed = not failed and not worse
+    words = "Good enough: " if passed else "Not good enough: "
+    if failed and not worse and all(check.is_open for check in failed):
+        words = "Not shown to be good enough: "
+    words += "; ".join(said) + "."
+    return Verdict(network, passed, words, meanings, checks, worse)
+
+
+def written(requirement: Requirement) -> str:
+    """A requirement as a user writes it."""
+    return f"{requirement.quantity} >= {requirement.least:g}"
+
+
+def _checks(
+    results: Results, joints: Sequence[tuple[float, float]], number: int
+) -> list[Check]:
+    checks = []
+    for requirement in results.requirements:
+        if requirement.quantity in ("plr", "plr.low"):
+            checks.append(_of_roma(requirement, results.roma))
+            continue
+        for one, joint in zip(results.assessments, joints):
+            words = certainty(one, requirement, joint, number)
+            open_ = is_open(one, requirement)
+            found = quantities(one)
+            checks.append(_check(requirement, one.alteration, found, words, open_))
+    return checks
+
+
+def _of_roma(requirement: Requirement, roma: RomaResult | None) -> Check:
+    found = {} if roma is None else quantities(roma)
+    # Of a NaN, or without a result, nothing is known.
+    open_ = requirement.quantity == "plr.low" and found.get("plr", 0) >= (
+        requirement.least
+    )
+    words = "an average over the tested images alone" if found else ""
+    return _check(requirement, "RoMA", found, words, open_)
+
+
+def _check(
+    requirement: Requirement,
+    of: str,
+    found: dict[str, float],
+    words: str,
+    open_: bool,
+) -> Check:
+    value = found.get(requirement.quantity, math.nan)
+    failed = unmet([requirement], {of: {requirement.quantity: value}})
+    unknown = math.isnan(value)
+    return Check(
+        written(requirement),
+        readable(of),
+        NOT_KNOWN if unknown else _beside(value, requirement.least),
+        NOT_KNOWN if unknown else NOT_MET if failed else MET,
+        words,
+        bool(failed) and (unknown or open_),
+    )
+
+
+def _beside(value: float, least: float) -> str:
+    """A share in as few digits as tell it from what is required."""
+    for digits in range(1, 14):
+        text = percent(value, digits)
+        if value == least or text != percent(least, digits):
+            return text
+    return repr(value)
+
+
+def overall(verdicts: Sequence[Verdict]) -> bool | None:
+    """Whether all networks are good enough; None if nothing was required of any."""
+    passed = [one.passed for one in verdicts if one.passed is not None]
+    return all(passed) if passed else None

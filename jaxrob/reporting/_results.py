@@ -1,0 +1,237 @@
+"""All results of one network, as a folder holds them."""
+
+import dataclasses
+import hashlib
+import re
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._curve import Curve
+from jaxrob._runtime.checks import (
+    check_choice,
+    check_type,
+    checked_integer,
+    checked_names,
+    checked_number,
+    checked_sequence,
+    checked_text,
+)
+from jaxrob._runtime.digest import contiguous
+from jaxrob._runtime.naming import named
+from jaxrob._runtime.strict_json import short
+from jaxrob.adversarial import Attack
+from jaxrob.reporting._gate import Requirement
+from jaxrob.reporting._plan import Plan
+from jaxrob.roma import RomaResult
+
+#: Pictures of one alteration, at most.
+MOST_PICTURES = 16
+#: What a picture may be shown as.
+SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure")
+#: Numbers of channels that a picture may have.
+CHANNELS = (1, 3, 4)
+
+
+class Picture(NamedTuple):
+    """An image at a level, as a report shows it.
+
+    Attributes:
+      image: uint8 `[H, W, C]` with 1, 3 or 4 channels; None where it was not kept.
+      digest: of its shape and bytes, 32 hexadecimal digits: its name among the kept.
+      level: the level of the alteration.
+      index: the image's place in the data set, from 0.
+      label: its right class; None if not known.
+      predicted: the class that the network answers at this level, the number of classes
+        for "unknown"; None if not known.
+      shown_as: "unaltered", "lower end" or "upper end" of the range, or "first
+        failure": the level nearest to the identity at which the answer is wrong.
+    """
+
+    image: np.ndarray | None
+    digest: str
+    level: float
+    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    label: int | None
+    predicted: int | None
+    shown_as: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Results:
+    """What was found about one network. A report is made of it alone.
+
+    Attributes:
+      network: the network's name; None if it has none.
+      class_names: the names of the K classes; None if they are not given.
+      assessments: one for each alteration.
+      reasons: for each assessment why its range is plausible, or None. Empty stands
+        for None everywhere.
+      pictures: for each assessment the pictures that a report shows, at most 16. Empty
+        stands for no pictures.
+      roma: probabilistic local robustness, or None.
+      attack: adversarial examples, or None. Of a folder its `images` are empty, of the
+        shape `[0, 0, 0, 0]`.
+      requirements: what had to be reached.
+      worse: what is worse than it was in an earlier result, a sentence each.
+      plan: the plan that was followed, or None.
+
+    Raises:
+      TypeError: if a field has a wrong type.
+      ValueError: if the fields do not go together: other numbers of classes or entries,
+        pictures of other levels or images, assessments of different networks.
+    """
+
+    network: str | None
+    class_names: tuple[str, ...] | None
+    assessments: tuple[Assessment, ...]
+    reasons: tuple[str | None, ...] = ()
+    pictures: tuple[tuple[Picture, ...], ...] = ()
+    roma: RomaResult | None = None
+    attack: Attack | None = None
+    requirements: tuple[Requirement, ...] = ()
+    worse: tuple[str, ...] = ()
+    plan: Plan | None = None
+
+    def __post_init__(self) -> None:
+        """Checks the fields, and fills in what is left out for every assessment."""
+        if self.network is not None:
+            checked_text("network", self.network)
+        for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
+            wanted = f"a {kind.__module__.rpartition('.')[0]}.{kind.__name__} or None"
+            check_type(name, getattr(self, name), kind | None, wanted)
+        for name, kind, wanted, fewest in (
+            ("assessments", Assessment, "jaxrob.Assessment", 0),
+            ("requirements", Requirement, "Requirement", 0),
+            ("worse", str, "texts", 0),
+        ):
+            given = checked_sequence(
+                name, getattr(self, name), kind, wanted, fewest=fewest
+            )
+            object.__setattr__(self, name, given)
+        for name, missing, kind, wanted in (
+            ("reasons", None, str | None, "texts or None"),
+            ("pictures", (), tuple | list, "tuples of Picture"),
+        ):
+            given = checked_sequence(
+                name, getattr(self, name), kind, wanted, fewest=0
+            ) or (missing,) * len(self.assessments)
+            if len(given) != len(self.assessments):
+                raise ValueError(
+                    f"{name} must have an entry for each of {len(self.assessments)} "
+                    f"assessments; got {len(given)}"
+                )
+            object.__setattr__(self, name, given)
+        object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
+        # A reason that says nothing is none.
+        reasons = tuple(one or None for one in self.reasons)
+        object.__setattr__(self, "reasons", reasons)
+        if self.class_names is not None:
+            names = checked_names("class_names", self.class_names)
+            object.__setattr__(self, "class_names", names)
+        _check_together(self)
+
+
+def picture_digest(image: np.ndarray) -> str:
+    """32 hexadecimal digits that tell a picture from others, uint8 `[H, W, C]`."""
+    found = hashlib.sha256(repr(tuple(map(int, image.shape))).encode())
+    found.update(contiguous(image))
+    return found.hexdigest()[:32]
+
+
+def check_digest(name: str, digest: Any) -> None:
+    """Refuses what is no `picture_digest`.
+
+    Raises:
+      TypeError: if it is no text.
+      ValueError: if it is another text.
+    """
+    check_type(name, digest, str, "a text")
+    if not re.fullmatch("[0-9a-f]{32}", digest):
+        raise ValueError(f"{name} must be 32 hexadecimal digits; got {short(digest)}")
+
+
+def check_picture(name: str, image: Any) -> None:
+    """Refuses what is no picture, uint8 `[H, W, C]`.
+
+    Raises:
+      ValueError: if it is none.
+    """
+    fits = isinstance(image, np.ndarray) and image.dtype == np.uint8
+    if not fits or image.ndim != 3 or image.shape[2] not in CHANNELS or not image.size:
+        raise ValueError(
+            f"{name} must be uint8 [H, W, C] with 1, 3 or 4 channels; got "
+            f"{named(image)}"
+        )
+
+
+def sizes(assessment: Assessment) -> tuple[int, int]:
+    """The number of classes, and that of images."""
+    curve = assessment.curve
+    if isinstance(curve, Curve):
+        return curve.num_classes, len(curve.labels)
+    return curve.confusion.shape[1], int(curve.confusion[0].sum())
+
+
+def _check_together(results: Results) -> None:
+    first, names = None, results.class_names
+    for assessment, pictures in zip(results.assessments, results.pictures):
+        place = short(assessment.alteration)
+        num_classes, num_images = sizes(assessment)
+        if names is not None and len(names) != num_classes:
+            raise ValueError(
+                f"class_names must have a name for each of the {num_classes} classes "
+                f"of {place}; got {len(names)}"
+            )
+        network = assessment.provenance.get("classifier")
+        first = first or network
+        if network and network != first:
+            raise ValueError(
+                f"assessments must be of one network; {place} is of the network of "
+                f"digest {short(network)}, another of {short(first)}"
+            )
+        if len(pictures) > MOST_PICTURES:
+            raise ValueError(
+                f"pictures of {place} must be at most {MOST_PICTURES}; got "
+                f"{len(pictures)}"
+            )
+        for number, picture in enumerate(pictures):
+            where = f"pictures of {place}, number {number}"
+            check_type(where, picture, Picture, "a Picture")
+            _check_picture(where, picture, assessment, num_classes, num_images)
+
+
+def _check_picture(
+    where: str,
+    picture: Picture,
+    assessment: Assessment,
+    num_classes: int,
+    num_images: int,
+) -> None:
+    check_digest(f"{where}: digest", picture.digest)
+    if picture.image is not None:
+        check_picture(f"{where}: image", picture.image)
+        if picture_digest(picture.image) != picture.digest:
+            raise ValueError(f"{where}: the image is not that of its digest")
+    lower, upper = assessment.lower, assessment.upper
+    checked_number(f"{where}: level", picture.level, at_least=lower, at_most=upper)
+    checked_integer(
+        f"{where}: index", picture.index, at_least=0, at_most=num_images - 1
+    )
+    for name, most in (("label", num_classes - 1), ("predicted", num_classes)):
+        value = getattr(picture, name)
+        if value is not None:
+            checked_integer(f"{where}: {name}", value, at_least=0, at_most=most)
+    check_choice(f"{where}: shown_as", picture.shown_as, SHOWN_AS)
+    of_view = {
+        "unaltered": assessment.identity,
+        "lower end": lower,
+        "upper end": upper,
+    }
+    wanted = of_view.get(picture.shown_as, picture.level)
+    if picture.level != wanted:
+        raise ValueError(
+            f"{where}: level must be {wanted:g}, as it is shown as "
+            f"{picture.shown_as!r}; got {picture.level:g}"
+        )

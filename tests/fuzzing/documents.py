@@ -1,0 +1,239 @@
+"""Journals, and the JSON of assessments, of RoMA and of attacks."""
+
+import base64
+import json
+import zlib
+
+import numpy as np
+from mutations import Seed, Target
+
+import jaxrob
+from jaxrob import adversarial, roma
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._engine.answers import Answers
+from jaxrob._engine.journal import Journal
+from jaxrob._engine.kept_answers import KeptAnswers
+from jaxrob.roma._estimate import Answers as RomaAnswers
+from jaxrob.roma._journal import answers_in
+from jaxrob.roma._work import Inputs
+
+random_values = np.random.default_rng(0)
+
+
+def line(value):
+    text = value if isinstance(value, bytes) else json.dumps(value).encode()
+    return b"%08x %s\n" % (zlib.crc32(text), text)
+
+
+def lines_seeds(lines):
+    """Whole files; and each record's JSON, with checksums that fit."""
+    seeds = [Seed(b"".join(map(line, lines)))]
+    for number in range(1, len(lines)):
+        for content in (lines[number], json.dumps(lines[number]).encode()):
+
+            def wrap(changed, number=number):
+                new = [*lines[:number], changed, *lines[number + 1 :]]
+                return b"".join(map(line, new))
+
+            seeds.append(Seed(content, wrap))
+    return seeds
+
+
+def packed(array):
+    data = base64.b64encode(array.tobytes()).decode()
+    return {"dtype": array.dtype.str, "shape": list(array.shape), "data": data}
+
+
+SHIFT = jaxrob.Alteration("shift", lambda image, level: image + level, 0.0, 1.0)
+HEADER = {"kind": "answers"}
+
+
+def journal_target():
+    lines = [{"format": "jaxrob journal 1"} | HEADER]
+    for start in (0, 10):
+        answers = {
+            "predicted": random_values.integers(0, 3, (2, 10)).astype("<i4"),
+            "confidence": random_values.random((2, 10)).astype("<f4"),
+            "uncertainty": random_values.random((2, 10)).astype("<f4"),
+        }
+        record = {"alteration": SHIFT.description, "start": start}
+        record["levels"] = packed(np.array([0.0, 0.5]))
+        lines.append(record | {name: packed(one) for name, one in answers.items()})
+
+    def read(path):
+        with Journal(path, HEADER) as journal:
+            kept = KeptAnswers(journal, has_probabilities=True)
+            kept.check(SHIFT, num_classes=3, num_images=20)
+            return [kept.find(SHIFT, level, 0, 20) for level in (0.0, 0.5, 1.0)]
+
+    def check(found):
+        for answers in filter(None, found):
+            assert isinstance(answers, Answers)
+            assert all(part.shape == (20,) for part in answers)
+            assert set(answers.predicted.tolist()) <= {0, 1, 2}
+            for part in answers[1:]:
+                assert ((part >= 0) & (part <= 1.001)).all()
+
+    return Target("journal", lines_seeds(lines), read, check)
+
+
+def roma_target():
+    def answers(number):
+        none = np.full(number, np.nan)
+        counts = np.zeros(number, np.int64)
+        return RomaAnswers(np.full(number, "counted"), none, none, none, counts, counts)
+
+    def record(first, number):
+        fields = answers(number)._asdict().items()
+        arrays = {name: packed(one) for name, one in fields if one is not None}
+        return {"first": first, "fields": arrays}
+
+    lines = [{"format": "jaxrob journal 1"} | HEADER, record(0, 256), record(256, 44)]
+    images = np.zeros((300, 1), np.float32)
+    inputs = Inputs(images, np.arange(300, dtype=np.uint32), np.zeros(300, np.int32))
+
+    def read(path):
+        with Journal(path, HEADER) as journal:
+            return answers_in(
+                journal, lambda some, settings: answers(len(some[0])), inputs, None
+            )
+
+    def check(found):
+        assert all(part is None or part.shape == (300,) for part in found)
+        assert (found.hits >= 0).all() and (found.status != "").all()
+
+    return Target("RoMA's journal", lines_seeds(lines), read, check)
+
+
+def assessments():
+    """Two, one with "unknown" answers."""
+    labels = np.arange(20, dtype=np.int32) % 3
+    predicted = np.stack([labels, np.roll(labels, 7), labels * 0]).astype(np.int16)
+    confidence = random_values.random((2, 3, 20)).astype(np.float32)
+    levels = np.array([0.0, 0.5, 1.0])
+    made = []
+    for alpha in (None, 0.4):
+        curve = jaxrob.Curve(levels, predicted, *confidence, labels, 3, alpha)
+        made.append(
+            jaxrob.Assessment(
+                alteration="shift",
+                unit="",
+                lower=0.0,
+                upper=1.0,
+                identity=0.0,
+                threshold=0.5,
+                measure="accuracy",
+                rule="right",
+                strategy="Uniform(n=3)",
+                error_bound=0.5,
+                diagnostics=Diagnostics(3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01),
+                warnings=("beware",),
+                scores=None,
+                curve=curve,
+                provenance={
+                    "alteration": "shift",
+                    "settings": {"fill": "edge"},
+                    "network": {"name": "net", "class_names": ["a", "b", "c"]},
+                    "dataset": {"fingerprint": "0a"},
+                },
+                seconds=1.0,
+            )
+        )
+    return made
+
+
+def seeds_of(texts):
+    """The texts as bytes, and three times as often their values."""
+    return [Seed(text.encode()) for text in texts] + [
+        Seed(json.loads(text), lambda value: json.dumps(value).encode())
+        for text in texts
+        for _ in range(3)
+    ]
+
+
+def json_target():
+    texts = []
+    for one in assessments():
+        texts += [one.to_json(), one.to_json(answers=False)]
+
+    def read(path):
+        return jaxrob.Assessment.from_json(path.read_bytes())
+
+    def check(found):
+        assert 0 <= found.threshold <= 1 and found.lower < found.upper
+        assert found.lower <= found.identity <= found.upper
+        assert np.isnan(found.robustness) or 0 <= found.robustness <= 1
+        low, high = found.confidence_interval
+        assert not low > high
+        text = found.to_json()
+        assert jaxrob.Assessment.from_json(text).to_json() == text
+        if isinstance(found.curve, jaxrob.Curve):
+            assert found.first_failing_level.ndim == 1
+            jaxrob.compare(found, found)
+
+    return Target("JSON", seeds_of(texts), read, check, names_file=False)
+
+
+def roma_result():
+    none = np.full(3, np.nan)
+    return roma.RomaResult(
+        estimator="auto",
+        perturbation="linf",
+        epsilon=0.1,
+        delta=0.6,
+        num_samples=100,
+        excluded=np.arange(3, dtype=np.int32),
+        labels=np.arange(3, dtype=np.int32),
+        status=np.array(["counted", "bounded", "untrusted"]),
+        log_adversarial_probability=np.array([-2.0, -700.0, np.nan]),
+        log_low=np.array([-3.0, -np.inf, np.nan]),
+        log_high=np.array([-1.0, -700.0, np.nan]),
+        hits=np.array([13, 0, 0]),
+        evaluations=np.array([100, 1000, 1000]),
+        modes=np.full((3, 10), 0.1),
+        effective_sample_size=np.array([13.0, 0.0, 0.0]),
+        mean=none,
+        warnings=("beware",),
+    )
+
+
+def roma_json_target():
+    def read(path):
+        return roma.RomaResult.from_json(path.read_bytes())
+
+    def check(found):
+        assert found.log_adversarial_probability.shape == found.excluded.shape
+        assert found.categorial() is not None and found.caveats is not None
+        text = found.to_json()
+        assert roma.RomaResult.from_json(text).to_json() == text
+
+    texts = [roma_result().to_json()]
+    return Target("RoMA's JSON", seeds_of(texts), read, check, names_file=False)
+
+
+def attack_result():
+    return adversarial.Attack(
+        images=np.zeros((0, 0, 0, 0), np.float32),
+        success=np.array([True, False, False]),
+        similarity=np.array([0.9, 0.0, 0.0]),
+        distance=np.array([0.1, np.nan, np.nan]),
+        correct=np.array([True, True, False]),
+        labels=np.array([0, 1, 2], np.int32),
+        target=np.array([-1, 2, -1], np.int32),
+        predicted=np.array([2, 1, 0], np.int32),
+        confidence=np.array([0.9, 0.4, np.nan], np.float32),
+    )
+
+
+def attack_target():
+    def read(path):
+        return adversarial.attack_from_json(path.read_bytes())
+
+    def check(found):
+        assert len({len(part) for part in found[1:]}) == 1
+        assert (found.labels >= 0).all() and found.images.size == 0
+        text = found.to_json()
+        assert adversarial.attack_from_json(text).to_json() == text
+
+    texts = [attack_result().to_json()]
+    return Target("attack", seeds_of(texts), read, check, names_file=False)

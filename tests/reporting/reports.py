@@ -1,0 +1,106 @@
+"""Results made by hand, for tests of reports."""
+
+import dataclasses
+import datetime
+
+import numpy as np
+
+from jaxrob import Assessment, Curve
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob.reporting import (
+    Picture,
+    Plan,
+    PlannedAlteration,
+    Requirement,
+    Results,
+)
+from jaxrob.reporting._results import picture_digest
+
+LEVELS = np.linspace(0.0, 4.0, 9)
+NAMES = ("cat", "dog", "owl")
+
+
+def curve(limits, levels=LEVELS, num_classes=3, uncertainty=0.0, alpha=None):
+    """Image i has the class i % K and is right up to its limit, then one class on."""
+    limits = np.asarray(limits, float)
+    labels = (np.arange(len(limits)) % num_classes).astype(np.int32)
+    wrong = levels[:, None] > limits
+    predicted = np.where(wrong, (labels + 1) % num_classes, labels)
+    shape = predicted.shape
+    return Curve(
+        levels,
+        predicted.astype(np.int16),
+        np.full(shape, 0.9, np.float32),
+        np.broadcast_to(np.float32(uncertainty), shape).astype(np.float32),
+        labels,
+        num_classes,
+        alpha,
+    )
+
+
+def assessment(limits=None, name="gaussian blur", answers=None, **changes):
+    """Of 60 images, those of class 2 fail first."""
+    if limits is None:
+        limits = np.arange(60) // 3 / 5 + np.array([1.0, 1.0, 0.0])[np.arange(60) % 3]
+    settings = {
+        "alteration": name,
+        "unit": "px",
+        "lower": 0.0,
+        "upper": 4.0,
+        "identity": 0.0,
+        "threshold": 0.8,
+        "measure": "accuracy",
+        "rule": "linear",
+        "strategy": "Uniform(n=9)",
+        "error_bound": 0.0125,
+        "diagnostics": Diagnostics(9, 1, 0.125, 1.0, 0.0, 0.2, 0.01),
+        "warnings": (),
+        "scores": None,
+        "curve": curve(limits) if answers is None else answers,
+        "provenance": {
+            "versions": {"jaxrob": "0.1.0", "jax": "0.8.0", "python": "3.11.4"},
+            "devices": {"platform": "cpu", "kind": "cpu", "count": 2},
+            "key": [0, 17],
+            "classifier": "c1a551f1e7" * 3,
+            "network": {"name": "net", "class_names": None},
+            "dataset": {"name": "pets", "fingerprint": "da7a" * 8, "labels": "given"},
+            "alteration": f"jaxrob 0.1.0: {name}",
+            "settings": {"fill": "edge"},
+        },
+        "seconds": 0.1,
+    }
+    return Assessment(**(settings | changes))
+
+
+def picture(level=0.0, index=0, label=0, predicted=0, shown_as="unaltered", side=8):
+    image = np.full((side, side, 3), 50 + index, np.uint8)
+    digest = picture_digest(image)
+    return Picture(image, digest, level, index, label, predicted, shown_as)
+
+
+def plan(**changes):
+    settings = {
+        "name": "pets of spring",
+        "date": datetime.date(2026, 3, 1),
+        "digest": "0123456789abcdef" * 4,
+        "alterations": (PlannedAlteration("gaussian_blur", 0.0, 4.0, {}, "lens"),),
+        "threshold": 0.8,
+        "requirements": (Requirement("robustness", 0.25),),
+    }
+    return Plan(**(settings | changes))
+
+
+def results(assessments=None, **changes):
+    settings = {
+        "network": "net",
+        "class_names": NAMES,
+        "assessments": (assessment(),) if assessments is None else assessments,
+        "requirements": (Requirement("robustness", 0.25),),
+    }
+    return Results(**(settings | changes))
+
+
+def other(one, **changes):
+    """The same, of another network."""
+    source = one.provenance | {"classifier": "07e4" * 8}
+    return dataclasses.replace(one, **({"provenance": source} | changes))

@@ -1,0 +1,506 @@
+"""Reports as HTML and Markdown: what they say, and that names do no harm."""
+
+import builtins
+import dataclasses
+import hashlib
+import importlib.util
+import os
+import pathlib
+import re
+import subprocess
+import sys
+
+import html5lib
+import jinja2
+import numpy as np
+import pytest
+from markdown_it import MarkdownIt
+
+import jaxrob
+from jaxrob.adversarial import Attack
+from jaxrob.reporting import (
+    PlannedAlteration,
+    Requirement,
+    read_results,
+    to_html,
+    to_markdown,
+    write_results,
+)
+from jaxrob.roma import RomaResult
+
+_spec = importlib.util.spec_from_file_location(
+    "reports", pathlib.Path(__file__).with_name("reports.py")
+)
+made = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(made)
+
+XHTML, SVG = "{http://www.w3.org/1999/xhtml}", "{http://www.w3.org/2000/svg}"
+HOSTILE = (
+    "<script>alert(1)</script>",
+    "a | b || c",
+    "`code` ``more``",
+    "![x](http://evil.example/x.png) [y](javascript:alert(1))",
+    "\"'><img src=http://evil.example onerror=alert(1)>",
+    "ünïcödé 猫 🦉 नमस्ते",
+    "right\u202eot tfel, zero\u200bwidth, nul\x00, half \ud800",
+    "# heading\n\n* list\n| table |",
+    "{{ 7 * 7 }} {% raw %} ${x} &amp; <!-- comment -->",
+    "w" * 300,
+    "</style></svg></title><b>bold</b> *em* __strong__ ~~no~~",
+    "../../etc/passwd \\ C:\\dir\\",
+)
+
+
+def both(found, earlier=()):
+    """The two forms."""
+    return to_html(found, earlier), to_markdown(found, earlier)
+
+
+def parsed(page):
+    """The page as an element tree; a single error of HTML is an exception."""
+    return html5lib.HTMLParser(strict=True).parse(page)
+
+
+def words(page):
+    """The text of a page as it is read, without the style sheet."""
+    body = parsed(page).find(f"{XHTML}body")
+    return " ".join(" ".join(body.itertext()).split())
+
+
+def of_markdown(text):
+    """Tokens, and the text as it is read."""
+    reader = MarkdownIt("commonmark", {"html": True})
+    tokens = reader.enable(["table", "strikethrough"]).parse(text)
+    flat = [part for one in tokens for part in (one.children or [one])]
+    return flat, " ".join(
+        one.content for one in flat if one.type in ("text", "text_special")
+    )
+
+
+def many_networks():
+    """Three, of which one may answer "unknown"."""
+    first, second = made.assessment(), made.assessment(np.full(60, 9.0))
+    uncertain = np.linspace(0, 0.6, 9)[:, None]
+    bayesian = made.assessment(
+        answers=made.curve(np.full(60, 2.6), uncertainty=uncertain, alpha=0.7)
+    )
+    return [
+        made.results((first,)),
+        made.results((made.other(second),), network="robust net"),
+        made.results((made.other(bayesian),), network="Bayesian net"),
+    ]
+
+
+def test_what_an_assessor_needs_is_there():
+    one = made.assessment(warnings=("The lens cap was on.",))
+    found = made.results(
+        (one,),
+        reasons=("measured on the line in March",),
+        plan=made.plan(),
+        pictures=((made.picture(), made.picture(2.0, 4, 1, 2, "first failure")),),
+    )
+    page, text = both([found])
+    low, high = one.confidence_interval
+    for shown in (words(page), of_markdown(text)[1]):
+        for wanted in (
+            "c1a551f1e7" * 3,  # the network's digest
+            "da7a" * 8,  # the data's
+            "60 images, the same for every alteration and level",
+            "measured on the line in March",
+            "0123456789abcdef" * 4,
+            "plan's digest (SHA-256)",
+            "Neither the file nor its date can prove",
+            f"{100 * one.robustness:.1f} %",
+            "up to 1.2 percentage points either way",  # the error of the levels
+            f"{100 * low:.1f} to {100 * high:.1f} %",  # and of the images
+            "Worst class: “owl”",
+            "“owl” taken for “cat”",
+            "The lens cap was on.",
+            "no conformity assessment",
+            "Good enough: the one check is met.",
+            "Each has 95 % on its own",
+            "0.8.0",
+            "[0, 17]",
+            "fill edge",
+            "Random perturbations (RoMA): not tested",
+            "Adversarial attacks: not tested",
+        ):
+            assert wanted in shown, wanted
+        assert "beforehand" not in shown
+        # The verdict comes first, then what was tested, then details.
+        places = [shown.index(one) for one in ("Verdict", "What was tested", "Details")]
+        assert places == sorted(places)
+    assert page.count("<img ") == 2 and "data:image/png;base64," in page
+    assert "hold no pictures" not in page
+
+
+def test_a_verdict_for_each_requirement_and_alteration():
+    good = made.assessment(np.full(60, 9.0), name="zoom")
+    found = made.results(
+        (made.assessment(), good),
+        requirements=(
+            Requirement("robustness", 0.75),
+            Requirement("robustness.low", 0.5),
+            Requirement("plr", 0.9),
+        ),
+        worse=("zoom: it was better",),
+    )
+    page = to_html([found])
+    rows = parsed(page).findall(f".//{XHTML}section[@id='verdict']//{XHTML}tr")
+    cells = [["".join(cell.itertext()) for cell in row] for row in rows[1:]]
+    said = {(row[0], row[1]): row[3] for row in cells}
+    assert said == {
+        ("gaussian blur", "robustness >= 0.75"): "✗ not met",
+        ("gaussian blur", "robustness.low >= 0.5"): "✗ not met",
+        ("RoMA", "plr >= 0.9"): "✗ not known, counts as not met",
+        ("zoom", "robustness >= 0.75"): "✓ met",
+        ("zoom", "robustness.low >= 0.5"): "✓ met",
+    }
+    # Those that are not met come first.
+    assert [row[3][0] for row in cells] == list("✗✗✗✓✓")
+    assert "Not good enough: 3 of 5 checks not met (gaussian blur, RoMA)" in page
+    assert "worse than an earlier result in 1 respect" in page
+    assert "zoom: it was better" in page
+
+
+def test_nothing_required_is_nothing_passed():
+    page, text = both([made.results(requirements=())])
+    sentence = "No requirement was given, so nothing was passed or failed."
+    assert sentence in page and sentence in text
+    assert "Good enough:" not in page
+
+
+def test_a_value_just_short_does_not_look_met():
+    least = 0.75
+    short = made.assessment(np.full(60, 9.0))
+    object.__setattr__(short, "robustness", np.nextafter(least, 0))
+    found = made.results((short,), requirements=(Requirement("robustness", least),))
+    page = to_html([found])
+    assert "✗ not met" in page and ">0.75<" not in page
+    object.__setattr__(short, "robustness", 1 - 1e-7)
+    assert "100.0 %</b>" not in to_html([found])
+
+
+def test_no_pictures_is_said():
+    page, text = both([made.results()])
+    assert "The results hold no pictures, so none are shown." in page
+    assert "The results hold no pictures, so none are shown." in text
+    lost = made.picture()._replace(image=None)
+    page = to_html([made.results(pictures=((lost,),))])
+    assert "(not kept)" in page and "<img" not in page
+    other = made.picture(2.0, 4, shown_as="first failure")
+    page, text = both([made.results(pictures=((lost, other),))])
+    for shown in (page, text):
+        assert "Of the 2 pictures that the results name, 1 is missing" in shown
+        assert "hold no pictures" not in shown
+
+
+def test_results_that_differ_from_the_plan():
+    plan = made.plan(
+        alterations=(
+            PlannedAlteration("gaussian_blur", 0.0, 3.0),
+            PlannedAlteration("rain.py:zoom", 1.0, 2.0, {}, "why not"),
+        ),
+        threshold=0.9,
+    )
+    found = made.results((made.assessment(), made.assessment(name="fog")), plan=plan)
+    for form in both([found]):
+        assert "the range was 0 to 4, the plan says 0 to 3" in form
+        assert "zoom was planned but is not among the results" in form
+        assert "fog was assessed but is not in the plan" in form
+        assert "the plan says accuracy of at least 0.9" in form
+    same = made.results((made.assessment(),), plan=made.plan())
+    for form in both([same]):
+        assert "The results have the plan's alterations" in form
+    for form in both([made.results()]):
+        assert "There was no plan." in form
+
+
+def test_three_networks_one_of_them_with_unknown():
+    page, text = both(many_networks())
+    tree = parsed(page)
+    for shown in (words(page), of_markdown(text)[1]):
+        for wanted in (
+            "Robustness of net, robust net and Bayesian net",
+            "robust net beside net",
+            "more robust, beyond",
+            "3 intervals of a robustness",
+            "2 comparisons of robustness",
+            "An answer “unknown” is no error here",
+            "98.33 % each",
+        ):
+            assert wanted in shown, wanted
+        assert re.search(r"answers .unknown. to 100\.0 % of the images", shown)
+    # One figure holds all three curves, told apart by more than their colour.
+    side = tree.find(f".//{XHTML}section[@id='side-by-side']//{SVG}svg")
+    lines = side.findall(f"{SVG}polyline")
+    lines = [line for line in lines if "line" in line.get("class")]
+    assert len({line.get("class") for line in lines}) == 3
+    assert len({line.get("style") for line in lines}) == 3
+
+
+def test_beside_an_earlier_result():
+    new, old = made.assessment(), made.assessment(np.full(60, 9.0))
+    now, before = made.results((new,)), made.results((made.other(old),))
+    page, text = both([now], [before])
+    found = jaxrob.compare(new, made.other(old))
+    for shown in (words(page), of_markdown(text)[1]):
+        assert "less robust, beyond" in shown
+        assert f"{100 * found.difference:+.1f} points" in shown
+    assert "more robust, beyond" in to_html([before], [now])
+    assert "no difference" in to_html([now], [now])
+    # One for each network, or one for all.
+    assert to_html([now, before], [now]).count("beside the earlier result") == 2
+    refused = made.results((dataclasses.replace(made.other(old), threshold=0.7),))
+    assert "no comparison: first and second must have the same threshold" in words(
+        to_html([now], [refused])
+    )
+    by_hand = made.results((dataclasses.replace(old, provenance={}),))
+    assert "where they come from is not known" in to_html([now], [by_hand])
+
+
+def roma(number=12, **changes):
+    fields = {
+        "estimator": "count",
+        "perturbation": "uniform in the L-infinity ball",
+        "epsilon": 0.1,
+        "delta": 0.6,
+        "num_samples": 100,
+        "excluded": (np.arange(number) % 3).astype(np.int32),
+        "labels": None,
+        "status": np.full(number, "counted"),
+        "log_adversarial_probability": np.log(np.linspace(0.01, 0.2, number)),
+        "log_low": np.log(np.linspace(0.001, 0.1, number)),
+        "log_high": np.log(np.linspace(0.1, 0.4, number)),
+        "hits": np.arange(number),
+        "evaluations": np.full(number, 100),
+    }
+    return RomaResult(**(fields | changes))
+
+
+def attack(number=9):
+    success = np.arange(number) % 2 == 0
+    return Attack(
+        np.zeros((0, 0, 0, 0), np.float32),
+        success,
+        np.where(success, 0.9, 0),
+        np.where(success, 1.5, np.nan),
+        np.ones(number, bool),
+        (np.arange(number) % 3).astype(np.int32),
+        np.full(number, -1, np.int32),
+        ((np.arange(number) + 1) % 3).astype(np.int32),
+        np.full(number, 0.7, np.float32),
+    )
+
+
+def test_local_probabilities_and_attacks():
+    requirements = (Requirement("plr", 0.8),)
+    found = made.results(roma=roma(), attack=attack(), requirements=requirements)
+    mean = 100 * (1 - np.linspace(0.01, 0.2, 12).mean())
+    page, text = both([found])
+    for shown in (words(page), of_markdown(text)[1]):
+        assert f"{mean:.3f} %" in shown
+        assert "80.000 %" in shown  # The least robust input.
+        assert "5 (55.6 % of those attacked)" in shown
+        assert "An attack that fails proves nothing" in shown
+        assert ": not tested" not in shown
+        assert "12 intervals of single images" in shown
+    assert "✓ met" in page
+    # RoMA alone is a report too, with or without names.
+    alone = made.results((), roma=roma(), class_names=None, requirements=requirements)
+    assert "class 2" in to_html([alone])
+    many = roma(200, excluded=np.arange(200, dtype=np.int32))
+    page = to_html([made.results((), roma=many, requirements=(), class_names=None)])
+    assert "200 categories are too many" in page
+
+
+def test_scores_undecided_and_stability_are_told_apart():
+    source = made.assessment().provenance
+    own = source | {"dataset": source["dataset"] | {"labels": "own answers"}}
+    page = words(to_html([made.results((made.assessment(provenance=own),))]))
+    assert "of stability, and say nothing about how often it is right" in page
+    unknown = made.curve(np.full(60, 9.0), uncertainty=0.9, alpha=0.5)
+    page, text = both([made.results((made.assessment(answers=unknown),))])
+    for form in (words(page), of_markdown(text)[1]):
+        assert "at an accepted level every answer is" in form
+    page = to_html([made.results((made.assessment(error_bound=None),))])
+    assert "not known: this choice of levels has no bound" in page
+
+
+def hostile_results(name):
+    classes = (name, "x", "y")
+    one = made.assessment(
+        name=name,
+        unit=name[:20],
+        strategy=name,
+        warnings=(name,),
+        provenance=made.assessment().provenance
+        | {"alteration": name, "settings": {name: name}, "versions": {name: name}},
+    )
+    plan = made.plan(
+        name=name, alterations=(PlannedAlteration(name, 0, 1, {"fill": name}, name),)
+    )
+    return made.results(
+        (one,),
+        network=name,
+        class_names=classes,
+        reasons=(name,),
+        worse=(name,),
+        plan=plan,
+        roma=roma(),
+        attack=attack(),
+        pictures=((made.picture(2.0, 4, 1, 0, "first failure"),),),
+    )
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_text_and_nothing_else(name):
+    kind = made.results(network="net")
+    page, text = both([hostile_results(name), kind], [kind])
+    page.encode(), text.encode()  # Half a character could not be written.
+    tree = parsed(page)
+    tags = {str(one.tag).split("}")[1] for one in tree.iter() if "}" in str(one.tag)}
+    assert tags <= {
+        *(
+            "html head body meta title style header section article h1 h2 h3 h4 p"
+        ).split(),
+        *("div table caption thead tbody tr th td ul li a b em code span img").split(),
+        *(
+            "figure svg rect line text polyline polygon circle details summary br"
+        ).split(),
+    }
+    for one in tree.iter():
+        assert not any(key.startswith("on") for key in one.attrib)
+        for key in ("href", "src"):
+            assert one.get(key, "#").startswith(("#", "data:image/png;base64,"))
+    seen = " ".join(name.split()) if name.isprintable() else "right(U+202E)ot"
+    if "#" in name and "\n" in name:
+        seen = "# heading * list | table |"
+    assert seen in words(page)
+    tokens, shown = of_markdown(text)
+    kinds = {one.type for one in tokens}
+    assert not kinds & {
+        *("html_block", "html_inline", "link_open", "image", "code_inline", "fence"),
+        *("code_block", "s_open", "hr", "blockquote_open", "ordered_list_open"),
+    }
+    for part in re.findall(r"[A-Za-z0-9]+", seen.replace("(U+202E)", " ")):
+        assert part in shown
+    # No name makes a table's row longer: its cells are those of the head.
+    for block in re.findall(r"(?:^\|.*\n)+", text, re.MULTILINE):
+        cells = {len(re.findall(r"(?<!\\)\|", row)) for row in block.splitlines()}
+        assert len(cells) == 1, block
+    # Headings are those of the report.
+    assert {one.tag for one in tokens if one.type == "heading_open"} <= {
+        "h1",
+        "h2",
+        "h3",
+    }
+
+
+def test_headings_skip_no_level():
+    one = made.results(plan=made.plan(threshold=0.9))
+    for found in ([one], many_networks(), [one, one]):
+        levels = [int(tag) for tag in re.findall(r"<h(\d)>", to_html(found))]
+        assert levels[0] == 1
+        assert all(after <= before + 1 for before, after in zip(levels, levels[1:]))
+
+
+def test_nothing_is_loaded_from_elsewhere():
+    page = to_html([made.results(pictures=((made.picture(),),))])
+    assert "default-src 'none'" in page
+    assert not re.search(r"@import|url\(|<script|<link|<iframe|<object|@font", page)
+    assert not re.search(r"(?:src|href|srcset|action)=\"(?!#|data:)", page)
+    assert "http://" not in page and "https://" not in page
+
+
+def test_the_same_folder_gives_the_same_bytes(tmp_path):
+    found = hostile_results("cat & dog")
+    write_results(tmp_path, found)
+    page, text = both([read_results(tmp_path)])
+    assert (page, text) == both([read_results(tmp_path)]) == both([found])
+    program = (
+        "import sys, hashlib; from jaxrob import reporting as r;"
+        "one = r.read_results(sys.argv[1]);"
+        "print(hashlib.sha256((r.to_html([one]) + r.to_markdown([one])).encode())"
+        ".hexdigest())"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=os.environ | {"PYTHONHASHSEED": "7", "TZ": "Asia/Tokyo", "LANG": "C"},
+    )
+    assert done.stdout.strip() == hashlib.sha256((page + text).encode()).hexdigest()
+    # Nor do ids repeat.
+    ids = re.findall(r'\bid="([^"]+)"', page)
+    assert len(ids) == len(set(ids))
+    targets = re.findall(r'href="#([^"]+)"', page)
+    assert set(targets) <= set(ids)
+
+
+@pytest.mark.slow
+def test_a_thousand_classes_and_twenty_alterations_stay_readable():
+    number = 1000
+    limits = np.random.default_rng(0).uniform(-1, 5, 4 * number)
+    answers = made.curve(limits, made.LEVELS[::2], number)
+    names = tuple(f"class of the number {k} " + "n" * 60 for k in range(number))
+    rng = np.random.default_rng(1)
+    pictures = []
+    for _ in range(20):
+        row = []
+        for index in range(16):
+            # Noise is what compresses least.
+            image = rng.integers(0, 256, (224, 224, 3), np.uint8)
+            digest = made.picture_digest(image)
+            row.append(
+                made.Picture(image, digest, 1.0, index, index, 3, "first failure")
+            )
+        pictures.append(tuple(row))
+    one = made.assessment(answers=answers)
+    # They share one curve: a thousand classes have a million counts at each level.
+    several = tuple(
+        dataclasses.replace(one, alteration=f"alteration {k}") for k in range(20)
+    )
+    found = made.results(several, class_names=names, pictures=tuple(pictures))
+    page, text = both([found])
+    assert len(page.encode()) < 5_000_000 and len(text.encode()) < 1_000_000
+    parsed(page)
+    assert "The 10 worst of 1000 classes" in page
+    assert "4,000 images, the same for every alteration" in page
+    assert re.search(r"reduced to at most \d+ pixels a side", page)
+    rows = page.count("<tr>")
+    assert rows < 3000
+
+
+def test_wrong_arguments_are_refused():
+    with pytest.raises(
+        TypeError, match=r"results must be a sequence.*give \[results\]"
+    ):
+        to_html(made.results())
+    with pytest.raises(ValueError, match="results"):
+        to_html([])
+    with pytest.raises(TypeError, match="jaxrob.reporting.Results"):
+        to_markdown([1])
+    with pytest.raises(ValueError, match="earlier must hold no results, one, or one"):
+        to_html([made.results()] * 3, [made.results()] * 2)
+
+
+def test_without_jinja_the_extra_is_named(monkeypatch):
+    jaxrob.reporting._report._environment.cache_clear()
+    usual = builtins.__import__
+
+    def without(name, *rest, **more):
+        if name == "jinja2":
+            raise ImportError(name)
+        return usual(name, *rest, **more)
+
+    monkeypatch.setattr(builtins, "__import__", without)
+    with pytest.raises(ImportError, match=r'pip install "jaxrob\[command\]"'):
+        to_html([made.results()])
+
+
+def test_a_part_of_a_template_that_is_not_there_is_an_error():
+    environment = jaxrob.reporting._report._environment("report.html.jinja")
+    with pytest.raises(jinja2.UndefinedError):
+        environment.from_string("{{ it.nothing }}").render(it=made.results())

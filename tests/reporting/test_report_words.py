@@ -1,0 +1,137 @@
+"""What a reader who knows nothing of the project needs a report to say."""
+
+import dataclasses
+import html
+import importlib.util
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+from jaxrob import metrics
+from jaxrob.alterations import rotation, zoom
+from jaxrob.reporting import Requirement, to_html, to_markdown
+
+_spec = importlib.util.spec_from_file_location(
+    "reports", pathlib.Path(__file__).with_name("reports.py")
+)
+made = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(made)
+
+
+def texts(*assessments, **changes):
+    """Both forms as they are read, nearly."""
+    found = made.results(assessments or (made.assessment(),), **changes)
+    page = re.sub(r"<style>.*?</style>", "", to_html([found]), flags=re.DOTALL)
+    return html.unescape(re.sub(r"<[^>]+>", "", page)), to_markdown([found])
+
+
+def judged(least, *assessments, quantity="robustness.low"):
+    return texts(*assessments, requirements=(Requirement(quantity, least),))
+
+
+def test_a_requirement_within_the_interval_is_not_shown_either_way():
+    low, high = made.assessment().confidence_interval
+    for text in judged((low + high) / 2):
+        assert "Not shown to be good enough: 1 of 1 check not met" in text
+        assert "not shown either way: the interval" in text
+    # Beyond the interval it is shown to be missed.
+    for text in judged(high + 0.1):
+        assert "Not good enough: 1 of 1 check not met" in text
+        assert "shown to fall short" in text
+    # Of the tested images alone more is known.
+    one = made.assessment()
+    for text in judged((one.robustness + high) / 2, one, quantity="robustness"):
+        assert "Not good enough:" in text
+        assert "true of the tested images; for all images not shown" in text
+
+
+def test_a_requirement_that_is_met_may_not_outlast_the_errors():
+    one = made.assessment()
+    low = one.confidence_interval.start
+    for text in judged(low - 0.02):
+        assert "is high enough, also with the levels' 1.2 points taken off" in text
+    for text in judged(low - 0.01):
+        assert "is high enough, but not with the levels' 1.2 points" in text
+    for text in judged(low, dataclasses.replace(one, error_bound=None)):
+        assert "not known with the error of the levels" in text
+    two = one, made.assessment(name="zoom")
+    for text in judged(low, *two):
+        assert "but not for all 2 intervals at once or with the levels'" in text
+    joint = metrics.confidence_interval(
+        one.levels, one.curve.confusion, "accuracy", 0.8, 0.975, bounds=(0.0, 4.0)
+    )
+    for text in judged(joint.start - 0.02, *two):
+        assert "also for all 2 intervals at once and with the levels'" in text
+
+
+@pytest.mark.parametrize(("number", "shown"), [(40, 40), (257, None)])
+def test_the_levels_that_decide_are_all_in_the_table(number, shown):
+    levels = np.linspace(0, 4, number)
+    limits = np.repeat([1.003, 3.001], 30)
+    one = made.assessment(answers=made.curve(limits, levels))
+    page, text = texts(one)
+    rows = re.findall(r"^\| ([\d.]+) \| [\d.]+ % \|.* (?:yes|no) \|$", text, re.M)
+    beside = np.flatnonzero(np.diff(one.values >= 0.8))
+    for index in (*beside, *(beside + 1)):
+        assert f"{levels[index]:.4g}" in rows
+    if shown:
+        assert len(rows) == shown
+    else:
+        assert f"{len(rows)} of 257 levels" in text and "of 257 levels" in page
+
+
+def test_paper_shows_what_a_screen_does():
+    page = to_html([made.results()])
+    assert "<details" not in page and "display: none" not in page
+
+
+def test_a_share_and_the_levels_named_are_told_apart():
+    one = made.assessment(rule="right")
+    linear = metrics.heaviside_robustness(one.levels, one.values, 0.8, "linear")
+    assert abs(linear - one.robustness) > 0.01
+    for text in texts(one):
+        assert f"these make up about {100 * linear:.1f} % of the range" in text
+    for text in texts(made.assessment(rule="linear")):
+        assert "these make up" not in text
+
+
+@pytest.mark.parametrize(
+    ("alteration", "words"),
+    [(rotation(-30, 30, "edge"), "anticlockwise"), (zoom(1, 2), "is magnified")],
+)
+def test_a_level_of_the_library_is_explained_and_no_other(alteration, words):
+    source = made.assessment().provenance
+    told = f"jaxrob 0.1.0: jaxrob.alterations.Alteration(fn={alteration.fn})"
+    told = re.sub(r"fn=.*", f"fn=jaxrob.alterations._{alteration.name}._f())", told)
+    own = made.assessment(name=alteration.name, provenance=source)
+    one = dataclasses.replace(own, provenance=source | {"alteration": told})
+    assert all(words in text for text in texts(one))
+    assert not any(words in text for text in texts(own))
+    assert all("fill edge (edge pixels repeat" in text for text in texts(one))
+
+
+def test_classes_and_images_that_fail_are_counted():
+    bad = np.where(np.arange(60) % 3 == 2, -1.0, 1.2)
+    for text in texts(made.assessment(bad)):
+        assert "Not good enough even unaltered: “owl” (0.0 %)" in text
+        assert "The first 10 of the 40 to fail though right unaltered" in text
+        assert "image 0 of “cat”, seen at 1.5 px (not yet at 1)" in text
+    # The class of the smallest share need not be the one that falls lowest.
+    limits = np.select(
+        [np.arange(60) % 3 == 0, np.arange(60) // 3 < 10], [9.0, 0.6], 9.0
+    )
+    limits[(np.arange(60) % 3 == 1)] = 2.1
+    for text in texts(made.assessment(limits)):
+        assert "Worst class: “owl”" in text
+        assert "The lowest accuracy of a class is 0.0 %, of “dog”." in text
+
+
+def test_words_are_explained_where_they_occur():
+    for text in texts(made.assessment(strategy="ASAP(n=1024)", rule="right")):
+        assert "chooses levels in rounds" in text and "rule “right”" in text
+    for text in texts():
+        assert "chooses levels in rounds" not in text
+        assert "percentage points: from 40 % to 45 % are 5 points" in text
+        assert "no word of who tested and when" in text
