@@ -1,23 +1,10 @@
 """jaxrob measures how robust a classifier is, and makes it more robust.
 
-The subpackages are loaded when they are first used.
+Its parts, and JAX with them, are loaded when they are first used.
 """
 
 import importlib
-from types import ModuleType
-from typing import TYPE_CHECKING
-
-from jaxrob._assessment.assess import assess
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import Comparison, compare
-from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._classifier import Classifier
-from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._dataset import Dataset
-from jaxrob._engine.evaluate import evaluate
-from jaxrob._engine.provenance import provenance
-from jaxrob._runtime.warnings import RobustnessWarning
-from jaxrob.alterations import Alteration
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from jaxrob import (
@@ -34,6 +21,17 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
+    from jaxrob._assessment.assess import assess
+    from jaxrob._assessment.assessment import Assessment
+    from jaxrob._assessment.compare import Comparison, compare
+    from jaxrob._assessment.diagnostics import Diagnostics
+    from jaxrob._classifier import Classifier
+    from jaxrob._curve import Curve, ReducedCurve
+    from jaxrob._dataset import Dataset
+    from jaxrob._engine.evaluate import evaluate
+    from jaxrob._engine.provenance import provenance
+    from jaxrob._runtime.warnings import RobustnessWarning
+    from jaxrob.alterations import Alteration
 
 __version__ = "0.1.0"
 
@@ -51,6 +49,23 @@ _SUBPACKAGES = (
     "training",
     "uncertainty",
 )
+
+# Where the other names are from.
+_NAMES = {
+    "Alteration": "alterations",
+    "Assessment": "_assessment.assessment",
+    "Classifier": "_classifier",
+    "Comparison": "_assessment.compare",
+    "Curve": "_curve",
+    "Dataset": "_dataset",
+    "Diagnostics": "_assessment.diagnostics",
+    "ReducedCurve": "_curve",
+    "RobustnessWarning": "_runtime.warnings",
+    "assess": "_assessment.assess",
+    "compare": "_assessment.compare",
+    "evaluate": "_engine.evaluate",
+    "provenance": "_engine.provenance",
+}
 
 __all__ = (
     "Alteration",
@@ -81,9 +96,14 @@ __all__ = (
 )
 
 
-def __getattr__(name: str) -> ModuleType:
+def __getattr__(name: str) -> Any:
     if name in _SUBPACKAGES:
         return importlib.import_module(f"jaxrob.{name}")
+    if name in _NAMES:
+        found = getattr(importlib.import_module(f"jaxrob.{_NAMES[name]}"), name)
+        # The next time it is there.
+        globals()[name] = found
+        return found
     raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")
 
 

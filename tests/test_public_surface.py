@@ -78,9 +78,12 @@ print(json.dumps([listed, rooms]))
 
 
 def test_import_alone_loads_nothing_that_only_a_room_needs():
-    loaded = in_a_fresh_process(
-        "import sys, json, jaxrob; print(json.dumps(sorted(sys.modules)))"
+    bare, loaded = in_a_fresh_process(
+        "import sys, json, jaxrob; bare = sorted(sys.modules); jaxrob.assess; "
+        "print(json.dumps([bare, sorted(sys.modules)]))"
     )
+    # The command's help, say, needs none of these.
+    assert not {"jax", "numpy", "scipy"} & set(bare)
     assert "jaxrob.alterations" in loaded
     assert not set(NOT_AT_ONCE) & set(loaded)
     # What `from jaxrob import *` or a completion would load is not the package's own.
@@ -114,7 +117,10 @@ def test_every_public_name_resolves_and_says_what_it_is(room):
 
 @pytest.mark.slow
 def test_import_takes_little_longer_than_what_it_stands_on():
-    programs = {"jaxrob": "import jaxrob", "others": "import jax, flax.linen, optax"}
+    programs = {
+        "jaxrob": "import jaxrob; jaxrob.assess",
+        "others": "import jax, flax.linen, optax",
+    }
 
     def seconds(program):
         # Of the processor, so that other processes do not count.

@@ -1,0 +1,268 @@
+"""`jaxrob assess`: results, a report, a gate."""
+
+import dataclasses
+import pathlib
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax
+
+import jaxrob
+from jaxrob import reporting, strategies
+from jaxrob._command import (
+    catalogue,
+    compare,
+    dry_run,
+    first_look,
+    grammar,
+    hosts,
+    reports,
+    results_folder,
+    statuses,
+    subject,
+)
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused
+from jaxrob._command.subject import Subject
+from jaxrob._command.writable import check_folders
+from jaxrob._engine.checks import check_together
+from jaxrob._runtime.hosts import is_first
+from jaxrob.reporting import Plan, Requirement, Results
+from jaxrob.strategies import Strategy
+
+_ANY_SHAPE = (224, 224, 3)
+QUANTITIES = ("robustness", "robustness.low", "decided")
+
+
+class _Asked(NamedTuple):
+    """What is to be found out.
+
+    Attributes:
+      alterations: as they are written.
+      reasons: why each one's range is plausible, or None.
+      threshold: the lowest accepted value.
+      measure: of which measure.
+      requirements: what has to be reached.
+      plan: which says all this, or None.
+    """
+
+    alterations: list[grammar.Written]
+    reasons: list[str | None]
+    threshold: float
+    measure: str
+    requirements: tuple[Requirement, ...]
+    plan: Plan | None
+
+
+def run(values: Values, words: Sequence[str]) -> str:
+    """Assesses a network.
+
+    Returns:
+      What is not good enough, in a line; "" if all is.
+    """
+    del words
+    asked = _asked(values)
+    if values.pictures in (1, 2):
+        raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
+    reports.check(values.report)
+    output = results_folder.check(values)
+    check_folders(values, "journal", "compilation_cache")
+    hosts.start(values)
+    # What is wrong of them for pictures of any size is said before any is read.
+    catalogue.all_made(asked.alterations, _ANY_SHAPE)
+    found = subject.load(values)
+    shape = found.dataset.images.shape[1:]
+    altered = catalogue.all_made(asked.alterations, shape)
+    names = [one.name for one in altered]
+    results_folder.earlier(output, found)
+    earlier = reporting.earlier_assessments(values.no_worse_than, names)
+    _check_comparable(earlier, found, altered, asked)
+    shown = [compare.read(path) for path in values.no_worse_than if values.report]
+    key = jax.random.key(values.seed)
+    for one in altered:
+        image = found.dataset.images[0]
+        check_together(found.classifier, found.dataset, one, image, key)
+    first_look.check(found, values.seed)
+    subject.tell(found)
+    strategy = _strategy(values)
+    if values.dry_run:
+        dry_run.of_levels(found, altered, strategy, key)
+        return ""
+    with results_folder.held(output):
+        kept = results_folder.earlier(output, found)
+        results = _assessed(found, altered, asked, strategy, values, kept)
+        worse = reporting.worse_than(results.assessments, earlier)
+        results = dataclasses.replace(results, worse=tuple(worse))
+        _write(output, results)
+    print(reporting.table(results.assessments))
+    print(f"wrote {output}/")
+    if values.report and is_first():
+        reports.write(values.report, [reporting.read_results(output)], shown)
+    quantities = {
+        one.alteration: reporting.quantities(one) for one in results.assessments
+    }
+    return reporting.verdict(asked.requirements, quantities, worse)
+
+
+def _asked(values: Values) -> _Asked:
+    """What the flags ask for, or the plan that they name."""
+    if values.plan is None:
+        texts = values.alterations or catalogue.NAMES
+        return _Asked(
+            [grammar.read(text) for text in texts],
+            [None] * len(texts),
+            values.threshold,
+            values.measure,
+            tuple(required(values.require, QUANTITIES)),
+            None,
+        )
+    for name in ("alterations", "threshold", "measure", "require"):
+        if values[name].present:
+            raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
+    plan = reporting.read_plan(values.plan)
+    for one in plan.requirements:
+        if one.quantity not in QUANTITIES:
+            raise Refused(
+                f"--plan={values.plan}: {one.quantity} is measured by `jaxrob roma "
+                f"--require={one.quantity}>={one.least:g}`, not here"
+            )
+    written = [
+        grammar.Written(
+            one.name,
+            (one.lower, one.upper),
+            dict(one.settings),
+            f"{values.plan}: {one.name}",
+        )
+        for one in plan.alterations
+    ]
+    reasons = [one.reason for one in plan.alterations]
+    return _Asked(
+        written, reasons, plan.threshold, plan.measure, plan.requirements, plan
+    )
+
+
+def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
+    """The requirements that `--require` writes.
+
+    Raises:
+      Refused: if one is not of that form.
+    """
+    try:
+        return [reporting.requirement(text, quantities) for text in texts]
+    except ValueError as error:
+        raise Refused(f"--require: {str(error).removeprefix('text: ')}") from error
+
+
+def _check_comparable(
+    earlier: Sequence[jaxrob.Assessment],
+    found: Subject,
+    altered: Sequence[jaxrob.Alteration],
+    asked: _Asked,
+) -> None:
+    """Refuses earlier results that `jaxrob.compare` would, before anything is computed.
+
+    Raises:
+      Refused: if one is of other images, another range, threshold or measure.
+    """
+    if not earlier:
+        return
+    by_name = {one.name: one for one in altered}
+    images = jaxrob.provenance(found.classifier, found.dataset)["dataset"]
+    for old in earlier:
+        new = by_name[old.alteration]
+        asked_for = {
+            "range": ((old.lower, old.upper), (new.lower, new.upper)),
+            "threshold": (old.threshold, asked.threshold),
+            "measure": (old.measure, asked.measure),
+        }
+        # Without labels they are the network's own answers, which are not known yet.
+        if found.dataset.labels is not None:
+            fingerprint = old.provenance["dataset"]["fingerprint"]
+            asked_for["images"] = (fingerprint, images["fingerprint"])
+        for what, (before, now) in asked_for.items():
+            if before != now:
+                raise Refused(
+                    f"--no_worse_than: the earlier result of {old.alteration} is of "
+                    f"another {what}, {before} and not {now}; assess the earlier "
+                    "network again, as this one"
+                )
+
+
+def _assessed(
+    found: Subject,
+    altered: Sequence[jaxrob.Alteration],
+    asked: _Asked,
+    strategy: Strategy,
+    values: Values,
+    kept: Results,
+) -> Results:
+    """The results, written after each alteration, so that what is known is kept."""
+    classifier, dataset = found
+    output = pathlib.Path(values.output)
+    key = jax.random.key(values.seed)
+    others = (one for one in kept.requirements if one.quantity not in QUANTITIES)
+    results = Results(
+        found.name,
+        found.class_names,
+        (),
+        requirements=(*asked.requirements, *others),
+        plan=asked.plan,
+        roma=kept.roma,
+        attack=kept.attack,
+    )
+    for one, reason in zip(altered, asked.reasons):
+        try:
+            assessment = jaxrob.assess(
+                classifier,
+                dataset,
+                one,
+                asked.threshold,
+                asked.measure,
+                strategy=strategy,
+                alpha=values.alpha,
+                key=key,
+                batch_size=values.batch_size,
+                mesh=hosts.mesh(),
+                journal=subject.journal(values, "assess", found),
+                progress=values.progress,
+            )
+        except KeyboardInterrupt as error:
+            error.add_note(_finished(results, len(altered), output))
+            raise
+        assert isinstance(assessment, jaxrob.Assessment)
+        statuses.answers_are_there()
+        shown = ()
+        if values.pictures and _are_pictures(dataset):
+            most = values.pictures
+            shown = reporting.pictures(assessment, one, dataset, key, most=most)
+        results = dataclasses.replace(
+            results,
+            assessments=(*results.assessments, assessment),
+            reasons=(*results.reasons, reason),
+            pictures=(*results.pictures, shown),
+        )
+        _write(output, results)
+    return results
+
+
+def _finished(results: Results, number: int, output: pathlib.Path) -> str:
+    """What is kept of work that is interrupted."""
+    if not results.assessments:
+        return "no alteration is finished"
+    done = f"{len(results.assessments)} of {number} alterations are finished"
+    return f"{done}, in {output}/"
+
+
+def _are_pictures(dataset: jaxrob.Dataset) -> bool:
+    return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
+
+
+def _strategy(values: Values) -> Strategy:
+    if values.levels is None:
+        return strategies.ASAP()
+    return strategies.Uniform(values.levels)
+
+
+def _write(output: pathlib.Path, results: Results) -> None:
+    if is_first():
+        reporting.write_results(output, results)

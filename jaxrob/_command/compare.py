@@ -1,0 +1,59 @@
+"""`jaxrob compare old new`: whether a network is less robust than it was."""
+
+import pathlib
+from collections.abc import Sequence
+
+import jaxrob
+from jaxrob import reporting
+from jaxrob._command import reports
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused
+from jaxrob.reporting import Results
+
+
+def run(values: Values, words: Sequence[str]) -> str:
+    """Compares two results, alteration by alteration, on the same images.
+
+    Returns:
+      What is surely less robust, in a line; "" if nothing is.
+    """
+    reports.check(values.report)
+    old, new = map(read, words)
+    after = {one.alteration: one for one in new.assessments}
+    lines, worse = [], []
+    for before in old.assessments:
+        if before.alteration not in after:
+            raise Refused(f"{words[1]} has no assessment of {before.alteration}")
+        try:
+            found = jaxrob.compare(after[before.alteration], before)
+        except ValueError as error:
+            raise Refused(f"{before.alteration}: {error}") from error
+        low, high = found.confidence_interval
+        lines.append(
+            f"{before.alteration}: {before.robustness:.2%} -> "
+            f"{after[before.alteration].robustness:.2%}, difference "
+            f"{found.difference:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
+        )
+        worse += reporting.worse(after[before.alteration], before)
+    print("\n".join(lines))
+    reports.write(values.report, [new], [old])
+    return reporting.verdict([], {}, worse)
+
+
+def read(path: str) -> Results:
+    """Results, of a folder or of a file of one assessment.
+
+    Raises:
+      Refused: if there is nothing, or no assessment.
+      ValueError: if a file is not what it should be.
+    """
+    place = pathlib.Path(path)
+    if not place.exists():
+        raise Refused(f"{path}: there is no such folder or file")
+    if place.is_dir():
+        return reporting.read_results(place)
+    text = place.read_text(encoding="utf-8")
+    try:
+        return Results(None, None, (jaxrob.Assessment.from_json(text),))
+    except ValueError as error:
+        raise Refused(f"{path}: {error}") from error

@@ -1,0 +1,321 @@
+"""The command's flags, by what they are about, each defined once.
+
+They are called as the arguments of the library's functions are. Every command has
+values of its own, so that none has a flag that means nothing to it.
+"""
+
+from collections.abc import Callable
+
+from absl import flags
+
+Values = flags.FlagValues
+Define = Callable[[Values], None]
+
+OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
+MEASURES = ("accuracy", "precision", "recall", "f1", "effectiveness", "decided_ratio")
+ESTIMATORS = ("roma", "count", "logit", "importance", "splitting", "auto")
+NORMS = ("linf", "l2", "l1")
+# Of more than 32 bits, JAX would leave the others out: equal keys of other seeds.
+_MOST_SEED = 2**32 - 1
+
+
+def network(to: Values) -> None:
+    """Which network."""
+    flags.DEFINE_string(
+        "classifier",
+        None,
+        "An ONNX file (.onnx), a Keras file (.keras), or file.py:name, a function or a "
+        "jaxrob.Classifier in a file of Python, WHICH IS RUN. By default a small "
+        "network that is trained on the embedded digits on the spot.",
+        flag_values=to,
+    )
+    flags.DEFINE_enum(
+        "outputs",
+        None,
+        OUTPUTS,
+        "What it returns; by default what its last layer says, otherwise logits.",
+        flag_values=to,
+    )
+    flags.DEFINE_list(
+        "scale",
+        None,
+        "It sees (scale * pixels - mean) / std of pixels in [0, 1]: one number, or one "
+        "for each channel; 255 for a network that takes 0 to 255.",
+        flag_values=to,
+    )
+    flags.DEFINE_list("mean", None, "See --scale.", flag_values=to)
+    flags.DEFINE_list("std", None, "See --scale.", flag_values=to)
+    flags.DEFINE_bool(
+        "channels_first",
+        None,
+        "Whether it takes [B, C, H, W]; by default what an ONNX file says.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "name",
+        None,
+        "What reports call it; by default the file's name.",
+        flag_values=to,
+    )
+
+
+def pictures(to: Values) -> None:
+    """Which pictures."""
+    flags.DEFINE_string(
+        "images",
+        None,
+        "A folder or tar archive of class folders of PNG and JPEG files, an .npz file, "
+        "or one of digits, mnist, cifar10 and idc.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "labels",
+        "folders",
+        "Of pictures: folders, whose names are the classes; a CSV file of paths and "
+        "classes; or none, then what the network answers unaltered counts as right.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "class_names",
+        None,
+        "The classes in the order of the network's outputs: a text file with a name on "
+        "each line, a JSON file, or the names with commas between them. By default "
+        "the sorted names of the folders.",
+        flag_values=to,
+    )
+    flags.DEFINE_list(
+        "size",
+        None,
+        "Height and width to which every picture is resized, or one number for both.",
+        flag_values=to,
+    )
+    flags.DEFINE_integer(
+        "resize",
+        None,
+        "In place of --size: pixels of the shorter side, proportions kept; needs "
+        "--crop.",
+        1,
+        flag_values=to,
+    )
+    flags.DEFINE_list(
+        "crop",
+        None,
+        "Height and width of the middle part that is kept, or one number for both.",
+        flag_values=to,
+    )
+    flags.DEFINE_enum(
+        "interpolation",
+        "bicubic",
+        ("bicubic", "bilinear"),
+        "Of --size and --resize, antialiased.",
+        flag_values=to,
+    )
+    flags.DEFINE_enum(
+        "channels", "rgb", ("rgb", "grey"), "Of pictures.", flag_values=to
+    )
+    flags.DEFINE_string(
+        "images_array",
+        "images",
+        "The name of the array in an .npz file.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "labels_array",
+        "labels",
+        "The name of the array in an .npz file.",
+        flag_values=to,
+    )
+    flags.DEFINE_integer(
+        "num_images", None, "Pictures at most, evenly picked.", 1, flag_values=to
+    )
+    flags.DEFINE_integer(
+        "max_bytes", 16 << 30, "What decoded pictures may take.", 1, flag_values=to
+    )
+    flags.DEFINE_string(
+        "data_dir",
+        None,
+        "Folder of the data sets with names; by default $JAXROB_DATA_DIR.",
+        flag_values=to,
+    )
+
+
+def measuring(to: Values) -> None:
+    """What is measured."""
+    flags.DEFINE_multi_string(
+        "alterations",
+        [],
+        "An alteration, with its range if the default is not meant: "
+        '"gaussian_blur(0,4)", rotation, "rotation(-30,30,fill=edge)", or '
+        '"file.py:name(0,1)", a function of your own, WHICH IS RUN. As often as you '
+        "like; by default all eight. `jaxrob alterations` lists them.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "plan",
+        None,
+        "A TOML file that says the alterations, the threshold, the measure and what is "
+        "required, in place of these flags.",
+        flag_values=to,
+    )
+    flags.DEFINE_float(
+        "threshold", 0.8, "Lowest accepted value of the measure.", 0, 1, flag_values=to
+    )
+    flags.DEFINE_enum("measure", "accuracy", MEASURES, "Measure.", flag_values=to)
+    flags.DEFINE_float(
+        "alpha",
+        None,
+        "Confidence level above which the network may answer unknown; by default it "
+        "always decides.",
+        0,
+        1,
+        flag_values=to,
+    )
+    flags.DEFINE_integer(
+        "levels",
+        None,
+        "So many evenly spaced levels of each alteration; by default ASAP chooses.",
+        2,
+        flag_values=to,
+    )
+    flags.DEFINE_integer("batch_size", None, "Images in a block.", 1, flag_values=to)
+
+
+def perturbing(to: Values) -> None:
+    """What RoMA measures."""
+    flags.DEFINE_float(
+        "epsilon", 0.04, "Radius of the ball, of pixels in [0, 1].", 0, flag_values=to
+    )
+    flags.DEFINE_enum("norm", "linf", NORMS, "Of the ball.", flag_values=to)
+    flags.DEFINE_float(
+        "delta", 0.6, "Least confidence of a distinct answer.", 0, 1, flag_values=to
+    )
+    flags.DEFINE_enum("estimator", "auto", ESTIMATORS, "Estimator.", flag_values=to)
+    flags.DEFINE_integer(
+        "num_samples", 1000, "Plain draws for each picture.", 8, flag_values=to
+    )
+    flags.DEFINE_bool(
+        "clip", False, "Whether perturbed pictures are clipped.", flag_values=to
+    )
+
+
+def requirements(*quantities: str) -> Define:
+    """What has to be reached, of these quantities."""
+
+    def define(to: Values) -> None:
+        flags.DEFINE_multi_string(
+            "require",
+            [],
+            f'End with status 1 unless it holds: "{quantities[0]}>=0.5", for instance; '
+            f"of {', '.join(quantities)}. As often as you like.",
+            flag_values=to,
+        )
+
+    return define
+
+
+def no_worse_than(to: Values) -> None:
+    """What it has to be as good as."""
+    flags.DEFINE_multi_string(
+        "no_worse_than",
+        [],
+        "End with status 1 if the network is less robust than an earlier one, beyond "
+        "what chance explains: a results folder, or the JSON file of an assessment.",
+        flag_values=to,
+    )
+
+
+def report(to: Values) -> None:
+    """The report."""
+    flags.DEFINE_multi_string(
+        "report",
+        [],
+        "Write the report to this file, .html or .md. As often as you like.",
+        flag_values=to,
+    )
+
+
+def earlier(to: Values) -> None:
+    """What a report compares with."""
+    flags.DEFINE_multi_string(
+        "earlier", [], "Results folder to compare with, of each folder.", flag_values=to
+    )
+
+
+def output(to: Values) -> None:
+    """Where results go."""
+    flags.DEFINE_string(
+        "output", "results", "Results folder, written to.", flag_values=to
+    )
+
+
+def kept_pictures(to: Values) -> None:
+    """How many pictures go with results."""
+    flags.DEFINE_integer(
+        "pictures",
+        16,
+        "Pictures kept for the report, of each alteration at most.",
+        0,
+        16,
+        flag_values=to,
+    )
+
+
+def strip(to: Values) -> None:
+    """A picture of the alterations."""
+    flags.DEFINE_string(
+        "pictures",
+        None,
+        "Write a picture of every alteration at seven levels to this PNG file.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "image",
+        None,
+        "The PNG or JPEG that is altered; by default a digit.",
+        flag_values=to,
+    )
+    flags.DEFINE_list(
+        "size",
+        ["224", "224"],
+        "Height and width that the default ranges are for, or one number for both; of "
+        "--image its own.",
+        flag_values=to,
+    )
+
+
+def running(to: Values) -> None:
+    """How it runs."""
+    flags.DEFINE_bool(
+        "dry_run",
+        False,
+        "Check everything, say how many forward passes it takes and, after a short "
+        "trial, how long; compute nothing else.",
+        flag_values=to,
+    )
+    flags.DEFINE_integer("seed", 0, "Random seed.", 0, _MOST_SEED, flag_values=to)
+    flags.DEFINE_bool(
+        "progress", True, "Whether progress bars are shown.", flag_values=to
+    )
+    flags.DEFINE_string(
+        "journal",
+        None,
+        "Folder that answers are written to at once; a rerun with the same flags takes "
+        "up from there.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "compilation_cache",
+        None,
+        "Folder where compiled programs are kept, so that later runs start faster.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
+        "coordinator_address",
+        None,
+        "host:port of the first of several processes.",
+        flag_values=to,
+    )
+    flags.DEFINE_integer("num_processes", None, "How many they are.", 1, flag_values=to)
+    flags.DEFINE_integer(
+        "process_id", None, "Which this one is, from 0.", 0, flag_values=to
+    )

@@ -1,0 +1,99 @@
+"""What a run would cost, found by a short trial."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Sequence
+
+import jax
+import numpy as np
+
+import jaxrob
+from jaxrob._command.subject import Subject
+from jaxrob.strategies import Strategy, Uniform
+
+# Levels of an alteration by ASAP: at first, and where a curve crosses the threshold
+# often.
+_FEWEST, _USUAL, _MANY = 10, 16, 30
+# A trial that takes so long says enough.
+_ENOUGH_SECONDS = 0.5
+_FIRST_IMAGES = 16
+
+
+def of_levels(
+    subject: Subject,
+    altered: Sequence[jaxrob.Alteration],
+    strategy: Strategy,
+    key: jax.Array,
+) -> None:
+    """Prints the forward passes of an assessment, and about how long they take."""
+    images = len(subject.dataset)
+    number, levels = _USUAL, f"about {_USUAL} levels ({_FEWEST} to {_MANY})"
+    if isinstance(strategy, Uniform):
+        number, levels = strategy.n, f"{strategy.n} levels"
+    for one in altered:
+        print(f"  {one.name} [{one.lower:g}, {one.upper:g}] {one.unit}".rstrip())
+    passes = images * number * len(altered)
+    about = "" if isinstance(strategy, Uniform) else "about "
+    print(
+        f"{images} images x {levels} x {len(altered)} alterations: {about}{passes:,} "
+        "forward passes"
+    )
+    each, once = _trial(subject, altered[0], key)
+    print(f"trial: {1 / each:,.0f} passes a second, {once:.1f} s to compile")
+    print(f"time: about {_time(len(altered) * once + passes * each)}")
+
+
+def of_draws(
+    subject: Subject, estimate: Callable[[jaxrob.Dataset], jaxrob.roma.RomaResult]
+) -> None:
+    """Prints the same of RoMA, from its own work on the first few images."""
+    few = subject.dataset[:2]
+    estimate(few)  # Compiles.
+    start = time.perf_counter()
+    found = estimate(few)
+    seconds = time.perf_counter() - start
+    passes = int(found.evaluations.sum())
+    share = len(subject.dataset) / len(few)
+    print(
+        f"{len(subject.dataset)} images: about {round(passes * share):,} forward "
+        f"passes, as the first {len(few)} take {passes:,}"
+    )
+    print(f"time: about {_time(seconds * share)}, compilation apart")
+
+
+def _trial(
+    subject: Subject, alteration: jaxrob.Alteration, key: jax.Array
+) -> tuple[float, float]:
+    """Seconds of a forward pass, and of a compilation."""
+    number = min(_FIRST_IMAGES, len(subject.dataset))
+    while True:
+        few = subject.dataset[:number]
+        if few.labels is None:
+            few = dataclasses.replace(few, labels=np.zeros(len(few), np.int32))
+        first = _seconds(subject, few, alteration, (0.2, 0.4), key)
+        second = _seconds(subject, few, alteration, (0.3, 0.5), key)
+        if second >= _ENOUGH_SECONDS or number == len(subject.dataset):
+            return second / (2 * number), max(first - second, 0.0)
+        number = min(8 * number, len(subject.dataset))
+
+
+def _seconds(
+    subject: Subject,
+    few: jaxrob.Dataset,
+    alteration: jaxrob.Alteration,
+    shares: tuple[float, float],
+    key: jax.Array,
+) -> float:
+    width = alteration.upper - alteration.lower
+    levels = [alteration.lower + share * width for share in shares]
+    start = time.perf_counter()
+    jaxrob.evaluate(subject.classifier, few, alteration, levels, key=key)
+    return time.perf_counter() - start
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120:
+        return f"{max(1, round(seconds))} s"
+    if seconds < 7200:
+        return f"{seconds / 60:.0f} min"
+    return f"{seconds / 3600:.1f} h"

@@ -1,0 +1,34 @@
+"""Values that flags and words have by mistake, most often an unset variable's."""
+
+from collections.abc import Sequence
+
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused
+
+
+def check(values: Values, words: Sequence[str], expected: str) -> None:
+    """Refuses empty values, and flags that were taken for the value of another.
+
+    Args:
+      values: the flags.
+      words: what else was given.
+      expected: what the words should be.
+
+    Raises:
+      Refused: if there is one.
+    """
+    for name in values:
+        if not values[name].present:
+            continue
+        value = values[name].value
+        texts = value if isinstance(value, list) else [value]
+        if not texts or any(isinstance(one, str) and not one.strip() for one in texts):
+            raise Refused(f"--{name}: its value is empty; leave it out, or say one")
+        for one in texts:
+            if isinstance(one, str) and one.startswith("--"):
+                raise Refused(f"--{name}: its value is missing; the next is {one}")
+    for number, word in enumerate(words):
+        if not word.strip():
+            raise Refused(
+                f"the argument {number + 1} is empty; expected {expected or 'flags'}"
+            )

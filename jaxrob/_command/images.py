@@ -1,0 +1,128 @@
+"""The pictures that `--images` names."""
+
+import pathlib
+from collections.abc import Sequence
+
+import jaxrob
+from jaxrob import data
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused
+
+# Flags that mean something for one kind of pictures alone.
+_OF_FOLDERS = ("size", "resize", "crop", "interpolation", "channels", "max_bytes")
+_OF_ARRAYS = ("images_array", "labels_array")
+
+
+def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
+    """The data set that the flags describe, evenly picked if it has too many images.
+
+    Args:
+      values: the flags.
+      class_names: the classes in order, or None.
+
+    Raises:
+      Refused: if a flag has no meaning for these pictures.
+      ValueError: if a file is damaged or not what it should be.
+      FileNotFoundError: if there is nothing.
+      ImportError: if what reads them is not installed.
+    """
+    name = values.images
+    if name in data.NAMES:
+        if pathlib.Path(name).exists():
+            raise Refused(
+                f"--images={name} names a data set, and something here too; say "
+                f"--images=./{name} for that"
+            )
+        kind = "a data set with a name"
+        _refuse(values, kind, *_OF_FOLDERS, *_OF_ARRAYS, "class_names", "labels")
+        found = data.load(name, "test", values.data_dir)
+    elif pathlib.Path(name).suffix.lower() == ".npz":
+        _refuse(values, "an .npz file", *_OF_FOLDERS)
+        if values.labels not in ("folders", "none"):
+            raise Refused(
+                f"--labels={values.labels}: the labels of an .npz file are an array in "
+                "it, --labels_array, or none"
+            )
+        labels = None if values.labels == "none" else values.labels_array
+        found = data.npz(name, values.images_array, labels, class_names=class_names)
+    else:
+        _refuse(values, "pictures", *_OF_ARRAYS)
+        found = _folder(values, class_names)
+    if values.num_images is None:
+        return found
+    return found[:: -(-len(found) // values.num_images)]
+
+
+def class_names(values: Values) -> tuple[str, ...] | None:
+    """The names that `--class_names` gives, or those in the file that it names.
+
+    Raises:
+      Refused: if it is one word, and no file.
+      ValueError: if the file is not what it should be.
+    """
+    text = values.class_names
+    if text is None:
+        return None
+    if pathlib.Path(text).exists():
+        from jaxrob.data._classes import checked_class_names
+
+        return checked_class_names(text)
+    names = tuple(one.strip() for one in text.split(","))
+    if len(names) < 2 or not all(names):
+        raise Refused(
+            f"--class_names={text}: there is no such file; names have commas between "
+            "them"
+        )
+    return names
+
+
+def _folder(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
+    labels = None if values.labels == "none" else values.labels
+    size, crop = pair(values, "size"), pair(values, "crop")
+    if values.resize is not None and size is not None:
+        raise Refused("--resize and --size say the same; leave one out")
+    if values.resize is not None and crop is None:
+        raise Refused(
+            "--resize leaves the longer sides as they come; say --crop too, such as "
+            f"--crop={values.resize}"
+        )
+    return data.image_folder(
+        values.images,
+        size,
+        values.channels == "grey",
+        resize=values.resize,
+        crop=crop,
+        interpolation=values.interpolation,
+        labels=labels,
+        class_names=class_names,
+        max_bytes=values.max_bytes,
+    )
+
+
+def pair(values: Values, name: str) -> tuple[int, int] | None:
+    """Height and width, of a flag that is one number or two.
+
+    Raises:
+      Refused: if it is neither.
+    """
+    texts = getattr(values, name)
+    if texts is None:
+        return None
+    if len(texts) not in (1, 2) or not all(
+        text.strip().isascii() and text.strip().isdigit() and int(text) > 0
+        for text in texts
+    ):
+        raise Refused(
+            f"--{name} must be a height and a width in pixels, such as --{name}=224,224"
+            f", or one number for both; got {','.join(texts)}"
+        )
+    height, width = texts * (3 - len(texts))
+    return int(height), int(width)
+
+
+def _refuse(values: Values, kind: str, *names: str) -> None:
+    for name in names:
+        if values[name].present:
+            raise Refused(
+                f"--{name} has no meaning for {kind}, --images={values.images}"
+            )

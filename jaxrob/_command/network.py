@@ -1,0 +1,161 @@
+"""The network that `--classifier` names."""
+
+import dataclasses
+import hashlib
+import inspect
+import pathlib
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import jaxrob
+from jaxrob._adapters.on_host import OnHost
+from jaxrob._adapters.preprocessing import checked_preprocessing
+from jaxrob._command import user_code
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused
+from jaxrob._runtime.host_function import HostFunction
+
+_PREPROCESSING = ("scale", "mean", "std", "channels_first")
+_OTHERS = {
+    ".h5": "save it as .keras: model.save('network.keras')",
+    ".hdf5": "save it as .keras: model.save('network.keras')",
+    ".pt": "export it by torch.onnx.export, or load it in a file.py:function",
+    ".pth": "export it by torch.onnx.export, or load it in a file.py:function",
+    ".pb": "convert it by tf2onnx, or load it in a file.py:function",
+    ".tflite": "convert it by tf2onnx, or load it in a file.py:function",
+    ".py": "say which function in it: --classifier=file.py:function",
+}
+
+
+def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier:
+    """The classifier that the flags describe.
+
+    Args:
+      values: the flags.
+      class_names: the classes in the order of the outputs, if they are known.
+
+    Raises:
+      Refused: if the file is of no kind that is read, or a flag contradicts it.
+      ValueError: if the file is not what it should be.
+      FileNotFoundError: if there is none.
+      ImportError: if what reads it is not installed.
+    """
+    text = values.classifier
+    if user_code.is_code(text):
+        return _from_code(text, values, class_names)
+    given = _preprocessing(values) | {"name": values.name, "class_names": class_names}
+    suffix = pathlib.Path(text).suffix.lower()
+    if suffix == ".onnx":
+        return jaxrob.Classifier.from_onnx(text, values.outputs, **given)
+    if suffix == ".keras":
+        given["name"] = values.name or pathlib.Path(text).name
+        return jaxrob.Classifier.from_keras(text, values.outputs, **given)
+    hint = _OTHERS.get(suffix, "it must be .onnx, .keras or file.py:function")
+    raise Refused(f"--classifier={text}: {hint}")
+
+
+def _preprocessing(values: Values) -> dict[str, Any]:
+    """The arguments for those flags that were given."""
+    found: dict[str, Any] = {}
+    for name in ("scale", "mean", "std"):
+        if getattr(values, name) is not None:
+            numbers = _numbers(name, getattr(values, name))
+            found[name] = numbers[0] if len(numbers) == 1 else numbers
+    if values.channels_first is not None:
+        found["channels_first"] = values.channels_first
+    return found
+
+
+def _numbers(name: str, texts: Sequence[str]) -> list[float]:
+    try:
+        return [float(text) for text in texts]
+    except ValueError as error:
+        raise Refused(
+            f"--{name} must be a number, or one for each channel with commas between "
+            f"them; got {','.join(texts)}"
+        ) from error
+
+
+def _from_code(
+    text: str, values: Values, class_names: Sequence[str] | None
+) -> jaxrob.Classifier:
+    """What a user's file holds: a classifier, a module, or a function."""
+    found = user_code.load(text, "classifier")
+    if inspect.isroutine(found) and not _parameters(found):
+        found = found()
+    given = _preprocessing(values)
+    if isinstance(found, jaxrob.Classifier):
+        refused = [
+            name for name in (*_PREPROCESSING, "outputs") if values[name].present
+        ]
+        if refused:
+            raise Refused(
+                f"--{refused[0]}: {text} is a jaxrob.Classifier, which says that itself"
+            )
+        return _named(found, values.name, class_names)
+    for module, kind, make in (
+        ("torch.nn", "Module", jaxrob.Classifier.from_torch),
+        ("keras", "Model", jaxrob.Classifier.from_keras),
+    ):
+        known = getattr(sys.modules.get(module), kind, None)
+        if known is not None and isinstance(found, known):
+            named = {"name": values.name, "class_names": class_names}
+            return make(found, values.outputs, **given, **named)
+    if not callable(found) or inspect.isclass(found) or len(_parameters(found)) != 1:
+        raise Refused(
+            f"--classifier={text}: it must be a function of images [B, H, W, C], a "
+            "NumPy array in [0, 1], that returns [B, K]; or a jaxrob.Classifier, a "
+            "module of torch or Keras, or a function without parameters that returns "
+            f"one of these; got {type(found).__name__}"
+        )
+    return _on_host(found, text, values, given, class_names)
+
+
+def _on_host(
+    function: Any,
+    text: str,
+    values: Values,
+    given: dict[str, Any],
+    class_names: Sequence[str] | None,
+) -> jaxrob.Classifier:
+    """As `Classifier.from_host`, but the function itself is asked for its classes."""
+    path = user_code.path_of(text)
+    name = values.name or f"{path.name}:{text.rpartition(':')[2]}"
+    # What a journal tells it from others by; what it imports is not looked into.
+    version = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
+    scale, mean, std = (given.get(one) for one in ("scale", "mean", "std"))
+    first = given.get("channels_first", False)
+    return jaxrob.Classifier(
+        OnHost(
+            HostFunction(function, None, name, version),
+            checked_preprocessing(scale, mean, std, first, None),
+        ),
+        (),
+        values.outputs or "logits",
+        name=name,
+        class_names=None if class_names is None else tuple(class_names),
+    )
+
+
+def _named(
+    classifier: jaxrob.Classifier, name: str | None, class_names: Sequence[str] | None
+) -> jaxrob.Classifier:
+    names = classifier.class_names if class_names is None else tuple(class_names)
+    return dataclasses.replace(
+        classifier, name=name or classifier.name, class_names=names
+    )
+
+
+def _parameters(function: Any) -> list[str]:
+    """The parameters that a call must give."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # Of some that are built in.
+        return ["images"]
+    return [
+        one.name
+        for one in parameters
+        if one.default is one.empty
+        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]

@@ -1,0 +1,87 @@
+"""What is printed: never a reason to fail, and nothing that steers the terminal."""
+
+import contextlib
+import io
+import os
+import re
+import sys
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+
+
+class _Stream:
+    """A stream whose failures are kept, not raised.
+
+    Attributes:
+      lost: why something could not be written, or None.
+    """
+
+    def __init__(self, stream: Any, escapes: bool) -> None:
+        self.lost: OSError | None = None
+        self._stream, self._escapes = stream, escapes
+
+    def write(self, text: str) -> int:
+        with self._kept():
+            self._stream.write(plain(text) if self._escapes else text)
+        return len(text)
+
+    def flush(self) -> None:
+        with self._kept():
+            self._stream.flush()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    @contextlib.contextmanager
+    def _kept(self) -> Iterator[None]:
+        try:
+            yield
+        except OSError as error:
+            self.lost = self.lost or error
+            # What waits to be written would fail once more at Python's end.
+            with contextlib.suppress(OSError), open(os.devnull, "w") as nothing:
+                os.dup2(nothing.fileno(), self._stream.fileno())
+
+
+@contextlib.contextmanager
+def forgiving() -> Iterator[_Stream]:
+    """While it lasts, work goes on where its output is closed or cannot be written.
+
+    Yields:
+      The standard output.
+    """
+    old: tuple[Any, Any] = sys.stdout, sys.stderr
+    for stream in old:
+        if isinstance(stream, io.TextIOWrapper):
+            # Class names may have letters that the terminal has not.
+            stream.reconfigure(errors="backslashreplace")
+    # Python has None for what is closed, and the next file would get its number.
+    out, err = (one or open(os.devnull, "w") for one in old)
+    # Progress bars, which the library draws, do steer the terminal.
+    streams: tuple[Any, Any] = _Stream(out, True), _Stream(err, False)
+    sys.stdout, sys.stderr = streams
+    try:
+        yield streams[0]
+    finally:
+        for stream in streams:
+            stream.flush()
+        sys.stdout, sys.stderr = old
+
+
+def plain(text: str) -> str:
+    """A text whose control characters, except for tabs and new lines, are escaped."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+def say(text: str, command: str | None = None) -> None:
+    """Says something on one line, whatever the text, beside what is printed."""
+    who = "jaxrob" if command is None else f"jaxrob {command}"
+    print(f"{who}: {plain(' '.join(text.split()))}", file=sys.stderr)
+
+
+def say_traceback(error: BaseException) -> None:
+    """Says where an error was raised."""
+    print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)

@@ -1,0 +1,44 @@
+"""Reports, written to the files that `--report` names."""
+
+import importlib.util
+import pathlib
+from collections.abc import Sequence
+
+from jaxrob import reporting
+from jaxrob._command.refused import Refused
+from jaxrob._command.writable import check_file
+from jaxrob.reporting import Results
+
+_FORMS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
+
+
+def check(paths: Sequence[str]) -> None:
+    """Refuses files of other forms, before anything is computed.
+
+    Raises:
+      Refused: if one is neither .html nor .md, or a report cannot be written here.
+    """
+    for path in paths:
+        if pathlib.Path(path).suffix.lower() not in _FORMS:
+            raise Refused(f"--report={path}: it must end with .html or .md")
+        if pathlib.Path(path).is_dir():
+            raise Refused(f"--report={path}: there is a folder of that name")
+        check_file("report", path)
+    for package in ("jinja2", "matplotlib") if paths else ():
+        if importlib.util.find_spec(package) is None:
+            raise Refused(
+                f"--report needs {package}, which is not installed: "
+                'pip install "jaxrob[command]"'
+            )
+
+
+def write(
+    paths: Sequence[str], results: Sequence[Results], earlier: Sequence[Results] = ()
+) -> None:
+    """Writes the report of results to each of the files."""
+    for path in map(pathlib.Path, paths):
+        make = getattr(reporting, _FORMS[path.suffix.lower()])
+        text = make(results, earlier)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        print(f"wrote {path}")

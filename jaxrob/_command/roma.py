@@ -1,0 +1,104 @@
+"""`jaxrob roma`: how probable a misclassification near each picture is."""
+
+import dataclasses
+import functools
+import pathlib
+from collections.abc import Sequence
+
+import jax
+
+import jaxrob
+from jaxrob import reporting
+from jaxrob._command import (
+    dry_run,
+    first_look,
+    hosts,
+    reports,
+    results_folder,
+    statuses,
+    subject,
+)
+from jaxrob._command.assess import required
+from jaxrob._command.define import Values
+from jaxrob._command.subject import Subject
+from jaxrob._command.writable import check_folders
+from jaxrob._runtime.hosts import is_first
+from jaxrob.reporting import Requirement, Results
+from jaxrob.roma import RomaResult
+
+QUANTITIES = ("plr", "plr.low")
+_ARGUMENTS = ("epsilon", "delta", "num_samples", "norm", "clip", "estimator")
+
+
+def run(values: Values, words: Sequence[str]) -> str:
+    """Estimates probabilistic local robustness.
+
+    Returns:
+      What is not good enough, in a line; "" if all is.
+    """
+    del words
+    requirements = required(values.require, QUANTITIES)
+    reports.check(values.report)
+    output = results_folder.check(values)
+    check_folders(values, "journal", "compilation_cache")
+    hosts.start(values)
+    found = subject.load(values)
+    results_folder.earlier(output, found)
+    first_look.check(found, values.seed)
+    subject.tell(found)
+    if values.dry_run:
+        dry_run.of_draws(found, functools.partial(_estimated, found, values, None))
+        return ""
+    journal = subject.journal(values, "roma", found)
+    with results_folder.held(output):
+        earlier = results_folder.earlier(output, found)
+        result = _estimated(found, values, journal, found.dataset)
+        statuses.answers_are_there()
+        _write(output, earlier, result, requirements)
+    quantities = reporting.quantities(result)
+    _tell(result, quantities)
+    print(f"wrote {output}/")
+    if values.report and is_first():
+        reports.write(values.report, [reporting.read_results(output)])
+    return reporting.verdict(requirements, {"RoMA": quantities})
+
+
+def _estimated(
+    found: Subject, values: Values, journal: str | None, dataset: jaxrob.Dataset
+) -> RomaResult:
+    arguments = {name: getattr(values, name) for name in _ARGUMENTS}
+    return jaxrob.roma.assess(
+        found.classifier,
+        dataset.images,
+        dataset.labels,
+        **arguments,
+        key=jax.random.key(values.seed),
+        mesh=hosts.mesh(),
+        journal=journal,
+        progress=values.progress and not values.dry_run,
+    )
+
+
+def _write(
+    output: pathlib.Path,
+    earlier: Results,
+    result: RomaResult,
+    requirements: Sequence[Requirement],
+) -> None:
+    """Writes the result beside what the folder holds of the same network."""
+    others = (one for one in earlier.requirements if one.quantity not in QUANTITIES)
+    asked = (*others, *requirements)
+    if is_first():
+        results = dataclasses.replace(earlier, roma=result, requirements=asked)
+        reporting.write_results(output, results)
+
+
+def _tell(result: RomaResult, quantities: dict[str, float]) -> None:
+    answered = int(result.answered.sum())
+    print(
+        f"mean plr {quantities['plr']:.6f}, lower ends {quantities['plr.low']:.6f}; "
+        f"{answered} of {len(result.status)} images answered, "
+        f"{int(result.evaluations.sum()):,} forward passes"
+    )
+    for text in (*result.warnings, *result.caveats):
+        print(text)

@@ -1,0 +1,244 @@
+"""What `jaxrob` does, and the status with which it ends."""
+
+import contextlib
+import importlib
+import re
+import sys
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from absl import flags
+
+import jaxrob
+from jaxrob._command import define, given, printing, signals, statuses
+from jaxrob._command.printing import say
+from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._runtime.warnings import RobustnessWarning
+
+_WIDTH = 88
+# As absl writes what is no boolean.
+_NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
+
+
+class _Command(NamedTuple):
+    """One of the commands.
+
+    Attributes:
+      does: what it does, a line.
+      words: what it takes besides flags, as the help shows it.
+      number: how many of these at least, and at most.
+      sections: its flags, by what they are about.
+    """
+
+    does: str
+    words: str
+    number: tuple[int, int | None]
+    sections: dict[str, tuple[define.Define, ...]]
+
+    @property
+    def flags(self) -> flags.FlagValues:
+        """Flags of its own, with their defaults."""
+        return _defined(one for some in self.sections.values() for one in some)
+
+
+_NETWORK = {"The network": (define.network,), "The pictures": (define.pictures,)}
+_COMMANDS = {
+    "assess": _Command(
+        "How robust a network is to alterations: results, report, gate.",
+        "",
+        (0, 0),
+        _NETWORK
+        | {
+            "What is measured": (define.measuring,),
+            "What is good enough": (
+                define.requirements("robustness.low", "robustness", "decided"),
+                define.no_worse_than,
+            ),
+            "What is written": (define.report, define.output, define.kept_pictures),
+            "How it runs": (define.running,),
+        },
+    ),
+    "roma": _Command(
+        "How probable a misclassification near each picture is.",
+        "",
+        (0, 0),
+        _NETWORK
+        | {
+            "What is measured": (define.perturbing,),
+            "What is good enough": (define.requirements("plr.low", "plr"),),
+            "What is written": (define.report, define.output),
+            "How it runs": (define.running,),
+        },
+    ),
+    "compare": _Command(
+        "Whether a network is less robust than an earlier one; status 1 if it is.",
+        "old new",
+        (2, 2),
+        {"What is written": (define.report,)},
+    ),
+    "report": _Command(
+        "The report of one or more results folders.",
+        "folder...",
+        (1, None),
+        {"What is written": (define.report, define.earlier)},
+    ),
+    "alterations": _Command(
+        "The alterations there are: names, units, ranges.",
+        "",
+        (0, 0),
+        {"What is shown": (define.strip,)},
+    ),
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Does what the arguments say; by default those of the process.
+
+    Returns:
+      The status, see `statuses`.
+    """
+    with printing.forgiving() as out:
+        status = _main(list(sys.argv[1:] if arguments is None else arguments))
+        out.flush()
+        # Whoever has read enough of it and is gone misses nothing.
+        if out.lost is None or isinstance(out.lost, BrokenPipeError):
+            return status
+        say(f"what is printed could not be written: {out.lost.strerror}")
+        return status if status == statuses.WRONG_USE else statuses.FAILED
+
+
+def _main(arguments: list[str]) -> int:
+    if not arguments:
+        print(_help(), file=sys.stderr)
+        return statuses.WRONG_USE
+    name, *rest = arguments
+    if name in ("--help", "-help", "-h", "help"):
+        print(_help())
+        return statuses.GOOD
+    if name == "--version":
+        print(f"jaxrob {jaxrob.__version__}")
+        return statuses.GOOD
+    command = _COMMANDS.get(name)
+    if command is None:
+        hint = did_you_mean(name, _COMMANDS)
+        say(f"there is no command {name!r}.{hint} There are: {', '.join(_COMMANDS)}")
+        return statuses.WRONG_USE
+    if {"--help", "-help", "-h"} & set(rest):
+        print(_help_of(name, command))
+        return statuses.GOOD
+    with _warnings_on_a_line():
+        return _ended(name, command, rest)
+
+
+def _ended(name: str, command: _Command, rest: list[str]) -> int:
+    """Runs a command; whatever happens becomes a status."""
+    statuses.begin()
+    values = command.flags
+    try:
+        with signals.as_interruptions():
+            values.set_gnu_getopt(True)
+            _, *words = values([name, *rest])
+            given.check(values, words, command.words)
+            _check_words(command, words)
+            # JAX is loaded from here on.
+            part: Any = importlib.import_module(f"jaxrob._command.{name}")
+            verdict = part.run(values, words)
+    except flags.Error as error:
+        say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
+        return statuses.WRONG_USE
+    # Whatever it is, also the end that a user's own code asks for: the status 1 would
+    # say that a network is not good enough.
+    except BaseException as error:  # noqa: B036
+        status = statuses.of_error(error)
+        if isinstance(error, KeyboardInterrupt):
+            say(_interrupted(error, values), name)
+        elif status == statuses.WRONG_USE:
+            say(_refusal(error), name)
+        else:
+            printing.say_traceback(error)
+            say(f"failed: {type(error).__name__}: {error}", name)
+        return status
+    if verdict:
+        say(verdict)
+        return statuses.NOT_GOOD_ENOUGH
+    return statuses.GOOD
+
+
+def _refusal(error: BaseException) -> str:
+    if isinstance(error, OSError) and error.filename and error.strerror:
+        return f"{error.filename}: {error.strerror}"
+    return str(error) or type(error).__name__
+
+
+def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
+    """What is said of an interruption: what is kept of the work."""
+    said = [str(error) or "interrupted", *getattr(error, "__notes__", ())]
+    if "journal" in values and values["journal"].present:
+        said.append(f"a rerun with the same flags goes on from {values.journal}")
+    return "; ".join(said)
+
+
+def _check_words(command: _Command, words: Sequence[str]) -> None:
+    fewest, most = command.number
+    if len(words) < fewest:
+        raise Refused(f"expected {command.words}; got {' '.join(words) or 'nothing'}")
+    if most is not None and len(words) > most:
+        raise Refused(
+            f"unknown arguments: {' '.join(words[most:])}. Flags begin with --, and "
+            "texts with spaces or parentheses stand in quotation marks"
+        )
+
+
+def _help() -> str:
+    lines = ["jaxrob measures how robust an image classifier is.", ""]
+    width = max(map(len, _COMMANDS))
+    for name, command in _COMMANDS.items():
+        lines.append(f"  jaxrob {name.ljust(width)}  {command.does}")
+    lines += ["", "`jaxrob COMMAND --help` lists a command's flags.", "", "Status:"]
+    lines += [f"  {status}  {meaning}" for status, meaning in statuses.MEANING.items()]
+    return "\n".join(lines)
+
+
+def _help_of(name: str, command: _Command) -> str:
+    usage = " ".join(
+        filter(None, ["jaxrob", name, command.words, "[--flag=value ...]"])
+    )
+    lines = [command.does, "", f"  {usage}"]
+    for title, some in command.sections.items():
+        lines += ["", f"{title}:"]
+        values = _defined(some)
+        for flag in dict.fromkeys(values[one] for one in values):
+            lines += _help_of_flag(flag)
+    return "\n".join(lines)
+
+
+def _help_of_flag(flag: flags.Flag) -> list[str]:
+    shown = f"--[no]{flag.name}" if flag.boolean else f"--{flag.name}"
+    text = flag.help
+    if flag.default not in (None, [], False):
+        text += f" By default {flag.default_as_str}."
+    body = textwrap.wrap(text, _WIDTH - 6)
+    return [f"  {shown}", *(f"      {line}" for line in body)]
+
+
+def _defined(some: Any) -> flags.FlagValues:
+    values = flags.FlagValues()
+    for one in some:
+        one(values)
+    return values
+
+
+@contextlib.contextmanager
+def _warnings_on_a_line() -> Iterator[None]:
+    """Warnings are said without the line of the library's code that they come from."""
+
+    def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        say(f"warning: {message}")
+
+    with warnings.catch_warnings():
+        # Not errors, whatever the environment says: these have no status.
+        warnings.simplefilter("default", RobustnessWarning)
+        warnings.showwarning = show
+        yield

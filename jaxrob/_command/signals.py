@@ -1,0 +1,35 @@
+"""Signals that end a process, as interruptions: what is kept can be said."""
+
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+_NAMES = ("SIGTERM", "SIGHUP")
+
+
+@contextlib.contextmanager
+def as_interruptions() -> Iterator[None]:
+    """While it lasts, a signal to end raises `KeyboardInterrupt`; a second one ends.
+
+    A signal that is ignored, as under nohup, or handled already stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    numbers = [getattr(signal, name) for name in _NAMES if hasattr(signal, name)]
+    ours = [one for one in numbers if signal.getsignal(one) == signal.SIG_DFL]
+    for number in ours:
+        signal.signal(number, _interrupt)
+    try:
+        yield
+    finally:
+        for number in ours:
+            signal.signal(number, signal.SIG_DFL)
+
+
+def _interrupt(number: int, frame: Any) -> None:
+    del frame
+    signal.signal(number, signal.SIG_DFL)
+    raise KeyboardInterrupt(f"ended by {signal.Signals(number).name}")

@@ -1,0 +1,165 @@
+"""What is assessed: a network and the pictures that it is assessed on."""
+
+import dataclasses
+import pathlib
+import re
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+import jaxrob
+from jaxrob import data
+from jaxrob._adapters.on_host import OnHost, on_host
+from jaxrob._adapters.preprocessing import Preprocessed
+from jaxrob._command import images, network
+from jaxrob._command.define import Values
+from jaxrob._command.refused import Refused
+from jaxrob._dataset import check_labels_below
+
+# What a small network learns the digits in, to an accuracy of 95 %.
+_EPOCHS = 20
+
+
+class Subject(NamedTuple):
+    """What is assessed.
+
+    Attributes:
+      classifier: the network.
+      dataset: the pictures.
+    """
+
+    classifier: jaxrob.Classifier
+    dataset: jaxrob.Dataset
+
+    @property
+    def name(self) -> str:
+        """The network's name."""
+        return self.classifier.name or "network"
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """The names of the classes, if the network or the pictures give any."""
+        return self.classifier.class_names or self.dataset.class_names
+
+
+def load(values: Values) -> Subject:
+    """The network and the pictures that the flags describe, checked together.
+
+    Raises:
+      Refused: if they do not go together.
+      ValueError: if a file is not what it should be; and as `network.load`.
+    """
+    if values.classifier is None:
+        return _digits(values)
+    if values.images is None:
+        raise Refused(
+            "--images must say which pictures: a folder, an archive, an .npz file, or "
+            "digits"
+        )
+    names = images.class_names(values)
+    classifier = network.load(values, names)
+    dataset = images.load(values, names)
+    found = Subject(classifier, dataset)
+    _check(found)
+    return found
+
+
+def journal(values: Values, kind: str, subject: Subject) -> str | None:
+    """The file of answers for a kind of work, in the folder that `--journal` names."""
+    if values.journal is None:
+        return None
+    folder = pathlib.Path(values.journal)
+    folder.mkdir(parents=True, exist_ok=True)
+    name = re.sub(r"[^\w.]+", "-", f"{kind}-{subject.name}")
+    return str(folder / f"{name}.journal")
+
+
+def tell(subject: Subject) -> None:
+    """Prints what is assessed."""
+    kind = jax.devices()[0].device_kind
+    height, width, channels = subject.dataset.images.shape[1:]
+    print(
+        f"{subject.name} on {subject.dataset.name}: {len(subject.dataset)} images of "
+        f"{height} x {width} x {channels}, on {kind}",
+        flush=True,
+    )
+
+
+def _digits(values: Values) -> Subject:
+    """The embedded digits, and a network that learns others of them on the spot."""
+    for name in ("images", "outputs", "scale", "mean", "std", "channels_first"):
+        if values[name].present and values[name].value != "digits":
+            raise Refused(f"--{name} needs --classifier, the network it belongs to")
+    values["images"].value = "digits"
+    from jaxrob import networks, training
+
+    dataset = images.load(values, None)
+    print("training a small network on the embedded digits", flush=True)
+    classifier = training.fit(
+        networks.MLP(),
+        data.digits("train"),
+        key=jax.random.key(values.seed),
+        epochs=_EPOCHS,
+    )
+    name = values.name or "small network trained on the spot"
+    return Subject(dataclasses.replace(classifier, name=name), dataset)
+
+
+def _check(subject: Subject) -> None:
+    """Refuses a network and pictures that do not go together, by the flags' names."""
+    classifier, dataset = subject
+    height, width, channels = shape = dataset.images.shape[1:]
+    size = _size(classifier)
+    if size not in (None, (height, width)):
+        raise Refused(
+            f"{subject.name} takes images of {size[0]} x {size[1]} pixels; "
+            f"{dataset.name} has {height} x {width}. Say --size={size[0]},{size[1]}, "
+            "or --resize and --crop"
+        )
+    try:
+        num_classes = classifier.num_classes(shape)
+    except ValueError as error:
+        other, flag = (1, "grey") if channels == 3 else (3, "rgb")
+        if _takes(classifier, (height, width, other)):
+            raise Refused(
+                f"{subject.name} takes pictures that are {flag}, of channels: {other}; "
+                f"{dataset.name} has {channels}. Say --channels={flag}"
+            ) from error
+        raise
+    if dataset.labels is not None:
+        _check_classes(subject, num_classes)
+        check_labels_below(
+            np.asarray(dataset.labels), num_classes, "labels", dataset.class_names
+        )
+
+
+def _check_classes(subject: Subject, num_classes: int) -> None:
+    """Refuses another number of classes, naming those that are too many."""
+    names = subject.dataset.class_names
+    if names is None or len(names) == num_classes:
+        return
+    beyond = ", ".join(map(repr, names[num_classes:][:10]))
+    which = f", so that it has no output for {beyond}" if beyond else ""
+    raise Refused(
+        f"{subject.name} returns {num_classes} classes, but {subject.dataset.name} has "
+        f"{len(names)}: {', '.join(names[:10])}{which}. Say --class_names, all of the "
+        "network's classes in order, or take away the folders of others; or, if they "
+        "are not its classes, --labels=none"
+    )
+
+
+def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
+    """The size of the images that a network takes, if it says one."""
+    function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
+    if isinstance(function, Preprocessed | OnHost):
+        return function.preprocessing.size
+    return None
+
+
+def _takes(classifier: jaxrob.Classifier, shape: tuple[int, ...]) -> bool:
+    try:
+        classifier.num_classes(shape)
+    except ValueError:
+        return False
+    return True

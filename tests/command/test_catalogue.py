@@ -1,0 +1,135 @@
+"""Alterations by name, with ranges that scale with the pictures, and a user's own."""
+
+import pytest
+
+from jaxrob import alterations
+from jaxrob._command import catalogue, grammar
+from jaxrob._command.refused import Refused
+
+SHAPE = (28, 28, 1)
+OWN = """
+import jaxrob
+
+def fade(image, level):
+    return (1 - level) * image
+
+def rain(image, level, key):
+    return image
+
+def one(image):
+    return image
+
+made = jaxrob.Alteration("made by hand", fade, 0.0, 0.5)
+
+def maker():
+    return made
+
+def no_maker():
+    return 3
+"""
+
+
+def made(text, shape=SHAPE):
+    return catalogue.made(grammar.read(text), shape)
+
+
+def ends(text, shape):
+    found = made(text, shape)
+    return found.lower, found.upper
+
+
+@pytest.fixture
+def own(tmp_path):
+    (tmp_path / "own.py").write_text(OWN)
+    return f"{tmp_path}/own.py"
+
+
+def test_default_ranges_scale_with_the_pictures():
+    assert ends("horizontal_translation", (50, 200, 3)) == (-20, 20)
+    assert ends("vertical_translation", (50, 200, 3)) == (-5, 5)
+    # 2 px of 50, as in the paper of 2020.
+    assert ends("gaussian_blur", (50, 200, 3)) == (0, 2)
+    assert ends("gaussian_blur", (400, 100, 3)) == (0, 4)
+    assert ends("vertical_translation(unit=relative)", SHAPE) == (-0.1, 0.1)
+    # The others are the library's own.
+    for name in ("rotation", "brightness", "zoom", "gaussian_noise"):
+        default = getattr(alterations, name)()
+        for shape in (SHAPE, (224, 224, 3)):
+            assert ends(name, shape) == (default.lower, default.upper)
+
+
+def test_a_range_that_is_written_is_taken():
+    assert ends("gaussian_blur(0,4)", SHAPE) == (0, 4)
+    found = made("rotation(-30,30,fill=edge)")
+    assert found.description == alterations.rotation(-30, 30, "edge").description
+    found = made("gaussian_noise(0,0.5,clip=false)")
+    expected = alterations.gaussian_noise(0, 0.5, clip=False)
+    assert found.description == expected.description
+
+
+def test_all_that_the_library_has_are_there():
+    others = {"Alteration", "compose", "presets", "rescale"}
+    assert {*catalogue.NAMES} == {*alterations.__all__} - others
+    for name in catalogue.NAMES:
+        assert made(name).name == name.replace("_", " ")
+        assert catalogue.plausible(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gausian_blur", "Did you mean gaussian_blur?"),
+        ("gaussian-blur", "Did you mean gaussian_blur?"),
+        ("GaussianBlur(0,1)", "Did you mean gaussian_blur?"),
+        ("xyzzy", "There are: horizontal_translation, "),
+        ("rotation(0,1,fil=edge)", "no setting fil; it has fill. Did you mean fill?"),
+        ("zoom(1,2,fill=edge)", "it has no settings, only a range"),
+        ("rotation(5,30)", "rotation: lower must be at most 0; got 5"),
+        ("zoom(0,2)", "lower must"),
+        ("rotation(-1,1,fill=mirror)", "fill must be one of"),
+        ("gaussian_noise(0,1,clip=edge)", "clip must be True or False"),
+        ("jpeg_compression(0,200)", "upper must"),
+    ],
+)
+def test_what_is_no_alteration_is_refused(text, says):
+    with pytest.raises(Refused) as refused:
+        made(text)
+    assert says in str(refused.value)
+    assert text in str(refused.value)
+
+
+def test_a_users_own(own):
+    fading = made(f"{own}:fade(-1,1,identity=0,unit=share)")
+    assert (fading.name, fading.lower, fading.upper) == ("fade", -1, 1)
+    assert (fading.identity, fading.unit, fading.stochastic) == (0, "share", False)
+    assert made(f"{own}:rain(0,1)").stochastic
+    assert made(f"{own}:made").name == made(f"{own}:maker").name == "made by hand"
+
+
+@pytest.mark.parametrize(
+    ("rest", "says"),
+    [
+        (":fade", "a function needs a range, such as"),
+        (":fade(0,1,fill=edge)", "no setting fill; it has identity, unit"),
+        (":fade(0,1,identity=7)", "identity must"),
+        (":made(0,1)", "which has its own range"),
+        (":no_maker", "must return a jaxrob.Alteration; got int"),
+        (":one(0,1)", "a function of an image and a level"),
+        (":fadee(0,1)", "there is no fadee in it. Did you mean fade?"),
+    ],
+)
+def test_what_a_file_does_not_hold_is_refused(own, rest, says):
+    with pytest.raises(Refused) as refused:
+        made(own + rest)
+    assert says in str(refused.value)
+
+
+def test_a_file_that_is_not_there():
+    with pytest.raises(Refused, match="there is no such file"):
+        made("nowhere.py:fade(0,1)")
+
+
+def test_two_of_one_name_are_refused():
+    some = [grammar.read(text) for text in ("zoom(1,2)", "zoom(1,3)")]
+    with pytest.raises(Refused, match=r"'zoom\(1,2\)' and 'zoom\(1,3\)' are both"):
+        catalogue.all_made(some, SHAPE)

@@ -1,0 +1,302 @@
+"""What each command does, with networks and pictures of every kind."""
+
+import re
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxrob
+from jaxrob import alterations, data, reporting
+
+
+def results(folder):
+    return reporting.read_results(folder)
+
+
+def only(folder):
+    (one,) = results(folder).assessments
+    return one
+
+
+def net(images, place):
+    means = np.load(place / "means.npy")
+    return 2 * images.reshape(len(images), -1) @ means.T - np.square(means).sum(1)
+
+
+def test_the_answers_are_those_of_the_library(assess, place, tmp_path):
+    assert assess("--alterations=rotation(-30,30,fill=edge)", "--levels=7")[0] == 0
+    dataset = data.image_folder(place / "pictures", grey=True)
+    expected = jaxrob.assess(
+        jaxrob.Classifier.from_host(lambda images: net(images, place), 10),
+        dataset,
+        alterations.rotation(-30, 30, "edge"),
+        strategy=jaxrob.strategies.Uniform(7),
+    )
+    found = only(tmp_path / "results")
+    np.testing.assert_array_equal(found.values, expected.values)
+    assert found.robustness == expected.robustness
+    assert found.provenance["dataset"] == expected.provenance["dataset"]
+
+
+@pytest.mark.parametrize("name", ["made", "classifier"])
+def test_a_classifier_of_the_users(assess, tmp_path, name):
+    assert assess(f"--classifier=net.py:{name}", "--name=mine")[0] == 0
+    assert results(tmp_path / "results").network == "mine"
+    assert only(tmp_path / "results").values[1] > 0.8
+
+
+def test_preprocessing_is_undone_by_its_opposite(assess, tmp_path):
+    """(255 x - 51) / 2, which the network's own means are told of by nothing."""
+    assert assess("--scale=255", "--mean=0", "--std=255")[0] == 0
+    same = only(tmp_path / "results").values
+    plain, far = tmp_path / "plain", tmp_path / "far"
+    assert assess(f"--output={plain}")[0] == 0
+    np.testing.assert_array_equal(only(plain).values, same)
+    # Shifted far away, every image gets one answer.
+    assert assess("--mean=100", f"--output={far}")[0] == 0
+    assert only(far).values.max() < 0.3
+
+
+def test_an_npz_file(jaxrob_command, tmp_path):
+    arguments = (
+        "assess", "--classifier=net.py:net", "--images=test.npz", "--levels=3",
+        "--alterations=brightness", "--noprogress", f"--output={tmp_path}",
+    )  # fmt: skip
+    status, out, err = jaxrob_command(*arguments, "--num_images=20")
+    assert status == 0 and "20 images" in out, err
+    status, _, err = jaxrob_command(*arguments, "--labels_array=y")
+    assert status == 2 and "it has no array 'y'; it has images, labels" in err
+
+
+def test_pictures_without_labels_are_stability(assess, tmp_path):
+    status, out, err = assess("--labels=none")
+    assert status == 0 and "stability of brightness" not in err
+    assert only(tmp_path / "results").is_stability and "stability" in out
+
+
+def test_labels_of_a_file_and_names_in_another_order(assess, place, tmp_path):
+    """A network whose outputs are not in the order of the sorted names."""
+    rows = [
+        (f"{one.parent.name}/{one.name}", int(one.parent.name))
+        for one in sorted((place / "pictures").rglob("*.png"))
+    ]
+    table = tmp_path / "labels.csv"
+    labels = f"--labels={table}"
+    table.write_text("\n".join(f"{path},{label}" for path, label in rows))
+    assert assess(labels)[0] == 0
+    right = only(tmp_path / "results").values
+    assert right[1] > 0.8
+    # Where labels are names, the order of the names decides.
+    table.write_text("\n".join(f"{path},{'abcdefghij'[n]}" for path, n in rows))
+    assert assess(labels, "--class_names=a,b,c,d,e,f,g,h,i,j")[0] == 0
+    np.testing.assert_array_equal(only(tmp_path / "results").values, right)
+    assert assess(labels, "--class_names=b,a,c,d,e,f,g,h,i,j")[0] == 0
+    assert only(tmp_path / "results").values[1] < right[1]
+    assert results(tmp_path / "results").class_names[:2] == ("b", "a")
+
+
+def test_pictures_are_resized_and_cropped(assess, tmp_path):
+    for arguments, shape in (
+        (["--size=28,28"], "28 x 28"),
+        (["--resize=30", "--crop=28"], "28 x 28"),
+    ):
+        status, out, err = assess(*arguments)
+        assert status == 0 and shape in out, err
+
+
+def test_a_report_of_an_assessment_is_that_of_its_folder(
+    assess, jaxrob_command, tmp_path
+):
+    reports = [tmp_path / name for name in ("a.html", "a.md", "b.html", "b.md")]
+    asked = [f"--report={one}" for one in reports]
+    assert assess("--require=robustness>=0", *asked[:2])[0] == 0
+    folder = f"{tmp_path / 'results'}"
+    assert jaxrob_command("report", folder, *asked[2:])[0] == 0
+    html, markdown, again, again_markdown = (one.read_text() for one in reports)
+    assert (html, markdown) == (again, again_markdown)
+    assert "net.py:net" in html and "brightness" in markdown
+    status, out, _ = jaxrob_command("report", folder)
+    assert status == 0 and (tmp_path / "results" / "report.html").read_text() == html
+    status, _, err = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
+    assert status == 2 and "there is no such folder or file" in err
+    status, _, err = jaxrob_command("report")
+    assert status == 2 and "expected folder..." in err
+
+
+def test_compare(assess, jaxrob_command, tmp_path):
+    asked = ("--alterations=brightness(-0.5,0)", "--levels=21")
+    for name, network in (("old", "net"), ("new", "worse")):
+        status, _, _ = assess(
+            *asked, f"--classifier=net.py:{network}", f"--output={tmp_path / name}"
+        )
+        assert status == 0
+    old, new = f"{tmp_path / 'old'}", f"{tmp_path / 'new'}"
+    status, out, err = jaxrob_command("compare", old, new)
+    assert status == 1 and "brightness: robustness is" in err
+    difference = only(new).robustness - only(old).robustness
+    found = re.search(r"difference ([+-][.\d]+)", out)
+    assert float(found[1]) == pytest.approx(difference, abs=0.02)
+    assert jaxrob_command("compare", new, old)[0] == 0
+    assert jaxrob_command("compare", f"{old}/brightness.json", old)[0] == 0
+    status, _, err = jaxrob_command("compare", old)
+    assert status == 2 and "expected old new" in err
+    assert assess(f"--output={tmp_path / 'other'}")[0] == 0
+    status, _, err = jaxrob_command("compare", old, f"{tmp_path / 'other'}")
+    assert status == 2 and "brightness" in err, "another range"
+
+
+def test_roma(assess, jaxrob_command, tmp_path):
+    folder = f"{tmp_path / 'results'}"
+    arguments = (
+        "roma", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
+        "--num_images=10", "--num_samples=50", "--estimator=count", "--delta=0.2",
+        "--epsilon=0.3", "--noprogress", f"--output={folder}",
+    )  # fmt: skip
+    assert assess("--require=robustness>=0")[0] == 0
+    status, out, err = jaxrob_command(*arguments, "--require=plr>=0")
+    assert status == 0, err
+    both = results(folder)
+    assert len(both.roma.plr) == 10 and both.assessments[0].alteration == "brightness"
+    assert both.requirements == (("robustness", 0.0), ("plr", 0.0))
+    assert f"mean plr {both.roma.plr.mean():.6f}" in out
+    # Fifty draws leave the lower end far below 1.
+    status, _, err = jaxrob_command(*arguments, "--require=plr.low>=0.999")
+    assert status == 1 and "not good enough: RoMA: plr.low is" in err
+    status, _, err = jaxrob_command(*arguments, "--classifier=net.py:worse")
+    assert status == 2 and "it holds results of another network" in err
+    status, _, err = jaxrob_command(*arguments, "--estimator=importance")
+    assert status == 2 and "that JAX can differentiate" in err
+    status, out, _ = jaxrob_command(*arguments, "--dry_run")
+    assert status == 0 and "10 images: about 500 forward passes" in out
+
+
+def test_a_dry_run_says_what_there_will_be(assess, tmp_path):
+    status, out, err = assess(
+        "--dry_run", "--alterations=zoom(1,2)", "--alterations=brightness"
+    )
+    assert status == 0, err
+    assert "40 images x 3 levels x 2 alterations: 240 forward passes" in out
+    assert "passes a second" in out and re.search(r"time: about \d+ s", out)
+    assert not (tmp_path / "results").exists()
+    # What is wrong is said all the same.
+    assert assess("--dry_run", "--alterations=zoom(3,4)")[0] == 2
+
+
+def test_a_journal_spares_the_network(assess, tmp_path):
+    calls = "--classifier=net.py:net", f"--journal={tmp_path / 'journal'}"
+    assert assess(*calls)[0] == 0
+    first = only(tmp_path / "results").values
+    counted = _module().CALLS
+    del counted[:]
+    assert assess(*calls)[0] == 0
+    # It is asked for its classes, but for no picture's any more.
+    assert sum(counted) < 40
+    np.testing.assert_array_equal(only(tmp_path / "results").values, first)
+    assert len(list((tmp_path / "journal").iterdir())) == 1
+
+
+def _module():
+    from jaxrob._command import user_code
+
+    return next(
+        one for path, one in user_code._modules.items() if path.endswith("/net.py")
+    )
+
+
+def test_the_digits_without_a_network(jaxrob_command, tmp_path):
+    arguments = (
+        "assess", "--alterations=brightness", "--levels=3", "--num_images=50",
+        "--noprogress", f"--output={tmp_path}",
+    )  # fmt: skip
+    status, out, err = jaxrob_command(*arguments)
+    assert status == 0, err
+    assert "small network trained on the spot on digits/test: 50 images" in out
+    assert only(tmp_path).values[1] > 0.9
+    status, _, err = jaxrob_command(*arguments, "--images=pictures")
+    assert status == 2 and "--images needs --classifier" in err
+    status, _, err = jaxrob_command("assess", "--classifier=net.py:net")
+    assert status == 2 and "--images must say which pictures" in err
+
+
+def test_the_list_of_alterations(jaxrob_command, place, tmp_path):
+    status, out, _ = jaxrob_command("alterations", "--size=50,200")
+    assert status == 0
+    rows = {line.split()[0]: line.split()[1:3] for line in out.splitlines()[2:]}
+    assert rows["horizontal_translation"] == ["-20,20", "px"]
+    assert rows["gaussian_blur"] == ["0,2", "px"] and len(rows) == 8
+    picture = tmp_path / "strip.png"
+    image = next((place / "pictures").rglob("*.png"))
+    status, _, err = jaxrob_command(
+        "alterations", f"--pictures={picture}", f"--image={image}"
+    )
+    assert status == 0, err
+    with Image.open(picture) as drawn:
+        assert min(drawn.size) > 500
+    for wrong in ("--pictures=strip.pdf", "--image=x.png", "--size=0"):
+        assert jaxrob_command("alterations", wrong)[0] == 2
+    absent = ("alterations", f"--pictures={picture}", "--image=nowhere.png")
+    assert jaxrob_command(*absent)[0] == 2
+
+
+MISTAKES = [
+    ("noise in the units of bytes", ["--alterations=gaussian_noise(0,25)"],
+     "divide it by 255**2"),
+    ("blur larger than the picture", ["--alterations=gaussian_blur(0,40)"],
+     "blurs all of an image"),
+    ("translation in percent", ["--alterations=horizontal_translation(-50,50)"],
+     'unit="relative"'),
+    ("brightness in percent", ["--alterations=brightness(0,50)"],
+     "divide percent by 100"),
+    ("a softmax declared as logits", ["--classifier=mistakes.py:softmax"],
+     'outputs="probabilities"'),
+    ("decisions declared as logits", ["--classifier=mistakes.py:decisions"],
+     'outputs="scores"'),
+    ("answers that depend on company", ["--classifier=mistakes.py:company"],
+     "beside"),
+    ("one answer for all", ["--classifier=mistakes.py:constant"],
+     "learnt nothing"),
+    ("labels in another order", ["--class_names=9,8,7,6,5,4,3,2,1,0"],
+     "below the threshold"),
+    ("an alteration that leaves [0, 1]", ["--alterations=mistakes.py:bright(0,1)"],
+     "jnp.clip(image, 0, 1)"),
+    ("an alteration that makes NaN", ["--alterations=mistakes.py:bad(0,1)"], "NaN"),
+]  # fmt: skip
+NETWORKS = """
+import numpy as np
+from net import net
+
+def softmax(images):
+    scores = np.exp(net(images) / 50 - (net(images) / 50).max(1, keepdims=True))
+    return scores / scores.sum(1, keepdims=True)
+
+def decisions(images):
+    return np.eye(10)[net(images).argmax(1)]
+
+def company(images):
+    images = (images - images.mean(0)) / (images.std(0) + 0.1)
+    return net(images)
+
+def constant(images):
+    return np.tile(np.arange(10.0) * 9, (len(images), 1))
+
+def bright(image, level):
+    return image + level
+
+def bad(image, level):
+    import jax.numpy as jnp
+    return jnp.where(level > 0.4, jnp.sqrt(-1 - image), image)
+"""
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [one[1:] for one in MISTAKES],
+    ids=[one[0] for one in MISTAKES],
+)
+def test_a_likely_mistake_draws_a_line(assess, place, arguments, says):
+    (place / "mistakes.py").write_text(NETWORKS)
+    status, _, err = assess(*arguments)
+    lines = [one for one in err.splitlines() if one.startswith("jaxrob: warning: ")]
+    assert any(says in one for one in lines), err
+    assert status in (0, 3)

@@ -1,0 +1,153 @@
+"""Values, folders and files that cannot be meant are refused before any work."""
+
+import os
+import shutil
+
+import pytest
+
+import jaxrob
+from jaxrob import reporting
+from jaxrob._command import results_folder
+from jaxrob._command.refused import Refused
+
+FLAGS = ("output", "journal", "name", "classifier", "images", "plan", "report", "size")
+
+
+@pytest.mark.parametrize("flag", FLAGS)
+def test_an_empty_value_is_refused_by_name(assess, tmp_path, flag):
+    for value in ("", " "):
+        status, _, err = assess(f"--{flag}={value}")
+        assert status == 2 and f"--{flag}: its value is empty" in err, err
+    status, _, err = assess(f"--{flag}", "--dry_run")
+    assert status == 2 and f"--{flag}: its value is missing; the next is --dr" in err
+    assert not (tmp_path / "results").exists()
+
+
+def test_an_empty_word_is_refused(jaxrob_command, tmp_path):
+    for command, words in (("compare", ["", "base"]), ("report", [" "])):
+        status, _, err = jaxrob_command(command, *words)
+        assert status == 2 and "the argument 1 is empty" in err
+
+
+@pytest.mark.parametrize(
+    ("argument", "says"),
+    [
+        ("--seed=99999999999999999999999", "seed"),
+        ("--seed=4294967296", "seed"),
+        ("--channels_first=maybe", "--channels_first=maybe: expected true or false"),
+        ("--output=net.py/x", "it cannot be written, net.py/x: Not a directory"),
+        ("--output=/proc/xx", "it cannot be written, /proc/xx"),
+        ("--report=net.py/x.html", "it cannot be written, net.py"),
+        ("--journal=net.py/x", "--journal=net.py/x: it cannot be written"),
+        (f"--output={'x' * 300}", "File name too long"),
+        ("--plan=nofile.toml", "nofile.toml: expected a plan there"),
+    ],
+)
+def test_what_cannot_be_used_is_2_and_one_line(assess, argument, says):
+    status, _, err = assess(argument)
+    assert status == 2 and says in err, err
+    assert len(err.splitlines()) == 1 and "[Errno" not in err and "('" not in err
+
+
+def test_trying_a_place_leaves_nothing(assess, tmp_path):
+    report = tmp_path / "old.html"
+    report.write_text("as it was")
+    arguments = (f"--report={report}", f"--report={tmp_path / 'a' / 'new.md'}")
+    status, _, _ = assess(*arguments, "--dry_run", f"--journal={tmp_path / 'j'}")
+    assert status == 0 and report.read_text() == "as it was"
+    assert os.listdir(tmp_path) == ["old.html"]
+
+
+def test_another_networks_results_are_not_replaced(assess, tmp_path):
+    folder = tmp_path / "results"
+    assert assess()[0] == 0
+    before = {one.name: one.read_bytes() for one in folder.iterdir()}
+    status, _, err = assess("--classifier=net.py:worse")
+    assert status == 2 and "it holds results of another network" in err
+    assert before == {one.name: one.read_bytes() for one in folder.iterdir()}
+    # Its own are replaced.
+    assert assess("--levels=5")[0] == 0
+    (one,) = reporting.read_results(folder).assessments
+    assert len(one.levels) == 5
+
+
+def test_what_else_is_known_of_the_network_stays(assess, jaxrob_command, tmp_path):
+    assert assess()[0] == 0
+    status, _, err = jaxrob_command(
+        "roma", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
+        "--num_images=4", "--num_samples=20", "--estimator=count", "--delta=0.2",
+        "--epsilon=0.1", "--noprogress", f"--output={tmp_path / 'results'}",
+        "--require=plr>=0",
+    )  # fmt: skip
+    assert status == 0, err
+    assert assess("--alterations=zoom(1,2)", "--require=robustness>=0")[0] == 0
+    found = reporting.read_results(tmp_path / "results")
+    assert [one.alteration for one in found.assessments] == ["zoom"]
+    assert len(found.roma.plr) == 4
+    assert {one.quantity for one in found.requirements} == {"plr", "robustness"}
+
+
+def test_two_runs_do_not_write_into_one_folder(assess, tmp_path):
+    folder = tmp_path / "results"
+    with results_folder.held(folder):
+        status, _, err = assess()
+        assert status == 2 and "another run writes there" in err
+        with pytest.raises(Refused), results_folder.held(folder):
+            pass
+    assert not folder.exists()
+    assert assess()[0] == 0
+
+
+def test_outputs_that_are_not_what_is_said(assess, tmp_path):
+    for outputs in ("probabilities", "sigmoid"):
+        status, _, err = assess(f"--outputs={outputs}")
+        assert status == 2 and len(err.splitlines()) == 1
+        assert f"--outputs={outputs}: these lie in [0, 1]" in err
+        assert "Say --outputs=logits" in err and "brightness" not in err
+    status, _, err = assess("--classifier=net.py:nan")
+    assert status == 3 and "unaltered" in err and "brightness" not in err
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_picture_that_links_to_itself(assess, place, tmp_path):
+    shutil.copytree(place / "pictures", tmp_path / "pictures")
+    (tmp_path / "pictures" / "3" / "loop.png").symlink_to("loop.png")
+    status, _, err = assess(f"--images={tmp_path / 'pictures'}")
+    assert status == 2 and "loop.png: not a regular file but a link" in err
+
+
+def test_a_class_folder_too_many_is_named(assess, place, tmp_path):
+    shutil.copytree(place / "pictures", tmp_path / "pictures")
+    shutil.copytree(place / "pictures" / "3", tmp_path / "pictures" / "spare")
+    status, _, err = assess(f"--images={tmp_path / 'pictures'}")
+    assert status == 2 and "it has no output for 'spare'" in err
+    assert "--class_names" in err and "--labels=none" in err
+    shutil.rmtree(tmp_path / "pictures" / "spare")
+    shutil.rmtree(tmp_path / "pictures" / "9")
+    status, _, err = assess(f"--images={tmp_path / 'pictures'}")
+    assert status == 2 and "returns 10 classes, but pictures has 9" in err
+
+
+def test_a_file_with_a_mistake_names_the_flag(assess, tmp_path):
+    (tmp_path / "bad.py").write_text("x = 1\ndef net(:\n")
+    for flag in ("classifier", "alterations"):
+        status, _, err = assess(f"--{flag}={tmp_path / 'bad.py'}:net")
+        assert status == 2 and f"--{flag}=" in err and "in line 2" in err
+
+
+def test_an_interruption_says_what_is_kept(assess, tmp_path, monkeypatch):
+    known, journal = jaxrob.assess, f"--journal={tmp_path / 'journal'}"
+    both = ("--alterations=brightness", "--alterations=zoom(1,2)")
+
+    def interrupted(classifier, dataset, alteration, *arguments, **named):
+        if alteration.name == "zoom":
+            raise KeyboardInterrupt
+        return known(classifier, dataset, alteration, *arguments, **named)
+
+    monkeypatch.setattr(jaxrob, "assess", interrupted)
+    status, _, err = assess(*both)
+    done = f"interrupted; 1 of 2 alterations are finished, in {tmp_path / 'results'}/"
+    assert status == 3 and done in err and "rerun" not in err
+    status, _, err = assess(both[1], journal, f"--output={tmp_path / 'none'}")
+    assert status == 3 and "no alteration is finished; a rerun" in err
+    assert not (tmp_path / "none").exists()

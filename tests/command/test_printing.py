@@ -1,0 +1,86 @@
+"""Outputs that are closed, full or read in part, and signals that end the process."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import jaxrob
+from jaxrob._command import printing
+
+SMALL = (
+    "assess --classifier=net.py:net --images=pictures --channels=grey "
+    "'--alterations=brightness(-0.5,0)' --levels=2 "
+)
+
+
+def shell(place, command):
+    """The status of a line of bash, what it printed, and what it said."""
+    path = os.pathsep.join(filter(None, sys.path))
+    done = subprocess.run(
+        [
+            "bash",
+            "-c",
+            f"jaxrob() {{ '{sys.executable}' -m jaxrob \"$@\"; }}; {command}",
+        ],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+def test_help_and_lists_that_nobody_reads(place):
+    for command in ("jaxrob --help", "jaxrob assess --help"):
+        assert shell(place, f"{command} >&-") == (0, "", "")
+        status, _, err = shell(place, f"set -o pipefail; {command} | true")
+        assert (status, err) == (0, "")
+    assert shell(place, "jaxrob assess --bogus 2>&-")[:2] == (2, "")
+    if os.path.exists("/dev/full"):
+        assert shell(place, "jaxrob assess --bogus 2>/dev/full")[0] == 2
+        status, _, err = shell(place, "jaxrob --help >/dev/full")
+        assert status == 3 and "No space left" in err and len(err.splitlines()) == 1
+
+
+@pytest.mark.slow
+def test_the_status_is_that_of_the_work_wherever_it_is_printed(place, tmp_path):
+    work = f"jaxrob {SMALL} --output={tmp_path}"
+    for gate, status in (("0", 0), ("1", 1)):
+        asked = f"{work} '--require=robustness>={gate}' --threshold=1"
+        assert shell(place, f"{asked} >&-")[0] == status
+        assert shell(place, f"{asked} 2>&-")[0] == status
+        assert shell(place, f"set -o pipefail; {asked} | true")[0] == status
+    status, _, err = shell(place, "set -o pipefail; jaxrob alterations | head -1")
+    assert (status, err) == (0, "")
+
+
+@pytest.mark.parametrize("name", ["TERM", "HUP"])
+def test_a_signal_to_end_is_3_and_said(assess, name):
+    known, number = jaxrob.assess, getattr(signal, f"SIG{name}")
+
+    def ended(*arguments, **named):
+        os.kill(os.getpid(), number)
+        return known(*arguments, **named)
+
+    before = signal.getsignal(number)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(jaxrob, "assess", ended)
+        status, _, err = assess()
+    assert status == 3
+    assert f"ended by SIG{name}; no alteration is finished" in err
+    assert len(err.splitlines()) == 1 and signal.getsignal(number) == before
+
+
+def test_control_characters_do_not_reach_the_terminal(assess, tmp_path):
+    (tmp_path / "red.py").write_text(
+        "def net(images):\n    raise ValueError('\\x1b[31mred\\x07\\x9b1m')\n"
+    )
+    status, _, err = assess(f"--classifier={tmp_path / 'red.py'}:net")
+    assert status == 3 and not {"\x1b", "\x07", "\x9b"} & set(err)
+    assert r"\x1b[31mred\x07\x9b1m" in err.splitlines()[-1]
+    assert printing.plain("a\tb\nÄ\x1b") == "a\tb\nÄ\\x1b"
+    status, out, err = assess("--name=a\x1b[2Jb")
+    assert status == 0 and "\x1b" not in out and r"a\x1b[2Jb on pictures" in out

@@ -1,0 +1,347 @@
+"""0 good; 1 not good enough, and nothing else; 2 wrong use; 3 everything else."""
+
+import os
+import pathlib
+import shutil
+import socket
+import subprocess
+import sys
+
+import pytest
+
+import jaxrob
+from jaxrob import reporting
+
+FEW = "--alterations=brightness(-0.5,0)"
+
+
+def last_line(text):
+    return text.strip().splitlines()[-1]
+
+
+def test_an_assessment_that_is_good_enough(assess, tmp_path):
+    status, out, err = assess("--require=robustness>=0", "--require=decided>=1")
+    assert status == 0, err
+    assert "net.py:net on pictures: 40 images of 28 x 28 x 1" in out
+    results = reporting.read_results(tmp_path / "results")
+    (one,) = results.assessments
+    assert results.network == "net.py:net" and results.class_names[:2] == ("0", "1")
+    assert list(one.levels) == [-0.5, 0, 0.5] and one.threshold == 0.8
+    assert one.provenance["network"]["version"].startswith("sha256:")
+    assert 0 < len(results.pictures[0]) <= 16
+    assert results.requirements == (("robustness", 0.0), ("decided", 1.0))
+
+
+def test_not_good_enough_is_1_and_one_line(assess):
+    status, _, err = assess("--require=robustness.low>=1", "--threshold=1")
+    assert status == 1
+    assert last_line(err).startswith(
+        "jaxrob: not good enough: brightness: robustness.low is "
+    )
+    assert len([line for line in err.splitlines() if "warning" not in line]) == 1
+
+
+def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
+    folder = f"{tmp_path / 'results'}"
+    assert assess(FEW, "--levels=21")[0] == 0
+    again = (FEW, "--levels=21", f"--no_worse_than={folder}")
+    status, _, err = assess(*again, f"--output={tmp_path / 'new'}")
+    assert (status, err) == (0, "")
+    planted = ("--classifier=net.py:worse", f"--output={tmp_path / 'planted'}")
+    status, _, err = assess(*again, *planted)
+    assert status == 1
+    assert "not good enough: brightness: robustness is" in last_line(err)
+    assert "it was" in err
+    kept = reporting.read_results(tmp_path / "planted").worse
+    assert len(kept) == 1 and kept[0] in err
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ("--threshold=0.7", "another threshold, 0.8 and not 0.7"),
+        ("--measure=f1", "another measure, accuracy and not f1"),
+        ("--num_images=20", "another images"),
+        ("--alterations=brightness(-0.2,0.2)", "another range, (-0.5, 0.5) and not"),
+    ],
+)
+def test_other_earlier_results_are_refused_before_anything_is_computed(
+    assess, tmp_path, changed, says
+):
+    assert assess("--alterations=brightness(-0.5,0.5)", "--levels=2")[0] == 0
+    old = f"--no_worse_than={tmp_path / 'results'}"
+    given = ["--alterations=brightness(-0.5,0.5)", "--levels=2", old, changed]
+    if changed.startswith("--alt"):
+        given = given[1:]
+    status, _, err = assess(*given, f"--output={tmp_path / 'new'}")
+    assert status == 2 and says in err
+    assert not (tmp_path / "new").exists()
+
+
+WRONG = [
+    (["--threshhold=1"], "Unknown command line flag 'threshhold'. Did you mean"),
+    (["--threshold=2"], "threshold"),
+    (["--threshold=much"], "threshold"),
+    (["--measure=speed"], "measure"),
+    (["--levels=1"], "levels"),
+    (["rotation"], "unknown arguments: rotation"),
+    (["--alterations=rotatoin"], "Did you mean rotation?"),
+    (["--alterations=blurr"], "Did you mean gaussian_blur?"),
+    (["--alterations=rotation(0;1)"], "at character"),
+    (["--alterations=zoom", "--alterations=zoom(1,3)"], "are both called zoom"),
+    (["--require=robustnes>=1"], "the quantity must be one of"),
+    (["--require=robustness>1"], 'a requirement is written "robustness>=0.9"'),
+    (["--classifier=net.onnx"], "onnx"),
+    (["--classifier=net.pt"], "torch.onnx.export"),
+    (["--classifier=net.h5"], "save it as .keras"),
+    (["--classifier=net.py"], "--classifier=file.py:function"),
+    (["--classifier=net"], "it must be .onnx, .keras or file.py:function"),
+    (["--classifier=net.py:nett"], "there is no nett in it. Did you mean net?"),
+    (["--classifier=net.py:two"], "must be a function of images"),
+    (["--classifier=net.py:MEANS"], "must be a function of images"),
+    (["--classifier=net.py:made", "--scale=255"], "which says that itself"),
+    (["--classifier=nowhere.py:net"], "there is no such file"),
+    (["--images=nowhere"], "nowhere: expected a folder or a tar archive there"),
+    (["--images=mnist", "--channels=rgb"], "--channels has no meaning for a data set"),
+    (["--images=test.npz"], "--channels has no meaning for an .npz file"),
+    (["--images_array=x"], "--images_array has no meaning for pictures"),
+    (["--labels=nowhere.csv"], "nowhere.csv"),
+    (["--class_names=one"], "there is no such file; names have commas"),
+    (["--class_names=0,1"], "class"),
+    (["--size=28,28,1"], "--size must be a height and a width"),
+    (["--size=big"], "--size must be a height and a width"),
+    (["--resize=28"], "say --crop too, such as --crop=28"),
+    (["--resize=28", "--crop=28", "--size=28"], "say the same"),
+    (["--scale=a"], "--scale must be a number, or one for each channel"),
+    (["--std=0"], "std must be positive"),
+    (["--mean=1,2"], "mean has 2 numbers, but the images have 1 channels"),
+    (["--report=report.pdf"], "it must end with .html or .md"),
+    (["--report=pictures"], "it must end with .html or .md"),
+    (["--output=net.py"], "there is a file of that name"),
+    (["--pictures=2"], "--pictures must be 0, or 3 to 16"),
+    (["--plan=nowhere.toml"], "nowhere.toml"),
+    (["--plan=a.toml", "--threshold=1"], "--threshold: the plan says it"),
+    (["--no_worse_than=pictures"], "it holds neither results.json nor a file"),
+    (["--no_worse_than=nowhere.json"], "nowhere.json: No such file"),
+    (["--num_processes=2"], "go together"),
+    (["--channels=rgb", "--size=8"], "failed on images of the shape"),
+]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"), WRONG, ids=[" ".join(one) for one, _ in WRONG]
+)
+def test_wrong_use_is_2_and_one_line(assess, tmp_path, arguments, says):
+    status, _, err = assess(*arguments)
+    own = "--channels=rgb" in arguments and "--size=8" in arguments
+    # A function of the user's that fails on what it is given is no wrong use.
+    assert status == (3 if own else 2), err
+    assert says in err
+    if not own:
+        assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "results").exists()
+
+
+def test_a_damaged_picture_is_2(assess, place, tmp_path):
+    shutil.copytree(place / "pictures", tmp_path / "damaged")
+    (tmp_path / "damaged" / "3" / "bad.png").write_bytes(
+        b"\x89PNG\r\n\x1a\n" + b"x" * 99
+    )
+    status, _, err = assess(f"--images={tmp_path / 'damaged'}")
+    assert status == 2 and "bad.png" in err and len(err.splitlines()) == 1
+
+
+def test_a_label_that_is_no_class_is_2(assess, place, tmp_path):
+    pictures = sorted((place / "pictures").rglob("*.png"))
+    names = [str(one.relative_to(place / "pictures")) for one in pictures]
+    (tmp_path / "labels.csv").write_text("".join(f"{one},10\n" for one in names))
+    status, _, err = assess(f"--labels={tmp_path / 'labels.csv'}")
+    assert status == 2 and "10" in err, err
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("raises", "a mistake of my own"),
+        ("raises_later", "a mistake of my own"),
+        ("ends", "SystemExit: 1"),
+        ("starved", "MemoryError"),
+        ("nan", "net.py:nan returned NaN or infinity for 16 of the first 16"),
+    ],
+)
+def test_a_network_that_fails_is_3(assess, name, says):
+    status, _, err = assess(f"--classifier=net.py:{name}")
+    assert status == 3
+    assert says in last_line(err) or says in err
+
+
+def test_a_file_that_fails_when_it_is_run(assess, tmp_path):
+    (tmp_path / "bad.py").write_text("raise ValueError('not today')\n")
+    status, _, err = assess(f"--classifier={tmp_path / 'bad.py'}:net")
+    assert status == 3 and "not today" in last_line(err)
+    (tmp_path / "worse.py").write_text("def net(:\n")
+    status, _, err = assess(f"--classifier={tmp_path / 'worse.py'}:net")
+    assert status == 2 and "worse.py" in err
+    (tmp_path / "exits.py").write_text("import sys\nsys.exit(1)\n")
+    assert assess(f"--classifier={tmp_path / 'exits.py'}:net")[0] == 3
+
+
+def test_a_file_that_may_not_be_read_is_3(assess, tmp_path, monkeypatch):
+    """Permissions say nothing to the superuser, so that the reader itself refuses."""
+
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    monkeypatch.setattr(jaxrob.data, "image_folder", refuse)
+    status, _, err = assess()
+    assert status == 3 and "Permission denied" in err
+
+
+def test_an_interruption_keeps_what_is_finished(assess, tmp_path, monkeypatch):
+    known = jaxrob.assess
+
+    def interrupted(classifier, dataset, alteration, *arguments, **named):
+        if alteration.name == "zoom":
+            raise KeyboardInterrupt
+        return known(classifier, dataset, alteration, *arguments, **named)
+
+    monkeypatch.setattr(jaxrob, "assess", interrupted)
+    status, _, err = assess("--alterations=brightness", "--alterations=zoom(1,2)")
+    assert status == 3 and "interrupted" in err
+    (one,) = reporting.read_results(tmp_path / "results").assessments
+    assert one.alteration == "brightness"
+
+
+def test_an_error_after_the_answers_is_3(assess, monkeypatch):
+    def fail(*_, **__):
+        raise ValueError("a mistake of the report's")
+
+    monkeypatch.setattr(reporting, "table", fail)
+    assert assess()[0] == 3
+
+
+def process(place, *arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "jaxrob", *arguments],
+        cwd=place,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@pytest.mark.slow
+def test_two_hosts_share_the_work(place, tmp_path):
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    small = (
+        "assess", "--images=pictures", "--channels=grey", "--alterations=brightness",
+        "--levels=3", "--noprogress", "--classifier=net.py:net",
+        "--require=robustness>=1", "--threshold=1", "--report=shared.html",
+        f"--coordinator_address={address}", "--num_processes=2",
+    )  # fmt: skip
+    hosts = [
+        subprocess.Popen(
+            [
+                *(sys.executable, "-m", "jaxrob", *small),
+                *(f"--process_id={number}", f"--output={tmp_path / str(number)}"),
+            ],
+            cwd=place,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        for number in range(2)
+    ]
+    outputs = [host.communicate(timeout=300)[0] for host in hosts]
+    assert [host.returncode for host in hosts] == [1, 1]
+    assert "wrote shared.html" in outputs[0] and "wrote" not in outputs[1]
+    assert not (tmp_path / "1").exists()
+    (one,) = reporting.read_results(tmp_path / "0").assessments
+    assert one.provenance["devices"]["count"] == 2
+
+
+@pytest.mark.slow
+def test_statuses_of_a_process(place, tmp_path):
+    """As a shell sees them."""
+    small = (
+        "assess", "--images=pictures", "--channels=grey", "--alterations=brightness",
+        "--levels=2", "--noprogress",
+    )  # fmt: skip
+    for classifier, more, status in (
+        ("net", "--require=robustness>=0", 0),
+        ("net", "--threshold=1", 0),
+        ("worse", "--require=robustness>=1", 1),
+        ("ends", "--require=robustness>=0", 3),
+        ("nett", "--require=robustness>=0", 2),
+    ):
+        own = f"--classifier=net.py:{classifier}", f"--output={tmp_path / classifier}"
+        found = process(place, *small, *own, more)
+        assert found[0] == status, found
+
+
+def test_help_is_quick_and_loads_nothing_heavy(place):
+    program = (
+        "import sys; from jaxrob._command.run import main; "
+        "main(['--help']); main(['assess', '--help']); "
+        "assert not {'jax', 'numpy', 'scipy', 'flax'} & set(sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", program],
+        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "--classifier" in done.stdout and "Status:" in done.stdout
+
+
+def test_a_plan_says_it_all(assess, jaxrob_command, tmp_path):
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        'name = "test"\ndate = 2026-03-02\nthreshold = 0.7\n'
+        'requirements = ["robustness>=0"]\n[[alterations]]\nname = "rotation"\n'
+        'lower = -15\nupper = 15\nsettings = { fill = "edge" }\nreason = "the mount"\n'
+    )
+    status, _, err = assess(f"--plan={plan}", "--alterations=zoom")
+    assert status == 2 and "--alterations: the plan says it" in err
+    arguments = (
+        "assess", "--classifier=net.py:net", "--images=test.npz", f"--plan={plan}",
+        "--levels=3", "--noprogress", f"--output={tmp_path / 'planned'}",
+    )  # fmt: skip
+    status, _, err = jaxrob_command(*arguments)
+    assert status == 0, err
+    results = reporting.read_results(tmp_path / "planned")
+    assert results.plan.name == "test" and results.reasons == ("the mount",)
+    (one,) = results.assessments
+    assert (one.lower, one.upper, one.threshold) == (-15, 15, 0.7)
+    plan.write_text(plan.read_text().replace("robustness>=0", "plr>=0.5"))
+    status, _, err = jaxrob_command(*arguments)
+    assert status == 2 and "jaxrob roma --require=plr>=0.5" in err
+    plan.write_text(plan.read_text().replace('"rotation"', '"rotatoin"'))
+    plan.write_text(plan.read_text().replace("plr>=0.5", "robustness>=0"))
+    status, _, err = jaxrob_command(*arguments)
+    assert status == 2 and "Did you mean rotation?" in err and str(plan) in err
+
+
+def test_commands_and_flags_that_there_are_not(jaxrob_command):
+    status, out, err = jaxrob_command()
+    assert status == 2 and out == "" and "jaxrob assess" in err
+    status, _, err = jaxrob_command("asess")
+    assert status == 2 and "Did you mean assess?" in err
+    status, out, _ = jaxrob_command("--version")
+    assert (status, out) == (0, f"jaxrob {jaxrob.__version__}\n")
+    for name in ("assess", "roma", "compare", "report", "alterations"):
+        status, out, err = jaxrob_command(name, "--help")
+        assert status == 0 and err == "" and "--" in out
+        assert max(map(len, out.splitlines())) <= 100
+        status, _, err = jaxrob_command(name, "--no_such_flag=1")
+        assert status == 2 and "no_such_flag" in err
+
+
+def test_the_statuses_are_those_of_the_page():
+    page = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "command.md"
+    for status in range(4):
+        assert f"| {status} |" in page.read_text()
