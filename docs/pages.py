@@ -1,4 +1,4 @@
-r"""Runs the Python on the site's pages, in order, as a reader would.
+r"""Runs the Python and Bash on the site's pages, in order, as a reader would.
 
     python docs/pages.py
     python docs/pages.py docs/tutorial.md README.md
@@ -14,7 +14,9 @@ import io
 import os
 import pathlib
 import re
+import shlex
 import shutil
+import subprocess
 import sys
 import tempfile
 from typing import NamedTuple
@@ -24,24 +26,30 @@ FOLDER = pathlib.Path(__file__).parent
 VARIES = "<!-- varies -->"
 
 _BLOCK = re.compile(
-    r"^```python\n(?P<code>.*?)^```\n"
+    r"^```(?P<language>python|bash)\n(?P<code>.*?)^```\n"
     rf"(?:\n*(?P<varies>{VARIES}\n)?```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
+)
+# The command of the Python that runs the pages, in scripts that they run too.
+_COMMAND = (
+    f'jaxrob() {{ {shlex.quote(sys.executable)} -m jaxrob "$@"; }}\nexport -f jaxrob\n'
 )
 _PICTURE = re.compile(r"!\[[^]]*\]\((?P<path>[^)]+)\)")
 
 
 class Block(NamedTuple):
-    """A block of Python on a page.
+    """A block of Python or Bash on a page.
 
     Attributes:
-      code: the Python.
+      language: "python" or "bash".
+      code: the code.
       line: the line of the page that it begins on, from 1.
       output: what the page says that it prints; None if the page does not say.
       varies: whether all but the first line of the output may be another one at every
         run or on another machine.
     """
 
+    language: str
     code: str
     line: int
     output: str | None
@@ -55,9 +63,10 @@ def pages() -> list[pathlib.Path]:
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of Python on a page, in order."""
+    """The blocks of Python and Bash on a page, in order."""
     return [
         Block(
+            found["language"],
             found["code"],
             text.count("\n", 0, found.start()) + 2,
             found["output"],
@@ -68,7 +77,7 @@ def blocks(text: str) -> list[Block]:
 
 
 def run(page: pathlib.Path, folder: str | os.PathLike[str]) -> list[str]:
-    """Runs a page's blocks in one namespace.
+    """Runs a page's blocks: Python in one namespace, Bash in a shell each.
 
     Args:
       page: the page.
@@ -83,12 +92,28 @@ def run(page: pathlib.Path, folder: str | os.PathLike[str]) -> list[str]:
     printed = []
     with contextlib.chdir(folder):
         for block in blocks(page.read_text()):
+            if block.language == "bash":
+                printed.append(_in_a_shell(block.code))
+                continue
             # So that a traceback points at the page's own lines.
             lines = "\n" * (block.line - 1) + block.code
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 exec(compile(lines, str(page), "exec"), namespace)  # noqa: S102
             printed.append(output.getvalue())
     return printed
+
+
+def _in_a_shell(code: str) -> str:
+    """What a block of Bash prints, errors among it."""
+    done = subprocess.run(
+        ["bash", "-c", _COMMAND + code],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    if done.returncode:
+        raise RuntimeError(f"status {done.returncode}: {code}\n{done.stdout}")
+    return done.stdout
 
 
 def pictures(page: pathlib.Path) -> list[pathlib.Path]:

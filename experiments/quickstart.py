@@ -5,9 +5,9 @@ r"""Trains a small network and assesses its robustness to eight alterations.
         --alterations=asap_2022 --levels=101 --threshold=0.9
 
 It takes half a minute on two CPU cores. It prints one table and writes, into the folder
-`--output`, a figure with a panel for each alteration and one JSON file for each
-assessment. `--require` and `--no_worse_than` make it a gate of a continuous
-integration:
+`--output`, a report (`report.html`), a figure with a panel for each alteration and one
+JSON file for each assessment. `--require` and `--no_worse_than` make it a gate of a
+continuous integration:
 
     python experiments/quickstart.py --require="robustness.low>=0.2" \
         --no_worse_than=results/last_week
@@ -89,11 +89,26 @@ def main(argv: Sequence[str]) -> None:
     )
     print(reporting.table(assessments))
 
-    files.write_assessments(output, assessments)
+    worse = reporting.worse_than(assessments, earlier)
+    results = reporting.Results(
+        f"{_NETWORK.value} trained on {train_set.name}",
+        test_set.class_names,
+        assessments,
+        pictures=tuple(
+            reporting.pictures(assessment, alteration, test_set, assess_key)
+            for assessment, alteration in zip(assessments, chosen)
+        ),
+        requirements=tuple(_requirements()),
+        worse=tuple(worse),
+    )
+    reporting.write_results(output, results)
+    # From the folder alone, as `jaxrob report` makes it.
+    report = reporting.to_html([reporting.read_results(output)])
+    (output / "report.html").write_text(report, encoding="utf-8")
     image = np.asarray(test_set.images[min(3, len(test_set) - 1)])
     figure = reporting.figure(assessments, chosen, image, assess_key)
     figure.savefig(output / "robustness.png", dpi=110)
-    print(f"wrote {output / 'robustness.png'} and {len(assessments)} JSON files")
+    print(f"wrote {output / 'report.html'}, robustness.png and what they are made of")
     gate.require_of_assessments(_requirements(), assessments, earlier)
 
 

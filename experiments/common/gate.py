@@ -4,14 +4,12 @@ A script that defines them ends with status 1 and one line that says what failed
 it has written everything.
 """
 
-import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 
 from absl import app, flags
 
 import jaxrob
-from common import files
 from jaxrob import reporting
 
 # `--help` shows these flags as those of the script, which asks for them.
@@ -66,26 +64,10 @@ def earlier(
       alterations: those to be assessed.
     """
     names = [one.name for one in alterations]
-    found = []
-    for path in flag.value:
-        paths = [path]
-        if os.path.isdir(path):
-            paths = [
-                os.path.join(path, f"{files.assessment_name(name)}.json")
-                for name in names
-            ]
-        for one in paths:
-            try:
-                old = files.read_assessment(one)
-            except ValueError as error:
-                raise app.UsageError(f"--no_worse_than: {error}") from error
-            if old.alteration not in names:
-                raise app.UsageError(
-                    f"--no_worse_than: {one} is of {old.alteration}, which is not "
-                    f"assessed here; {', '.join(names)} are"
-                )
-            found.append(old)
-    return found
+    try:
+        return reporting.earlier_assessments(flag.value, names)
+    except ValueError as error:
+        raise app.UsageError(f"--no_worse_than: {error}") from error
 
 
 def require(
@@ -100,9 +82,8 @@ def require(
       found: the values of the quantities, by what they are of.
       worse: further things that are not good enough, in words.
     """
-    failed = [*reporting.unmet(requirements, found), *worse]
-    if failed:
-        sys.exit("not good enough: " + "; ".join(failed))
+    if line := reporting.verdict(requirements, found, worse):
+        sys.exit(line)
 
 
 def require_of_assessments(
@@ -111,12 +92,5 @@ def require_of_assessments(
     earlier: Sequence[jaxrob.Assessment] = (),
 ) -> None:
     """`require` of assessments, and that none is worse than an earlier one."""
-    by_name = {one.alteration: one for one in assessments}
-    worse = []
-    for old in earlier:
-        try:
-            worse += reporting.worse(by_name[old.alteration], old)
-        except ValueError as error:
-            worse.append(f"{old.alteration}: no comparison is possible, {error}")
-    found = {name: reporting.quantities(one) for name, one in by_name.items()}
-    require(requirements, found, worse)
+    found = {one.alteration: reporting.quantities(one) for one in assessments}
+    require(requirements, found, reporting.worse_than(assessments, earlier))

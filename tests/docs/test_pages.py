@@ -1,4 +1,4 @@
-"""The Python on the site's pages and in the README runs, and prints what they show."""
+"""What the site's pages and the README run runs, and prints what they show."""
 
 import importlib.util
 import math
@@ -14,7 +14,7 @@ pages = importlib.util.module_from_spec(_spec)
 _spec.loader.exec_module(pages)
 
 PAGES = pages.pages()
-WITH_PYTHON = [page for page in PAGES if pages.blocks(page.read_text())]
+WITH_CODE = [page for page in PAGES if pages.blocks(page.read_text())]
 
 # Packages of optional extras, which few have.
 _FRAMEWORK = re.compile(r"^(?:import|from) (torch|onnx|keras)\b", re.MULTILINE)
@@ -36,9 +36,9 @@ def _numbers(text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "page", WITH_PYTHON, ids=lambda page: str(page.relative_to(ROOT))
+    "page", WITH_CODE, ids=lambda page: str(page.relative_to(ROOT))
 )
-def test_python_runs_and_prints_what_the_page_shows(page, tmp_path):
+def test_code_runs_and_prints_what_the_page_shows(page, tmp_path):
     """In order, in one namespace, in an empty folder."""
     for package in _FRAMEWORK.findall(page.read_text()):
         # Not imported here: the page says on which backend Keras runs.
@@ -59,9 +59,10 @@ def test_python_runs_and_prints_what_the_page_shows(page, tmp_path):
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_pages_show_what_there_is(page):
-    """Every block of Python is one that is run; every picture and page exists."""
+    """Every block of code is one that is run; every picture and page exists."""
     text = page.read_text()
-    assert len(pages.blocks(text)) == text.count("```python"), "indented, or unclosed"
+    number = text.count("```python") + text.count("```bash")
+    assert len(pages.blocks(text)) == number, "indented, or unclosed"
     for picture in pages.pictures(page):
         assert picture.exists(), picture
     for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", text):
