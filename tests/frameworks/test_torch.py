@@ -314,7 +314,12 @@ def test_a_module_has_its_version_in_every_process():
     found = {
         subprocess.run(
             [sys.executable, "-c", code],
-            env={**os.environ, "PYTHONHASHSEED": seed},
+            # Modules are found where they are here.
+            env={
+                **os.environ,
+                "PYTHONHASHSEED": seed,
+                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
+            },
             capture_output=True,
             text=True,
             check=True,
