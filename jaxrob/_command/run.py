@@ -150,7 +150,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
         return statuses.WRONG_USE
     # Whatever it is, also the end that a user's own code asks for: the status 1 would
     # say that a network is not good enough.
-    except BaseException as error:  # noqa: B036
+    except BaseException as error:
         status = statuses.of_error(error)
         if isinstance(error, KeyboardInterrupt):
             say(_interrupted(error, values), name)

@@ -1,18 +1,15 @@
 import builtins
 
 import jax
-import matplotlib
 import numpy as np
 import pytest
+from matplotlib import pyplot
+from matplotlib.colors import same_color
 
 from jaxrob import Alteration, Assessment, ReducedCurve
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob.alterations import brightness, gaussian_noise
 from jaxrob.reporting import examples, figure, plot
-
-matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
-from matplotlib.colors import same_color  # noqa: E402
 
 LEVELS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 CORRECT = np.array([60, 100, 60, 80, 90])

@@ -7,6 +7,7 @@ import pathlib
 import matplotlib
 import numpy as np
 import pytest
+from matplotlib import pyplot
 
 from jaxrob import metrics
 from jaxrob.reporting import (
@@ -17,9 +18,6 @@ from jaxrob.reporting import (
     plot_networks,
 )
 from jaxrob.roma import RomaResult
-
-matplotlib.use("Agg")
-from matplotlib import pyplot  # noqa: E402
 
 _spec = importlib.util.spec_from_file_location(
     "reports", pathlib.Path(__file__).with_name("reports.py")

@@ -1,0 +1,5 @@
+"""Figures are drawn without a screen."""
+
+import matplotlib
+
+matplotlib.use("Agg")
