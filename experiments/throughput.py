@@ -17,10 +17,13 @@ For every alteration, `jaxrob.evaluate` runs in turn with
 
 Ratios are medians over the repeats, each of runs side by side. So does RoMA with
 `--num_samples` draws an input, beside what the forward pass and the random numbers,
-each timed alone, would allow together. Prints a table and writes JSON with what the
-machine is into the folder `--output`; `--compare` prints how much faster each is than
-in an earlier one. Weights are random, and without `--data_dir` images are noise: they
-do not matter for speed. It takes 9 minutes on two CPU cores.
+each timed alone, would allow together. On a GPU or TPU the compiled steps are timed
+alone as well, beside their compiler's estimates, as `accelerator.py --measure` does.
+
+Prints a table and writes JSON with what the machine is into the folder `--output`;
+`--compare` prints how much faster each is than in an earlier one. Weights are random,
+and without `--data_dir` images are noise: they do not matter for speed. It takes 9
+minutes on two CPU cores.
 """
 
 import json
@@ -36,6 +39,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 from absl import app, flags
+from accelerators import bench, environment, programs, targets
+from accelerators.networks import NETWORKS
 from common import (
     baselines,
     classifiers,
@@ -100,6 +105,7 @@ _OUTPUT = define.output("results/throughput")
 
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
+    environment.for_measuring()
     startup.start(argv)
     counts = _device_counts()
     before = None if _COMPARE.value is None else earlier.read(_COMPARE.value)
@@ -181,7 +187,25 @@ def _measure(name: str) -> dict[str, Any]:
         "forward_batch_size": batch_size,
         "alterations": measured,
         "roma": roma,
+        "steps": _steps_on_device(name),
     }
+
+
+def _steps_on_device(name: str) -> list[dict[str, Any]]:
+    """The compiled steps beside their estimate, where the device is described."""
+    device = jax.local_devices()[0]
+    target = targets.of_device(device.device_kind)
+    if target is None:
+        return []
+    usual = NETWORKS[name]
+    network = usual._replace(
+        num_images=min(_NUM_IMAGES.value, usual.num_images),
+        num_levels=min(_NUM_LEVELS.value, usual.num_levels),
+    )
+    print(f"\n{name}, {network.size} levels in a step, {target.device}:")
+    mesh = Mesh(np.array([device]), ("images",))
+    altered = programs.alterations_by_name()
+    return bench.Bench(target, mesh, network, altered, True, 0).table("steps")
 
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:

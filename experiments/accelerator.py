@@ -1,0 +1,142 @@
+r"""What the library's steps cost on a GPU or TPU, which need not be there.
+
+    python experiments/accelerator.py --target=h100 --networks=mnist_cnn,idc_cnn
+    python experiments/accelerator.py --target=v5e --networks=vgg16 \
+        --alterations=rotation,zoom --compare=results/accelerator/v5e.json
+    python experiments/accelerator.py --target=h100 --what=alter --networks=resnet50
+    python experiments/accelerator.py --measure --networks=mnist_cnn
+
+The compilers for GPUs and TPUs run on any Linux machine (`pip install "jaxrob[tpu]"` or
+`"jaxrob[cuda]"`, each in an environment of its own), and write into the programs what
+they expect of each instruction. This script compiles the steps that the library runs
+for a target's devices, and adds that up: a loop's body as often as it turns, what has
+no estimate by its operations or bytes (`accelerators/costs.py`). The targets are files
+in `accelerators/targets`. What is compiled, `--what`:
+
+* steps: evaluate's step and preparation for each alteration, beside the forward pass;
+* alter: the same for the least network there is (mean colour and a dense layer),
+  beside reading each picture once and writing it once for each level;
+* roma: plain draws with their statistics, tilted draws, a level of splitting;
+* bayesian: a step of a classifier with T = 10 draws of its weights;
+* lbfgs: an evaluation of L-BFGS, beside the bare gradient;
+* training: a step of data augmentation, beside one of plain training;
+* sizes: steps of 1, 4 and 16 levels, and of smaller blocks.
+
+For a GPU the table says what a program adds to the forward pass, with its preparation:
+in microseconds, as a share of it, and as a share of its kernels without convolutions.
+For a TPU it says the ratio of the two, 1 where altering costs nothing. "times" is that
+of the forward pass's bytes, or memory. "launched" counts at least 2 us a kernel.
+
+What only a device shows: which kernel autotuning picks for convolutions and products,
+clocks under load, what the host takes to start kernels, and transfers. `--measure`
+runs the same programs on the device that is there, and prints their time beside the
+estimate.
+"""
+
+from collections.abc import Sequence
+
+import jax
+import numpy as np
+from absl import app, flags
+from accelerators import bench, compiling, environment, programs, tables, targets
+from accelerators.networks import NETWORKS, Network
+from common import define, files, hosts, startup
+from jax.sharding import Mesh
+
+_ALTERATIONS = programs.alterations_by_name()
+
+_TARGET = flags.DEFINE_enum("target", None, targets.NAMES, "What is compiled for.")
+_WHAT = define.choices("what", ["steps"], bench.KINDS, "What is compiled")
+_NETWORKS = define.choices("networks", ["mnist_cnn"], tuple(NETWORKS), "Networks")
+_WHICH = define.choices(
+    "alterations", list(_ALTERATIONS), tuple(_ALTERATIONS), "Alterations"
+)
+_IMAGE_SIZE = flags.DEFINE_integer(
+    "image_size", None, "Pixels of a side; by default those of the network.", 8
+)
+_NUM_IMAGES = flags.DEFINE_integer(
+    "num_images", None, "Images in a step; by default as the network's memory is.", 1
+)
+_NUM_LEVELS = flags.DEFINE_integer(
+    "num_levels", None, "Levels in a step; by default 16, or 4 at 224 px.", 1
+)
+_ALL_DEVICES = flags.DEFINE_bool(
+    "all_devices", False, "Whether the steps are split over all devices."
+)
+_MEASURE = flags.DEFINE_bool(
+    "measure", False, "Whether the programs are run, on the device that is there."
+)
+_LINES = flags.DEFINE_integer("lines", 3, "Lines of code shown of each program.", 0)
+_COMPARE = flags.DEFINE_string(
+    "compare", None, "The JSON of an earlier run, to be compared with."
+)
+_OUTPUT = define.output("results/accelerator")
+
+
+def main(argv: Sequence[str]) -> None:
+    hosts.refuse_several()
+    before = None if _COMPARE.value is None else tables.read(_COMPARE.value)
+    if _MEASURE.value:
+        environment.for_measuring()
+    elif _TARGET.value is None:
+        raise app.UsageError("--target says what is compiled for; or --measure")
+    else:
+        environment.for_compiling(targets.load(_TARGET.value))
+    startup.start(argv)
+    target, mesh = _devices()
+    document = {
+        "target": target.name,
+        "device": mesh.devices.flat[0].device_kind,
+        "devices": mesh.size,
+        "measured": _MEASURE.value,
+        "jax": jax.__version__,
+        "results": [],
+    }
+    path = files.output_folder(_OUTPUT.value) / f"{target.name}.json"
+    altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
+    for name in _NETWORKS.value:
+        network = _sized(NETWORKS[name])
+        one = bench.Bench(target, mesh, network, altered, _MEASURE.value, _LINES.value)
+        for kind in _WHAT.value:
+            print(f"\n{name}, {kind}: {network.size} levels, {target.device}")
+            found = {"network": name, "what": kind, "size": network.size}
+            document["results"].append(found | {"programs": one.table(kind)})
+            # After each, since compiling takes long.
+            files.write_json(path, document)
+    if before is not None:
+        print("\n".join(["", *tables.compared(document, before)]))
+    print(f"wrote {path}")
+
+
+def _devices() -> tuple[targets.Target, Mesh]:
+    """The target, and the devices that programs are compiled for."""
+    number = None if _ALL_DEVICES.value else 1
+    if not _MEASURE.value:
+        target = targets.load(_TARGET.value)
+        return target, compiling.mesh_of(target, number)
+    if jax.default_backend() == "cpu":
+        raise app.UsageError("--measure needs a GPU or TPU; JAX finds none here")
+    kind = jax.local_devices()[0].device_kind
+    target = targets.of_device(kind)
+    if _TARGET.value is not None:
+        target = targets.load(_TARGET.value)
+    if target is None:
+        raise app.UsageError(
+            f"there is no target for {kind}: name one that is like it with --target, "
+            "or describe it in a file in accelerators/targets"
+        )
+    return target, Mesh(np.array(jax.local_devices()[:number]), ("images",))
+
+
+def _sized(network: Network) -> Network:
+    if _IMAGE_SIZE.value is not None:
+        shape = (_IMAGE_SIZE.value, _IMAGE_SIZE.value, network.image_shape[2])
+        network = network._replace(image_shape=shape)
+    return network._replace(
+        num_images=_NUM_IMAGES.value or network.num_images,
+        num_levels=_NUM_LEVELS.value or network.num_levels,
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)

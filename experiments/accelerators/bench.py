@@ -1,0 +1,184 @@
+"""Programs compiled, and perhaps run, and the lines of the table that they make."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+from jax.sharding import Mesh
+
+from accelerators import compiling, measuring, others, programs, tables, targets
+from accelerators.networks import Network
+from jaxrob._engine.sizes import levels_in_turn
+from jaxrob.alterations import Alteration
+
+_SAMPLES = 10
+
+
+class Bench(NamedTuple):
+    """Where programs are compiled for a network.
+
+    Attributes:
+      target: what for.
+      mesh: its devices.
+      network: the network, and the size of a step.
+      alterations: by the names that lines show.
+      measure: whether programs are run, too.
+      lines: lines of code shown of each program.
+    """
+
+    target: targets.Target
+    mesh: Mesh
+    network: Network
+    alterations: Mapping[str, Alteration]
+    measure: bool
+    lines: int
+
+    def table(self, kind: str) -> list[tables.Row]:
+        """Prints the table of one of `KINDS`, and returns its rows and more."""
+        print(tables.heading(self.target, self.measure))
+        return list(_TABLES[kind](self))
+
+    def row(self, program: programs.Program, prepared: Any = None) -> tables.Row:
+        """What is known of a program.
+
+        Args:
+          program: the program.
+          prepared: what the preparation gave, if the program is run and takes that.
+        """
+        return self._row(program, self._compiled(program), prepared)
+
+    def preparation(self, alteration: Alteration) -> tuple[tables.Row, Any]:
+        """What is known of a preparation, and what it gives if it is run."""
+        program = programs.preparation(self.network, alteration, self.mesh)
+        compiled, prepared = self._compiled(program), None
+        if self.measure:
+            prepared = compiled.executable(*measuring.arguments(program))
+        return self._row(program, compiled), prepared
+
+    def _compiled(self, program: programs.Program) -> compiling.Compiled:
+        return compiling.compile_for(program, self.target, self.mesh)
+
+    def _row(
+        self,
+        program: programs.Program,
+        compiled: compiling.Compiled,
+        prepared: Any = None,
+    ) -> tables.Row:
+        measured = None
+        if self.measure:
+            measured = measuring.seconds(program, compiled.executable, prepared)
+        return tables.row(program.name, compiled, self.target, measured)
+
+    def shown(self, found: tables.Row, beside: tables.Row | None = None) -> tables.Row:
+        """Prints a row."""
+        print(tables.line(found, beside, self.target), flush=True)
+        for line in tables.dearest(found, beside, self.lines if beside else 0):
+            print(line)
+        return found
+
+    def forward(self) -> tables.Row:
+        """The forward pass over as many images as a step has."""
+        network = self.network
+        return self.row(programs.forward(network, network.rows, self.mesh))
+
+    def forward_in_turn(self) -> tables.Row:
+        """The forward pass over the images of each level, one after the other."""
+        network = self.network
+        one = self.row(programs.forward(network, network.num_images, self.mesh))
+        return tables.times(one, network.num_levels) | {"program": "forward in turn"}
+
+    def step(self, name: str) -> Iterator[tables.Row]:
+        """The preparation's row, and the step's."""
+        alteration = self.alterations[name]
+        before, prepared = self.preparation(alteration)
+        yield before
+        program = programs.step(self.network, alteration, self.mesh)
+        yield tables.with_preparation(self.row(program, prepared), before)
+
+
+def _steps(bench: Bench) -> Iterator[tables.Row]:
+    yield (forward := bench.shown(bench.forward()))
+    in_turn = None
+    if levels_in_turn(bench.mesh):
+        yield (in_turn := bench.shown(bench.forward_in_turn()))
+    for name in bench.alterations:
+        prepared, step = bench.step(name)
+        yield from (prepared, bench.shown(step, forward))
+        if in_turn is not None:
+            whole = step["seconds"] + step["prepare_seconds"]
+            print(f"    {in_turn['seconds'] / whole:9.3f} of the forward pass in turn")
+
+
+def _alter(bench: Bench) -> Iterator[tables.Row]:
+    once = bench.row(programs.read_and_write(bench.network, bench.mesh))
+    yield bench.shown(once)
+    bench = bench._replace(network=bench.network.alone())
+    for name in bench.alterations:
+        prepared, step = bench.step(name)
+        yield from (prepared, bench.shown(step, once))
+        whole = step["seconds"] + step["prepare_seconds"]
+        print(f"    {whole / once['seconds']:9.1f} times reading and writing once")
+
+
+def _roma(bench: Bench) -> Iterator[tables.Row]:
+    network, mesh = bench.network, bench.mesh
+    yield (forward := bench.shown(bench.forward()))
+    for make in (others.roma_draws, others.roma_tilts, others.roma_splitting):
+        program = make(network, mesh)
+        beside = tables.times(forward, program.passes / network.rows)
+        yield bench.shown(bench.row(program), beside)
+    yield bench.shown(bench.row(others.roma_statistics(network, mesh)))
+
+
+def _bayesian(bench: Bench) -> Iterator[tables.Row]:
+    yield (forward := bench.shown(bench.forward()))
+    alteration = next(iter(bench.alterations.values()))
+    program = others.bayesian(bench.network, alteration, _SAMPLES, bench.mesh)
+    beside = tables.times(forward, _SAMPLES)
+    before, prepared = bench.preparation(alteration)
+    step = tables.with_preparation(bench.row(program, prepared), before)
+    yield bench.shown(step, beside)
+
+
+def _lbfgs(bench: Bench) -> Iterator[tables.Row]:
+    network, mesh = bench.network, bench.mesh
+    bare = bench.row(others.gradient(network, network.num_images, mesh))
+    yield bench.shown(bare)
+    yield bench.shown(bench.row(others.lbfgs(network, mesh)), bare)
+
+
+def _training(bench: Bench) -> Iterator[tables.Row]:
+    network, mesh = bench.network, bench.mesh
+    plain = bench.row(others.training(network, [], "training", mesh))
+    yield bench.shown(plain)
+    altered = list(bench.alterations.values())
+    program = others.training(network, altered, "data augmentation", mesh)
+    yield bench.shown(bench.row(program), plain)
+
+
+def _sizes(bench: Bench) -> Iterator[tables.Row]:
+    """Steps of other sizes, each beside the forward pass over as many images."""
+    usual = bench.network
+    levels = [(usual.num_images, number) for number in (1, 4, 16)]
+    images = [(max(usual.num_images // n, 1), usual.num_levels) for n in (2, 4, 16)]
+    for num_images, num_levels in dict.fromkeys(levels + images):
+        network = usual._replace(num_images=num_images, num_levels=num_levels)
+        one = bench._replace(network=network)
+        size = f"{num_images} x {num_levels}"
+        yield (forward := one.shown(one.forward() | {"program": f"forward, {size}"}))
+        for name in bench.alterations:
+            _, step = one.step(name)
+            yield one.shown(step | {"program": f"{name}, {size}"}, forward)
+
+
+_TABLES: dict[str, Callable[[Bench], Iterator[tables.Row]]] = {
+    "steps": _steps,
+    "alter": _alter,
+    "roma": _roma,
+    "bayesian": _bayesian,
+    "lbfgs": _lbfgs,
+    "training": _training,
+    "sizes": _sizes,
+}
+
+#: The tables that there are.
+KINDS = tuple(_TABLES)

@@ -1,0 +1,61 @@
+"""Programs compiled ahead of time, and what their compiler tells of them."""
+
+import time
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.experimental import topologies
+from jax.sharding import Mesh
+
+from accelerators import costs
+from accelerators.programs import Program
+from accelerators.targets import Target
+
+
+class Compiled(NamedTuple):
+    """A compiled program.
+
+    Attributes:
+      executable: JAX's.
+      cost: what it costs.
+      temporary_bytes: memory that it takes besides its arguments and results.
+      code_bytes: the size of the program.
+      once_bytes: bytes by XLA's own count, which takes a loop's body once; None where
+        it does not count.
+      seconds: how long it took to trace and to compile.
+    """
+
+    executable: Any
+    cost: costs.Cost
+    temporary_bytes: int
+    code_bytes: int
+    once_bytes: float | None
+    seconds: tuple[float, float]
+
+
+def mesh_of(target: Target, num_devices: int | None = 1) -> Mesh:
+    """Devices of a target that need not be there; None: all of its topology."""
+    topology = topologies.get_topology_desc(**target.topology)
+    return Mesh(np.array(topology.devices[:num_devices]), ("images",))
+
+
+def compile_for(program: Program, target: Target, mesh: Mesh) -> Compiled:
+    """Compiles a program whose arguments lie on the mesh."""
+    start = time.perf_counter()
+    with jax.set_mesh(mesh):
+        lowered = program.lowered()
+        traced = time.perf_counter()
+        executable = lowered.compile()
+    done = time.perf_counter()
+    memory = executable.memory_analysis()
+    # A compiler for GPUs that are not there returns None.
+    analysis = executable.cost_analysis() or {}
+    return Compiled(
+        executable,
+        costs.cost_of(executable.as_text(), target, program.turns),
+        memory.temp_size_in_bytes,
+        memory.generated_code_size_in_bytes,
+        analysis.get("bytes accessed"),
+        (traced - start, done - traced),
+    )

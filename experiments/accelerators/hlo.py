@@ -1,0 +1,290 @@
+"""The text of compiled programs (scheduled HLO), as computations and instructions.
+
+XLA prints one instruction a line::
+
+    %name = f32[4,8]{1,0} opcode(%operand, %operand), attribute=..., metadata={...}
+
+and before the computations, in newer versions, tables of files, functions and stack
+frames, which the instructions' metadata refers to.
+"""
+
+import math
+import pathlib
+import re
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+_BITS = {
+    "pred": 8,
+    "s2": 2, "s4": 4, "s8": 8, "s16": 16, "s32": 32, "s64": 64,
+    "u2": 2, "u4": 4, "u8": 8, "u16": 16, "u32": 32, "u64": 64,
+    "bf16": 16, "f16": 16, "f32": 32, "f64": 64, "c64": 64, "c128": 128,
+}  # fmt: skip
+_ARRAY = re.compile(r"(\w+)\[([\d,<=]*)\](?:\{([^{}]*)\})?")
+_HEADER = re.compile(r"(ENTRY\s+)?%?([\w.\-]+)\s.*->.*\{$")
+_NAMED = re.compile(r"(ROOT\s+)?%?([\w.\-]+)\s=\s")
+_CALLED = re.compile(
+    r"(?:calls|to_apply|body|condition|true_computation|false_computation)="
+    r"%?([\w.\-]+)"
+)
+_BRANCHES = re.compile(r"branch_computations=\{([^}]*)\}")
+# Those through which a parameter of a fusion is only seen in another shape.
+_VIEWS = ("bitcast", "reshape", "copy", "convert")
+
+
+class Array(NamedTuple):
+    """An array's type.
+
+    Attributes:
+      dtype: HLO's name of the element type.
+      dims: the dimensions.
+      layout: `2,1,0:T(8,128)S(1)`: the order from the innermost, tiles, memory space.
+    """
+
+    dtype: str
+    dims: tuple[int, ...]
+    layout: str
+
+    @property
+    def elements(self) -> int:
+        """The number of elements."""
+        return math.prod(self.dims)
+
+    @property
+    def num_bytes(self) -> int:
+        """What it takes in memory, with what tiles add to its sides."""
+        dims = list(self.dims)
+        order, _, tiling = self.layout.partition(":")
+        tile = re.match(r"T\(([\d,]+)\)", tiling)
+        if tile and order.replace(",", "").isdecimal():
+            dims = [dims[int(which)] for which in order.split(",")]
+            for place, size in enumerate(reversed(tile[1].split(","))):
+                if place < len(dims):
+                    dims[place] = -(-dims[place] // int(size)) * int(size)
+        # Types of 8 bits that are not listed are floats such as f8e4m3fn.
+        return math.prod(dims) * _BITS.get(self.dtype, 8) // 8
+
+    @property
+    def is_on_chip(self) -> bool:
+        """Whether it lies in a memory of the chip, not in the large one."""
+        return re.search(r"S\([1-9]", self.layout) is not None
+
+    def lying_with(self, other: "Array") -> "Array":
+        """This array in the memory where another one lies."""
+        space = re.search(r"S\(\d+\)", other.layout)
+        layout = re.sub(r"S\(\d+\)", "", self.layout)
+        if space is not None:
+            layout += space[0] if ":" in layout else f":{space[0]}"
+        return self._replace(layout=layout)
+
+
+class Instruction(NamedTuple):
+    """A line.
+
+    Attributes:
+      name: its name.
+      opcode: what it does, such as "fusion".
+      arrays: what it returns; several if that is a tuple.
+      operands: the names of what it takes.
+      literal: what stands in its brackets, as it is.
+      attributes: the rest of the line.
+      is_root: whether it is what its computation returns.
+    """
+
+    name: str
+    opcode: str
+    arrays: tuple[Array, ...]
+    operands: tuple[str, ...]
+    literal: str
+    attributes: str
+    is_root: bool
+
+    @property
+    def target(self) -> str:
+        """The function that a custom call calls."""
+        found = re.search(r'custom_call_target="([^"]*)"', self.attributes)
+        return found[1] if found else ""
+
+    @property
+    def called(self) -> tuple[str, ...]:
+        """The computations that it names, branches of a conditional among them."""
+        branches = _BRANCHES.search(self.attributes)
+        names = re.findall(r"%?([\w.\-]+)", branches[1]) if branches else []
+        return (*_CALLED.findall(self.attributes), *names)
+
+
+class Computation(NamedTuple):
+    """A function of a program: its instructions by name, in order."""
+
+    name: str
+    instructions: dict[str, Instruction]
+
+    @property
+    def root(self) -> Instruction:
+        """What it returns."""
+        every = list(self.instructions.values())
+        return next((one for one in every if one.is_root), every[-1])
+
+    def operands(self, instruction: Instruction) -> list[Array]:
+        """The arrays that an instruction takes; tuples one by one."""
+        found = (self.instructions.get(name) for name in instruction.operands)
+        return [array for one in found if one for array in one.arrays]
+
+    def users(self, name: str) -> list[Instruction]:
+        """The instructions that take what `name` gives, seen through views."""
+        found = []
+        for one in self.instructions.values():
+            if name in one.operands:
+                is_view = one.opcode in _VIEWS and not one.is_root
+                found += self.users(one.name) if is_view else [one]
+        return found
+
+
+class Place(NamedTuple):
+    """A line of source code."""
+
+    file: str
+    line: int
+    function: str
+
+    def __str__(self) -> str:
+        """As compilers print it, the file from the package's name on."""
+        parts = pathlib.PurePath(self.file).parts
+        known = [i for i, part in enumerate(parts) if part in ("jaxrob", "experiments")]
+        name = "/".join(parts[known[-1] :] if known else parts[-2:])
+        return f"{name}:{self.line}" + (f" {self.function}" if self.function else "")
+
+
+class Frame(NamedTuple):
+    """A place, and the number of the frame that called it (0: none)."""
+
+    place: Place
+    parent: int
+
+
+class Module(NamedTuple):
+    """A program.
+
+    Attributes:
+      computations: by name.
+      entry: the name of the one that runs.
+      frames: stack frames by number.
+    """
+
+    computations: Mapping[str, Computation]
+    entry: str
+    frames: Mapping[int, Frame]
+
+    def places(self, instruction: Instruction) -> Iterator[Place]:
+        """The lines of code that an instruction comes from, the innermost first."""
+        text = instruction.attributes
+        number = re.search(r"stack_frame_id=(\d+)", text)
+        at = int(number[1]) if number else 0
+        if at in self.frames:
+            while at in self.frames:
+                yield self.frames[at].place
+                at = self.frames[at].parent
+            return
+        file = re.search(r'source_file="([^"]*)"', text)
+        line = re.search(r"source_line=(\d+)", text)
+        if file:
+            yield Place(file[1], int(line[1]) if line else 0, "")
+
+
+def parse(text: str) -> Module:
+    """The program of a text.
+
+    Raises:
+      ValueError: if it has no entry.
+    """
+    computations, entry, tables, section = {}, "", {}, ""
+    inside: dict[str, Instruction] | None = None
+    for line in text.splitlines():
+        line = line.strip()
+        if inside is not None:
+            if line == "}" or line.startswith("}, "):
+                inside = None
+            elif (found := _instruction(line)) is not None:
+                inside[found.name] = found
+        elif (header := _HEADER.match(line)) and not line.startswith("HloModule"):
+            inside, section = {}, ""
+            computations[header[2]] = Computation(header[2], inside)
+            entry = header[2] if header[1] else entry
+        elif line in ("FileNames", "FunctionNames", "FileLocations", "StackFrames"):
+            section = line
+        elif section and (row := re.match(r"(\d+) (.*)", line)):
+            tables.setdefault(section, {})[int(row[1])] = row[2]
+    if not entry:
+        raise ValueError("the text has no ENTRY computation")
+    return Module(computations, entry, _frames(tables))
+
+
+def arrays(text: str) -> tuple[Array, ...]:
+    """The arrays of a type, one or a tuple's."""
+    return tuple(
+        Array(dtype, tuple(int(d.lstrip("<=")) for d in dims.split(",") if d), layout)
+        for dtype, dims, layout in _ARRAY.findall(text)
+        if dtype in _BITS or dtype.startswith("f8") or dtype.startswith("f4")
+    )
+
+
+def _instruction(line: str) -> Instruction | None:
+    named = _NAMED.match(line)
+    if named is None:
+        return None
+    rest = line[named.end() :]
+    end = _closing(rest) if rest.startswith("(") else rest.index(" ")
+    shape, rest = rest[:end], rest[end:].lstrip()
+    opcode, _, _ = rest.partition("(")
+    end = _closing(rest[len(opcode) :]) + len(opcode)
+    literal = rest[len(opcode) + 1 : end - 1]
+    return Instruction(
+        name=named[2],
+        opcode=opcode,
+        arrays=arrays(shape),
+        operands=tuple(re.findall(r"%([\w.\-]+)", literal)),
+        literal=literal,
+        attributes=rest[end:],
+        is_root=named[1] is not None,
+    )
+
+
+def _closing(text: str) -> int:
+    """Behind the bracket that closes the one that the text begins with."""
+    depth, quoted = 0, False
+    for place, letter in enumerate(text):
+        if letter == '"' and text[place - 1] != "\\":
+            quoted = not quoted
+        elif not quoted:
+            depth += (letter == "(") - (letter == ")")
+            if depth == 0:
+                return place + 1
+    return len(text)
+
+
+def _frames(tables: Mapping[str, Mapping[int, str]]) -> dict[int, Frame]:
+    files, functions = tables.get("FileNames", {}), tables.get("FunctionNames", {})
+    places = {}
+    for number, row in tables.get("FileLocations", {}).items():
+        fields = _fields(row)
+        places[number] = Place(
+            files.get(fields.get("file_name_id", 0), "").strip('"'),
+            fields.get("line", 0),
+            functions.get(fields.get("function_name_id", 0), "").strip('"'),
+        )
+    rows = {n: _fields(row) for n, row in tables.get("StackFrames", {}).items()}
+    # The first frame has no parent. Some versions print that as 0 or not at all, and
+    # some as 1: then all are one too high.
+    shift = rows.get(1, {}).get("parent_frame_id", 0)
+    nowhere = Place("", 0, "")
+    return {
+        number: Frame(
+            places.get(row.get("file_location_id", 0), nowhere),
+            row.get("parent_frame_id", 0) - shift,
+        )
+        for number, row in rows.items()
+    }
+
+
+def _fields(row: str) -> dict[str, int]:
+    return {name: int(value) for name, value in re.findall(r"(\w+)=(\d+)", row)}

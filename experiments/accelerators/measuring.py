@@ -1,0 +1,85 @@
+"""Programs run on a device that is there."""
+
+import math
+import statistics
+from typing import Any
+
+import jax
+import numpy as np
+from common import timing
+
+from accelerators.programs import Program
+
+# Runs are started one behind the other for so long, since one may be shorter than
+# what it takes to start it and to wait.
+_SECONDS = 0.02
+_MOST_RUNS = 50
+_REPEATS = 7
+
+
+def seconds(program: Program, executable: Any, prepared: Any = None) -> float:
+    """The median time of a run, a few behind each other.
+
+    Args:
+      program: the program.
+      executable: what it was compiled to, for a device of this process.
+      prepared: what the preparation gave, for a step of `evaluate`.
+    """
+    args = arguments(program, prepared)
+
+    def run(number: int) -> float:
+        def runs() -> None:
+            found = None
+            for _ in range(number):
+                found = executable(*args)
+            jax.block_until_ready(found)
+
+        return timing.seconds(runs) / number
+
+    def anew() -> float:
+        nonlocal args
+        args = arguments(program, prepared)
+        return run(1)
+
+    run(1)
+    if _is_gone(args):
+        # The program takes its arguments' memory for its results.
+        return statistics.median(anew() for _ in range(_REPEATS))
+    short = min(run(1) for _ in range(3))
+    number = min(math.ceil(_SECONDS / short), _MOST_RUNS)
+    return statistics.median(run(number) for _ in range(_REPEATS))
+
+
+def arguments(program: Program, prepared: Any = None) -> tuple[Any, ...]:
+    """What a program takes, on its devices: random numbers, and `Program.values`."""
+    values = dict(program.values)
+    if prepared is not None:
+        values[1] = prepared
+    rng = np.random.default_rng(0)
+
+    def made(leaf: jax.ShapeDtypeStruct) -> Any:
+        if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+            array = jax.random.key(0)
+        elif np.issubdtype(leaf.dtype, np.floating):
+            array = rng.random(leaf.shape, np.float32).astype(leaf.dtype)
+        elif leaf.dtype == np.uint8:
+            array = rng.integers(0, 256, leaf.shape, np.uint8)
+        else:
+            # Classes and indices.
+            array = np.zeros(leaf.shape, leaf.dtype)
+        return jax.device_put(array, leaf.sharding)
+
+    def placed(shape: Any, value: Any) -> Any:
+        return jax.tree.map(
+            lambda leaf, part: jax.device_put(part, leaf.sharding), shape, value
+        )
+
+    return tuple(
+        placed(arg, values[number]) if number in values else jax.tree.map(made, arg)
+        for number, arg in enumerate(program.args)
+    )
+
+
+def _is_gone(args: Any) -> bool:
+    leaves = jax.tree.leaves(args)
+    return any(isinstance(leaf, jax.Array) and leaf.is_deleted() for leaf in leaves)

@@ -1,0 +1,116 @@
+"""The networks whose steps are compiled, and on how many images. No weights."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+from common import classifiers
+from flax import linen as nn
+
+import jaxrob
+
+
+class ResNet50(nn.Module):
+    """The residual network of 50 layers for images of 224 px.
+
+    Source: He, Zhang, Ren and Sun, Deep residual learning for image recognition, 2016,
+    table 1; the stride in the 3x3 convolutions, as implementations have it since.
+    """
+
+    num_classes: int = 1000
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        """Logits `[B, K]` of images `[B, H, W, C]`."""
+
+        def normalised(y: jax.Array, width: int, size: int, stride: int) -> jax.Array:
+            y = nn.Conv(width, (size, size), stride, "SAME", use_bias=False)(y)
+            return nn.BatchNorm(use_running_average=not train)(y)
+
+        x = nn.relu(normalised(x, 64, 7, 2))
+        x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
+        for stage, blocks in enumerate((3, 4, 6, 3)):
+            width = 64 * 2**stage
+            for block in range(blocks):
+                stride = 2 if stage and not block else 1
+                y = nn.relu(normalised(x, width, 1, 1))
+                y = nn.relu(normalised(y, width, 3, stride))
+                y = normalised(y, 4 * width, 1, 1)
+                if not block:
+                    x = normalised(x, 4 * width, 1, stride)
+                x = nn.relu(x + y)
+        return nn.Dense(self.num_classes)(x.mean(axis=(1, 2)))
+
+
+class Mean(nn.Module):
+    """The mean colour and a dense layer: the least that takes a picture whole."""
+
+    num_classes: int = 10
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        """Logits `[B, K]` of images `[B, H, W, C]`."""
+        return nn.Dense(self.num_classes)(x.mean(axis=(1, 2)))
+
+
+class Network(NamedTuple):
+    """A network and the size of a step.
+
+    Attributes:
+      make: `make(num_classes)`, the module.
+      image_shape: of one image.
+      num_classes: K.
+      num_images: in a step.
+      num_levels: in a step.
+      outputs: what the module returns.
+    """
+
+    make: Callable[[int], nn.Module]
+    image_shape: tuple[int, int, int]
+    num_classes: int
+    num_images: int
+    num_levels: int
+    outputs: str = "logits"
+
+    @property
+    def rows(self) -> int:
+        """The images that a step classifies."""
+        return self.num_images * self.num_levels
+
+    @property
+    def size(self) -> str:
+        """The size of a step, in words."""
+        shape = "x".join(map(str, self.image_shape))
+        return f"{shape}, {self.num_images} x {self.num_levels}"
+
+    def alone(self) -> "Network":
+        """The least network that takes the pictures of this one, as many of them."""
+        return self._replace(make=Mean, num_classes=10, outputs="logits")
+
+    def module(self) -> nn.Module:
+        """The module."""
+        return self.make(self.num_classes)
+
+    def variables(self) -> Any:
+        """The shapes of its variables."""
+        image = jax.ShapeDtypeStruct((1, *self.image_shape), jnp.float32)
+        key = jax.eval_shape(lambda: jax.random.key(0))
+        return jax.eval_shape(self.module().init, key, image)
+
+    def classifier(self, variables: Any) -> jaxrob.Classifier:
+        """The classifier of variables, or of their shapes."""
+        return jaxrob.Classifier.from_linen(self.module(), variables, self.outputs)
+
+
+def _known(name: str) -> Callable[[int], nn.Module]:
+    return lambda num_classes: classifiers.module(name, num_classes)
+
+
+NETWORKS = {
+    "mlp": Network(_known("mlp"), (28, 28, 1), 10, 1000, 16),
+    "mnist_cnn": Network(_known("mnist_cnn"), (28, 28, 1), 10, 1000, 16),
+    "idc_cnn": Network(_known("idc_cnn"), (50, 50, 3), 2, 1000, 16, "sigmoid"),
+    "vgg16": Network(_known("vgg16"), (32, 32, 3), 10, 250, 16),
+    "resnet50": Network(ResNet50, (224, 224, 3), 1000, 32, 4),
+}

@@ -1,0 +1,59 @@
+"""What programs are compiled for: a file for each in `targets/`."""
+
+import pathlib
+import tomllib
+from typing import Any, NamedTuple
+
+_FOLDER = pathlib.Path(__file__).parent / "targets"
+#: The targets' names.
+NAMES = tuple(sorted(path.stem for path in _FOLDER.glob("*.toml")))
+
+
+class Target(NamedTuple):
+    """An accelerator.
+
+    Attributes:
+      name: the file's name.
+      device: what it is, in words.
+      platform: "tpu" or "cuda".
+      extra: the extra of jaxrob that brings its compiler.
+      estimates: whether its compiler estimates each instruction. If not, all cost their
+        operations or bytes.
+      kinds: parts of the names that JAX gives such devices (`device_kind`).
+      bytes_per_second: of its large memory.
+      cycles_per_second: its clock.
+      flops_per_second: of products of matrices.
+      slow_flops_per_second: of convolutions that are grouped or have few channels.
+      environment: variables that its compiler reads.
+      topology: what `jax.experimental.topologies.get_topology_desc` takes.
+    """
+
+    name: str
+    device: str
+    platform: str
+    extra: str
+    estimates: bool
+    kinds: tuple[str, ...]
+    bytes_per_second: float
+    cycles_per_second: float
+    flops_per_second: float
+    slow_flops_per_second: float
+    environment: dict[str, str]
+    topology: dict[str, Any]
+
+    def rate(self, slow: bool) -> float:
+        """Operations per second of a convolution."""
+        return self.slow_flops_per_second if slow else self.flops_per_second
+
+
+def load(name: str) -> Target:
+    """The target of that name, one of `NAMES`."""
+    document = tomllib.loads((_FOLDER / f"{name}.toml").read_text())
+    document["kinds"] = tuple(document["kinds"])
+    return Target(name=name, **document)
+
+
+def of_device(kind: str) -> Target | None:
+    """The target that a device of that kind is; None if there is no file for it."""
+    every = (load(name) for name in NAMES)
+    return next((one for one in every if any(k in kind for k in one.kinds)), None)
