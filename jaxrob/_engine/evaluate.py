@@ -60,10 +60,10 @@ def evaluate(
 
     One compiled step alters a block of images at a few levels and classifies it. It is
     compiled once for each structure of classifier, alteration and shape of a block. New
-    variables compile nothing. On a CPU another number of levels compiles nothing
-    either, since a step takes them one by one. Elsewhere a step takes 1, 4, 16, ... of
-    them at once, and each size is compiled when it is first needed. Levels of the same
-    effect (see `Alteration.resolution`) are evaluated once.
+    variables compile nothing. On a CPU and a TPU another number of levels compiles
+    nothing either, since a step takes them one by one. On a GPU a step takes 1, 4, 16,
+    ... of them at once, and each size is compiled when it is first needed. Levels of
+    the same effect (see `Alteration.resolution`) are evaluated once.
 
     Args:
       classifier: the classifier.

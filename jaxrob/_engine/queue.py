@@ -25,7 +25,12 @@ from jaxrob._engine.mistakes import (
 )
 from jaxrob._engine.on_host import Altered, alter, ask, network_on_host
 from jaxrob._engine.provenance import arguments_digest
-from jaxrob._engine.sizes import images_in_block, levels_in_step, rows_for
+from jaxrob._engine.sizes import (
+    images_in_block,
+    levels_in_step,
+    levels_in_turn,
+    rows_for,
+)
 from jaxrob._engine.step import answer_at_levels, prepare
 from jaxrob._runtime.host_function import own_errors
 from jaxrob._runtime.hosts import check_same, gathered, put
@@ -108,7 +113,7 @@ def evaluate_queue(
     if length is not None:
         execution.bar.total += number
         execution.bar.refresh()
-    one_more = size * (1 if platform(mesh) == "cpu" else tasks[0].levels_a_step)
+    one_more = size * (1 if levels_in_turn(mesh) else tasks[0].levels_a_step)
     if not worth_asking_again(classifier, one_more, number, mesh):
         execution.looked.add("company")
     ahead = _AHEAD_CPU if platform(mesh) == "cpu" else _AHEAD

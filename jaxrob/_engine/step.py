@@ -9,8 +9,9 @@ from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._engine.answers import Answers, answer
+from jaxrob._engine.sizes import levels_in_turn
 from jaxrob._runtime.keys import alteration_keys, classifier_keys
-from jaxrob._runtime.mesh import on_each_device, platform
+from jaxrob._runtime.mesh import on_each_device
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.alterations import Alteration
 
@@ -68,8 +69,8 @@ def answer_at_levels(
       index: uint32 `[B]`, the images' indices in the data set.
       key: the random key.
       levels: float32 `[L]`.
-      num_levels: how many of the levels count, the first ones. On a CPU the answers at
-        the others are zeros.
+      num_levels: how many of the levels count, the first ones. On a CPU and a TPU the
+        answers at the others are zeros.
       alteration: the alteration.
       mesh: the devices.
 
@@ -96,10 +97,8 @@ def answer_at_levels(
             return answer(classifier, altered(level), keys)
 
         shape = len(levels), len(index)
-        if platform(mesh) == "cpu":
-            # One level keeps a CPU busy, and in the caches its images replace those of
-            # the level before. With a step for each level a perceptron takes a fifth
-            # longer.
+        if levels_in_turn(mesh):
+
             def add(place: jax.Array, found: Answers) -> Answers:
                 part = at_level(levels[place])
                 return jax.tree.map(lambda x, y: x.at[place].set(y), found, part)
