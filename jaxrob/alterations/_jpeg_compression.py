@@ -1,5 +1,6 @@
 """JPEG compression."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any
 
@@ -8,10 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._jpeg import (
+    JPEG_FORMS,
     JpegCoefficients,
+    JpegForm,
     jpeg_coefficients,
-    jpeg_decode,
 )
 
 # A level that stands for quality 100; level 0 is no compression at all.
@@ -73,10 +76,36 @@ def _compress(
 ) -> jax.Array:
     image, coefficients = image_and_coefficients
     quality = _quality(level, jnp).astype(jnp.int32)
-    # Not a choice between two images: XLA would fuse the decoder's last step into it,
-    # which on a CPU takes a fifth longer.
-    return jax.lax.cond(
-        level == 0,
-        lambda: image,
-        lambda: jpeg_decode(coefficients, quality, image.shape),
-    )
+    forms = {
+        name: _or_image(form, one_choice=name == "loops")
+        for name, form in JPEG_FORMS.items()
+    }
+    operands = (image, *coefficients, quality, level == 0)
+    return by_platform("jpeg", max(image.shape[:2]), forms, *operands)
+
+
+def _or_image(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
+    """Decodes by a form, but for the identity's level.
+
+    Args:
+      form: the form.
+      one_choice: whether to choose between computations rather than between pixels. On
+        a CPU XLA would fuse the decoder's last step into the latter, which takes a
+        fifth longer. A GPU or TPU has many levels in one step, where it cannot choose.
+    """
+
+    def decoded_or_image(
+        image: jax.Array,
+        luma: jax.Array,
+        chroma: jax.Array | None,
+        quality: jax.Array,
+        is_identity: jax.Array,
+    ) -> jax.Array:
+        def decoded() -> jax.Array:
+            return form.decode(luma, chroma, quality, image.shape)
+
+        if one_choice:
+            return jax.lax.cond(is_identity, lambda: image, decoded)
+        return jnp.where(is_identity, image, decoded())
+
+    return decoded_or_image

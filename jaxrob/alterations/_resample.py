@@ -1,7 +1,7 @@
 """Resampling an image at positions that depend on the level alone.
 
 What depends on the level alone is computed once for each level under `vmap` over
-images: the matrices of `separable`, the indices and weights of `bilinear`.
+images: the matrices of `separable`, on a CPU the indices and weights of `bilinear`.
 """
 
 import functools
@@ -10,13 +10,10 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.checks import check_choice
+from jaxrob.alterations._forms import by_platform
 
 # What stands where the image has no pixel; the caller takes care of "crop".
 FILLS = ("crop", "edge", "constant")
-
-# Up to this many pixels along an axis two dense products are faster than gathers, by
-# two hundredths of a small network's forward pass; at 50 they are slower by a fifth.
-_LARGEST_PRODUCT = 32
 
 
 def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
@@ -53,18 +50,31 @@ def grid(image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str) -> ja
     Returns:
       `[H', W', C]`.
     """
-    if max(image.shape[:2]) > _LARGEST_PRODUCT:
-        return bilinear(image, rows[:, None], columns, fill)
+    forms = {name: functools.partial(form, fill=fill) for name, form in GRID.items()}
+    return by_platform("grid", max(image.shape[:2]), forms, image, rows, columns)
 
+
+def _grid_by_gathers(
+    image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
+) -> jax.Array:
+    return bilinear(image, rows[:, None], columns, fill)
+
+
+def _grid_by_products(
+    image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
+) -> jax.Array:
     def matrix(positions: jax.Array, size: int) -> jax.Array:
-        if fill != "constant":
-            positions = jnp.clip(positions, 0, size - 1)
-        distance = jnp.abs(positions[:, None] - jnp.arange(size))
-        return jnp.maximum(0.0, 1.0 - distance)
+        if fill == "constant":
+            return _hat(positions, size)
+        return _weights(positions, size)
 
     height, width, _ = image.shape
     planes = jnp.moveaxis(image, -1, 0)
     return separable(planes, matrix(rows, height), matrix(columns, width))
+
+
+# The forms of `grid`: functions of the image, row and column positions and the fill.
+GRID = {"products": _grid_by_products, "gathers": _grid_by_gathers}
 
 
 def bilinear(
@@ -72,8 +82,7 @@ def bilinear(
 ) -> jax.Array:
     """The image at the given positions, interpolated linearly along both axes.
 
-    Four gathers, whose indices and weights are the same for all images of a batch:
-    under `vmap` over images they are computed once and vectorise over the pixels.
+    Four gathers, whose indices and weights are the same for all images of a batch.
 
     Args:
       image: `[H, W, C]`.
@@ -90,18 +99,8 @@ def bilinear(
         # A black frame one pixel wide, which positions outside the image reach.
         image = jnp.pad(image, ((1, 1), (1, 1), (0, 0)))
         rows, columns = rows + 1, columns + 1
-    height, width, channels = image.shape
-
-    corner, weights = _table(rows, columns, height, width)
-    beside, below = min(width - 1, 1), width * min(height - 1, 1)
-    pixels = image.reshape(height * width, channels)
-    # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
-    found = sum(
-        weight.reshape(-1, 1)
-        * jnp.take(pixels, (corner + offset).reshape(-1), axis=0, mode="clip")
-        for weight, offset in zip(weights, (0, beside, below, below + beside))
-    )
-    return jnp.asarray(found).reshape(*corner.shape, channels)
+    rows, columns = jnp.broadcast_arrays(rows, columns)
+    return by_platform("bilinear", max(image.shape[:2]), BILINEAR, image, rows, columns)
 
 
 def window_positions(
@@ -125,29 +124,89 @@ def check_fill(name: str, fill: str) -> None:
     check_choice(f"{name}: fill", fill, FILLS)
 
 
+def _pixels_by_table(
+    image: jax.Array, rows: jax.Array, columns: jax.Array
+) -> jax.Array:
+    """Gathers pixels by a table that is made once for all images."""
+    return _gathered(image, *_table(rows, columns, *image.shape[:2]))
+
+
+def _pixels_at_once(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """Gathers pixels in one kernel, which computes their indices for each image."""
+    return _gathered(image, *_neighbours(rows, columns, *image.shape[:2]))
+
+
+def _by_planes(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """Gathers with channels outside, so that a TPU need not lay them innermost."""
+    height, width, channels = image.shape
+    corner, weights = _neighbours(rows, columns, height, width)
+    planes = jnp.moveaxis(image, -1, 0).reshape(channels, height * width)
+    found = sum(
+        weight.reshape(-1)
+        * jnp.take(planes, (corner + offset).reshape(-1), axis=1, mode="clip")
+        for weight, offset in zip(weights, _offsets(height, width))
+    )
+    return jnp.moveaxis(jnp.asarray(found).reshape(channels, *rows.shape), 0, -1)
+
+
+def _by_product(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """One product with the weights of all pixels: for small images alone."""
+    height, width, _ = image.shape
+    down, across = _weights(rows, height), _weights(columns, width)
+    weights = down[..., :, None] * across[..., None, :]
+    # TPUs would multiply in bfloat16 at a lower precision.
+    return jnp.tensordot(weights, image, 2, precision=jax.lax.Precision.HIGHEST)
+
+
+# The forms of `bilinear`: functions of the image and of row and column positions.
+BILINEAR = {
+    "table": _pixels_by_table,
+    "at once": _pixels_at_once,
+    "planes": _by_planes,
+    "product": _by_product,
+}
+
+
+def _gathered(
+    image: jax.Array, corner: jax.Array, weights: tuple[jax.Array, ...]
+) -> jax.Array:
+    """Sums of four neighbours of each pixel `corner`, with their weights."""
+    height, width, channels = image.shape
+    pixels = image.reshape(height * width, channels)
+    # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
+    found = sum(
+        weight.reshape(-1, 1)
+        * jnp.take(pixels, (corner + offset).reshape(-1), axis=0, mode="clip")
+        for weight, offset in zip(weights, _offsets(height, width))
+    )
+    return jnp.asarray(found).reshape(*corner.shape, channels)
+
+
 # Compiled also where it is called eagerly, or the loop would be compiled each time.
 @functools.partial(jax.jit, static_argnames=("height", "width"))
 def _table(
     rows: jax.Array, columns: jax.Array, height: int, width: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """The index of the pixel before each position, and four neighbours' weights."""
-
-    def line(
-        positions: tuple[jax.Array, jax.Array],
-    ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-        rows, columns = positions
-        top, down = _neighbour(rows, height)
-        left, right = _neighbour(columns, width)
-        return top * width + left, (
-            (1 - down) * (1 - right),
-            (1 - down) * right,
-            down * (1 - right),
-            down * right,
-        )
-
+    """`_neighbours`, computed line by line."""
     # A loop, because XLA would fuse what it can into the gathers and compute it again
     # for each image: with a loop, an MLP's step at 28x28 takes half of the time.
-    return jax.lax.map(line, tuple(jnp.broadcast_arrays(rows, columns)))
+    return jax.lax.map(
+        lambda line: _neighbours(line[0], line[1], height, width), (rows, columns)
+    )
+
+
+def _neighbours(
+    rows: jax.Array, columns: jax.Array, height: int, width: int
+) -> tuple[jax.Array, tuple[jax.Array, ...]]:
+    """The index of the pixel before each position, and four neighbours' weights."""
+    top, down = _neighbour(rows, height)
+    left, right = _neighbour(columns, width)
+    return top * width + left, (
+        (1 - down) * (1 - right),
+        (1 - down) * right,
+        down * (1 - right),
+        down * right,
+    )
 
 
 def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
@@ -155,3 +214,18 @@ def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
     positions = jnp.clip(positions, 0, size - 1)
     before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
     return before.astype(jnp.int32), positions - before
+
+
+def _offsets(height: int, width: int) -> tuple[int, int, int, int]:
+    """From a pixel to itself and its neighbours beside, below and across."""
+    beside, below = min(width - 1, 1), width * min(height - 1, 1)
+    return 0, beside, below, below + beside
+
+
+def _weights(positions: jax.Array, size: int) -> jax.Array:
+    """`[..., size]`: what each pixel counts at a position, or the edge next to it."""
+    return _hat(jnp.clip(positions, 0, size - 1), size)
+
+
+def _hat(positions: jax.Array, size: int) -> jax.Array:
+    return jnp.maximum(0.0, 1.0 - jnp.abs(positions[..., None] - jnp.arange(size)))

@@ -11,7 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, features
 
+from jaxrob.alterations import _jpeg, _jpeg_compression, jpeg_compression
 from jaxrob.alterations._jpeg import (
+    JPEG_FORMS,
     jpeg_coefficients,
     jpeg_decode,
     jpeg_round_trip,
@@ -55,16 +57,35 @@ def pillow_round_trip(image: np.ndarray, quality: int) -> np.ndarray:
 round_trip = jax.jit(jpeg_round_trip)
 
 
+def round_trip_by(form: str):
+    """The round trip by a form, whatever the platform."""
+
+    def by_form(image, quality):
+        coefficients = JPEG_FORMS[form].coefficients(image)
+        return JPEG_FORMS[form].decode(*coefficients, quality, image.shape)
+
+    return by_form
+
+
 @functools.cache
-def batched_round_trip():
-    over_qualities = jax.vmap(jpeg_round_trip, (None, 0))
+def batched_round_trip(form: str | None = None):
+    function = jpeg_round_trip if form is None else round_trip_by(form)
+    over_qualities = jax.vmap(function, (None, 0))
     return jax.jit(jax.vmap(over_qualities, (0, None)))
 
 
-def assert_equals_pillow(images: np.ndarray, qualities=QUALITIES) -> None:
-    """Compares uint8 images [N, H, W, C] at every quality."""
+def assert_equals_pillow(
+    images: np.ndarray, qualities=QUALITIES, form: str | None = None
+) -> None:
+    """Compares uint8 images [N, H, W, C] at every quality.
+
+    Args:
+      images: the images.
+      qualities: the qualities.
+      form: a form of the table; by default what the platform takes.
+    """
     inputs = images.astype(np.float32) / np.float32(255)
-    decoded = np.asarray(batched_round_trip()(inputs, np.array(qualities)))
+    decoded = np.asarray(batched_round_trip(form)(inputs, np.array(qualities)))
     expected = np.stack(
         [[pillow_round_trip(i, q) for q in qualities] for i in images]
     ).astype(np.float32) / np.float32(255)
@@ -102,13 +123,62 @@ def photographs(height: int, width: int, channels: int) -> np.ndarray:
     return np.stack(crops)
 
 
+@pytest.mark.parametrize("form", JPEG_FORMS)
 @pytest.mark.parametrize("channels", (1, 3))
 @pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
-def test_images_equal_pillow_at_every_quality(size, channels):
+def test_images_equal_pillow_at_every_quality(size, channels, form):
     images = synthetic_images(*size, channels)
     if size in ((28, 28), (50, 50)):
         images = np.concatenate([images, photographs(*size, channels)])
-    assert_equals_pillow(images)
+    assert_equals_pillow(images, form=form)
+
+
+def extreme_blocks() -> np.ndarray:
+    """Blocks whose coefficients are as large as they get, in 8x8 images."""
+    rng = np.random.default_rng(0)
+    basis = np.cos(np.outer(np.arange(8), 2 * np.arange(8) + 1) * np.pi / 16)
+    signs = np.einsum("ij,kl->ikjl", basis, basis).reshape(64, 8, 8) > 0
+    random = rng.integers(0, 2, (200, 8, 8)) > 0
+    blocks = np.concatenate([signs, ~signs, random])
+    return (255 * blocks[..., None]).astype(np.uint8)
+
+
+@pytest.mark.parametrize("form", JPEG_FORMS)
+def test_the_largest_coefficients_equal_pillow(form):
+    # Sums that float32 or int16 could not hold would show here first.
+    qualities = (1, 3, 5, 10, 13, 25, 50, 75, 100)
+    assert_equals_pillow(extreme_blocks(), qualities, form)
+
+
+@pytest.mark.parametrize("form", JPEG_FORMS)
+@pytest.mark.parametrize("size", ((1, 1), (3, 4), (9, 5)), ids=str)
+def test_small_and_odd_sizes_equal_pillow(size, form):
+    # Chroma is repeated up to a width of 4, and interpolated from there.
+    assert_equals_pillow(synthetic_images(*size, 3), (1, 20, 50, 80, 100), form)
+
+
+@pytest.mark.parametrize("form", JPEG_FORMS)
+def test_the_identity_keeps_what_is_no_byte(form, monkeypatch):
+    def by_form(part, size, forms, *operands):
+        return forms[form](*operands)
+
+    for module in (_jpeg, _jpeg_compression):
+        monkeypatch.setattr(module, "by_platform", by_form)
+    rng = np.random.default_rng(0)
+    images = rng.random((2, 9, 12, 3), np.float32)
+
+    alteration = jpeg_compression()
+
+    def compressed(image, level):
+        return alteration.at_level(alteration.prepared(image), level)
+
+    # Levels around images, as `evaluate` nests them.
+    levels = np.array([0.0, 0.25, 60.0], np.float32)
+    over_images = jax.vmap(compressed, (0, None))
+    found = np.asarray(jax.jit(jax.vmap(over_images, (None, 0)))(images, levels))
+    np.testing.assert_array_equal(found[0], images)
+    expected = batched_round_trip(form)(images, np.array([100, 40]))
+    np.testing.assert_array_equal(found[1:].swapaxes(0, 1), expected)
 
 
 def test_digits_equal_pillow_at_every_quality():
@@ -129,6 +199,7 @@ def test_whole_photograph_equals_pillow():
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("form", JPEG_FORMS)
 @settings(max_examples=15, deadline=None)
 @given(
     height=st.integers(1, 40),
@@ -138,12 +209,14 @@ def test_whole_photograph_equals_pillow():
     contrast=st.integers(0, 255),
     seed=st.integers(0, 2**32 - 1),
 )
-def test_any_image_equals_pillow(height, width, channels, quality, contrast, seed):
+def test_any_image_equals_pillow(
+    form, height, width, channels, quality, contrast, seed
+):
     rng = np.random.default_rng(seed)
     low = rng.integers(0, 256 - contrast)
     shape = (1, height, width, channels)
     images = rng.integers(low, low + contrast + 1, shape).astype(np.uint8)
-    assert_equals_pillow(images, qualities=(quality,))
+    assert_equals_pillow(images, (quality,), form)
 
 
 @pytest.mark.slow

@@ -1,0 +1,83 @@
+"""Which form a part of an alteration takes on which platform, and why.
+
+An accelerator is fast at what slows another down: a TPU multiplies matrices and is slow
+at gathers, a GPU gathers and is slow at large products in float32. So some parts of the
+alterations are written in more than one form. All forms of a part give the same result
+up to rounding. The one in use follows the platform for which a program is compiled,
+never the default backend.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, Literal, NamedTuple
+
+import jax
+
+Platform = Literal["cpu", "gpu", "tpu"]
+
+
+class Form(NamedTuple):
+    """A row of the table.
+
+    Attributes:
+      part: the part of an alteration.
+      platform: where the form is used.
+      largest: the image's longer side up to which it is used, in pixels; a larger image
+        takes the next row of the part and platform.
+      name: the form's name, a key of what `by_platform` is given.
+      figure: what was measured or estimated, and of what.
+    """
+
+    part: str
+    platform: Platform
+    largest: float
+    name: str
+    figure: str
+
+
+FORMS: tuple[Form, ...] = (
+    # v5e: by its compiler's estimate, forward pass over all levels / step.
+    # H100: measured on one, altering 1,000 x 16 pictures of 50x50x3 or 32 x 4 of 224.
+    Form("grid", "cpu", 32, "products", "0.02 of a small CNN's forward pass less"),
+    Form("grid", "cpu", math.inf, "gathers", "a fifth faster than products at 50 px"),
+    Form("grid", "gpu", math.inf, "gathers", "H100, 50 px: 579 us; products 2,498"),
+    Form("grid", "tpu", math.inf, "products", "v5e, 50 px: 1.29; gathers 0.51"),
+    Form("bilinear", "cpu", math.inf, "table", "an MLP's step takes half of the time"),
+    Form("bilinear", "gpu", math.inf, "at once", "H100, 50 px: 828 us; table 1,179"),
+    Form("bilinear", "tpu", 34, "product", "v5e, VGG16 at 32 px: 1.07; gathers 0.90"),
+    Form("bilinear", "tpu", math.inf, "planes", "v5e, 224 px: 0.75; gathers 0.64"),
+    Form("blur", "cpu", math.inf, "plane by plane", "50 px: 0.88; planes 0.81"),
+    # Of one channel, as images of 28 px mostly are, planes need not be moved.
+    Form("blur", "gpu", 28, "planes", "28x28x1, est.: adds 118 us; blocks 321"),
+    Form("blur", "gpu", math.inf, "blocks", "H100, 224 px: 474 us; planes 949"),
+    Form("blur", "tpu", math.inf, "planes", "v5e: 1.11 to 2.8, nothing to gain"),
+    Form("jpeg", "cpu", math.inf, "loops", "butterflies take 5 to 10 times as long"),
+    Form("jpeg", "gpu", math.inf, "fused", "H100, 224 px: est. 177 us; loops 1,012"),
+    Form("jpeg", "tpu", math.inf, "products", "v5e, MNIST CNN: 1.60; loops 0.51"),
+)
+
+
+def by_platform(
+    part: str, size: int, forms: Mapping[str, Callable[..., Any]], *operands: Any
+) -> Any:
+    """What the form of the platform returns for the operands.
+
+    Args:
+      part: the part of an alteration, as in `FORMS`.
+      size: the image's longer side, in pixels.
+      forms: the part's forms by name: functions of the operands whose results have the
+        same shapes and types.
+      *operands: arrays, traced or not.
+    """
+    cpu, gpu, tpu = (forms[form_for(part, p, size)] for p in ("cpu", "gpu", "tpu"))
+    if cpu is gpu is tpu:
+        return cpu(*operands)
+    return jax.lax.platform_dependent(
+        *operands, cuda=gpu, rocm=gpu, tpu=tpu, default=cpu
+    )
+
+
+def form_for(part: str, platform: Platform, size: int) -> str:
+    """The name of the form that an image of this size takes on the platform."""
+    rows = (row for row in FORMS if (row.part, row.platform) == (part, platform))
+    return next(row.name for row in rows if size <= row.largest)

@@ -1,0 +1,249 @@
+"""Every form that some platform takes gives what the others give, on this machine."""
+
+import functools
+import itertools
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import ndimage
+
+from jaxrob.alterations import (
+    _forms,
+    gaussian_blur,
+    horizontal_translation,
+    rotation,
+    vertical_translation,
+    zoom,
+)
+from jaxrob.alterations._gaussian_blur import BLUR, _blur_matrix
+from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
+
+# As in the alterations' own tests: positions are off by 1e-7 of the image's size.
+TOLERANCE = 2e-5
+BLUR_TOLERANCE = 3e-6
+
+PLATFORMS = ("cpu", "gpu", "tpu")
+PARTS = {"blur": BLUR, "grid": GRID, "bilinear": BILINEAR}
+# One row, one column, one pixel; one, three and other numbers of channels.
+SHAPES = [(28, 28, 1), (50, 50, 3), (3, 5, 3), (1, 9, 1), (9, 1, 2), (1, 1, 4)]
+
+by_form = functools.partial(pytest.mark.parametrize, "form")
+shapes = st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 2, 3]))
+
+
+def random_image(shape, seed=0):
+    return np.random.default_rng(seed).random(shape, np.float32)
+
+
+@functools.cache
+def blurred_by(form, reach):
+    def blur(image, level):
+        rows, columns = (_blur_matrix(level, reach, size) for size in image.shape[:2])
+        return BLUR[form](jnp.moveaxis(image, -1, 0), rows, columns, reach=reach)
+
+    return jax.jit(blur)
+
+
+@functools.cache
+def gathered_by(form):
+    return jax.jit(BILINEAR[form])
+
+
+@functools.cache
+def resampled_by(form, fill):
+    return jax.jit(functools.partial(GRID[form], fill=fill))
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_every_platform_and_size_has_a_form(part):
+    for platform, size in itertools.product(PLATFORMS, (1, 28, 32, 33, 50, 51, 10**4)):
+        assert _forms.form_for(part, platform, size) in PARTS[part]
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_no_form_is_left_that_no_platform_takes(part):
+    assert {row.name for row in _forms.FORMS if row.part == part} == set(PARTS[part])
+
+
+@by_form(BLUR)
+@pytest.mark.parametrize("shape", [*SHAPES, (130, 97, 3)])
+def test_blur_equals_scipys(form, shape):
+    image = random_image(shape)
+    # The last one reaches beyond the image on all sides.
+    for sigma, reach in ((0.4, 10), (2.0, 10), (12.0, 60)):
+        truth = ndimage.gaussian_filter(
+            image.astype(np.float64), (sigma, sigma, 0), mode="nearest", truncate=10
+        )
+        np.testing.assert_allclose(
+            blurred_by(form, reach)(image, sigma), truth, rtol=0, atol=BLUR_TOLERANCE
+        )
+
+
+@by_form(BLUR)
+def test_blur_by_a_radius_far_beyond_the_image_is_the_mean_of_its_corners(form):
+    image = random_image((5, 4, 2))
+    corners = image[[0, 0, -1, -1], [0, -1, 0, -1]].mean(axis=0)
+    blurred = blurred_by(form, 50_000)(image, 10_000.0)
+    # Of the kernel, 4 / 10,000 lies on the image itself.
+    np.testing.assert_allclose(
+        blurred, np.broadcast_to(corners, image.shape), atol=1e-3
+    )
+
+
+@by_form(BILINEAR)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_bilinear_equals_scipys_map_coordinates(form, shape):
+    image = random_image(shape)
+    generator = np.random.default_rng(1)
+    height, width, channels = shape
+    # Positions beyond all edges, too.
+    rows = generator.uniform(-2, height + 1, (17, 11)).astype(np.float32)
+    columns = generator.uniform(-2, width + 1, (17, 11)).astype(np.float32)
+    truth = [
+        ndimage.map_coordinates(
+            image[..., channel].astype(float), [rows, columns], order=1, mode="nearest"
+        )
+        for channel in range(channels)
+    ]
+    np.testing.assert_allclose(
+        gathered_by(form)(image, rows, columns),
+        np.stack(truth, -1),
+        rtol=0,
+        atol=TOLERANCE,
+    )
+
+
+@by_form(GRID)
+@pytest.mark.parametrize(
+    "fill, mode", [("edge", "nearest"), ("constant", "grid-constant")]
+)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_grid_equals_scipys_affine_transform(form, fill, mode, shape):
+    image = random_image(shape)
+    height, width, _ = shape
+    scale, start = np.float32(0.7), np.array([-1.6, 0.4], np.float32)
+    truth = ndimage.affine_transform(
+        image.astype(float),
+        [scale, scale, 1],
+        offset=[*(start + 0.5 * scale - 0.5), 0],
+        order=1,
+        mode=mode,
+    )
+    found = resampled_by(form, fill)(
+        image,
+        window_positions(start[0], scale, height),
+        window_positions(start[1], scale, width),
+    )
+    np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
+
+
+@settings(max_examples=8, deadline=None)
+@given(shape=shapes, reach=st.sampled_from([1, 4, 10, 90]), part=st.floats(0, 1))
+def test_blurs_forms_agree_on_any_shape(shape, reach, part):
+    image = random_image(shape)
+
+    @jax.jit
+    def by_all(sigma):
+        rows, columns = (_blur_matrix(sigma, reach, size) for size in shape[:2])
+        planes = jnp.moveaxis(image, -1, 0)
+        return [form(planes, rows, columns, reach=reach) for form in BLUR.values()]
+
+    first, *others = by_all(np.float32(part * reach / 5))
+    for other in others:
+        np.testing.assert_allclose(other, first, rtol=0, atol=BLUR_TOLERANCE)
+
+
+@settings(max_examples=8, deadline=None)
+@given(
+    shape=shapes,
+    seed=st.integers(0, 1000),
+    fill=st.sampled_from([fill for fill in FILLS if fill != "crop"]),
+)
+def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
+    image = random_image(shape, seed)
+    generator = np.random.default_rng(seed)
+    rows, columns = (
+        generator.uniform(-3, size + 2, 6).astype(np.float32) for size in shape[:2]
+    )
+
+    @jax.jit
+    def by_all(rows, columns):
+        both = jnp.meshgrid(rows, columns, indexing="ij")
+        return (
+            [form(image, rows, columns, fill=fill) for form in GRID.values()],
+            [form(image, *both) for form in BILINEAR.values()],
+        )
+
+    for first, *others in by_all(rows, columns):
+        for other in others:
+            np.testing.assert_allclose(other, first, rtol=0, atol=TOLERANCE)
+
+
+@pytest.mark.parametrize(
+    "alteration, level",
+    [
+        (gaussian_blur(), 1.3),
+        (zoom(), 1.3),
+        (horizontal_translation(), 1.3),
+        (vertical_translation(fill="constant"), -2.4),
+        (rotation(), 33.0),
+        (rotation(fill="constant"), -100.0),
+    ],
+    ids=lambda value: getattr(value, "name", None),
+)
+@pytest.mark.parametrize("platform", PLATFORMS)
+def test_what_a_platform_takes_equals_what_a_cpu_takes(
+    platform, alteration, level, monkeypatch
+):
+    images = random_image((4, 40, 36, 3))
+
+    def altered_and_slope(level):
+        def altered(level):
+            return jax.vmap(lambda image: alteration(image, level))(images)
+
+        return altered(level), jax.grad(lambda level: (altered(level) ** 2).sum())(
+            level
+        )
+
+    truth = jax.jit(altered_and_slope)(level)
+    # This CPU takes the platform's forms, as if they were its own.
+    rows = [row for row in _forms.FORMS if row.platform == platform]
+    monkeypatch.setattr(
+        _forms,
+        "FORMS",
+        tuple(row._replace(platform=p) for row in rows for p in PLATFORMS),
+    )
+    jax.clear_caches()
+    found = jax.jit(lambda level: altered_and_slope(level))(level)
+    np.testing.assert_allclose(found[0], truth[0], rtol=0, atol=TOLERANCE)
+    # A sum over 17,000 numbers in float32, of either sign.
+    np.testing.assert_allclose(found[1], truth[1], rtol=1e-3)
+    jax.clear_caches()
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_identity_is_exact_by_every_form(part):
+    image = random_image((28, 20, 3))
+    height, width, _ = image.shape
+    rows, columns = (
+        np.arange(height, dtype=np.float32),
+        np.arange(width, dtype=np.float32),
+    )
+    for form in PARTS[part]:
+        if part == "blur":
+            found = blurred_by(form, 10)(image, 0.0)
+        elif part == "grid":
+            found = resampled_by(form, "edge")(image, rows, columns)
+        else:
+            found = gathered_by(form)(image, *np.meshgrid(rows, columns, indexing="ij"))
+        np.testing.assert_array_equal(found, image)
+
+
+def test_a_larger_image_takes_the_next_row():
+    assert _forms.form_for("grid", "cpu", 32) != _forms.form_for("grid", "cpu", 33)
+    assert math.isinf(max(row.largest for row in _forms.FORMS))
