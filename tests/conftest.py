@@ -9,6 +9,7 @@ tests of pixels and outputs.
 """
 
 import os
+import pathlib
 import tempfile
 
 import pytest
@@ -24,6 +25,11 @@ def pytest_addoption(parser):
         default=300,
         help="Random cases of each property test; thousands take minutes.",
     )
+    parser.addoption(
+        "--reference",
+        help="ImageNet-C/create_c of github.com/hendrycks/robustness at 8190fe3, with "
+        "which the common corruptions are compared; without it these tests skip.",
+    )
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -32,6 +38,17 @@ def room_for_programs():
     from jaxrob._runtime.memory_maps import make_room  # JAX reads what is set below.
 
     make_room()
+
+
+@pytest.fixture(scope="session")
+def reference(pytestconfig):
+    """The folder of the benchmark's own code."""
+    folder = pytestconfig.getoption("reference")
+    if folder is None:
+        pytest.skip(
+            "needs --reference=FOLDER, ImageNet-C/create_c of hendrycks/robustness"
+        )
+    return pathlib.Path(folder)
 
 
 @pytest.fixture

@@ -59,7 +59,39 @@ def of_alterations() -> list[Case]:
         "horizontal_translation": (alterations.horizontal_translation, moved),
         "vertical_translation": (alterations.vertical_translation, moved),
         "zoom": (alterations.zoom, {"lower": A(1.0), "upper": A(2.0, above)}),
+        "pixelation": (
+            alterations.pixelation,
+            {"lower": A(1.0), "upper": A(2.0, above)},
+        ),
+        "motion_blur": (
+            alterations.motion_blur,
+            {
+                "lower": A(0.0, zero),
+                "upper": A(2.0, above),
+                "angle": A(45.0, above | zero),
+                "unit": "px",
+            },
+        ),
+        "defocus_blur": (
+            alterations.defocus_blur,
+            {"lower": A(0.0, zero), "upper": A(2.0, above), "unit": "px"},
+        ),
+        "elastic_deformation": (
+            alterations.elastic_deformation,
+            {
+                "lower": A(0.0, zero),
+                "upper": A(2.0, above),
+                "smoothness": A(4.0, above),
+                "unit": "px",
+            },
+        ),
     }
+    for name in ("shot_noise", "impulse_noise", "speckle_noise"):
+        ends = {"lower": A(0.0, zero), "upper": A(0.3, above)}
+        ranges[name] = getattr(alterations, name), ends
+    for name in ("contrast", "saturation"):
+        ends = {"lower": A(0.5, zero | {"array 0.5"}), "upper": A(1.5, above)}
+        ranges[name] = getattr(alterations, name), ends
     found = [
         case(f"alterations.{name}", function, **arguments)
         for name, (function, arguments) in ranges.items()
@@ -87,11 +119,37 @@ def of_alterations() -> list[Case]:
             alterations.presets.asap_2022,
             benchmark="idc",
         ),
+        *_of_benchmarks(),
     ]
 
 
 def _fade(image: jax.Array, level: jax.Array) -> jax.Array:
     return (1 - level) * image
+
+
+def _of_benchmarks() -> list[Case]:
+    flags = {"published": A(False, FLAG), "validation": A(False, FLAG)}
+    return [
+        case("common.fog", alterations.common.fog, size=A(64, OR_NONE)),
+        case(
+            "presets.imagenet_c",
+            alterations.presets.imagenet_c,
+            size=A(64, OR_NONE),
+            **flags,
+        ),
+        case("presets.cifar_c", alterations.presets.cifar_c, **flags),
+        case(
+            "alterations.followed_by",
+            alterations.followed_by,
+            corruption=world.blur(),
+            fixed=A(_half, CALLABLE),
+            name=A("half", TEXT | OR_NONE),
+        ),
+    ]
+
+
+def _half(image: jax.Array) -> jax.Array:
+    return image / 2
 
 
 def _of_own_alterations() -> list[Case]:

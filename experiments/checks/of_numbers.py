@@ -3,6 +3,7 @@
 import jax.numpy as jnp
 import numpy as np
 
+import jaxrob
 from checks.cases import Argument as A
 from checks.cases import Case, case
 from checks.hostile import (
@@ -102,6 +103,7 @@ def _of_measures() -> list[Case]:
             counts=np.array([[3, 1], [2, 9]]),
             confidence=A(0.9, INSIDE_SHARE),
         ),
+        *_of_corruption_errors(),
         case(
             "metrics.unknown_counts",
             metrics.unknown_counts,
@@ -109,6 +111,43 @@ def _of_measures() -> list[Case]:
             labels=np.array([0, 1, 0]),
             uncertainty=np.full((2, 3), 0.4),
             alpha=A(0.5, SHARE),
+        ),
+    ]
+
+
+def _of_corruption_errors() -> list[Case]:
+    confusion = CONFUSION[:1].repeat(6, 0) + 1
+    curve = jaxrob.ReducedCurve(np.arange(6.0), confusion)
+    pair = {"curve": curve, "reference": metrics.ALEXNET["fog"]}
+    confidence = A(0.9, INSIDE_SHARE)
+    singles = ("corruption_error", "relative_corruption_error")
+    return [
+        *(
+            case(
+                f"metrics.{name}",
+                getattr(metrics, name),
+                **pair,
+                confidence=confidence,
+            )
+            for name in singles
+        ),
+        case(
+            "metrics.mean_corruption_error",
+            metrics.mean_corruption_error,
+            curves=dict.fromkeys(metrics.ALEXNET, curve),
+            reference=A(metrics.ALEXNET, OR_NONE),
+            relative=A(False, FLAG),
+            confidence=confidence,
+        ),
+        case(
+            "metrics.failing_level",
+            metrics.failing_level,
+            levels=curve.levels,
+            confusion=confusion,
+            measure="accuracy",
+            threshold=A(0.3, NUMBER),
+            identity=A(0.0, NUMBER),
+            confidence=confidence,
         ),
     ]
 
@@ -244,6 +283,12 @@ def _of_strategies() -> list[Case]:
             n=A(16, COUNT),
             concavity=A(128.0, POSITIVE),
             statistical_stopping=A(None, FLAG | OR_NONE),
+        ),
+        case(
+            "strategies.Including",
+            strategies.Including,
+            strategy=strategies.ASAP(16),
+            levels=A((0.0, 0.5), NUMBERS),
         ),
         case(
             "strategies.Samples",

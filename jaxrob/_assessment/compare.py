@@ -9,12 +9,16 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._runtime.checks import check_type
 from jaxrob.metrics import Interval
-from jaxrob.metrics._bootstrap import RESAMPLES, percentiles, resampled_values
+from jaxrob.metrics._bootstrap import (
+    RESAMPLES,
+    drawn,
+    percentiles,
+    resampled_values,
+)
 from jaxrob.metrics._checks import checked_confidence
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
-_BLOCK = 2**22  # weights held at a time, 32 MB
 
 
 class Comparison(NamedTuple):
@@ -94,24 +98,11 @@ def _resampled_differences(first: Assessment, second: Assessment) -> np.ndarray:
     """`[RESAMPLES]`: the difference on resampled images, NaN where undefined."""
     rng = np.random.default_rng(_SEED)
     num_images = len(_answers_of(first).labels)
-    block = max(1, _BLOCK // num_images)
-    differences = []
-    for start in range(0, RESAMPLES, block):
-        size = min(block, RESAMPLES - start)
-        weights = _draw(rng, num_images, size)
-        differences.append(
-            _resampled_robustness(first, weights)
-            - _resampled_robustness(second, weights)
-        )
+    differences = [
+        _resampled_robustness(first, weights) - _resampled_robustness(second, weights)
+        for weights in drawn(rng, num_images, RESAMPLES)
+    ]
     return np.concatenate(differences)
-
-
-def _draw(rng: np.random.Generator, num_images: int, size: int) -> np.ndarray:
-    """How often each of `size` replicates draws each image: float64 `[N, size]`."""
-    drawn = rng.integers(num_images, size=(size, num_images))
-    flat = (drawn + num_images * np.arange(size)[:, None]).ravel()
-    counts = np.bincount(flat, minlength=size * num_images)
-    return np.ascontiguousarray(counts.reshape(size, num_images).T, np.float64)
 
 
 def _resampled_robustness(assessment: Assessment, weights: np.ndarray) -> np.ndarray:

@@ -9,7 +9,7 @@ from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._doubts import crops
+from jaxrob.alterations._doubts import crops, fixed_function
 
 # Fewer images may well be answered alike.
 _FEWEST_IMAGES = 10
@@ -117,6 +117,12 @@ def _warn_of_jump(
         cause = (
             "The translation crops: any level but the identity magnifies the image. "
             'Unless a paper\'s numbers are wanted, pass fill="edge".'
+        )
+    elif fixed := fixed_function(alteration):
+        cause = (
+            f"It is followed by {fixed} at any level but the identity: the jump is "
+            "what that alone does to the images. Without it, the corruption alone is "
+            "measured (in a preset, published=False)."
         )
     warn(
         f"{alteration.name}: the measure jumps beside the identity, from "

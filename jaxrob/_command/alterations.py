@@ -14,6 +14,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.images import pair
 from jaxrob._command.refused import Refused
 from jaxrob._command.writable import check_file
+from jaxrob.alterations import presets
 
 _LEVELS = 7
 _HEADER = ("name", "default range", "unit", "nothing at", "settings", "range from")
@@ -62,6 +63,16 @@ def _tell(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
                 catalogue.plausible(name),
             )
         )
+    for name in catalogue.BY_SEVERITY:
+        ends = "0,5", "severity", "0"
+        said = "a benchmark's, held back for validation"
+        if name.removeprefix("common.") in presets.CORRUPTIONS:
+            said = "of ImageNet-C and CIFAR-10-C"
+        rows.append((name, *ends, ", ".join(catalogue.settings(name)), said))
+    for name in catalogue.PRESETS:
+        number = f"all {len(presets.CORRUPTIONS)} of the benchmark"
+        ends = "0,5", "severity", "0"
+        rows.append((name, *ends, ", ".join(catalogue.settings(name)), number))
     widths = [max(map(len, column)) for column in zip(*rows)]
     print(f"for pictures of {size[0]} x {size[1]}:")
     for row in rows:
@@ -80,13 +91,16 @@ def _image(path: str | None) -> np.ndarray:
 
 
 def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) -> None:
-    """Writes a row of pictures for each alteration."""
+    """Writes a row of pictures for each alteration but those of other images."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
         raise Refused(
             '--pictures needs matplotlib: pip install "jaxrob[command]"'
         ) from error
+    if image.shape[-1] != 3:
+        print("of a grey picture saturation is left out")
+        altered = [one for one in altered if one.name != "saturation"]
     figure = Figure(figsize=(1.3 * _LEVELS, 1.55 * len(altered)), layout="constrained")
     rows: Any = figure.subplots(len(altered), _LEVELS, squeeze=False)
     key = jax.random.key(0)

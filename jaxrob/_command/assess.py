@@ -2,6 +2,7 @@
 
 import dataclasses
 import pathlib
+import warnings
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -27,6 +28,7 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._engine.checks import check_together
 from jaxrob._runtime.hosts import is_first
+from jaxrob.alterations import presets
 from jaxrob.reporting import Plan, Requirement, Results
 from jaxrob.strategies import Strategy
 
@@ -39,7 +41,7 @@ class _Asked(NamedTuple):
 
     Attributes:
       alterations: as they are written.
-      reasons: why each one's range is plausible, or None.
+      reasons: why each one's range is plausible, or None; empty without a plan.
       threshold: the lowest accepted value.
       measure: of which measure.
       requirements: what has to be reached.
@@ -69,7 +71,10 @@ def run(values: Values, words: Sequence[str]) -> str:
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     # What is wrong of them for pictures of any size is said before any is read.
-    catalogue.all_made(asked.alterations, _ANY_SHAPE)
+    with warnings.catch_warnings():
+        # They come again with the pictures' own size.
+        warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
+        catalogue.all_made(asked.alterations, _ANY_SHAPE)
     found = subject.load(values)
     shape = found.dataset.images.shape[1:]
     altered = catalogue.all_made(asked.alterations, shape)
@@ -84,13 +89,12 @@ def run(values: Values, words: Sequence[str]) -> str:
         check_together(found.classifier, found.dataset, one, image, key)
     first_look.check(found, values.seed)
     subject.tell(found)
-    strategy = _strategy(values)
     if values.dry_run:
-        dry_run.of_levels(found, altered, strategy, key)
+        dry_run.of_levels(found, altered, _strategy(values), key)
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found)
-        results = _assessed(found, altered, asked, strategy, values, kept)
+        results = _assessed(found, altered, asked, values, kept)
         worse = reporting.worse_than(results.assessments, earlier)
         results = dataclasses.replace(results, worse=tuple(worse))
         _write(output, results)
@@ -107,10 +111,10 @@ def run(values: Values, words: Sequence[str]) -> str:
 def _asked(values: Values) -> _Asked:
     """What the flags ask for, or the plan that they name."""
     if values.plan is None:
-        texts = values.alterations or catalogue.NAMES
+        texts = values.alterations or catalogue.DEFAULT
         return _Asked(
             [grammar.read(text) for text in texts],
-            [None] * len(texts),
+            [],
             values.threshold,
             values.measure,
             tuple(required(values.require, QUANTITIES)),
@@ -192,7 +196,6 @@ def _assessed(
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
     asked: _Asked,
-    strategy: Strategy,
     values: Values,
     kept: Results,
 ) -> Results:
@@ -210,7 +213,7 @@ def _assessed(
         roma=kept.roma,
         attack=kept.attack,
     )
-    for one, reason in zip(altered, asked.reasons):
+    for one, reason in zip(altered, asked.reasons or [None] * len(altered)):
         try:
             assessment = jaxrob.assess(
                 classifier,
@@ -218,7 +221,7 @@ def _assessed(
                 one,
                 asked.threshold,
                 asked.measure,
-                strategy=strategy,
+                strategy=_strategy(values, one),
                 alpha=values.alpha,
                 key=key,
                 batch_size=values.batch_size,
@@ -257,10 +260,13 @@ def _are_pictures(dataset: jaxrob.Dataset) -> bool:
     return dataset.images.ndim == 4 and dataset.images.shape[3] in (1, 3, 4)
 
 
-def _strategy(values: Values) -> Strategy:
-    if values.levels is None:
-        return strategies.ASAP()
-    return strategies.Uniform(values.levels)
+def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
+    if values.levels is not None:
+        return strategies.Uniform(values.levels)
+    if one is not None and one.unit == "severity":
+        # Their mean is what benchmarks publish.
+        return strategies.Including(strategies.ASAP(), presets.SEVERITIES)
+    return strategies.ASAP()
 
 
 def _write(output: pathlib.Path, results: Results) -> None:

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple, cast
 
 from jaxrob import alterations
 from jaxrob._command import user_code
-from jaxrob._command.grammar import Written
+from jaxrob._command.grammar import Value, Written
 from jaxrob._command.refused import Refused, did_you_mean
-from jaxrob.alterations import Alteration
+from jaxrob.alterations import Alteration, presets
 
 
 class _Known(NamedTuple):
@@ -35,6 +35,11 @@ def _rounded(number: float) -> float:
     return float(f"{number:.3g}")
 
 
+def _twentieth(height: int, width: int) -> tuple[float, float]:
+    return 0.0, _rounded(min(height, width) / 20)
+
+
+_TWENTIETH = "5 % of the shorter side"
 _KNOWN = {
     "horizontal_translation": _Known(
         alterations.horizontal_translation,
@@ -60,8 +65,42 @@ _KNOWN = {
     "jpeg_compression": _Known(
         alterations.jpeg_compression, None, "100 less the quality, as in the papers"
     ),
+    "motion_blur": _Known(alterations.motion_blur, _twentieth, _TWENTIETH),
+    "defocus_blur": _Known(alterations.defocus_blur, _twentieth, _TWENTIETH),
+    "elastic_deformation": _Known(
+        alterations.elastic_deformation,
+        lambda height, width: (0.0, _rounded(min(height, width) / 50)),
+        "2 % of the shorter side",
+    ),
+    "shot_noise": _Known(
+        alterations.shot_noise, None, "down to the 3 photons of ImageNet-C's severity 5"
+    ),
+    "impulse_noise": _Known(
+        alterations.impulse_noise, None, "about ImageNet-C's severity 5"
+    ),
+    "speckle_noise": _Known(alterations.speckle_noise, None, "ImageNet-C's severity 5"),
+    "contrast": _Known(alterations.contrast, None, "ImageNet-C's severity 5"),
+    "saturation": _Known(
+        alterations.saturation, None, "from grey to ImageNet-C's severity 3"
+    ),
+    "pixelation": _Known(alterations.pixelation, None, "ImageNet-C's severity 5"),
 }
 NAMES = tuple(_KNOWN)
+#: Those of the papers, which are assessed unless others are asked for.
+DEFAULT = NAMES[:8]
+#: Corruptions of the benchmarks, each by itself.
+BY_SEVERITY = tuple(
+    f"common.{name}" for name in (*presets.CORRUPTIONS, *presets.VALIDATION_CORRUPTIONS)
+)
+_PRESETS: dict[str, Callable[..., Sequence[Alteration]]] = {
+    "imagenet_c": presets.imagenet_c,
+    "cifar_c": presets.cifar_c,
+}
+#: What stands for several alterations.
+PRESETS = tuple(_PRESETS)
+# No path can be written in parentheses.
+_NO_SETTINGS = ("lower", "upper", "folder", "frost_folder")
+_RANGE = (0.0, 5.0)
 
 
 def plausible(name: str) -> str:
@@ -70,9 +109,15 @@ def plausible(name: str) -> str:
 
 
 def settings(name: str) -> list[str]:
-    """What may be said of one of `NAMES` beside its range."""
-    parameters = inspect.signature(_KNOWN[name].make).parameters
-    return [one for one in parameters if one not in ("lower", "upper")]
+    """What may be said of an alteration or a preset beside its range."""
+    parameters = inspect.signature(_maker(name)).parameters
+    return [one for one in parameters if one not in _NO_SETTINGS]
+
+
+def _maker(name: str) -> Callable[..., Any]:
+    if name in BY_SEVERITY:
+        return getattr(alterations.common, name.removeprefix("common."))
+    return _PRESETS[name] if name in _PRESETS else _KNOWN[name].make
 
 
 def made(written: Written, image_shape: Sequence[int]) -> Alteration:
@@ -87,12 +132,20 @@ def made(written: Written, image_shape: Sequence[int]) -> Alteration:
     """
     if user_code.is_code(written.name):
         return _users_own(written)
+    if written.name in BY_SEVERITY:
+        return _by_severity(written)
+    if written.name in PRESETS:
+        raise Refused(
+            f"{written.text!r}: it stands for several alterations; name each, such as "
+            f"{BY_SEVERITY[0]}"
+        )
     known = _KNOWN.get(written.name)
     if known is None:
-        hint = did_you_mean(written.name, _KNOWN)
+        hint = did_you_mean(written.name, (*_KNOWN, *BY_SEVERITY, *PRESETS))
         raise Refused(
             f"{written.text!r}: there is no alteration {written.name}.{hint} There "
-            f"are: {', '.join(_KNOWN)}; or file.py:name for one of your own"
+            f"are: {', '.join((*_KNOWN, *PRESETS, *BY_SEVERITY))}; or file.py:name for "
+            "one of your own"
         )
     ends = written.ends
     if ends is None and known.ends is not None:
@@ -107,14 +160,22 @@ def made(written: Written, image_shape: Sequence[int]) -> Alteration:
 
 
 def all_made(some: Sequence[Written], image_shape: Sequence[int]) -> list[Alteration]:
-    """Each of the alterations that were written.
+    """Each of the alterations that were written, and all of a preset.
 
     Raises:
       Refused: as `made`, or if two would go by one name in the results.
     """
-    found = [made(one, image_shape) for one in some]
+    pairs = [
+        (one, written)
+        for written in some
+        for one in (
+            _of_preset(written)
+            if written.name in PRESETS
+            else [made(written, image_shape)]
+        )
+    ]
     seen: dict[str, str] = {}
-    for one, written in zip(found, some):
+    for one, written in pairs:
         # Of the files of results.
         name = re.sub(r"\W+", "_", one.name).lower()
         if name in seen:
@@ -123,7 +184,43 @@ def all_made(some: Sequence[Written], image_shape: Sequence[int]) -> list[Altera
                 "results have one of a name; leave one out"
             )
         seen[name] = written.text
-    return found
+    return [one for one, _ in pairs]
+
+
+def _of_preset(written: Written) -> Sequence[Alteration]:
+    """The corruptions of a benchmark."""
+    _check_severities(written)
+    _check_settings(written, settings(written.name))
+    try:
+        return _PRESETS[written.name](**_with_integers(written.settings))
+    except (TypeError, ValueError) as error:
+        raise Refused(f"{written.text!r}: {error}") from error
+
+
+def _by_severity(written: Written) -> Alteration:
+    """One corruption of a benchmark."""
+    _check_severities(written)
+    _check_settings(written, settings(written.name))
+    try:
+        return _maker(written.name)(**_with_integers(written.settings))
+    except (FileNotFoundError, ImportError, TypeError, ValueError) as error:
+        raise Refused(f"{written.text!r}: {error}") from error
+
+
+def _check_severities(written: Written) -> None:
+    if written.ends not in (None, _RANGE):
+        raise Refused(
+            f"{written.text!r}: its levels are severities from 0 to 5; leave out the "
+            "range"
+        )
+
+
+def _with_integers(settings: dict[str, Value]) -> dict[str, Any]:
+    """The settings, in which whole numbers are integers, as sizes are."""
+    return {
+        name: int(value) if isinstance(value, float) and value.is_integer() else value
+        for name, value in settings.items()
+    }
 
 
 def _check_settings(written: Written, allowed: Sequence[str]) -> None:

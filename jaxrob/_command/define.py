@@ -146,8 +146,9 @@ def measuring(to: Values) -> None:
         [],
         "An alteration, with its range if the default is not meant: "
         '"gaussian_blur(0,4)", rotation, "rotation(-30,30,fill=edge)", or '
-        '"file.py:name(0,1)", a function of your own, WHICH IS RUN. As often as you '
-        "like; by default all eight. `jaxrob alterations` lists them.",
+        '"file.py:name(0,1)", a function of your own, WHICH IS RUN; or imagenet_c or '
+        "cifar_c, the fifteen corruptions of a benchmark. As often as you like; by "
+        "default the papers' eight. `jaxrob alterations` lists them.",
         flag_values=to,
     )
     flags.DEFINE_string(

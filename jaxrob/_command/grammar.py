@@ -1,7 +1,7 @@
 """How alterations are written on the command line.
 
     alteration = name [ "(" [ part { "," part } ] ")" ]
-    name       = word | path ".py:" word
+    name       = word [ "." word ] | path ".py:" word
     part       = number | word "=" ( number | word )
 
 The first two parts are the ends of the range; named ones follow. Nothing that is
@@ -17,7 +17,9 @@ from jaxrob._command.refused import Refused
 Value = str | float | bool
 
 # With hyphens, so that a name written with one is told what is meant.
-_NAME = re.compile(r"\s*(.+?\.py:[A-Za-z_]\w*|[A-Za-z_][\w-]*)\s*", re.ASCII)
+_NAME = re.compile(
+    r"\s*(.+?\.py:[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)?)\s*", re.ASCII
+)
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
 _NAMED = re.compile(r"([A-Za-z_]\w*)\s*=\s*(\S+)", re.ASCII)
 _WORD = re.compile(r"[A-Za-z_]\w*", re.ASCII)

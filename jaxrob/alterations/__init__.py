@@ -4,14 +4,24 @@ Each function returns an `Alteration` for a range of levels. `presets` holds tho
 the papers.
 """
 
-from jaxrob.alterations import presets
+from jaxrob.alterations import common, presets
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness
 from jaxrob.alterations._compose import compose, rescale
+from jaxrob.alterations._contrast import contrast
+from jaxrob.alterations._defocus_blur import defocus_blur
+from jaxrob.alterations._elastic_deformation import elastic_deformation
+from jaxrob.alterations._followed_by import followed_by
 from jaxrob.alterations._gaussian_blur import gaussian_blur
 from jaxrob.alterations._gaussian_noise import gaussian_noise
+from jaxrob.alterations._impulse_noise import impulse_noise
 from jaxrob.alterations._jpeg_compression import jpeg_compression
+from jaxrob.alterations._motion_blur import motion_blur
+from jaxrob.alterations._pixelation import pixelation
 from jaxrob.alterations._rotation import rotation
+from jaxrob.alterations._saturation import saturation
+from jaxrob.alterations._shot_noise import shot_noise
+from jaxrob.alterations._speckle_noise import speckle_noise
 from jaxrob.alterations._translation import (
     horizontal_translation,
     vertical_translation,
@@ -21,14 +31,25 @@ from jaxrob.alterations._zoom import zoom
 __all__ = (
     "Alteration",
     "brightness",
+    "common",
     "compose",
+    "contrast",
+    "defocus_blur",
+    "elastic_deformation",
+    "followed_by",
     "gaussian_blur",
     "gaussian_noise",
     "horizontal_translation",
+    "impulse_noise",
     "jpeg_compression",
+    "motion_blur",
+    "pixelation",
     "presets",
     "rescale",
     "rotation",
+    "saturation",
+    "shot_noise",
+    "speckle_noise",
     "vertical_translation",
     "zoom",
 )

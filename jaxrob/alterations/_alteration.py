@@ -237,3 +237,13 @@ def check_image(name: str, image: jax.Array) -> None:
         raise TypeError(
             f"{name}: image must be floating, in [0, 1]; got {named(image)}"
         )
+
+
+def check_colours(name: str, image: jax.Array) -> None:
+    """Refuses what is no image of red, green and blue."""
+    check_image(name, image)
+    if image.shape[-1] != 3:
+        raise ValueError(
+            f"{name}: image must have three channels, red, green and blue, because "
+            f"{name} is about colours; got {image.shape[-1]}"
+        )

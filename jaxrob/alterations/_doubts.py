@@ -2,9 +2,13 @@
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.pinned import Pinned
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._followed_by import name_of_fixed
+from jaxrob.alterations.common._parameters import FARTHEST
 
 _PACKAGE = __name__.rpartition(".")[0]
 
@@ -44,7 +48,9 @@ def leaves_range_on_purpose(alteration: Alteration) -> bool:
 
 def is_ours(alteration: Alteration) -> bool:
     """Whether all that it is made of is the library's."""
-    return all(_home(member) for member in members(alteration))
+    return all(_home(member) for member in members(alteration)) and all(
+        _module(fixed) for fixed in _fixed(alteration)
+    )
 
 
 def crops(alteration: Alteration) -> bool:
@@ -60,26 +66,59 @@ def members(alteration: Alteration) -> Iterator[Alteration]:
 
     Their ranges are in their own units.
     """
-    if _home(alteration) != "_compose":
+    parts = _parts(alteration)
+    if not parts:
         yield alteration
-        return
-    keywords = _keywords(alteration)
-    for one in keywords.get("members") or (keywords["alteration"],):
+    for one in parts:
         yield from members(one)
+
+
+def fixed_function(alteration: Alteration) -> str | None:
+    """The name of the fixed function that follows it, or one of its members; or None.
+
+    See `jaxrob.alterations.followed_by`.
+    """
+    return next(map(name_of_fixed, _fixed(alteration)), None)
+
+
+def _fixed(alteration: Alteration) -> Iterator[Callable]:
+    """The fixed functions that follow it or its members."""
+    if _home(alteration) == "_followed_by":
+        yield _keywords(alteration)["fixed"]
+    for one in _parts(alteration):
+        yield from _fixed(one)
+
+
+def _parts(alteration: Alteration) -> tuple[Alteration, ...]:
+    """What it is made of, if it is mapped, composed or followed by something."""
+    if _home(alteration) not in ("_compose", "_followed_by"):
+        return ()
+    keywords = _keywords(alteration)
+    if "members" in keywords:
+        return keywords["members"]
+    return (keywords.get("alteration") or keywords["corruption"],)
 
 
 def _home(alteration: Alteration) -> str:
     """The library's module that an alteration's function is from, or nothing."""
-    function = alteration.fn
+    return _module(_function(alteration))
+
+
+def _module(function: Any) -> str:
     if isinstance(function, Bound):
         function = function.function
-    package, _, module = getattr(function, "__module__", "").rpartition(".")
-    return module if package == _PACKAGE else ""
+    package, _, module = getattr(function, "__module__", "").partition(f"{_PACKAGE}.")
+    return module if not package else ""
 
 
 def _keywords(alteration: Alteration) -> dict:
-    assert isinstance(alteration.fn, Bound)
-    return dict(alteration.fn.keywords)
+    function = _function(alteration)
+    return dict(function.keywords) if isinstance(function, Bound) else {}
+
+
+def _function(alteration: Alteration) -> Any:
+    function = alteration.fn
+    return function.function if isinstance(function, Pinned) else function
 
 
 def _noise(alteration: Alteration, image_shape: tuple[int, ...]) -> str | None:
@@ -129,9 +168,23 @@ def _brightness(alteration: Alteration, image_shape: tuple[int, ...]) -> str | N
     )
 
 
+def _severity(alteration: Alteration, image_shape: tuple[int, ...]) -> str | None:
+    size = _keywords(alteration)["size"]
+    side = min(image_shape[:2])
+    if size is None or max(size / side, side / size) <= FARTHEST:
+        return None
+    return (
+        f"its parameters are those for images of {size} px, and these have "
+        f"{image_shape[0]} x {image_shape[1]} px, for which as many pixels mean "
+        "something else. size=None takes those of the nearest size."
+    )
+
+
 _LOOKS: dict[str, Callable[[Alteration, tuple[int, ...]], str | None]] = {
     "_gaussian_noise": _noise,
     "_gaussian_blur": _blur,
     "_translation": _translation,
     "_brightness": _brightness,
+    "common._corruption": _severity,
+    "common._by_severity": _severity,
 }

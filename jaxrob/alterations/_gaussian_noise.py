@@ -43,13 +43,25 @@ def gaussian_noise(
     )
 
 
+def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
+    """Standard normal numbers, one for each of the array's values."""
+    return jax.random.normal(key, image.shape, image.dtype)
+
+
+def add_noise(
+    image: jax.Array, noise: jax.Array, scale: jax.typing.ArrayLike
+) -> jax.Array:
+    """The image plus noise of a standard deviation, clipped to [0, 1]."""
+    return jnp.clip(image + scale * noise, 0.0, 1.0)
+
+
 def _draw_image_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
     check_image("gaussian_noise", image)
     return _draw_noise(image, key)
 
 
 def _draw_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
-    return image, jax.random.normal(key, image.shape, image.dtype)
+    return image, draw_noise(image, key)
 
 
 def _add_noise(
@@ -59,5 +71,4 @@ def _add_noise(
     # The square root's slope at 0 is infinite: keep 0 out of the branch not taken.
     positive = level > 0
     scale = jnp.where(positive, jnp.sqrt(jnp.where(positive, level, 1.0)), 0.0)
-    altered = image + scale * noise
-    return jnp.clip(altered, 0.0, 1.0) if clip else altered
+    return add_noise(image, noise, scale) if clip else image + scale * noise

@@ -1,9 +1,12 @@
 """The settings of an alteration that a report tells."""
 
+from collections.abc import Callable
 from typing import Any
 
 from jaxrob._runtime.bound import Bound
+from jaxrob._runtime.pinned import Pinned
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._followed_by import name_of_fixed
 
 # What the library's alterations take beside a range.
 _NAMES = ("fill", "clip")
@@ -12,6 +15,8 @@ _NAMES = ("fill", "clip")
 def settings(alteration: Alteration) -> dict[str, str | bool]:
     """How an alteration was made, beside its range: `fill` and `clip` by name.
 
+    Of one with a fixed function behind it, that function's name as "followed by".
+
     Those of a composition's members have the member's name in front, "rotation: fill"
     for instance. Of functions of others nothing is known.
     """
@@ -19,6 +24,10 @@ def settings(alteration: Alteration) -> dict[str, str | bool]:
     found = {name: keywords[name] for name in _NAMES if name in keywords}
     if isinstance(inner := keywords.get("alteration"), Alteration):
         found |= settings(inner)
+    if isinstance(inner := keywords.get("corruption"), Alteration):
+        found |= settings(inner)
+    if isinstance(fixed := keywords.get("fixed"), Callable):
+        found["followed by"] = name_of_fixed(fixed)
     for member in keywords.get("members", ()):
         if isinstance(member, Alteration):
             found |= {
@@ -29,4 +38,5 @@ def settings(alteration: Alteration) -> dict[str, str | bool]:
 
 
 def _keywords(function: Any) -> dict[str, Any]:
+    function = function.function if isinstance(function, Pinned) else function
     return dict(function.keywords) if isinstance(function, Bound) else {}

@@ -1,9 +1,17 @@
-"""The alterations of the papers, with their ranges and units of level."""
+"""The alterations of the papers and benchmarks, with their ranges and units."""
 
-from jaxrob._runtime.checks import check_choice
+import os
+from collections.abc import Callable
+
+import jax
+
+from jaxrob._runtime.checks import check_choice, checked_flag
+from jaxrob._runtime.warnings import warn
+from jaxrob.alterations import common
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness
 from jaxrob.alterations._compose import rescale
+from jaxrob.alterations._followed_by import followed_by
 from jaxrob.alterations._gaussian_blur import gaussian_blur
 from jaxrob.alterations._gaussian_noise import gaussian_noise
 from jaxrob.alterations._jpeg_compression import jpeg_compression
@@ -13,6 +21,36 @@ from jaxrob.alterations._translation import (
     vertical_translation,
 )
 from jaxrob.alterations._zoom import zoom
+from jaxrob.alterations.common._parameters import checked_size
+from jaxrob.alterations.common._published import (
+    truncation_to_bytes,
+    truncation_to_bytes_and_jpeg_85,
+)
+
+#: The levels at which the benchmarks are measured: 0, the unaltered images, and the
+#: five severities.
+SEVERITIES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
+#: The corruptions of ImageNet-C and CIFAR-10-C in the benchmark's order, as
+#: `jaxrob.alterations.common` names them.
+CORRUPTIONS = (
+    "gaussian_noise",
+    "shot_noise",
+    "impulse_noise",
+    "defocus_blur",
+    "glass_blur",
+    "motion_blur",
+    "zoom_blur",
+    "snow",
+    "frost",
+    "fog",
+    "brightness",
+    "contrast",
+    "elastic_transform",
+    "pixelate",
+    "jpeg_compression",
+)
+#: Those held back for validation, which no mean counts.
+VALIDATION_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 
 
 def cnn_2020() -> tuple[Alteration, ...]:
@@ -80,6 +118,116 @@ def bnn_2024() -> tuple[Alteration, ...]:
         jpeg_compression(0.0, 100.0),
         zoom(1.0, 2.0),
     )
+
+
+def imagenet_c(
+    size: int | None = None,
+    *,
+    published: bool = False,
+    validation: bool = False,
+    frost_folder: str | os.PathLike[str] | None = None,
+) -> tuple[Alteration, ...]:
+    """The fifteen corruptions of ImageNet-C, by severity.
+
+    Levels are in [0, 5]: 0 is the identity, and at 1 to 5, `SEVERITIES`, they are the
+    benchmark's. `jaxrob.metrics.mean_corruption_error` takes curves at these levels.
+
+    Example::
+
+        curves = {
+            one.name: jaxrob.evaluate(classifier, dataset, one, presets.SEVERITIES)
+            for one in presets.imagenet_c(224)
+        }
+        found = metrics.mean_corruption_error(curves, metrics.ALEXNET)
+
+    Where the pictures of frost are missing, frost is left out with a warning. The mean
+    over fourteen is not the benchmark's, and is refused.
+
+    Args:
+      size: whose parameters are taken: 224 (ImageNet-C), 299 (for Inception networks),
+        64 (Tiny ImageNet-C) or 32 (CIFAR-10-C). None takes those nearest to the image's
+        shorter side, within a factor of 1.5.
+      published: whether the altered images go through what the benchmark's files did:
+        truncated to bytes, then a JPEG file of quality 85. The unaltered ones do not,
+        so that curves may jump beside level 0. See `jaxrob.alterations.followed_by`.
+      validation: whether the four corruptions follow that were held back for
+        validation. No mean counts them.
+      frost_folder: where the pictures of frost are, see
+        `jaxrob.alterations.common.frost`.
+
+    Returns:
+      The alterations, in the benchmark's order.
+
+    Raises:
+      FileNotFoundError: if the folder of frost is given and lacks a picture.
+      TypeError: if an argument has a wrong type.
+      ValueError: if there are no parameters for the size, or a picture of frost is
+        another one.
+
+    Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
+    corruptions and perturbations, 2019.
+    """
+    size = checked_size("imagenet_c", size)
+    stored = checked_flag("imagenet_c: published", published)
+    found = _common(size, validation, frost_folder)
+    return _stored(found, truncation_to_bytes_and_jpeg_85) if stored else found
+
+
+def cifar_c(
+    *,
+    published: bool = False,
+    validation: bool = False,
+    frost_folder: str | os.PathLike[str] | None = None,
+) -> tuple[Alteration, ...]:
+    """The fifteen corruptions of CIFAR-10-C and CIFAR-100-C, by severity.
+
+    Args:
+      published: whether the altered images are truncated to bytes, as the benchmark's
+        files are; these are no JPEG files.
+      validation: as of `imagenet_c`, as the rest.
+      frost_folder: see `jaxrob.alterations.common.frost`.
+
+    Returns:
+      The alterations, in the benchmark's order.
+
+    Raises:
+      FileNotFoundError: as `imagenet_c`.
+      TypeError: as `imagenet_c`.
+      ValueError: as `imagenet_c`.
+    """
+    stored = checked_flag("cifar_c: published", published)
+    found = _common(32, validation, frost_folder)
+    return _stored(found, truncation_to_bytes) if stored else found
+
+
+def _common(
+    size: int | None, validation: bool, frost_folder: str | os.PathLike[str] | None
+) -> tuple[Alteration, ...]:
+    names = CORRUPTIONS
+    if checked_flag("validation", validation):
+        names += VALIDATION_CORRUPTIONS
+    found = []
+    for name in names:
+        if name != "frost":
+            found.append(getattr(common, name)(size))
+            continue
+        try:
+            found.append(common.frost(size, frost_folder))
+        except (FileNotFoundError, ImportError) as error:
+            if frost_folder is not None:
+                raise
+            warn(
+                f"frost is left out, and a mean over the other {len(CORRUPTIONS) - 1} "
+                f"corruptions is not the benchmark's. {error}"
+            )
+    return tuple(found)
+
+
+def _stored(
+    corruptions: tuple[Alteration, ...], fixed: Callable[[jax.Array], jax.Array]
+) -> tuple[Alteration, ...]:
+    """What files hold of them; they keep their names, by which means know them."""
+    return tuple(followed_by(one, fixed, one.name) for one in corruptions)
 
 
 def _a_tenth_of_the_size() -> tuple[Alteration, Alteration]:

@@ -1,6 +1,15 @@
 """Quality measures of a curve, and the robustness computed from them."""
 
 from jaxrob.metrics._bands import bands, wilson
+from jaxrob.metrics._corruption_error import (
+    ALEXNET,
+    CorruptionError,
+    ReferenceErrors,
+    corruption_error,
+    mean_corruption_error,
+    relative_corruption_error,
+)
+from jaxrob.metrics._failing_level import FailingLevel, failing_level
 from jaxrob.metrics._interval import confidence_interval, robustness_interval
 from jaxrob.metrics._level_weights import level_weights
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
@@ -42,9 +51,13 @@ from jaxrob.metrics._tolerance import (
 )
 
 __all__ = (
+    "ALEXNET",
     "RULES",
+    "CorruptionError",
+    "FailingLevel",
     "Interval",
     "OddsRatio",
+    "ReferenceErrors",
     "RiskCoverage",
     "accepted_intervals",
     "accuracy",
@@ -52,23 +65,27 @@ __all__ = (
     "bands",
     "beta",
     "confidence_interval",
+    "corruption_error",
     "decided_ratio",
     "effective_inputs",
     "effectiveness",
     "expected_calibration_error",
     "f1",
+    "failing_level",
     "heaviside_robustness",
     "indecision",
     "level_scores",
     "level_weights",
     "linear_penalization",
     "linear_tolerance",
+    "mean_corruption_error",
     "measures",
     "odds_ratio",
     "penalizations",
     "per_class",
     "precision",
     "recall",
+    "relative_corruption_error",
     "risk_coverage",
     "robustness_interval",
     "scored_robustness",

@@ -1,5 +1,7 @@
 """The percentile bootstrap: measures of inputs that are drawn anew."""
 
+from collections.abc import Iterator
+
 import numpy as np
 import scipy
 
@@ -10,6 +12,7 @@ from jaxrob.metrics._measure import Counts, Measure, quotient
 # advise for percentiles.
 RESAMPLES = 1000
 _SEED = 0
+_BLOCK = 2**22  # weights held at a time, 32 MB
 
 
 def bootstrap(counts: np.ndarray, measure: Measure) -> np.ndarray:
@@ -32,6 +35,28 @@ def bootstrap(counts: np.ndarray, measure: Measure) -> np.ndarray:
     drawn = rng.multinomial(cells.sum(), cells / cells.sum(), size=RESAMPLES)
     weights = np.ascontiguousarray(drawn.T, np.float64)
     return resampled_values(measure, labels, answers[None], len(counts), weights)[0]
+
+
+def drawn(
+    rng: np.random.Generator, num_images: int, number: int
+) -> Iterator[np.ndarray]:
+    """How often each replicate draws each image, some replicates at a time.
+
+    Args:
+      rng: draws them.
+      num_images: N.
+      number: of replicates.
+
+    Yields:
+      float64 `[N, B]`, of B replicates.
+    """
+    block = max(1, _BLOCK // num_images)
+    for start in range(0, number, block):
+        size = min(block, number - start)
+        picked = rng.integers(num_images, size=(size, num_images))
+        flat = (picked + num_images * np.arange(size)[:, None]).ravel()
+        counts = np.bincount(flat, minlength=size * num_images)
+        yield np.ascontiguousarray(counts.reshape(size, num_images).T, np.float64)
 
 
 def percentiles(

@@ -2,9 +2,10 @@
 
 import pytest
 
-from jaxrob import alterations
+from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.refused import Refused
+from jaxrob.alterations.common import _frost_pictures
 
 SHAPE = (28, 28, 1)
 OWN = """
@@ -68,7 +69,7 @@ def test_a_range_that_is_written_is_taken():
 
 
 def test_all_that_the_library_has_are_there():
-    others = {"Alteration", "compose", "presets", "rescale"}
+    others = {"Alteration", "common", "compose", "followed_by", "presets", "rescale"}
     assert {*catalogue.NAMES} == {*alterations.__all__} - others
     for name in catalogue.NAMES:
         assert made(name).name == name.replace("_", " ")
@@ -132,4 +133,57 @@ def test_a_file_that_is_not_there():
 def test_two_of_one_name_are_refused():
     some = [grammar.read(text) for text in ("zoom(1,2)", "zoom(1,3)")]
     with pytest.raises(Refused, match=r"'zoom\(1,2\)' and 'zoom\(1,3\)' are both"):
+        catalogue.all_made(some, SHAPE)
+
+
+@pytest.fixture
+def without_frost(monkeypatch):
+    """Whatever is installed."""
+    monkeypatch.setattr(_frost_pictures, "_PACKAGES", ())
+
+
+def no_frost():
+    return pytest.warns(RobustnessWarning, match="frost is left out")
+
+
+def test_a_preset_is_all_of_the_benchmarks_corruptions(without_frost):
+    with no_frost():
+        found = catalogue.all_made(
+            [grammar.read("cifar_c(published=true)"), grammar.read("zoom")], SHAPE
+        )
+        expected = alterations.presets.cifar_c(published=True)
+    assert [one.description for one in found[:-1]] == [
+        one.description for one in expected
+    ]
+    assert found[-1].name == "zoom"
+    with no_frost():
+        sized = catalogue.all_made([grammar.read("imagenet_c(size=64)")], SHAPE)
+    fog = made("common.fog(size=64)")
+    assert fog.description in [one.description for one in sized]
+    assert made("common.fog(0,5)").description == made("common.fog").description
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("imagenet-c", "Did you mean imagenet_c?"),
+        ("common.frog", "Did you mean common.f"),
+        ("imagenet_c(size=100)", "size must be one of (32, 64, 224, 299)"),
+        ("imagenet_c(size=64.5)", "size must be an integer"),
+        ("imagenet_c(0,3)", "severities from 0 to 5; leave out the range"),
+        ("common.fog(1,5)", "severities from 0 to 5"),
+        ("cifar_c(size=32)", "no setting size; it has published, validation"),
+        ("cifar_c(published=yes)", "published must be True or False"),
+        ("common.frost", "the pictures of frost are missing"),
+    ],
+)
+def test_what_is_no_benchmark_is_refused(without_frost, text, says):
+    with pytest.raises(Refused) as refused:
+        catalogue.all_made([grammar.read(text)], SHAPE)
+    assert says in str(refused.value)
+
+
+def test_a_corruption_and_a_physical_alteration_of_one_name_are_refused():
+    some = [grammar.read(text) for text in ("contrast", "common.contrast")]
+    with pytest.raises(Refused, match="are both called contrast"):
         catalogue.all_made(some, SHAPE)

@@ -224,7 +224,7 @@ def test_the_list_of_alterations(jaxrob_command, place, tmp_path):
     assert status == 0
     rows = {line.split()[0]: line.split()[1:3] for line in out.splitlines()[2:]}
     assert rows["horizontal_translation"] == ["-20,20", "px"]
-    assert rows["gaussian_blur"] == ["0,2", "px"] and len(rows) == 8
+    assert rows["gaussian_blur"] == ["0,2", "px"] and len(rows) == 8 + 9 + 19 + 2
     picture = tmp_path / "strip.png"
     image = next((place / "pictures").rglob("*.png"))
     status, _, err = jaxrob_command(
@@ -300,3 +300,40 @@ def test_a_likely_mistake_draws_a_line(assess, place, arguments, says):
     lines = [one for one in err.splitlines() if one.startswith("jaxrob: warning: ")]
     assert any(says in one for one in lines), err
     assert status in (0, 3)
+
+
+def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
+    """ASAP looks at the severities too, from which the mean error is computed."""
+    report = tmp_path / "report.md"
+    arguments = (
+        "assess", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
+        "--alterations=common.contrast", "--alterations=common.brightness(size=32)",
+        "--noprogress", f"--output={tmp_path / 'results'}", f"--report={report}",
+    )  # fmt: skip
+    status, out, err = jaxrob_command(*arguments)
+    assert status == 0, err
+    assert "got 2: " in out and "frost" in out
+    for one in results(tmp_path / "results").assessments:
+        assert {0, 1, 2, 3, 4, 5} < set(one.levels) and one.unit == "severity"
+        assert "Including(strategy=ASAP(" in one.strategy
+        errors = 1 - one.values[np.isin(one.levels, [1, 2, 3, 4, 5])]
+        assert f"| {one.alteration} | {100 * errors.mean():.1f} %" in report.read_text()
+    assert "fails at severity" in report.read_text()
+
+
+@pytest.mark.slow
+def test_a_benchmark_by_name(assess, tmp_path):
+    """Without frost, whose pictures are in no package here."""
+    status, out, err = assess("--alterations=cifar_c", "--levels=6", "--num_images=10")
+    assert status == 0, err
+    names = [one.alteration for one in results(tmp_path / "results").assessments]
+    assert len(names) in (14, 15) and names[0] == "gaussian noise"
+    assert ("frost is left out" in err) == (len(names) == 14)
+    assert "mean error over 15 corruptions" in out
+
+
+def test_alterations_lists_the_benchmarks(jaxrob_command):
+    status, out, _ = jaxrob_command("alterations")
+    assert status == 0
+    for name in ("common.fog", "imagenet_c", "cifar_c", "motion_blur", "shot_noise"):
+        assert f"\n{name} " in out

@@ -10,11 +10,12 @@ import jaxrob
 
 # What a call returns, tables, and what is only read.
 NO_FUNCTIONS = {
-    "Adversariability", "Assessment", "Attack", "Batches", "Categorial", "Comparison",
-    "Diagnostics", "ESTIMATORS", "GlobalRobustness", "Interval", "Losses", "NAMES",
-    "OddsRatio", "Picture", "Plan", "PlannedAlteration", "Posterior", "Question",
-    "RULES", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "Strategy", "measures", "penalizations", "per_class",
+    "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
+    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "FailingLevel",
+    "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
+    "PlannedAlteration", "Posterior", "Question", "RULES", "ReferenceErrors",
+    "Requirement", "Results", "RiskCoverage", "RobustnessWarning", "RomaResult",
+    "SampleSize", "Strategy", "common", "measures", "penalizations", "per_class",
     "presets", "tolerances",
 }  # fmt: skip
 

@@ -8,6 +8,7 @@ from markupsafe import Markup
 
 import jaxrob
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.comparison import Comparison, compared, comparison
 from jaxrob.reporting._report.curve import Alteration, alteration
@@ -33,6 +34,21 @@ from jaxrob.reporting._results import Results
 _MOST_WARNED = 5  # What is named of which there are warnings.
 
 
+class Benchmark(NamedTuple):
+    """What is said of common corruptions; texts.
+
+    Attributes:
+      means: pairs of a mean and its value with its interval, or why it is not known.
+      rows: for each corruption its name, mean error, error relative to AlexNet's, and
+        the severity at which the network fails.
+      has_reference: whether errors relative to AlexNet's are there.
+    """
+
+    means: tuple[tuple[str, str], ...]
+    rows: tuple[tuple[str, str, str, str], ...]
+    has_reference: bool
+
+
 class Network(NamedTuple):
     """What is said of one network.
 
@@ -43,6 +59,7 @@ class Network(NamedTuple):
       tested: what was tested.
       plan: what was planned, or None.
       alterations: what is said of each.
+      corruptions: what benchmarks say of them, or None.
       local: of random perturbations, or None.
       attacked: of attacks, or None.
       no_pictures: why none are shown, or not all; empty if all are.
@@ -56,6 +73,7 @@ class Network(NamedTuple):
     tested: Tested
     plan: PlanFacts | None
     alterations: tuple[Alteration, ...]
+    corruptions: Benchmark | None
     local: Local | None
     attacked: Attacked | None
     no_pictures: str
@@ -190,6 +208,7 @@ def _network(
         tested(results, names),
         plan_facts(results),
         alterations,
+        _benchmark(results),
         None if results.roma is None else local(results.roma, names),
         None if results.attack is None else attacked(results.attack, names),
         _no_pictures(results),
@@ -197,6 +216,28 @@ def _network(
         _of_all(
             [f"{one.sampling[0]}, rule “{one.sampling[2]}”" for one in alterations]
         ),
+    )
+
+
+def _benchmark(results: Results) -> Benchmark | None:
+    found = corruptions(results.assessments)
+    if found is None:
+        return None
+    return Benchmark(
+        tuple(
+            (name, f"{share(one)}: {one.reason}" if one.reason else share(one))
+            for name, one in means(found)
+        ),
+        tuple(
+            (
+                one.name,
+                share(one.error),
+                share(one.relative_to_alexnet) if one.relative_to_alexnet else "",
+                severity(one.fails_at),
+            )
+            for one in found.rows
+        ),
+        found.mce is not None,
     )
 
 

@@ -53,7 +53,7 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
         ),
         ("points", "percentage points: from 40 % to 45 % are 5 points"),
     ]
-    if any(one.strategy.startswith("ASAP") for one in ones):
+    if any("ASAP(" in one.strategy for one in ones):
         words.append(
             (
                 "ASAP",

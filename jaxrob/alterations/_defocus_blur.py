@@ -1,0 +1,111 @@
+"""Defocus blur."""
+
+import math
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.bound import bind
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._shifts import Shifts, shifted_sum, shifts
+from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
+
+# Larger disks have more pixels than any image of which they would leave something.
+_LARGEST = 1_000.0
+
+
+def defocus_blur(
+    lower: float = 0.0, upper: float = 4.0, unit: str = "px"
+) -> Alteration:
+    """Blurs as a lens out of focus does: every point becomes an even disk.
+
+    The level is the disk's radius. At a whole number of pixels the disk holds all
+    pixels at most that far; between two such disks it is a mixture of theirs. Beyond
+    the edge the image is mirrored, its edge pixels not repeated.
+
+    Example::
+
+        blur = jaxrob.alterations.defocus_blur(0.0, 3.0)
+        blurred = blur(image, 2.5)
+
+    Args:
+      lower: smallest radius, 0: the range must hold the identity.
+      upper: largest radius, at most 1,000 px.
+      unit: "px", or "relative" for levels in parts of the image's shorter side.
+
+    Returns:
+      The alteration; identity 0.
+
+    Raises:
+      ValueError: if `lower` is not 0, the range empty or `unit` none of the above.
+
+    Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
+    corruptions and perturbations, 2019, of which `jaxrob.alterations.common` has the
+    severities.
+    """
+    unit = checked_unit("defocus_blur", unit)
+    lower, upper = checked_range(
+        "defocus_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST
+    )
+    return Alteration(
+        "defocus blur",
+        bind(_defocus, largest=upper, unit=unit),
+        lower,
+        upper,
+        identity=0.0,
+        unit=unit_text(unit),
+        prepare=bind(_prepare, largest=upper, unit=unit),
+    )
+
+
+def ready(image: jax.Array, offsets: np.ndarray) -> Shifts:
+    """The image, ready for `defocused`; `offsets` are the kernel's, `[T, 2]`."""
+    reach = int(np.abs(offsets).max(initial=0))
+    rows, columns = jnp.asarray(offsets.T)
+    return shifts(image, rows, columns, reach, "reflect")
+
+
+def defocused(
+    image: jax.Array, parts: Shifts, offsets: np.ndarray, weights: jax.Array
+) -> jax.Array:
+    """The image convolved with a kernel, `[H, W, C]`.
+
+    Args:
+      image: `[H, W, C]`.
+      parts: from `ready`.
+      offsets: row and column of every tap, `[T, 2]`.
+      weights: `[T]`.
+    """
+    reach = int(np.abs(offsets).max(initial=0))
+    return jnp.clip(shifted_sum(image, parts, weights, reach), 0.0, 1.0)
+
+
+def _prepare(
+    image: jax.Array, *, largest: float, unit: str
+) -> tuple[jax.Array, Shifts]:
+    check_image("defocus_blur", image)
+    return image, ready(image, _offsets(in_pixels(largest, unit, image)))
+
+
+def _defocus(
+    image_and_parts: tuple[jax.Array, Shifts],
+    level: jax.Array,
+    *,
+    largest: float,
+    unit: str,
+) -> jax.Array:
+    image, parts = image_and_parts
+    offsets = _offsets(in_pixels(largest, unit, image))
+    radius = in_pixels(level, unit, image)
+    # The radius of the smallest disk that holds a pixel.
+    first = np.ceil(np.hypot(offsets[:, 0], offsets[:, 1]))
+    weights = jnp.clip(radius + 1 - first, 0.0, 1.0)
+    return defocused(image, parts, offsets, weights / weights.sum())
+
+
+def _offsets(largest: float) -> np.ndarray:
+    """Row and column of the pixels that some disk holds, `[T, 2]`."""
+    reach = math.ceil(largest)
+    square = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1).T
+    return square[(square**2).sum(1) <= reach**2]

@@ -1,0 +1,121 @@
+"""A corruption followed by a fixed function, which no level drives."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import (
+    check_callable,
+    check_hashable,
+    check_type,
+    checked_text,
+)
+from jaxrob._runtime.naming import named
+from jaxrob.alterations._alteration import Alteration
+
+
+def followed_by(
+    corruption: Alteration,
+    fixed: Callable[[jax.Array], jax.Array],
+    name: str | None = None,
+) -> Alteration:
+    """What a fixed function makes of the altered image, except at the identity.
+
+    Images that are stored, sent or shown on their way to the classifier go through one
+    more function, the same at all levels. `compose` has no place for it, because it
+    drives all members by the level.
+
+    Example::
+
+        def to_bytes(image):
+            return jnp.floor(image * 255) / 255
+
+        stored = jaxrob.alterations.followed_by(blur, to_bytes)
+
+    At the identity the image stays as it is, so that the curve may jump beside it: from
+    the unaltered images to what `fixed` alone does to them. An assessment that sees the
+    jump warns of it.
+
+    Args:
+      corruption: the alteration.
+      fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
+      name: what reports call it; by default the name of the corruption, "followed by"
+        and that of the function.
+
+    Returns:
+      An alteration with the corruption's levels.
+
+    Raises:
+      TypeError: if an argument has a wrong type, or `fixed` has no hash.
+      ValueError: if the name is empty.
+    """
+    wanted = "a jaxrob.Alteration"
+    check_type("followed_by: corruption", corruption, Alteration, wanted)
+    check_callable("followed_by: fixed", fixed, "a function of an image")
+    check_hashable("followed_by: fixed", fixed)
+    if name is None:
+        name = f"{corruption.name} followed by {name_of_fixed(fixed)}"
+    checked_text("followed_by: name", name)
+    return Alteration(
+        name,
+        bind(_at_level, corruption=corruption, fixed=fixed),
+        corruption.lower,
+        corruption.upper,
+        identity=corruption.identity,
+        unit=corruption.unit,
+        stochastic=corruption.stochastic,
+        prepare=bind(_prepare, corruption=corruption),
+        representative=bind(_representative, corruption=corruption),
+    )
+
+
+def name_of_fixed(fixed: Callable[..., Any]) -> str:
+    """What a fixed function is called in words."""
+    function = getattr(fixed, "function", getattr(fixed, "func", fixed))
+    name = getattr(function, "__name__", type(function).__name__)
+    return name.strip("_").replace("_", " ")
+
+
+def _prepare(
+    image: jax.Array, *key: jax.Array, corruption: Alteration
+) -> tuple[jax.Array, Any]:
+    return image, corruption.prepared(image, *key)
+
+
+def _at_level(
+    image_and_prepared: tuple[jax.Array, Any],
+    level: jax.Array,
+    *,
+    corruption: Alteration,
+    fixed: Callable[[jax.Array], jax.Array],
+) -> jax.Array:
+    image, prepared = image_and_prepared
+    # Where levels are looped over, nothing is computed at the identity.
+    return jax.lax.cond(
+        level == corruption.identity,
+        lambda: image,
+        lambda: _like(image, fixed(corruption.at_level(prepared, level))),
+    )
+
+
+def _like(image: jax.Array, found: Any) -> jax.Array:
+    """What `fixed` returned, if it is an image like the one given."""
+    if getattr(found, "shape", None) != image.shape:
+        raise ValueError(
+            f"followed_by: fixed must return an array of the image's shape "
+            f"{image.shape}; got {named(found)}"
+        )
+    if not jnp.issubdtype(found.dtype, jnp.floating):
+        raise TypeError(
+            f"followed_by: fixed must return a floating image in [0, 1]; got "
+            f"{named(found)}"
+        )
+    return found.astype(image.dtype)
+
+
+def _representative(levels: np.ndarray, *, corruption: Alteration) -> np.ndarray:
+    return corruption.canonical(levels)

@@ -1,0 +1,138 @@
+"""Motion blur."""
+
+import math
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._runtime.bound import bind
+from jaxrob._runtime.checks import checked_number
+from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._shifts import Shifts, shifted_sum, shifts
+from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
+
+# The kernel's length in standard deviations: what lies beyond is 3e-3 of it.
+_TRUNCATE = 3.0
+# Longer kernels reach beyond any image of which they would leave something.
+_LARGEST = 1_000.0
+# Below this standard deviation (in pixels) float32's kernel is exactly one pixel.
+_SMALLEST = 0.05
+
+
+class Motion(NamedTuple):
+    """What is random.
+
+    Attributes:
+      angle: the motion's direction in degrees, 0 along the rows, a scalar.
+    """
+
+    angle: jax.Array
+
+
+def motion_blur(
+    lower: float = 0.0, upper: float = 4.0, angle: float = 45.0, unit: str = "px"
+) -> Alteration:
+    """Blurs as a camera does that moves along a line and slows down.
+
+    Every pixel becomes the mean of those that lie from it along a line, weighted by
+    one half of a Gaussian, whose standard deviation is the level. It ends at 3
+    standard deviations; its pixels are those nearest to the line, and beyond the edge
+    edge pixels repeat. The direction is drawn once for each image.
+
+    Example::
+
+        blur = jaxrob.alterations.motion_blur(0.0, 3.0)
+        blurred = blur(image, 2.5, key)
+
+    Args:
+      lower: smallest standard deviation, 0: the range must hold the identity.
+      upper: largest standard deviation, at most 1,000 px.
+      angle: directions are drawn evenly from -angle to angle, in degrees from the
+        rows; 0 is a motion along the rows for all images, at most 180.
+      unit: "px", or "relative" for levels in parts of the image's shorter side.
+
+    Returns:
+      The alteration; identity 0.
+
+    Raises:
+      ValueError: if `lower` is not 0, the range empty, `angle` outside [0, 180] or
+        `unit` none of the above.
+
+    Source: ImageMagick's MotionBlurImage, which Hendrycks and Dietterich, Benchmarking
+    neural network robustness to common corruptions and perturbations, 2019, use. Their
+    severities are in `jaxrob.alterations.common`.
+    """
+    unit = checked_unit("motion_blur", unit)
+    angle = checked_number("motion_blur: angle", angle, at_least=0, at_most=180)
+    lower, upper = checked_range(
+        "motion_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST
+    )
+    return Alteration(
+        "motion blur",
+        bind(_move, unit=unit),
+        lower,
+        upper,
+        identity=0.0,
+        unit=unit_text(unit),
+        stochastic=True,
+        prepare=bind(_prepare, largest=upper, unit=unit, angle=angle),
+    )
+
+
+def ready(image: jax.Array, motion: Motion, taps: int) -> Shifts:
+    """The image, ready for `moved` with as many taps."""
+    step = jnp.arange(taps)
+    angle = jnp.deg2rad(motion.angle)
+
+    def nearest(position: jax.Array) -> jax.Array:
+        return jnp.ceil(position - 0.5).astype(jnp.int32)
+
+    rows, columns = nearest(step * jnp.sin(angle)), nearest(step * jnp.cos(angle))
+    return shifts(image, rows, columns, taps - 1, "edge")
+
+
+def moved(
+    image: jax.Array,
+    parts: Shifts,
+    sigma: jax.typing.ArrayLike,
+    width: jax.typing.ArrayLike,
+) -> jax.Array:
+    """The image under a kernel of `width` taps, of which the last may be a part.
+
+    Args:
+      image: `[H, W, C]`.
+      parts: from `ready`, with at least as many taps.
+      sigma: the Gaussian's standard deviation in pixels; at 0 the image is as it was.
+      width: how many taps, at least 1.
+    """
+    step = jnp.arange(len(parts.rows))
+    weights = jnp.exp(-0.5 * jnp.square(step / jnp.maximum(sigma, _SMALLEST)))
+    weights = weights * jnp.clip(width - step, 0.0, 1.0)
+    weights = weights / weights.sum()
+    return jnp.clip(shifted_sum(image, parts, weights, len(step) - 1), 0.0, 1.0)
+
+
+def draw_motion(key: jax.Array, lowest: float, highest: float) -> Motion:
+    """A direction drawn evenly from those in between, in degrees."""
+    return Motion(jax.random.uniform(key, minval=lowest, maxval=highest))
+
+
+def _taps(largest: float) -> int:
+    return math.ceil(_TRUNCATE * largest) + 1
+
+
+def _prepare(
+    image: jax.Array, key: jax.Array, *, largest: float, unit: str, angle: float
+) -> tuple[jax.Array, Shifts]:
+    check_image("motion_blur", image)
+    taps = _taps(in_pixels(largest, unit, image))
+    return image, ready(image, draw_motion(key, -angle, angle), taps)
+
+
+def _move(
+    image_and_parts: tuple[jax.Array, Shifts], level: jax.Array, *, unit: str
+) -> jax.Array:
+    image, parts = image_and_parts
+    sigma = in_pixels(level, unit, image)
+    return moved(image, parts, sigma, _TRUNCATE * sigma + 1)

@@ -1,0 +1,31 @@
+"""Levels in pixels, or in parts of the image's shorter side."""
+
+from typing import TypeVar
+
+import jax
+
+from jaxrob._runtime.checks import check_choice
+
+_UNITS = ("px", "relative")
+
+Length = TypeVar("Length", float, jax.Array)
+
+
+def checked_unit(name: str, unit: str) -> str:
+    """The unit of a length: "px" or "relative".
+
+    Raises:
+      ValueError: if it is neither.
+    """
+    check_choice(f"{name}: unit", unit, _UNITS)
+    return unit
+
+
+def unit_text(unit: str) -> str:
+    """What reports call the unit."""
+    return "px" if unit == "px" else "of the shorter side"
+
+
+def in_pixels(length: Length, unit: str, image: jax.Array) -> Length:
+    """A length in pixels of the image `[H, W, C]`."""
+    return length if unit == "px" else length * min(image.shape[:2])

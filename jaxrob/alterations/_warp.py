@@ -1,0 +1,62 @@
+"""The image at positions that differ from image to image, or are given as a table."""
+
+import jax
+import jax.numpy as jnp
+
+
+def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
+    """The image at positions of its own, interpolated linearly along both axes.
+
+    `_resample.bilinear` is for positions that all images share: it computes indices and
+    weights once for all of them, in a loop of its own. Here XLA computes them where it
+    gathers, in a third of the time.
+
+    Args:
+      image: `[H, W, C]`.
+      rows: row positions `[H, W]` in pixels; beyond the edge the nearest pixel.
+      columns: column positions `[H, W]`.
+
+    Returns:
+      `[H, W, C]`.
+    """
+    top, down = _neighbour(rows, image.shape[0])
+    left, right = _neighbour(columns, image.shape[1])
+    return between_pixels(image, top, left, down, right)
+
+
+def between_pixels(
+    image: jax.Array, top: jax.Array, left: jax.Array, down: jax.Array, right: jax.Array
+) -> jax.Array:
+    """The mean of four neighbours at each of `H * W` places, `[H, W, C]`.
+
+    Args:
+      image: `[H, W, C]`.
+      top: the row above a place, int32, of a shape that goes to `[H, W]`.
+      left: the column left of it, likewise.
+      down: the way from the row above to the next, in [0, 1].
+      right: the way from the column to the next.
+    """
+    height, width, channels = image.shape
+    pixels = image.reshape(height * width, channels)
+    corner = (top * width + left).reshape(-1)
+    beside, below = min(width - 1, 1), width * min(height - 1, 1)
+
+    def term(weight: jax.Array, offset: int) -> jax.Array:
+        found = jnp.take(pixels, corner + offset, axis=0, mode="clip")
+        return weight.reshape(-1, 1) * found
+
+    # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
+    total = (
+        term((1 - down) * (1 - right), 0)
+        + term((1 - down) * right, beside)
+        + term(down * (1 - right), below)
+        + term(down * right, beside + below)
+    )
+    return total.reshape(image.shape)
+
+
+def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
+    """The pixel before each position, and the way beyond it."""
+    positions = jnp.clip(positions, 0, size - 1)
+    before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
+    return before.astype(jnp.int32), positions - before

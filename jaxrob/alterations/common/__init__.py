@@ -1,0 +1,59 @@
+"""The common corruptions of images, each driven by one level, its severity.
+
+The fifteen corruptions of ImageNet-C and CIFAR-10-C, and the four that were held back
+for validation, as alterations. Level 0 is the identity, 1 to 5 are the
+benchmark's severities, and between them the benchmark's parameters are linear in the
+level. What is random is drawn once for each image and is the same at all levels.
+
+The parameters are those for images of 32 px (CIFAR-10-C), 64 px (Tiny ImageNet-C), 224
+px (ImageNet-C) or 299 px (for Inception networks). `size` says which; None takes those
+nearest to the shorter side of the image, and refuses an image that is smaller or larger
+by more than a factor of 1.5 than all of these.
+
+Results are floating, clipped to [0, 1]. The benchmark truncates them to bytes.
+
+Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
+corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
+"""
+
+from jaxrob.alterations.common._brightness import brightness
+from jaxrob.alterations.common._contrast import contrast
+from jaxrob.alterations.common._defocus_blur import defocus_blur
+from jaxrob.alterations.common._elastic_transform import elastic_transform
+from jaxrob.alterations.common._fog import fog
+from jaxrob.alterations.common._frost import frost
+from jaxrob.alterations.common._gaussian_blur import gaussian_blur
+from jaxrob.alterations.common._gaussian_noise import gaussian_noise
+from jaxrob.alterations.common._glass_blur import glass_blur
+from jaxrob.alterations.common._impulse_noise import impulse_noise
+from jaxrob.alterations.common._jpeg_compression import jpeg_compression
+from jaxrob.alterations.common._motion_blur import motion_blur
+from jaxrob.alterations.common._pixelate import pixelate
+from jaxrob.alterations.common._saturate import saturate
+from jaxrob.alterations.common._shot_noise import shot_noise
+from jaxrob.alterations.common._snow import snow
+from jaxrob.alterations.common._spatter import spatter
+from jaxrob.alterations.common._speckle_noise import speckle_noise
+from jaxrob.alterations.common._zoom_blur import zoom_blur
+
+__all__ = (
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "elastic_transform",
+    "fog",
+    "frost",
+    "gaussian_blur",
+    "gaussian_noise",
+    "glass_blur",
+    "impulse_noise",
+    "jpeg_compression",
+    "motion_blur",
+    "pixelate",
+    "saturate",
+    "shot_noise",
+    "snow",
+    "spatter",
+    "speckle_noise",
+    "zoom_blur",
+)

@@ -1,0 +1,374 @@
+"""The benchmark's parameters by image size and severity, and between severities.
+
+Source: github.com/hendrycks/robustness at commit 8190fe3, ImageNet-C/create_c:
+make_imagenet_c.py (224 px), make_imagenet_c_inception.py (299 px),
+make_tinyimagenet_c.py (64 px) and make_cifar_c.py (32 px).
+"""
+
+import dataclasses
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._runtime.checks import checked_integer
+
+SIZES = (32, 64, 224, 299)
+# An image's size may differ from a table's by this factor: a blur of some pixels or a
+# number of photons for each pixel means something else on images much larger.
+FARTHEST = 1.5
+
+Row = tuple[float, ...]
+Rows = tuple[Row, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """A corruption's parameters.
+
+    Attributes:
+      corruption: its name.
+      identity: the parameters at level 0.
+      px32: those of severities 1 to 5 for images of 32 px, CIFAR-C's.
+      px64: for images of 64 px, Tiny ImageNet-C's.
+      px224: for images of 224 px, ImageNet-C's.
+      px299: for images of 299 px, the Inception networks'.
+    """
+
+    corruption: str
+    identity: Row
+    px32: Rows
+    px64: Rows
+    px224: Rows
+    px299: Rows
+
+    def rows(self, size: int) -> np.ndarray:
+        """The parameters at levels 0 to 5 for one of the `SIZES`: `[6, P]`, float64."""
+        tables = (self.px32, self.px64, self.px224, self.px299)
+        severities = tables[SIZES.index(size)]
+        return np.array((self.identity, *severities), np.float64)
+
+
+def checked_size(name: str, size: int | None) -> int | None:
+    """A size of which there are parameters, or None for the one nearest to the image's.
+
+    Raises:
+      TypeError: if it is no integer.
+      ValueError: if there are none of that size.
+    """
+    if size is None:
+        return None
+    size = checked_integer(f"{name}: size", size)
+    if size not in SIZES:
+        raise ValueError(
+            f"{name}: size must be one of {SIZES}, the sizes of images in pixels for "
+            f"which the benchmark has parameters; got {size}"
+        )
+    return size
+
+
+def size_for(name: str, image_shape: tuple[int, ...], size: int | None = None) -> int:
+    """Which of the `SIZES` an image takes: `size`, or the nearest to its shorter side.
+
+    Raises:
+      ValueError: if no size is given and none is within a factor of 1.5.
+    """
+    if size is not None:
+        return size
+    height, width = image_shape[:2]
+    side = min(height, width)
+    found = min(SIZES, key=lambda one: max(one / side, side / one))
+    if max(found / side, side / found) > FARTHEST:
+        raise ValueError(
+            f"{name}: the benchmark has no parameters for an image of {height} x "
+            f"{width} px, only for sizes near {SIZES}; choose those of one size, "
+            f"size={found} for instance"
+        )
+    return found
+
+
+def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
+    """The parameters at a level, float32 `[P]`, linear between the rows.
+
+    Args:
+      rows: `[6, P]`, those at levels 0 to 5. At these levels they are found exactly.
+      level: a scalar in [0, 5], traced or not.
+    """
+    level = jnp.asarray(level, jnp.float32)
+    before = jnp.clip(jnp.floor(level), 0, len(rows) - 2).astype(jnp.int32)
+    share = level - before
+    values = jnp.asarray(rows, jnp.float32)
+    return (1 - share) * values[before] + share * values[before + 1]
+
+
+def _column(*values: float) -> Rows:
+    """One parameter's values at severities 1 to 5."""
+    return tuple((value,) for value in values)
+
+
+# The standard deviation.
+GAUSSIAN_NOISE = Table(
+    "gaussian noise",
+    (0.0,),
+    px32=_column(0.04, 0.06, 0.08, 0.09, 0.10),
+    px64=_column(0.04, 0.08, 0.12, 0.15, 0.18),
+    px224=_column(0.08, 0.12, 0.18, 0.26, 0.38),
+    px299=_column(0.09, 0.13, 0.19, 0.27, 0.40),
+)
+
+# One over the photons of a white pixel.
+SHOT_NOISE = Table(
+    "shot noise",
+    (0.0,),
+    px32=_column(1 / 500, 1 / 250, 1 / 100, 1 / 75, 1 / 50),
+    px64=_column(1 / 250, 1 / 100, 1 / 50, 1 / 30, 1 / 15),
+    px224=_column(1 / 60, 1 / 25, 1 / 12, 1 / 5, 1 / 3),
+    px299=_column(1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 3),
+)
+
+# The share of values that are set to 0 or 1.
+IMPULSE_NOISE = Table(
+    "impulse noise",
+    (0.0,),
+    px32=_column(0.01, 0.02, 0.03, 0.05, 0.07),
+    px64=_column(0.01, 0.02, 0.05, 0.08, 0.14),
+    px224=_column(0.03, 0.06, 0.09, 0.17, 0.27),
+    px299=_column(0.04, 0.07, 0.10, 0.18, 0.28),
+)
+
+# The disk's radius and the standard deviation of the Gaussian that softens it, in px.
+DEFOCUS_BLUR = Table(
+    "defocus blur",
+    (0.0, 0.0),
+    px32=((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1)),
+    px64=((0.5, 0.6), (1, 0.1), (1.5, 0.1), (2.5, 0.01), (3, 0.1)),
+    px224=((3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
+    px299=((4, 0.1), (5, 0.5), (7, 0.5), (10, 0.5), (12, 0.5)),
+)
+
+# The blurs' standard deviation in px, the largest move in px, the number of rounds.
+GLASS_BLUR = Table(
+    "glass blur",
+    (0.0, 0.0, 0.0),
+    px32=((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)),
+    px64=((0.1, 1, 1), (0.5, 1, 1), (0.6, 1, 2), (0.7, 2, 1), (0.9, 2, 2)),
+    px224=((0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2)),
+    px299=((0.8, 1, 3), (1, 3, 1), (1.1, 2, 4), (1.2, 4, 2), (1.6, 5, 2)),
+)
+
+# The radius (taps are twice as many and one) and the standard deviation, in px.
+MOTION_BLUR = Table(
+    "motion blur",
+    (0.0, 0.0),
+    px32=((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)),
+    px64=((10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
+    px224=((10, 3), (15, 5), (15, 8), (15, 12), (20, 15)),
+    px299=((12, 4), (17, 6), (17, 9), (17, 13), (22, 16)),
+)
+
+# End and step of `np.arange(1, end, step)`, the factors.
+ZOOM_BLUR = Table(
+    "zoom blur",
+    (1.0, 0.01),
+    px32=((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
+    px64=((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
+    px224=((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
+    px299=((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
+)
+
+# The flakes' mean, standard deviation, zoom and threshold; the motion's radius and
+# standard deviation in px; the image's share in the mixture with its whitened self.
+SNOW = Table(
+    "snow",
+    (0.1, 0.3, 1, 0.5, 10, 4, 1),
+    px32=(
+        (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
+        (0.1, 0.2, 1, 0.5, 10, 4, 0.9),
+        (0.15, 0.3, 1.75, 0.55, 10, 4, 0.9),
+        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.85),
+        (0.3, 0.3, 1.25, 0.65, 14, 12, 0.8),
+    ),
+    px64=(
+        (0.1, 0.2, 1, 0.6, 8, 3, 0.8),
+        (0.1, 0.2, 1, 0.5, 10, 4, 0.8),
+        (0.15, 0.3, 1.75, 0.55, 10, 4, 0.7),
+        (0.25, 0.3, 2.25, 0.6, 12, 6, 0.65),
+        (0.3, 0.3, 1.25, 0.65, 14, 12, 0.6),
+    ),
+    px224=(
+        (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
+        (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
+        (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+        (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
+        (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+    ),
+    px299=(
+        (0.1, 0.3, 3, 0.5, 10, 4, 0.8),
+        (0.2, 0.3, 2, 0.5, 12, 4, 0.7),
+        (0.55, 0.3, 4, 0.9, 12, 8, 0.7),
+        (0.55, 0.3, 4.5, 0.85, 12, 8, 0.65),
+        (0.55, 0.3, 2.5, 0.85, 12, 12, 0.55),
+    ),
+)
+
+# What the image and the picture of frost are multiplied by.
+FROST = Table(
+    "frost",
+    (1.0, 0.0),
+    px32=((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)),
+    px64=((1, 0.3), (0.9, 0.4), (0.8, 0.45), (0.75, 0.5), (0.7, 0.55)),
+    px224=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
+    px299=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
+)
+# By which factor the pictures of frost are made smaller.
+FROST_SCALES = {32: 0.2, 64: 0.3, 224: 1.0, 299: 1.0}
+
+# The strength, and by what finer detail of the map decays.
+FOG = Table(
+    "fog",
+    (0.0, 2.0),
+    px32=((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)),
+    px64=((0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)),
+    px224=((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)),
+    px299=((1.5, 2), (2, 2), (2.5, 1.8), (2.5, 1.6), (3, 1.5)),
+)
+
+# What is added to V of HSV.
+BRIGHTNESS = Table(
+    "brightness",
+    (0.0,),
+    px32=_column(0.05, 0.1, 0.15, 0.2, 0.3),
+    px64=_column(0.1, 0.2, 0.3, 0.4, 0.5),
+    px224=_column(0.1, 0.2, 0.3, 0.4, 0.5),
+    px299=_column(0.1, 0.2, 0.3, 0.4, 0.5),
+)
+
+# The factor about each channel's mean.
+CONTRAST = Table(
+    "contrast",
+    (1.0,),
+    px32=_column(0.75, 0.5, 0.4, 0.3, 0.15),
+    px64=_column(0.4, 0.3, 0.2, 0.1, 0.05),
+    px224=_column(0.4, 0.3, 0.2, 0.1, 0.05),
+    px299=_column(0.4, 0.3, 0.2, 0.1, 0.05),
+)
+
+# Displacement, its Gaussian's standard deviation, and the affine map's jitter, in px.
+# The source has 244 for images of 224 px ("should have been 224"), and 360 for 299 px.
+ELASTIC_TRANSFORM = Table(
+    "elastic transform",
+    (0.0, 0.0, 0.0),
+    px32=(
+        (0, 0, 2.56),
+        (1.6, 6.4, 2.24),
+        (2.56, 1.92, 1.92),
+        (3.2, 1.28, 1.6),
+        (3.2, 0.96, 0.96),
+    ),
+    px64=(
+        (0, 0, 5.12),
+        (3.2, 19.2, 3.84),
+        (6.4, 5.12, 3.84),
+        (6.4, 1.92, 1.92),
+        (10.24, 1.92, 1.28),
+    ),
+    px224=(
+        (488, 170.8, 24.4),
+        (488, 19.52, 48.8),
+        (12.2, 2.44, 4.88),
+        (17.08, 2.44, 4.88),
+        (29.28, 2.44, 4.88),
+    ),
+    px299=(
+        (720, 252, 36),
+        (720, 28.8, 72),
+        (18, 3.6, 7.2),
+        (25.2, 3.6, 7.2),
+        (43.2, 3.6, 7.2),
+    ),
+)
+
+# The number of pixels along an axis, as a share of the image's.
+PIXELATE = Table(
+    "pixelate",
+    (1.0,),
+    px32=_column(0.95, 0.9, 0.85, 0.75, 0.65),
+    px64=_column(0.9, 0.8, 0.7, 0.6, 0.5),
+    px224=_column(0.6, 0.5, 0.4, 0.3, 0.25),
+    px299=_column(0.5, 0.4, 0.3, 0.25, 0.2),
+)
+
+# The quality.
+JPEG_COMPRESSION = Table(
+    "jpeg compression",
+    (100.0,),
+    px32=_column(80, 65, 58, 50, 40),
+    px64=_column(65, 58, 50, 40, 25),
+    px224=_column(25, 18, 15, 10, 7),
+    px299=_column(23, 16, 13, 8, 5),
+)
+
+# The standard deviation, as a share of the value.
+SPECKLE_NOISE = Table(
+    "speckle noise",
+    (0.0,),
+    px32=_column(0.06, 0.1, 0.12, 0.16, 0.2),
+    px64=_column(0.15, 0.2, 0.25, 0.3, 0.35),
+    px224=_column(0.15, 0.2, 0.35, 0.45, 0.6),
+    px299=_column(0.16, 0.21, 0.36, 0.46, 0.61),
+)
+
+# The standard deviation, in px.
+GAUSSIAN_BLUR = Table(
+    "gaussian blur",
+    (0.0,),
+    px32=_column(0.4, 0.6, 0.7, 0.8, 1),
+    px64=_column(0.5, 0.75, 1, 1.25, 1.5),
+    px224=_column(1, 2, 3, 4, 6),
+    px299=_column(1.5, 2.5, 3.5, 4.5, 6.5),
+)
+
+# The liquid's mean, standard deviation, the blur's in px, the threshold; the water's
+# strength or the mud's blur in px; whether it is mud.
+SPATTER = Table(
+    "spatter",
+    (0.65, 0.3, 1, 0.69, 0, 0),
+    px32=(
+        (0.62, 0.1, 0.7, 0.7, 0.5, 0),
+        (0.65, 0.1, 0.8, 0.7, 0.5, 0),
+        (0.65, 0.3, 1, 0.69, 0.5, 0),
+        (0.65, 0.1, 0.7, 0.69, 0.6, 1),
+        (0.65, 0.1, 0.5, 0.68, 0.6, 1),
+    ),
+    px64=(
+        (0.62, 0.1, 0.7, 0.7, 0.6, 0),
+        (0.65, 0.1, 0.8, 0.7, 0.6, 0),
+        (0.65, 0.3, 1, 0.69, 0.6, 0),
+        (0.65, 0.1, 0.7, 0.68, 0.6, 1),
+        (0.65, 0.1, 0.5, 0.67, 0.6, 1),
+    ),
+    px224=(
+        (0.65, 0.3, 4, 0.69, 0.6, 0),
+        (0.65, 0.3, 3, 0.68, 0.6, 0),
+        (0.65, 0.3, 2, 0.68, 0.5, 0),
+        (0.65, 0.3, 1, 0.65, 1.5, 1),
+        (0.67, 0.4, 1, 0.65, 1.5, 1),
+    ),
+    px299=(
+        (0.65, 0.3, 4, 0.69, 0.9, 0),
+        (0.65, 0.3, 3.5, 0.68, 0.9, 0),
+        (0.65, 0.3, 3, 0.68, 0.8, 0),
+        (0.65, 0.3, 1.2, 0.65, 1.8, 1),
+        (0.67, 0.4, 1.2, 0.65, 1.8, 1),
+    ),
+)
+
+# Factor and offset of S of HSV.
+SATURATE = Table(
+    "saturate",
+    (1.0, 0.0),
+    px32=((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
+    px64=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
+    px224=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
+    px299=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),
+)

@@ -1,0 +1,375 @@
+"""Errors under the common corruptions, relative to those of a reference classifier."""
+
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._runtime.checks import check_type, checked_flag, checked_text
+from jaxrob._runtime.naming import named
+from jaxrob.metrics._bootstrap import RESAMPLES, drawn, percentiles
+from jaxrob.metrics._checks import (
+    checked_confidence,
+    checked_confusion,
+    checked_share,
+)
+from jaxrob.metrics._robustness import Interval
+
+_SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
+_SEED = 0
+_UNKNOWN = Interval(math.nan, math.nan)
+
+
+class ReferenceErrors(NamedTuple):
+    """The errors of the classifier that others are compared with, as shares.
+
+    Attributes:
+      unaltered: on unaltered images.
+      corrupted: the mean over severities 1 to 5 of a corruption.
+    """
+
+    unaltered: float
+    corrupted: float
+
+
+class CorruptionError(NamedTuple):
+    """A corruption error, or a mean of them.
+
+    Attributes:
+      value: 1 where the classifier is as often wrong as the reference; papers give it
+        in percent. NaN where the reference leaves nothing to divide by.
+      confidence_interval: of the value, for all images of the kind tested; NaN at both
+        ends where it is not known.
+      reason: why a number is not known; empty where all are.
+    """
+
+    value: float
+    confidence_interval: Interval
+    reason: str
+
+
+#: AlexNet's errors on ImageNet-C, of 1,000 classes, by the name of the corruption.
+#: Source: appendix C of Hendrycks and Dietterich, Benchmarking neural network
+#: robustness to common corruptions and surface variations, 2018, as the package
+#: robustness_metrics of google-research has them.
+ALEXNET: Mapping[str, ReferenceErrors] = MappingProxyType(
+    {
+        name: ReferenceErrors(0.4348, corrupted)
+        for name, corrupted in (
+            ("gaussian noise", 0.886),
+            ("shot noise", 0.894),
+            ("impulse noise", 0.923),
+            ("defocus blur", 0.820),
+            ("glass blur", 0.826),
+            ("motion blur", 0.786),
+            ("zoom blur", 0.798),
+            ("snow", 0.867),
+            ("frost", 0.827),
+            ("fog", 0.819),
+            ("brightness", 0.565),
+            ("contrast", 0.853),
+            ("elastic transform", 0.646),
+            ("pixelate", 0.718),
+            ("jpeg compression", 0.607),
+        )
+    }
+)
+
+
+def corruption_error(
+    curve: Any, reference: Any, confidence: float = 0.95
+) -> CorruptionError:
+    """How often a classifier errs under a corruption, over how often a reference does.
+
+    `sum(E_s) / sum(E_s of the reference)` over severities s = 1 to 5, with E the share
+    of wrong answers (Hendrycks and Dietterich, 2019, section 4.2).
+
+    Example::
+
+        fog = jaxrob.alterations.common.fog(224)
+        levels = jaxrob.alterations.presets.SEVERITIES
+        curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
+        found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
+
+    The interval is the percentile bootstrap's, over images. Where the reference is a
+    curve of the same images, in the same order, both are resampled together; published
+    numbers are taken as exact.
+
+    Args:
+      curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption with the
+        levels 1, 2, 3, 4 and 5, and labels that are given.
+      reference: another one, or `ReferenceErrors`.
+      confidence: the coverage aimed at, in (0, 1).
+
+    Returns:
+      The `CorruptionError`.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
+        is of an alteration without severities or of the network's own answers, or the
+        confidence lies outside (0, 1).
+    """
+    pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
+    return _mean(*pair, relative=False, confidence=confidence)
+
+
+def relative_corruption_error(
+    curve: Any, reference: Any, confidence: float = 0.95
+) -> CorruptionError:
+    """How much a corruption adds to a classifier's errors, over what it adds to others.
+
+    `sum(E_s - E_0) / sum(E_s - E_0 of the reference)` over severities s = 1 to 5, with
+    the errors E_0 on unaltered images (Hendrycks and Dietterich, 2019, section 4.2). A
+    classifier that is better everywhere may well lose more.
+
+    Args:
+      curve: as of `corruption_error`, with level 0 too.
+      reference: another one, or `ReferenceErrors`.
+      confidence: as of `corruption_error`.
+
+    Returns:
+      The `CorruptionError`.
+
+    Raises:
+      TypeError: as `corruption_error`.
+      ValueError: as `corruption_error`.
+    """
+    pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
+    return _mean(*pair, relative=True, confidence=confidence)
+
+
+def mean_corruption_error(
+    curves: Mapping[str, Any] | Sequence[Any],
+    reference: Mapping[str, Any] | Sequence[Any] | None,
+    relative: bool = False,
+    confidence: float = 0.95,
+) -> CorruptionError:
+    """The mean over the fifteen corruptions of the benchmark, mCE.
+
+    With `reference=None` nothing is divided: it is the mean share of wrong answers over
+    15 corruptions and 5 severities, as for CIFAR-10-C, and one less RobustBench's
+    accuracy under corruptions.
+
+    Example::
+
+        found = metrics.mean_corruption_error(curves, metrics.ALEXNET)
+        print(f"mCE {100 * found.value:.1f} %")
+
+    Args:
+      curves: curves by the corruption's name, such as "gaussian noise", or assessments.
+        All fifteen of `ALEXNET` must be there; others are not counted.
+      reference: curves of the reference likewise, or `ReferenceErrors` by name, such as
+        `ALEXNET`, whose errors are those on ImageNet-C alone; or None.
+      relative: whether the mean is that of `relative_corruption_error`.
+      confidence: as of `corruption_error`, for the mean: all corruptions are resampled
+        together.
+
+    Returns:
+      The `CorruptionError`.
+
+    Raises:
+      TypeError: as `corruption_error`.
+      ValueError: if a corruption is missing, since the mean over the others is another
+        number; if relative errors are asked for without a reference; as
+        `corruption_error`.
+    """
+    relative = checked_flag("relative", relative)
+    if relative and reference is None:
+        raise ValueError("relative needs a reference; got reference=None")
+    found = _all_of("curves", curves, relative)
+    references = (
+        None if reference is None else _all_of("reference", reference, relative)
+    )
+    return _mean(found, references, relative=relative, confidence=confidence)
+
+
+class _Errors(NamedTuple):
+    """A classifier's errors under a corruption.
+
+    Attributes:
+      unaltered: the share of wrong answers at level 0; NaN if not asked for.
+      corrupted: the mean over the severities.
+      wrong: `[2, N]`, for each image the same two; None of counts and numbers alone.
+      labels: `[N]`, those of the images; None likewise.
+      fingerprint: of the data set, if it is known.
+      exact: whether it is a published number.
+    """
+
+    unaltered: float
+    corrupted: float
+    wrong: np.ndarray | None = None
+    labels: np.ndarray | None = None
+    fingerprint: str | None = None
+    exact: bool = False
+
+
+def _all_of(name: str, curves: Any, relative: bool) -> list[_Errors]:
+    """The errors under all of the fifteen, in their order."""
+    wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
+    check_type(name, curves, Mapping | Sequence, wanted)
+    if not isinstance(curves, Mapping):
+        for one in curves:
+            if not hasattr(one, "alteration"):
+                raise TypeError(f"{name} must be {wanted}; got {named(one)} among them")
+        pairs = [(one.alteration, one) for one in curves]
+    else:
+        pairs = list(curves.items())
+    by_name: dict[str, Any] = {}
+    for key, one in pairs:
+        key = checked_text(f"{name}: name", key).replace("_", " ")
+        if key in by_name:
+            raise ValueError(f"{name} must hold a corruption once; got {key!r} twice")
+        by_name[key] = one
+    missing = [key for key in ALEXNET if key not in by_name]
+    if missing:
+        raise ValueError(
+            f"{name} must hold all {len(ALEXNET)} corruptions of the benchmark, or the "
+            f"mean is another number; got {len(ALEXNET) - len(missing)}: "
+            f"{', '.join(missing)} "
+            f"{'is' if len(missing) == 1 else 'are'} missing"
+        )
+    return [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
+
+
+def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
+    if isinstance(one, ReferenceErrors):
+        return _Errors(
+            checked_share(f"{name}: unaltered", one.unaltered),
+            checked_share(f"{name}: corrupted", one.corrupted),
+            exact=True,
+        )
+    curve = getattr(one, "curve", one)
+    if not hasattr(curve, "levels") or not hasattr(curve, "confusion"):
+        raise TypeError(
+            f"{name} must be a jaxrob.Curve, a jaxrob.ReducedCurve, a "
+            f"jaxrob.Assessment or metrics.ReferenceErrors; got {named(one)}"
+        )
+    _check_meant(name, one, curve)
+    rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
+    counts = checked_confusion(curve.confusion, fewest_inputs=1)[rows]
+    correct = np.trace(counts[..., :-1], axis1=-2, axis2=-1)
+    errors = 1 - correct / counts.sum((-2, -1))
+    wrong = None
+    if hasattr(curve, "predicted"):
+        each = np.asarray(curve.predicted)[rows] != curve.labels
+        at_first = each[:1] if with_unaltered else np.full((1, each.shape[1]), math.nan)
+        wrong = np.concatenate([at_first, each[-5:].mean(0, keepdims=True)])
+    provenance = getattr(one, "provenance", None) or {}
+    return _Errors(
+        float(errors[0]) if with_unaltered else math.nan,
+        float(errors[-5:].mean()),
+        wrong,
+        getattr(curve, "labels", None),
+        provenance.get("dataset", {}).get("fingerprint"),
+    )
+
+
+def _check_meant(name: str, one: Any, curve: Any) -> None:
+    """Refuses what has other levels, or whose wrong answers are no errors."""
+    if getattr(one, "unit", "severity") != "severity":
+        raise ValueError(
+            f"{name} must be of a corruption by severity, one of "
+            f"jaxrob.alterations.common; {one.alteration} has levels in "
+            f"{one.unit or 'no unit'}"
+        )
+    if getattr(one, "is_stability", False):
+        raise ValueError(
+            f"{name} must be of labels that are given; of {one.alteration} they are "
+            "the network's own answers"
+        )
+    if curve.alpha is not None:
+        raise ValueError(
+            f"{name} must be of a classifier that always decides, with alpha=None "
+            f"(curve.with_unknown(None)); got alpha={curve.alpha:g}"
+        )
+
+
+def _rows(name: str, levels: np.ndarray, wanted: Sequence[float]) -> list[int]:
+    found = [np.flatnonzero(np.abs(levels - level) <= 1e-9) for level in wanted]
+    missing = [f"{level:g}" for level, at in zip(wanted, found) if not len(at)]
+    if missing:
+        raise ValueError(
+            f"{name} must have the levels {', '.join(f'{one:g}' for one in wanted)}; "
+            f"{', '.join(missing)} {'is' if len(missing) == 1 else 'are'} missing. "
+            "Evaluate alterations.presets.SEVERITIES, or assess with "
+            "strategies.Uniform(6) or strategies.Including(ASAP(), SEVERITIES)"
+        )
+    return [int(at[0]) for at in found]
+
+
+def _mean(
+    ours: Sequence[_Errors],
+    references: Sequence[_Errors] | None,
+    *,
+    relative: bool,
+    confidence: float,
+) -> CorruptionError:
+    confidence = checked_confidence(confidence)
+    both = [ours] if references is None else [ours, references]
+    sums = [np.array([[one.unaltered, one.corrupted] for one in some]) for some in both]
+    value = float(_ratios([one.T[..., None] for one in sums], relative)[0])
+    if math.isnan(value):
+        why = "the reference does not err" + (
+            " more when corrupted" if relative else ""
+        )
+        return CorruptionError(value, _UNKNOWN, f"{why}: nothing to divide by")
+    reason = _why_no_interval([one for some in both for one in some])
+    if reason:
+        return CorruptionError(value, _UNKNOWN, reason)
+    values = _resampled(both, sums, relative)
+    low, high = percentiles(values, confidence, otherwise=(math.nan, math.nan))
+    return CorruptionError(
+        value, Interval(float(np.fmin(low, value)), float(np.fmax(high, value))), ""
+    )
+
+
+def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
+    """`[B]`: the mean ratio, of errors `[2, C, B]` of ours and of the references."""
+    added = [one[1] - one[0] if relative else one[1] for one in errors]
+    if len(added) == 1:
+        return added[0].mean(0)
+    below = np.where(added[1] > 0, added[1], math.nan)
+    return (added[0] / below).mean(0)
+
+
+def _why_no_interval(some: Sequence[_Errors]) -> str:
+    some = [one for one in some if not one.exact]
+    if not some:
+        return "all are published numbers: there are no images to resample"
+    if any(one.wrong is None for one in some):
+        return "a curve keeps only counts (reduced): there are no images to resample"
+    first = some[0]
+    for one in some[1:]:
+        prints = {one.fingerprint, first.fingerprint} - {None}
+        if len(prints) > 1 or not np.array_equal(one.labels, first.labels):  # pyright: ignore
+            return "the curves are not all of the same images, in the same order"
+    return ""
+
+
+def _resampled(
+    both: Sequence[Sequence[_Errors]], sums: Sequence[np.ndarray], relative: bool
+) -> np.ndarray:
+    """`[RESAMPLES]`: the mean on resampled images."""
+    labels = both[0][0].labels
+    assert labels is not None
+    rng = np.random.default_rng(_SEED)
+    values = []
+    for weights in drawn(rng, len(labels), RESAMPLES):
+        shares = weights / len(labels)
+        errors = [
+            np.stack(
+                [
+                    np.tile(fixed[:, None], shares.shape[1])
+                    if one.wrong is None
+                    else one.wrong @ shares
+                    for one, fixed in zip(some, exact)
+                ],
+                axis=1,
+            )
+            for some, exact in zip(both, sums)
+        ]
+        values.append(_ratios(errors, relative))
+    return np.concatenate(values)

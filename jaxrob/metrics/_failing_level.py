@@ -1,0 +1,91 @@
+"""From which level on a classifier is no longer good enough."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob._runtime.checks import checked_number
+from jaxrob.metrics._bands import bands
+from jaxrob.metrics._checks import checked_confusion, checked_levels
+from jaxrob.metrics._quality import measure_named
+from jaxrob.metrics._robustness import Interval, accepted_intervals
+
+
+class FailingLevel(NamedTuple):
+    """From which level on a classifier is no longer good enough.
+
+    Attributes:
+      level: infinite where it does not fail up to the last level.
+      confidence_interval: for all images of the kind tested.
+    """
+
+    level: float
+    confidence_interval: Interval
+
+
+def failing_level(
+    levels: np.ndarray,
+    confusion: np.ndarray,
+    measure: str,
+    threshold: float,
+    identity: float = 0.0,
+    confidence: float = 0.95,
+) -> FailingLevel:
+    """The lowest level above the identity at which a measure leaves its threshold.
+
+    Of corruptions by severity it is the severity at which a classifier fails. Between
+    levels the measure and its bands (`bands`) are joined by straight lines: an
+    excursion between two levels is not seen.
+
+    Example::
+
+        found = metrics.failing_level(curve.levels, curve.confusion, "accuracy", 0.8)
+
+    Args:
+      levels: `[L]` distinct levels, in any order, the identity among them.
+      confusion: integers `[L, K, K + 1]`, counts by label and answer.
+      measure: a name in `jaxrob.metrics.measures`.
+      threshold: the lowest value accepted.
+      identity: the level at which nothing is altered. Levels below do not count.
+      confidence: the coverage of the bands, in (0, 1).
+
+    Returns:
+      The `FailingLevel`; the identity itself where the unaltered images are not good
+      enough.
+
+    Raises:
+      ValueError: if the identity is not among the levels, no level lies above, or as
+        `bands`.
+    """
+    levels = checked_levels(levels, None)
+    threshold = checked_number("threshold", threshold)
+    identity = checked_number("identity", identity)
+    confusion = checked_confusion(confusion, fewest_inputs=1)
+    if len(confusion) != len(levels):
+        raise ValueError(
+            f"confusion must have counts for each of {len(levels)} levels; got the "
+            f"shape {confusion.shape}"
+        )
+    if identity not in levels or levels.max() == identity:
+        raise ValueError(
+            f"levels must hold the identity {identity:g} and a level above; got "
+            f"levels from {levels.min():g} to {levels.max():g}"
+        )
+    order = np.argsort(levels)
+    order = order[levels[order] >= identity]
+    values = measure_named(measure)(confusion)
+    low, high = bands(confusion, measure, confidence)
+    crossings = [
+        _first_crossing(levels[order], one[order], threshold)
+        for one in (values, low, high)
+    ]
+    return FailingLevel(crossings[0], Interval(*sorted(crossings)[::2]))
+
+
+def _first_crossing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
+    if values[0] < threshold:
+        return float(levels[0])
+    if (values >= threshold).all():
+        return math.inf
+    return float(accepted_intervals(levels, values, threshold)[0].end)

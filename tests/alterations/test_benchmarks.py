@@ -1,0 +1,84 @@
+"""The presets of the benchmarks of common corruptions."""
+
+import numpy as np
+import pytest
+
+from jaxrob import RobustnessWarning, alterations, metrics
+from jaxrob.alterations import common, presets
+from jaxrob.alterations.common import _frost_pictures
+
+# hendrycks/robustness, ImageNet-C/create_c/make_imagenet_c.py: the order of `d`.
+FIFTEEN = """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur
+zoom_blur snow frost fog brightness contrast elastic_transform pixelate
+jpeg_compression""".split()
+FOUR = "speckle_noise gaussian_blur spatter saturate".split()
+
+
+@pytest.fixture
+def with_frost(monkeypatch):
+    """Pictures of one grey in place of the benchmark's, found in no folder."""
+    grey = tuple(np.full((400, 400, 3), 99, np.uint8) for _ in range(5))
+    pictures = _frost_pictures.FrostPictures(grey)
+    monkeypatch.setattr(common._frost, "frost_pictures", lambda folder: pictures)
+
+
+@pytest.fixture
+def without_frost(monkeypatch):
+    monkeypatch.setattr(_frost_pictures, "_PACKAGES", ())
+
+
+def names(some):
+    return [one.name.replace(" ", "_") for one in some]
+
+
+def test_the_fifteen_and_the_four(with_frost):
+    assert names(presets.imagenet_c()) == FIFTEEN
+    assert names(presets.imagenet_c(64, validation=True)) == FIFTEEN + FOUR
+    assert names(presets.cifar_c(validation=True, published=True)) == FIFTEEN + FOUR
+    assert [key.replace(" ", "_") for key in metrics.ALEXNET] == FIFTEEN
+    for one in presets.imagenet_c(299, published=True):
+        assert (one.lower, one.upper, one.identity, one.unit) == (0, 5, 0, "severity")
+
+
+def test_sizes_are_those_asked_for(with_frost):
+    for preset, size in (
+        (presets.imagenet_c(), None),
+        (presets.imagenet_c(224), 224),
+        (presets.imagenet_c(299), 299),
+        (presets.cifar_c(), 32),
+    ):
+        own = [getattr(common, name)(size) for name in FIFTEEN]
+        assert [one.description for one in preset] == [one.description for one in own]
+
+
+def test_frost_is_left_out_by_name(without_frost):
+    with pytest.warns(RobustnessWarning, match="frost is left out.*are missing"):
+        found = presets.cifar_c()
+    assert names(found) == [name for name in FIFTEEN if name != "frost"]
+
+
+def test_a_folder_that_is_given_must_hold_frost(tmp_path):
+    with pytest.raises(FileNotFoundError, match="there is no frost1.png"):
+        presets.imagenet_c(frost_folder=tmp_path)
+
+
+@pytest.mark.parametrize(
+    "arguments, error, says",
+    [
+        ({"size": 100}, ValueError, r"size must be one of \(32, 64, 224, 299\)"),
+        ({"size": "224"}, TypeError, "size must be an integer"),
+        ({"published": 1}, TypeError, "published must be True or False"),
+        ({"validation": None}, TypeError, "validation must be True or False"),
+    ],
+)
+def test_what_is_refused(with_frost, arguments, error, says):
+    with pytest.raises(error, match=says):
+        presets.imagenet_c(**arguments)
+
+
+def test_severities_are_levels_of_all(with_frost):
+    for one in presets.imagenet_c(224):
+        np.testing.assert_array_equal(
+            one.canonical(presets.SEVERITIES), [0, 1, 2, 3, 4, 5]
+        )
+    assert isinstance(presets.imagenet_c()[0], alterations.Alteration)

@@ -1,0 +1,93 @@
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from scipy import ndimage
+
+from jaxrob.alterations import Alteration, elastic_deformation
+from jaxrob.alterations._elastic_deformation import Displacement, displaced, smooth
+from jaxrob.alterations._warp import warped
+
+KEY = jax.random.key(21)
+
+apply = jax.jit(Alteration.__call__, static_argnums=0)
+
+
+def random_image(shape, seed=0):
+    return np.random.default_rng(seed).random(shape, np.float32)
+
+
+@pytest.mark.parametrize("sigma", [0.4, 3.0, 60.0])
+def test_the_field_is_smoothed_as_by_scipy(sigma):
+    uniform = np.random.default_rng(1).uniform(-1, 1, (2, 21, 30)).astype(np.float32)
+    found = smooth(Displacement(*uniform), sigma)
+    for one, plane in zip(found, uniform):
+        expected = ndimage.gaussian_filter(
+            np.float64(plane), sigma, mode="reflect", truncate=3
+        )
+        np.testing.assert_allclose(one, expected, atol=2e-6)
+
+
+def test_positions_are_those_of_scipys_map_coordinates():
+    image = random_image((15, 22, 3))
+    # Far beyond the edges too.
+    by = np.random.default_rng(2).normal(0, 20, (2, 15, 22)).astype(np.float32)
+    found = jax.jit(lambda image: warped(image, *displaced(Displacement(*by))))(image)
+    places = np.mgrid[:15, :22] + np.float64(by)
+    for channel in range(3):
+        expected = ndimage.map_coordinates(
+            np.float64(image[..., channel]), places, order=1, mode="reflect"
+        )
+        np.testing.assert_allclose(found[..., channel], expected, atol=3e-5)
+
+
+@pytest.mark.parametrize("smoothness", [2.0, 6.0])
+def test_the_level_is_the_root_mean_square_of_the_displacement(smoothness):
+    image, deform = jnp.zeros((48, 64, 1)), elastic_deformation(0, 1, smoothness)
+
+    @jax.jit
+    @jax.vmap
+    def fields(key):
+        ((_, field),) = deform.prepared(image, key)
+        return jnp.stack(field)
+
+    found = np.asarray(fields(jax.random.split(KEY, 300)))
+    # Of some thousands of independent places.
+    np.testing.assert_allclose(np.sqrt(np.square(found).mean((0, 2, 3))), 1, rtol=0.03)
+    np.testing.assert_allclose(found.mean((0, 2, 3)), 0, atol=0.05)
+    # The edges, which mirror, move more.
+    inner = np.sqrt(np.square(found[..., 20:28, 20:44]).mean((0, 2, 3)))
+    assert (inner < 1).all() and (inner > 0.7).all()
+
+
+def test_level_0_is_the_image_and_gradients_are_finite():
+    image = jnp.asarray(random_image((17, 16, 3)))
+    deform = elastic_deformation()
+    np.testing.assert_array_equal(apply(deform, image, 0.0, KEY), image)
+
+    def energy(image, level):
+        return jnp.square(deform.at_level(deform.prepared(image, KEY), level)).sum()
+
+    slope = jax.jit(jax.grad(energy, (0, 1)))
+    for level in (0.0, 0.6, 2.0):
+        assert all(np.isfinite(part).all() for part in slope(image, level))
+
+
+def test_relative_levels_are_parts_of_the_shorter_side():
+    image = random_image((40, 20, 3))
+    relative = elastic_deformation(0, 0.1, smoothness=0.2, unit="relative")
+    found = apply(relative, image, 0.05, KEY)
+    expected = apply(elastic_deformation(0, 2, smoothness=4), image, 1.0, KEY)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("lower, upper", [(1, 2), (-1, 1), (0, 0)])
+def test_refuses_a_range_without_the_identity(lower, upper):
+    with pytest.raises(ValueError, match="elastic_deformation"):
+        elastic_deformation(lower, upper)
+
+
+@pytest.mark.parametrize("smoothness", [0, -1, float("nan")])
+def test_refuses_a_smoothness_that_is_none(smoothness):
+    with pytest.raises(ValueError, match="elastic_deformation: smoothness"):
+        elastic_deformation(smoothness=smoothness)

@@ -1,0 +1,135 @@
+"""An alteration followed by a function that no level drives."""
+
+import io
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxrob
+from jaxrob import RobustnessWarning, alterations, strategies
+from jaxrob.alterations import common, followed_by, presets
+from jaxrob.alterations.common._published import truncation_to_bytes
+
+IMAGE = np.random.default_rng(0).random((32, 32, 3), np.float32)
+KEY = jax.random.key(3)
+
+
+def halved(image):
+    return image / 2
+
+
+def test_every_level_but_the_identity_goes_through_the_function():
+    blur = alterations.gaussian_blur(0, 2)
+    found = followed_by(blur, halved)
+    assert found.name == "gaussian blur followed by halved"
+    assert (found.lower, found.upper, found.unit) == (0, 2, "px")
+    np.testing.assert_array_equal(found(IMAGE, 0.0), IMAGE)
+    for level in (1e-6, 0.7, 2.0):
+        expected = np.asarray(blur(IMAGE, level)) / 2
+        np.testing.assert_allclose(found(IMAGE, level), expected, atol=1e-6)
+
+
+def test_many_levels_and_images_at_once_and_gradients():
+    found = followed_by(alterations.brightness(-0.5, 0.5), halved)
+    levels = jnp.float32([-0.25, 0, 0.25])
+    images = jnp.stack([jnp.asarray(IMAGE), 1 - IMAGE])
+    over_images = jax.vmap(found, (0, None))
+    altered = jax.jit(jax.vmap(over_images, (None, 0)))(images, levels)
+    np.testing.assert_array_equal(altered[1], images)
+    np.testing.assert_allclose(altered[0], images * 0.75 / 2, atol=1e-6)
+    slope = jax.grad(lambda level: found(jnp.full((2, 2, 1), 0.5), level).sum())
+    # d/dl of (1 + l) / 2 / 2 for each of four pixels; at the identity it is the image.
+    assert slope(0.2) == pytest.approx(1.0) and np.isfinite(slope(0.0))
+
+
+def test_a_corruption_draws_as_it_does_alone():
+    noise = common.gaussian_noise(32)
+    found = followed_by(noise, halved, "noise of two")
+    assert (found.name, found.stochastic) == ("noise of two", True)
+    expected = np.asarray(noise(IMAGE, 3.0, KEY)) / 2
+    np.testing.assert_allclose(found(IMAGE, 3.0, KEY), expected, atol=1e-6)
+
+
+def test_levels_of_one_effect_stay_one():
+    jpeg = followed_by(alterations.jpeg_compression(), halved)
+    assert list(jpeg.canonical([0, 0.2, 0.4, 10.2])) == [0, 0.25, 0.25, 10]
+
+
+def test_published_form_is_what_pillow_stores():
+    """ImageNet-C: truncated to bytes, then a JPEG file of quality 85, optimized."""
+    contrast = common.contrast(64)
+    published = next(one for one in presets_of_files(64) if one.name == contrast.name)
+    for level in (0.5, 1.0, 5.0):
+        altered = np.asarray(contrast(IMAGE, level))
+        file = io.BytesIO()
+        stored = Image.fromarray(np.uint8(255 * altered.astype(np.float64)))
+        stored.save(file, "jpeg", quality=85, optimize=True)
+        expected = np.asarray(Image.open(file))
+        found = np.asarray(published(IMAGE, level)) * 255
+        np.testing.assert_allclose(found, expected, atol=1e-3)
+    np.testing.assert_array_equal(published(IMAGE, 0.0), IMAGE)
+
+
+def test_bytes_are_kept_by_truncation():
+    found = truncation_to_bytes(jnp.float32(np.arange(256) / 255))
+    np.testing.assert_array_equal(np.rint(np.asarray(found) * 255), np.arange(256))
+
+
+def presets_of_files(size):
+    with warnings.catch_warnings():
+        # Frost may be missing.
+        warnings.simplefilter("ignore", RobustnessWarning)
+        return presets.imagenet_c(size, published=True)
+
+
+@pytest.mark.parametrize(
+    "change, error, says",
+    [
+        ({"corruption": halved}, TypeError, "corruption must be a jaxrob.Alteration"),
+        ({"fixed": 3}, TypeError, "fixed must be a function of an image"),
+        ({"name": ""}, ValueError, "name must be a text that is not empty"),
+    ],
+)
+def test_what_is_refused(change, error, says):
+    given = {"corruption": alterations.gaussian_blur(), "fixed": halved}
+    with pytest.raises(error, match=says):
+        followed_by(**(given | change))
+
+
+def test_a_function_that_makes_no_such_image_is_refused():
+    blur = alterations.gaussian_blur()
+    with pytest.raises(ValueError, match="fixed must return an array of the image's"):
+        followed_by(blur, lambda image: image[:3])(IMAGE, 1.0)
+    with pytest.raises(TypeError, match="fixed must return a floating image"):
+        followed_by(blur, lambda image: jnp.uint8(255 * image))(IMAGE, 1.0)
+
+
+@pytest.mark.parametrize("own", [False, True])
+def test_the_jump_beside_the_identity_is_named(own):
+    """Rounding down darkens what is just above the classifier's threshold."""
+    labels = np.arange(100) % 2
+    pixels = np.float32((100.5 + 2 * labels) / 255)
+    dataset = jaxrob.Dataset(np.tile(pixels[:, None, None, None], (1, 8, 8, 1)), labels)
+
+    def answers(variables, images):
+        above = 1e4 * (images.mean((1, 2, 3)) - 102.25 / 255)
+        return jnp.stack([0 * above, above], axis=1)
+
+    def truncated(image):
+        return jnp.floor(image * 255) / 255
+
+    fixed = truncated if own else truncation_to_bytes
+    blur = followed_by(alterations.gaussian_blur(), fixed)
+    words = "truncated" if own else "truncation to bytes"
+    with pytest.warns(RobustnessWarning, match=f"is followed by {words} at any level"):
+        result = jaxrob.assess(
+            jaxrob.Classifier(answers),
+            dataset,
+            blur,
+            strategy=strategies.Uniform(65),
+        )
+    assert result.provenance["settings"] == {"followed by": words}

@@ -1,0 +1,233 @@
+"""Corruption errors against sums by hand, published tables and normal theory."""
+
+import math
+
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import metrics
+from jaxrob.metrics import ALEXNET, ReferenceErrors
+
+LEVELS = np.arange(6.0)
+NAMES = tuple(ALEXNET)
+
+# Accuracies of ResNet-50 and AlexNet at severities 1 to 5 on 5,000 images, in the
+# benchmark's order. Source: github.com/RobustBench/robustbench,
+# model_info/imagenet/corruptions/unaggregated_results.csv.
+RESNET50 = """.602 .488 .312 .142 .029 .583 .449 .286 .103 .035 .485 .386 .290 .113 .024
+.591 .515 .381 .275 .182 .536 .397 .171 .131 .103 .636 .534 .375 .216 .145
+.526 .430 .356 .284 .219 .547 .312 .349 .234 .165 .611 .437 .306 .286 .226
+.609 .560 .467 .402 .236 .736 .722 .696 .650 .589 .643 .582 .466 .210 .054
+.668 .451 .546 .412 .170 .638 .643 .460 .293 .209 .664 .623 .600 .479 .325"""
+OWN_ALEXNET = """.311 .181 .072 .021 .006 .294 .160 .073 .020 .012
+.223 .115 .056 .014 .005 .340 .262 .150 .085 .052 .349 .241 .113 .080 .064
+.417 .295 .179 .102 .070 .303 .231 .194 .163 .131 .279 .114 .132 .085 .050
+.379 .198 .105 .099 .062 .315 .232 .157 .121 .056 .550 .514 .464 .389 .291
+.350 .233 .109 .027 .009 .471 .302 .440 .357 .190 .475 .450 .267 .129 .086
+.486 .452 .423 .349 .256"""
+
+
+def table(text):
+    return np.array(text.split(), float).reshape(15, 5)
+
+
+def counted(accuracies, number=1000):
+    """Counts of two classes, all images of class 0, with these accuracies."""
+    right = np.rint(np.asarray(accuracies) * number).astype(int)
+    confusion = np.zeros((len(right), 2, 3), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, number - right
+    return jaxrob.ReducedCurve(LEVELS[-len(right) :], confusion)
+
+
+def replayed(text):
+    return dict(zip(NAMES, map(counted, table(text))))
+
+
+def answered(right, labels=None, levels=LEVELS):
+    """A curve whose answers are right where `[L, N]` says so."""
+    right = np.asarray(right)
+    labels = np.zeros(right.shape[1], np.int32) if labels is None else labels
+    wrong = (labels + 1) % 3
+    predicted = np.where(right, labels, wrong).astype(np.int16)
+    return jaxrob.Curve(levels, predicted, None, None, labels, 3)
+
+
+def random_curve(seed, number=400, shift=0.0):
+    """An image fails from a severity of its own on, which classifiers share."""
+    hardness = np.random.default_rng(7).normal(3, 1.5, number)
+    own = np.random.default_rng(seed).normal(shift, 0.4, number)
+    return answered(LEVELS[:, None] < hardness + own)
+
+
+def test_sums_over_severities_are_divided():
+    ours, other = counted([0.9, 0.8, 0.7, 0.6, 0.5, 0.4]), [1, 0.6, 0.5, 0.4, 0.3, 0.2]
+    found = metrics.corruption_error(ours, counted(other))
+    # (.2 + .3 + .4 + .5 + .6) / (.4 + .5 + .6 + .7 + .8)
+    assert found.value == pytest.approx(2.0 / 3.0)
+    found = metrics.relative_corruption_error(ours, counted(other))
+    # Less 5 times .1, and 5 times 0.
+    assert found.value == pytest.approx(1.5 / 3.0)
+    assert math.isnan(found.confidence_interval.start) and "reduced" in found.reason
+
+
+def test_levels_between_and_their_order_do_not_matter():
+    right = np.random.default_rng(0).random((9, 50)) < 0.6
+    levels = np.array([3.5, 5, 4, 0, 0.7, 3, 2, 1, 4.4])
+    chosen = [np.flatnonzero(levels == s)[0] for s in range(6)]
+    for measure in (metrics.corruption_error, metrics.relative_corruption_error):
+        reference = ReferenceErrors(0.1, 0.7)
+        found = measure(answered(right, levels=levels), reference)
+        assert found == measure(answered(right[chosen]), reference)
+
+
+def test_alexnet_of_the_leaderboard_is_nearly_the_published_one():
+    """5,000 images of 50,000, seen through another decoder."""
+    found = metrics.mean_corruption_error(replayed(OWN_ALEXNET), ALEXNET)
+    assert found.value == pytest.approx(1, abs=0.015)
+
+
+def test_plain_mean_is_one_less_the_mean_accuracy():
+    found = metrics.mean_corruption_error(replayed(RESNET50), None)
+    assert found.value == pytest.approx(1 - table(RESNET50).mean())
+
+
+def test_resnet_50_is_where_the_benchmark_has_it():
+    """76.7 % in the paper, of an older ResNet-50 and all images."""
+    for reference in (ALEXNET, replayed(OWN_ALEXNET)):
+        found = metrics.mean_corruption_error(replayed(RESNET50), reference)
+        assert 0.74 < found.value < 0.78
+
+
+def test_mean_of_equal_curves_is_that_of_one():
+    one, reference = random_curve(1), random_curve(2)
+    curves = dict.fromkeys(NAMES, one)
+    for relative, single in (
+        (False, metrics.corruption_error),
+        (True, metrics.relative_corruption_error),
+    ):
+        found = metrics.mean_corruption_error(
+            curves, dict.fromkeys(NAMES, reference), relative
+        )
+        expected = single(one, reference)
+        assert found.value == pytest.approx(expected.value)
+        assert found.confidence_interval == pytest.approx(expected.confidence_interval)
+
+
+def test_interval_against_published_numbers_is_the_normal_one():
+    curve = random_curve(3, number=2000)
+    wrong = (curve.predicted != curve.labels)[1:].mean(0)
+    half = 1.96 * wrong.std() / math.sqrt(len(wrong)) / 0.5
+    found = metrics.corruption_error(curve, ReferenceErrors(0.1, 0.5))
+    low, high = found.confidence_interval
+    assert not found.reason
+    # 1,000 resamples leave an end off by a few percent of the half width.
+    assert low == pytest.approx(found.value - half, abs=0.15 * half)
+    assert high == pytest.approx(found.value + half, abs=0.15 * half)
+
+
+def test_the_same_images_are_resampled_together():
+    ours, other = random_curve(4), random_curve(5)
+    paired = metrics.corruption_error(ours, other)
+    errors = 1 - other.accuracy
+    exact = metrics.corruption_error(
+        ours, ReferenceErrors(float(errors[0]), float(errors[1:].mean()))
+    )
+    assert paired.value == pytest.approx(exact.value)
+    width, alone = (np.diff(one.confidence_interval)[0] for one in (paired, exact))
+    assert width < 0.5 * alone
+    itself = metrics.corruption_error(ours, ours)
+    assert itself.value == 1 and itself.confidence_interval == (1, 1)
+
+
+def test_other_images_leave_the_interval_unknown():
+    for other in (random_curve(4, number=300), answered(np.eye(6, 400) > 0, labels())):
+        found = metrics.corruption_error(random_curve(5), other)
+        assert np.isfinite(found.value) and "same images" in found.reason
+        assert np.isnan(found.confidence_interval).all()
+
+
+def labels():
+    return (np.arange(400) % 3).astype(np.int32)
+
+
+def test_a_reference_that_never_errs_leaves_nothing_to_divide_by():
+    never = answered(np.ones((6, 400), bool))
+    found = metrics.corruption_error(random_curve(0), never)
+    assert math.isnan(found.value) and "nothing to divide by" in found.reason
+    better = ReferenceErrors(0.5, 0.4)
+    found = metrics.relative_corruption_error(random_curve(0), better)
+    assert math.isnan(found.value) and "more when corrupted" in found.reason
+
+
+def test_fourteen_are_not_averaged():
+    curves = replayed(RESNET50)
+    del curves["frost"]
+    with pytest.raises(ValueError, match="all 15 corruptions.*frost is missing"):
+        metrics.mean_corruption_error(curves, ALEXNET)
+    with pytest.raises(ValueError, match="reference must hold all 15"):
+        metrics.mean_corruption_error(replayed(RESNET50), {"fog": counted([0.5] * 6)})
+    # As the functions that make them are called; what is beside does not count.
+    named = {name.replace(" ", "_"): one for name, one in replayed(RESNET50).items()}
+    named["spatter"] = None
+    found = metrics.mean_corruption_error(named, None)
+    assert found.value == pytest.approx(1 - table(RESNET50).mean())
+
+
+CURVE = counted([0.9] * 6)
+
+
+@pytest.mark.parametrize(
+    "curve, error, says",
+    [
+        (counted([0.9] * 3), ValueError, "levels 1, 2, 3, 4, 5; 1, 2 are missing"),
+        (answered(np.ones((1, 4), bool), levels=[2.0]), ValueError, "Uniform\\(6\\)"),
+        (jaxrob.ReducedCurve(LEVELS, CURVE.confusion, 0.5), ValueError, "alpha=None"),
+        (0.3, TypeError, "must be a jaxrob.Curve"),
+        (None, TypeError, "must be a jaxrob.Curve"),
+        (ReferenceErrors(0.1, 1.2), ValueError, "corrupted must"),
+    ],
+)
+def test_what_is_refused(curve, error, says):
+    with pytest.raises(error, match=says):
+        metrics.corruption_error(curve, CURVE)
+    with pytest.raises(error, match=says):
+        metrics.corruption_error(CURVE, curve)
+    with pytest.raises(error, match=says):
+        metrics.mean_corruption_error(dict.fromkeys(NAMES, curve), None)
+
+
+def test_relative_errors_need_level_0_and_a_reference():
+    with pytest.raises(ValueError, match="levels 0, 1, 2, 3, 4, 5; 0 is missing"):
+        metrics.relative_corruption_error(counted([0.9] * 5), CURVE)
+    with pytest.raises(ValueError, match="relative needs a reference"):
+        metrics.mean_corruption_error(replayed(RESNET50), None, relative=True)
+
+
+def test_failing_level_is_the_crossing():
+    confusion = counted([1, 0.9, 0.85, 0.75, 0.7, 0.9]).confusion
+    found = metrics.failing_level(LEVELS, confusion, "accuracy", 0.8)
+    assert found.level == pytest.approx(2.5)
+    low, high = metrics.bands(confusion, "accuracy")
+    start, end = found.confidence_interval
+    # Where the bands cross, read off them.
+    assert np.interp(start, LEVELS[1:4], low[1:4]) == pytest.approx(0.8)
+    assert np.interp(end, LEVELS[1:4], high[1:4]) == pytest.approx(0.8)
+    shuffled = [3, 0, 5, 1, 4, 2]
+    again = metrics.failing_level(
+        LEVELS[shuffled], confusion[shuffled], "accuracy", 0.8
+    )
+    assert again == found
+
+
+def test_failing_level_at_the_ends():
+    confusion = counted([0.95, 0.94, 0.93, 0.92, 0.91, 0.905]).confusion
+    found = metrics.failing_level(LEVELS, confusion, "accuracy", 0.9)
+    assert found.level == math.inf == found.confidence_interval.end
+    assert 3 < found.confidence_interval.start < 5
+    found = metrics.failing_level(LEVELS, confusion, "accuracy", 0.99)
+    assert found == (0, (0, 0))
+    both_sides = metrics.failing_level(LEVELS - 2, confusion, "accuracy", 0.925)
+    assert both_sides.level == pytest.approx(0.5)
+    with pytest.raises(ValueError, match="levels must hold the identity 0 and a level"):
+        metrics.failing_level(LEVELS + 1, confusion, "accuracy", 0.9)

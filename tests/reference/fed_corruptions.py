@@ -1,0 +1,256 @@
+"""The same random numbers for a corruption of ours and for the benchmark's own code."""
+
+import functools
+import itertools
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from corruptions_2019.benchmark_code import Fed, load
+from PIL import Image
+from scipy.stats import poisson
+
+from jaxrob.alterations import common
+from jaxrob.alterations._elastic_deformation import Displacement
+from jaxrob.alterations._impulse_noise import ImpulseDraws
+from jaxrob.alterations._motion_blur import Motion
+from jaxrob.alterations._shot_noise import shot_draws
+from jaxrob.alterations.common._elastic_transform import ElasticDraws
+from jaxrob.alterations.common._fog import FogDraws
+from jaxrob.alterations.common._frost import FrostDraws, crop
+from jaxrob.alterations.common._frost_pictures import frost_pictures, scaled
+from jaxrob.alterations.common._glass_blur import moves
+from jaxrob.alterations.common._parameters import FROST_SCALES, SPATTER
+from jaxrob.alterations.common._snow import SnowDraws
+from jaxrob.alterations.common._spatter import layers
+
+NAMES = (
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "elastic_transform",
+    "fog",
+    "frost",
+    "gaussian_blur",
+    "gaussian_noise",
+    "glass_blur",
+    "impulse_noise",
+    "jpeg_compression",
+    "motion_blur",
+    "pixelate",
+    "saturate",
+    "shot_noise",
+    "snow",
+    "spatter",
+    "speckle_noise",
+    "zoom_blur",
+)
+# These need no random numbers.
+FIXED = (
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "gaussian_blur",
+    "jpeg_compression",
+    "pixelate",
+    "saturate",
+    "zoom_blur",
+)
+# The benchmark has ImageMagick make these.
+BY_IMAGEMAGICK = ("motion_blur", "snow")
+
+
+class Case(NamedTuple):
+    """What both are fed.
+
+    Attributes:
+      drawn: what our corruption draws of an image.
+      random: makes what the benchmark's code asks for, anew for each call.
+    """
+
+    drawn: Any
+    random: Callable[[], dict]
+
+
+def photograph(size):
+    """A photograph of a flower, bytes `[size, size, 3]`."""
+    from sklearn.datasets import load_sample_image
+
+    picture = Image.fromarray(load_sample_image("flower.jpg")[:420, 110:530])
+    return np.asarray(picture.resize((size, size), Image.Resampling.BICUBIC))
+
+
+def noise(size):
+    """Noise, bytes `[size, size, 3]`."""
+    return np.random.RandomState(7).randint(0, 256, (size, size, 3)).astype(np.uint8)
+
+
+def ours(name, image, severities, drawn, folder=None):
+    """Our pictures of bytes at all severities, in 0 to 255."""
+    alteration = alteration_of(name, folder)
+    image = jnp.float32(image) / 255
+    prepared = (image, drawn) if drawn is not None else alteration.prepared(image)[0]
+    altered = jax.jit(jax.vmap(alteration.fn, (None, 0)))
+    return np.asarray(altered(prepared, jnp.float32(severities))) * 255
+
+
+def theirs(name, image, severity, random, folder):
+    """The benchmark's picture of bytes, in 0 to 255, before it truncates."""
+    if name in BY_IMAGEMAGICK:
+        pytest.importorskip("wand.image", reason="needs Wand and ImageMagick")
+    if name == "elastic_transform":
+        reason = "OpenCV before 5 takes positions in 32nds of a pixel"
+        pytest.importorskip("cv2", minversion="5", reason=reason)
+    function = load(folder, len(image), **random)[name]
+    return np.asarray(function(Image.fromarray(image), severity), np.float64)
+
+
+def alteration_of(name, folder=None):
+    """Our corruption."""
+    with_folder = {"folder": folder} if name == "frost" else {}
+    return getattr(common, name)(**with_folder)
+
+
+def feed(name, image, folder=None):
+    """Random numbers for an image of bytes."""
+    chance = np.random.RandomState(11)
+    if name in FIXED:
+        return Case(None, dict)
+    return _FEEDS[name](np.float32(image) / 255, chance, folder)
+
+
+def _normal(image, chance, folder):
+    drawn = np.float32(chance.randn(*image.shape))
+    return Case(drawn, lambda: {"normal": lambda size, scale: scale * drawn})
+
+
+def _shots(image, chance, folder):
+    uniform = np.float32(chance.randint(1, 2**23, image.shape)) / 2**23
+
+    def counts(mean):
+        return poisson.ppf(np.float64(uniform), np.maximum(mean, 1e-300))
+
+    return Case(shot_draws(jnp.asarray(uniform)), lambda: {"poisson": counts})
+
+
+def _impulses(image, chance, folder):
+    drawn = np.float32(chance.rand(2, *image.shape))
+    uniform, shade = drawn
+    draws = ImpulseDraws(uniform, shade <= 0.5)
+    return Case(draws, lambda: {"rng": Fed(*np.float64(drawn))})
+
+
+def _fog(image, chance, folder):
+    steps = (len(image) - 1).bit_length()
+    drawn = [np.float32(chance.rand(3, 2**k, 2**k) * 2 - 1) for k in range(steps)]
+
+    def random():
+        numbers = [one for step in drawn for one in step]
+        return {"uniform": lambda low, high, shape: high * numbers.pop(0)}
+
+    return Case(FogDraws(tuple(drawn), image.max()), random)
+
+
+def _frost(image, chance, folder):
+    pictures = scaled(frost_pictures(folder), FROST_SCALES[len(image)])
+    picture = chance.randint(len(pictures))
+    room = [side - len(image) for side in pictures[picture].shape[:2]]
+    numbers = (picture, *map(chance.randint, room))
+
+    def random():
+        left = list(numbers)
+        return {"randint": lambda *limits: left.pop(0)}
+
+    return Case(crop(pictures, FrostDraws(*numbers), image.shape), random)
+
+
+def _spatter(image, chance, folder):
+    drawn = np.float32(chance.randn(*image.shape[:2]))
+
+    def random():
+        return {"normal": lambda size, loc, scale: loc + scale * np.float64(drawn)}
+
+    rows = SPATTER.rows(len(image))
+    return Case(jax.jit(lambda noise: layers(noise, rows))(drawn), random)
+
+
+def _motion(image, chance, folder):
+    angle = chance.uniform(-45, 45)
+    drawn = by_severity("motion_blur", image, Motion(jnp.float32(angle)))
+    return Case(drawn, lambda: {"uniform": lambda low, high: angle})
+
+
+def _snow(image, chance, folder):
+    flakes, angle = (
+        np.float32(chance.randn(*image.shape[:2])),
+        chance.uniform(-135, -45),
+    )
+    draws = SnowDraws(flakes, Motion(jnp.float32(angle)))
+
+    def random():
+        return {
+            "normal": lambda size, loc, scale: loc + scale * np.float64(flakes),
+            "uniform": lambda low, high: angle,
+        }
+
+    return Case(by_severity("snow", image, draws), random)
+
+
+def _elastic(image, chance, folder):
+    corners = np.float32(chance.uniform(-1, 1, (3, 2)))
+    rows, columns = np.float32(chance.uniform(-1, 1, (2, *image.shape[:2])))
+    draws = ElasticDraws(corners, Displacement(rows, columns))
+
+    def random():
+        numbers = [corners, columns, rows]
+        return {"uniform": lambda low, high, size: high * np.float64(numbers.pop(0))}
+
+    return Case(by_severity("elastic_transform", image, draws), random)
+
+
+def _glass(image, chance, folder):
+    uniform = np.float32(chance.rand(4, *image.shape[:2]))
+    side = len(image)
+
+    def random():
+        calls = itertools.count()
+
+        @functools.cache
+        def all_moves(high):
+            return np.stack(moves(uniform, high)[::-1], -1)
+
+        def one_move(low, high, size):
+            # From the last pixel to the first of those that stay inside.
+            turn, place = divmod(next(calls), (side - 2 * high) ** 2)
+            row, column = divmod(place, side - 2 * high)
+            return all_moves(high)[turn, side - high - row, side - high - column]
+
+        return {"randint": one_move}
+
+    return Case(by_severity("glass_blur", image, uniform), random)
+
+
+def by_severity(name, image, draws):
+    """What the corruption makes ready of an image and random numbers."""
+    parts = dict(getattr(common, name)().prepare.keywords)
+    rows = parts["table"].rows(len(image))
+    ready = jax.jit(lambda image, draws: parts["prepare"](image, draws, rows))
+    return ready(image, draws)
+
+
+_FEEDS = {
+    "elastic_transform": _elastic,
+    "fog": _fog,
+    "frost": _frost,
+    "gaussian_noise": _normal,
+    "glass_blur": _glass,
+    "impulse_noise": _impulses,
+    "motion_blur": _motion,
+    "shot_noise": _shots,
+    "snow": _snow,
+    "spatter": _spatter,
+    "speckle_noise": _normal,
+}

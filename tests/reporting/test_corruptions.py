@@ -1,0 +1,98 @@
+"""What tables and reports say of corruptions by severity."""
+
+import importlib.util
+import math
+import pathlib
+import re
+
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob.metrics import ALEXNET
+from jaxrob.reporting import table, to_html, to_markdown
+
+_spec = importlib.util.spec_from_file_location(
+    "reports", pathlib.Path(__file__).with_name("reports.py")
+)
+made = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(made)
+
+LEVELS = np.arange(6.0)
+PLAIN = "mean error over 15 corruptions, severities 1 to 5"
+
+
+def corruption(name, accuracies, num_classes=3, number=100):
+    """Counts of images of class 0, of so many classes."""
+    right = np.rint(np.array(accuracies) * number).astype(int)
+    confusion = np.zeros((6, num_classes, num_classes + 1), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, number - right
+    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
+    return made.assessment(
+        name=name, answers=jaxrob.ReducedCurve(LEVELS, confusion), **ends
+    )
+
+
+def fifteen(num_classes=3):
+    falling = [0.95, 0.9, 0.85, 0.75, 0.6, 0.4]
+    return [corruption(name, falling, num_classes) for name in ALEXNET]
+
+
+def both(assessments):
+    found = [made.results(assessments=assessments, class_names=None)]
+    return to_html(found), to_markdown(found)
+
+
+def test_mean_error_and_failing_severity():
+    # (.1 + .15 + .25 + .4 + .6) / 5; 80 % is crossed in the middle of 2 and 3.
+    assert f"{PLAIN}: 30.0 % (a curve keeps only counts" in table(fifteen())
+    for text in both(fifteen()):
+        assert PLAIN in text and "30.0 %" in text and "AlexNet" not in text
+        assert len(re.findall(r"2\.50, [\d.]+ to [\d.]+", text)) == 15
+
+
+def test_mce_is_of_1000_classes_alone():
+    some = fifteen(1000)
+    expected = np.mean([0.3 / one.corrupted for one in ALEXNET.values()])
+    assert (
+        f"mCE, relative to AlexNet's errors on ImageNet-C: {100 * expected:.1f} %"
+        in (table(some))
+    )
+    # brightness, with the highest of the errors relative to AlexNet's.
+    html, markdown = both(some[10:11])
+    assert f"{30 / 0.565:.1f} %" in html and f"{30 / 0.565:.1f} %" in markdown
+
+
+def test_fourteen_are_not_averaged():
+    some = [one for one in fifteen() if one.alteration != "frost"]
+    assert f"{PLAIN}: not known (curves must hold all 15" in table(some)
+    for text in both(some):
+        assert "frost is missing" in text and "30.0 %" in text
+
+
+def test_levels_that_are_not_there_are_said():
+    levels = np.array([0.0, 2.5, 5.0])
+    answers = made.curve(np.full(60, 9.0), levels=levels)
+    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
+    one = made.assessment(name="fog", answers=answers, **ends)
+    for text in both([one]):
+        assert "not known" in text and "beyond 5" in text
+
+
+def test_other_alterations_have_no_such_part():
+    assert "corruptions" not in table([made.assessment()])
+    for text in both([made.assessment()]):
+        assert "Common corruptions" not in text
+
+
+def test_intervals_are_of_the_images():
+    limits = 5 * (np.arange(60) % 20) / 20
+    answers = made.curve(limits, levels=LEVELS)
+    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
+    some = [made.assessment(name=name, answers=answers, **ends) for name in ALEXNET]
+    (line,) = (one for one in table(some).split("\n") if one.startswith(PLAIN))
+    mean, low, high = map(float, re.findall(r"[\d.]+(?= %|, | to)", line)[-3:])
+    assert low < mean < high
+    # Of 60 images a standard error of some points.
+    assert 5 < high - low < 20 and not math.isnan(mean)
+    assert mean == pytest.approx(100 * (1 - answers.accuracy[1:].mean()), abs=0.06)

@@ -1,0 +1,53 @@
+"""Levels of one's own beside a strategy's."""
+
+import numpy as np
+import pytest
+
+from jaxrob.strategies import ASAP, Including, Quadrature, Question, Uniform, sample
+
+SEVERITIES = (0, 1, 2, 3, 4, 5)
+
+
+def test_the_levels_are_among_those_evaluated():
+    def value(level):
+        return 0.95 - 0.04 * level**1.5
+
+    question = Question(0.0, 5.0, 0.8, 0.0)
+    crossing = (0.15 / 0.04) ** (2 / 3)
+    for concavity in ("auto", 16.0):
+        asap = ASAP(concavity=concavity)
+        found = sample(Including(asap, SEVERITIES), question, value)
+        alone = sample(asap, question, value)
+        assert set(SEVERITIES) < set(found.levels)
+        assert len(found.levels) <= len(alone.levels) + len(SEVERITIES)
+        near = found.levels[np.abs(found.levels - crossing).argsort()[:2]]
+        assert np.ptp(near) <= 5 / 1024 * 1.01
+        bound = Including(asap, SEVERITIES).error_bound(question, found)
+        assert bound <= 2 / 1024
+
+
+def test_rules_are_those_that_take_levels_anywhere():
+    assert Including(ASAP(), SEVERITIES).rules == ("right", "linear")
+    assert Including(ASAP(), SEVERITIES).rule == "right"
+    assert Including(Uniform(4), SEVERITIES).rule == "linear"
+
+
+@pytest.mark.parametrize(
+    "arguments, error, says",
+    [
+        ((Quadrature(), (1,)), ValueError, "must suit one of the rules"),
+        ((ASAP, (1,)), TypeError, "not a class"),
+        ((ASAP(), ()), ValueError, r"levels must have the shape \[n\]"),
+        ((ASAP(), (1, float("nan"))), ValueError, "levels must be finite"),
+        ((ASAP(), ("1",)), TypeError, "levels must be an array"),
+        ((ASAP(), 3), ValueError, r"levels must have the shape \[n\]"),
+    ],
+)
+def test_what_is_refused(arguments, error, says):
+    with pytest.raises(error, match=says):
+        Including(*arguments)
+
+
+def test_a_level_outside_the_range_is_refused():
+    with pytest.raises(ValueError, match=r"range of the alteration \[0, 2\]; got 3"):
+        sample(Including(ASAP(), SEVERITIES), Question(0.0, 2.0, 0.8), np.ones_like)
