@@ -101,17 +101,22 @@ def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
       epochs: how often each is shown.
     """
     batch_size = min(128, num_images)
-    schedule = optax.cosine_onecycle_schedule(
-        max(num_images // batch_size * epochs, 2),
-        _RATE_NORMALISED if name in _NORMALISED else _RATE,
-        pct_start=0.2,
-    )
     return {
         "epochs": epochs,
         "batch_size": batch_size,
-        "optimizer": optax.adamw(schedule, weight_decay=0.01),
+        "optimizer": one_cycle(name, num_images // batch_size * epochs),
         "batches": augmentation.mirrored_and_shifted(num_images),
     }
+
+
+def one_cycle(name: str, num_steps: int) -> optax.GradientTransformation:
+    """The optimiser of `for_photographs`, for so many steps."""
+    schedule = optax.cosine_onecycle_schedule(
+        max(num_steps, 2),
+        _RATE_NORMALISED if name in _NORMALISED else _RATE,
+        pct_start=0.2,
+    )
+    return optax.adamw(schedule, weight_decay=0.01)
 
 
 def untrained(

@@ -620,6 +620,59 @@ def test_published_curves(tmp_path):
     assert code == 1 and "no Robustness Evaluation" in err
 
 
+def test_common_corruptions(tmp_path):
+    small = (
+        "--network=mlp", "--corruptions=contrast,gaussian_noise,frost", "--levels=6",
+        "--num_images=40", "--noprogress", f"--output={tmp_path}",
+    )  # fmt: skip
+    table = (*small[:1], "--epochs=3", *small[1:])
+    code, out, err = run("common_corruptions.py", *table, "--require=robustness>=0")
+    assert code == 0, err
+    document = json.loads((tmp_path / "digits-mlp.json").read_text())
+    contrast, noise, *frost = document["rows"]
+    # Where frost's pictures are installed, it is there.
+    assert len(frost) <= 1 and ("frost is left out" in out) == (not frost)
+    assert "no mean corruption error, which is over all fifteen" in out
+    assert len(contrast["errors"]) == 5 and contrast["errors"][-1] > 0.5
+    assert contrast["fails at"] < 5 < noise["fails at"]
+    low, high = contrast["fails within"]
+    assert low <= contrast["fails at"] <= high
+    assessment = jaxrob.Assessment.from_json((tmp_path / "contrast.json").read_text())
+    np.testing.assert_allclose(1 - assessment.values[1:], contrast["errors"])
+    for name in ("curves", "strip"):
+        picture = tmp_path / f"digits-mlp-{name}.png"
+        assert picture.read_bytes().startswith(b"\x89PNG")
+
+    retrain = (*small, "--retrain=da,lda", "--trained_on=contrast")
+    again = (*retrain, "--images_seen=3000", "--seeds=2")
+    code, out, err = run("common_corruptions.py", *again)
+    assert code == 0, err
+    path = tmp_path / "digits-mlp-retrained.json"
+    document = json.loads(path.read_text())
+    assert document["groups"]["trained on"] == ["contrast"]
+    assert {name: len(some) for name, some in document["found"].items()} == {
+        "original": 2,
+        "da": 2,
+        "lda": 2,
+    }
+    for seed in (0, 1):
+        before, after = (document["found"][name][seed] for name in ("original", "da"))
+        assert after["errors"]["contrast"] < before["errors"]["contrast"]
+    # Another run finds the networks and the answers.
+    code, out, err = run("common_corruptions.py", *again)
+    assert code == 0 and "trained in" not in out
+    assert json.loads(path.read_text()) == document
+
+    for flags, message in (
+        (("--levels=7",), "1 more than a multiple of 5"),
+        (("--trained_on=fog", "--retrain=da"), "none of them is among"),
+        (("--replay=none.csv",), "not a table as RobustBench's"),
+        (("--compare_reference=nowhere",), "no folder nowhere"),
+    ):
+        code, out, err = run("common_corruptions.py", *small, *flags)
+        assert code == 1 and message in out + err
+
+
 def test_networks_on_the_host(tmp_path):
     for extra in ("torch", "onnxruntime", "keras"):
         if not importlib.util.find_spec(extra):  # Keras itself wants a backend.

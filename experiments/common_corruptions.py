@@ -1,0 +1,374 @@
+r"""The common corruptions of CIFAR-10-C: a network's errors, and where it fails.
+
+    python experiments/common_corruptions.py
+    python experiments/common_corruptions.py --dataset=cifar10 --data_dir=... \
+        --network=resnet --num_images=10000 --frost=FOLDER
+    python experiments/common_corruptions.py --replay=unaggregated_results.csv
+
+Trains a network, and prints its error at the benchmark's 15 corruptions x 5 severities
+(Hendrycks and Dietterich, 2019), their mean, and the severity at which its accuracy
+falls below `--threshold`, with the 95 % interval that the finite test set leaves.
+Accuracy is found at `--levels` levels of each corruption, severities among them.
+Figures: the curves with the severities marked, and a strip of pictures. The pictures
+that are tested on are made as they are used; none is stored.
+
+`--compare_reference=FOLDER` makes the same corruptions of some images by the
+benchmark's own code (ImageNet-C/create_c of github.com/hendrycks/robustness; needs
+OpenCV, scikit-image and, for motion blur and snow, Wand), classifies them, tests each
+cell, and says what both took.
+
+`--retrain=da,lda,worst_level` trains, for each seed, a network and then anew against
+the corruptions `--trained_on`, each on equally many images without other augmentation;
+and prints errors and robustness before and after, on those trained on and on the
+others. LDA leaves out what the original is not weak at, by a tenth of the training set
+on which no network is trained.
+
+`--replay=FILE` needs no network and no images: it reads a table as RobustBench
+publishes them (model_info/*/corruptions/unaggregated_results.csv) and prints each
+model's robustness with the bound that its six points leave. It assumes that accuracy is
+monotone between one severity and the next.
+
+With the defaults it takes a minute or two on two CPU cores: digits in colour, with a
+border that makes them 32 px. Frost's pictures are not part of this project: without
+them it is left out. JSON and figures go into the folder `--output`; networks are kept
+there, so that another run does not train again.
+"""
+
+import pathlib
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import app, flags
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    gate,
+    hosts,
+    journals,
+    startup,
+)
+from corruptions_2019 import beside, cells, figures, replay, retrained
+
+import jaxrob
+from jaxrob import data, reporting, strategies, training
+
+_EPOCHS_USUAL = {"digits": 10, "cifar10": 24}
+_THRESHOLDS = {"digits": 0.7, "cifar10": 0.7}
+_THRESHOLD_OF_REPLAY = 0.5
+# Images at most by which LDA finds what the original is weak at.
+_VALIDATION = 5000
+
+_DATASET = define.dataset(*_EPOCHS_USUAL)
+_DATA_DIR = define.data_dir()
+_NETWORK = define.network(default="strided_cnn")
+_EPOCHS = define.epochs_or_usual()
+_NUM_TRAIN = define.num_train(60000)
+_NUM_IMAGES = define.num_images(500, "Test images at most, evenly picked.")
+_CORRUPTIONS = define.choices(
+    "corruptions", list(cells.CORRUPTIONS), cells.CORRUPTIONS, "Which"
+)
+_FROST = flags.DEFINE_string(
+    "frost", None, "Folder of the pictures of frost; by default an installed package's."
+)
+_LEVELS = flags.DEFINE_integer(
+    "levels", 16, "Evenly spaced levels of each corruption: 6, 11, 16, ...", 6
+)
+flags.register_validator(
+    "levels", lambda n: n % 5 == 1, message="must be 1 more than a multiple of 5"
+)
+_THRESHOLD = define.threshold_or_usual(
+    "Lowest accepted accuracy; by default 0.7, in a replay 0.5."
+)
+_BLOCK = flags.DEFINE_integer(
+    "block", None, "Images in a step of the evaluation; by default from memory.", 1
+)
+_COMPARE = flags.DEFINE_string(
+    "compare_reference", None, "Folder of the benchmark's own code."
+)
+_COMPARED = flags.DEFINE_integer(
+    "num_compared", 2000, "Test images that its code alters, at most.", 2
+)
+_PROCESSES = flags.DEFINE_integer(
+    "processes", 2, "Processes in which its code runs.", 1
+)
+_RETRAIN = define.choices("retrain", [], retrained.METHODS, "Ways to retrain")
+_TRAINED_ON = define.choices(
+    "trained_on",
+    ["gaussian_noise", "defocus_blur", "brightness", "contrast", "jpeg_compression"],
+    cells.CORRUPTIONS,
+    "Corruptions to retrain against",
+)
+_IMAGES_SEEN = flags.DEFINE_integer(
+    "images_seen", 30_000, "Images that each retrained network is trained on.", 1
+)
+_BATCH_SIZE = flags.DEFINE_integer(
+    "batch_size", 128, "Images in a step of retraining.", 1
+)
+_REPLAY = flags.DEFINE_string("replay", None, "Table of published accuracies.")
+_REFERENCE_MODEL = flags.DEFINE_string(
+    "reference_model",
+    "AlexNet",
+    "Model of the replayed table by whose errors the mCE divides, if it is there.",
+)
+_SEED = define.seed()
+_SEEDS = flags.DEFINE_integer("seeds", 1, "Seeds of retraining, from seed on.", 1)
+_OUTPUT = define.output("results/common_corruptions")
+_PROGRESS = define.progress()
+_requirements = gate.define_require("robustness", "robustness.low")
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    output = files.output_folder(_OUTPUT.value)
+    if _REPLAY.value is not None:
+        _replay(pathlib.Path(_REPLAY.value), output)
+        return
+    if _COMPARE.value is not None and not pathlib.Path(_COMPARE.value).is_dir():
+        raise app.UsageError(f"--compare_reference: no folder {_COMPARE.value}")
+    some = cells.alterations(_CORRUPTIONS.value, _FROST.value)
+    whole = _load("test")
+    test_set = datasets.evenly_picked(whole, _NUM_IMAGES.value)
+    if _RETRAIN.value:
+        _retrained(some, test_set, output)
+    else:
+        _table(some, test_set, output)
+
+
+def _load(split: str) -> jaxrob.Dataset:
+    """Images of 32 px in colour: CIFAR-10's, or digits with a border."""
+    found = data.load(_DATASET.value, split, _DATA_DIR.value)
+    if _DATASET.value != "digits":
+        return found
+    images = np.pad(found.images, ((0, 0), (2, 2), (2, 2), (0, 0)), "edge")
+    images = images.repeat(3, axis=3)
+    return jaxrob.Dataset(images, found.labels, found.class_names, found.name)
+
+
+def _title() -> str:
+    return f"{_DATASET.value}-{_NETWORK.value}"
+
+
+def _threshold() -> float:
+    usual = _THRESHOLDS[_DATASET.value]
+    return usual if _THRESHOLD.value is None else _THRESHOLD.value
+
+
+def _table(
+    some: Mapping[str, jaxrob.Alteration],
+    test_set: jaxrob.Dataset,
+    output: pathlib.Path,
+) -> None:
+    """The table, its figures and, if asked for, the benchmark's own code beside it."""
+    _, key = jax.random.split(jax.random.key(_SEED.value))
+    classifier = _network()
+    start = time.perf_counter()
+    assessments = jaxrob.assess(
+        classifier,
+        test_set,
+        [*some.values()],
+        _threshold(),
+        strategy=strategies.Uniform(_LEVELS.value),
+        rule="linear",
+        key=key,
+        batch_size=_block(test_set),
+        journal=journals.path(_title()),
+        mesh=hosts.mesh(),
+        progress=_PROGRESS.value,
+    )
+    seconds = time.perf_counter() - start
+    by_name = dict(zip(some, assessments))
+    rows = [cells.row(name, one) for name, one in by_name.items()]
+    document = {
+        "dataset": _DATASET.value,
+        "network": _NETWORK.value,
+        "seed": _SEED.value,
+        "num_images": len(test_set),
+        "threshold": _threshold(),
+        "device": jax.devices()[0].device_kind,
+        "seconds": seconds,
+        "mean": cells.mean_line(by_name),
+        "rows": rows,
+    }
+    pictures = len(some) * _LEVELS.value * len(test_set)
+    print(
+        f"{_title()} on {len(test_set):,} images, {document['device']}; error on "
+        f"unaltered images {rows[0]['clean error']:.2%}; threshold {_threshold():g}\n"
+    )
+    print("\n".join(cells.lines(rows)))
+    print(
+        f"{document['mean']}\n{pictures:,} altered images ({_LEVELS.value} "
+        f"levels) made and classified in {seconds:.1f} s, compilation included"
+    )
+    if _COMPARE.value is not None:
+        document["reference"] = _beside(classifier, by_name, test_set)
+    _write(document, some, test_set, output)
+    files.write_assessments(output, assessments)
+    gate.require(
+        _requirements(),
+        {one.alteration: reporting.quantities(one) for one in assessments},
+    )
+
+
+def _network() -> jaxrob.Classifier:
+    """The network, kept or trained, both as by `roma_cifar10.py`."""
+    train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
+    module = classifiers.module(_NETWORK.value, len(datasets.class_names(train_set)))
+    epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
+    photographs = _DATASET.value == "cifar10"
+    path = pathlib.Path(
+        _OUTPUT.value,
+        "networks",
+        f"{_title()}-seed{_SEED.value}-{len(train_set)}images-{epochs}epochs"
+        + ("-augmented" if photographs else ""),
+        f"{epochs}.msgpack",
+    )
+    if (content := files.read(path)) is not None:
+        return classifiers.from_bytes(module, train_set.images.shape[1:], content)
+    schedule: dict[str, Any] = {"epochs": epochs, "batch_size": min(64, len(train_set))}
+    if photographs:
+        schedule = classifiers.for_photographs(_NETWORK.value, len(train_set), epochs)
+    start = time.perf_counter()
+    classifier = training.fit(
+        module,
+        train_set,
+        key=jax.random.split(jax.random.key(_SEED.value), 3)[0],
+        mesh=hosts.mesh(),
+        progress=_PROGRESS.value,
+        **schedule,
+    )
+    print(f"trained in {time.perf_counter() - start:.1f} s")
+    files.write(path, classifiers.to_bytes(classifier))
+    return classifier
+
+
+def _block(dataset: jaxrob.Dataset) -> int | None:
+    return None if _BLOCK.value is None else min(_BLOCK.value, len(dataset))
+
+
+def _beside(
+    classifier: jaxrob.Classifier,
+    assessments: Mapping[str, jaxrob.Assessment],
+    test_set: jaxrob.Dataset,
+) -> dict[str, Any]:
+    """The same cells by the benchmark's own code; printed too."""
+    folder = pathlib.Path(_COMPARE.value or "")
+    names = beside.possible(list(assessments), folder)
+    chosen = np.arange(len(test_set))[:: -(-len(test_set) // _COMPARED.value)]
+    start = time.perf_counter()
+    made = beside.make(
+        names, test_set.images[chosen], folder, _SEED.value, _PROCESSES.value
+    )
+    seconds = time.perf_counter() - start
+    found = beside.compare(
+        classifier, assessments, chosen, made, test_set.labels[chosen]
+    )
+    print("\n" + "\n".join(beside.lines(found)))
+    number = len(names) * len(cells.SEVERITIES) * len(chosen)
+    of_all = seconds * len(test_set) / len(chosen)
+    print(
+        f"the benchmark's code made {number:,} pictures in {seconds:.1f} s on "
+        f"{_PROCESSES.value} processes ({sum(found['seconds to make'].values()):.1f} s "
+        f"of one); of all {len(test_set):,} images that would be {of_all:.0f} s, to "
+        f"classify theirs {found['seconds to classify']:.1f} s more"
+    )
+    return {
+        "num_images": len(chosen),
+        "processes": _PROCESSES.value,
+        "seconds": seconds,
+        **found,
+    }
+
+
+def _write(
+    document: dict[str, Any],
+    some: Mapping[str, jaxrob.Alteration],
+    test_set: jaxrob.Dataset,
+    output: pathlib.Path,
+) -> None:
+    made = {
+        "curves": figures.curves(document["rows"], document["threshold"]),
+        "strip": figures.strip(some, test_set.images[0], jax.random.key(_SEED.value)),
+    }
+    for name, figure in made.items():
+        figure.savefig(output / f"{_title()}-{name}.png", dpi=110)
+    path = output / f"{_title()}.json"
+    files.write_json(path, document)
+    print(f"wrote {path}, and beside it " + ", ".join(f"{name}.png" for name in made))
+
+
+def _retrained(
+    some: Mapping[str, jaxrob.Alteration],
+    test_set: jaxrob.Dataset,
+    output: pathlib.Path,
+) -> None:
+    """Networks before and after retraining."""
+    train = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
+    tenth = np.arange(len(train)) % 10 == 9
+    trained_on = [name for name in some if name in _TRAINED_ON.value]
+    if not trained_on:
+        raise app.UsageError("--trained_on: none of them is among --corruptions")
+    settings = (
+        f"{_title()}-{len(train)}images-{_IMAGES_SEEN.value}seen-"
+        f"{_BATCH_SIZE.value}-{'-'.join(trained_on)}"
+    )
+    setting = retrained.Setting(
+        train=train[~tenth],
+        validation=datasets.evenly_picked(train[tenth], _VALIDATION),
+        test=test_set,
+        alterations=some,
+        trained_on=trained_on,
+        network=_NETWORK.value,
+        images_seen=_IMAGES_SEEN.value,
+        batch_size=_BATCH_SIZE.value,
+        threshold=_threshold(),
+        levels=_LEVELS.value,
+        block=_BLOCK.value,
+        folder=pathlib.Path(_OUTPUT.value, "networks", settings),
+        progress=_PROGRESS.value,
+    )
+    module = classifiers.module(_NETWORK.value, len(datasets.class_names(train)))
+    found: dict[str, list[dict[str, Any]]] = {}
+    for seed in range(_SEED.value, _SEED.value + _SEEDS.value):
+        print(f"seed {seed}", flush=True)
+        one = retrained.one_seed(setting, module, _RETRAIN.value, seed)
+        for method, answers in one.items():
+            found.setdefault(method, []).append(answers)
+    print("\n" + "\n".join(retrained.lines(found, setting.groups)))
+    document = {
+        "settings": settings,
+        "seeds": [_SEED.value, _SEED.value + _SEEDS.value],
+        "num_images": len(test_set),
+        "threshold": _threshold(),
+        "groups": setting.groups,
+        "found": found,
+    }
+    figure = figures.retrained(found, setting.groups)
+    figure.savefig(output / f"{_title()}-retrained.png", dpi=110)
+    path = output / f"{_title()}-retrained.json"
+    files.write_json(path, document)
+    print(f"wrote {path}, and {_title()}-retrained.png beside it")
+
+
+def _replay(path: pathlib.Path, output: pathlib.Path) -> None:
+    """Published models' robustness, with bounds."""
+    threshold = _THRESHOLD.value
+    threshold = _THRESHOLD_OF_REPLAY if threshold is None else threshold
+    try:
+        models = replay.read(path)
+    except ValueError as error:
+        raise app.UsageError(f"--replay: {error}") from error
+    found = replay.table(models, threshold, _REFERENCE_MODEL.value)
+    print(f"{path.name}: {len(models)} models, threshold {threshold:g}")
+    print("\n".join(replay.lines(found)))
+    to = output / "replay.json"
+    files.write_json(to, {"threshold": threshold, "models": found})
+    print(f"wrote {to}")
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,125 @@
+"""The benchmark's cells, corruption by severity, and what is read off their curves."""
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+import jaxrob
+from jaxrob import metrics
+from jaxrob.alterations import common, presets
+
+CORRUPTIONS = presets.CORRUPTIONS
+SEVERITIES = tuple(int(severity) for severity in presets.SEVERITIES[1:])
+MOST = 5.0
+
+
+def alterations(
+    names: Sequence[str], frost_folder: str | os.PathLike[str] | None
+) -> dict[str, jaxrob.Alteration]:
+    """The corruptions by name; frost is left out where its pictures are missing.
+
+    Args:
+      names: of `CORRUPTIONS`.
+      frost_folder: where the pictures of frost are, see
+        `jaxrob.alterations.common.frost`.
+    """
+    found = {}
+    for name in names:
+        if name == "frost":
+            try:
+                found[name] = common.frost(folder=frost_folder)
+            except (FileNotFoundError, ImportError) as error:
+                if frost_folder is not None:
+                    raise
+                print(f"frost is left out: {error}")
+        else:
+            found[name] = getattr(common, name)()
+    return found
+
+
+def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
+    """The level at which values, joined by straight lines, first fall below.
+
+    Args:
+      levels: `[L]`, ascending from the identity.
+      values: `[L]`.
+      threshold: the lowest value accepted.
+
+    Returns:
+      The level, infinite if there is none.
+    """
+    accepted = metrics.accepted_intervals(levels, values, threshold)
+    if not accepted or accepted[0].start > levels[0]:
+        return float(levels[0])
+    end = accepted[0].end
+    return math.inf if end >= levels[-1] and values[-1] >= threshold else end
+
+
+def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
+    """What a table says of one corruption.
+
+    The ends of `fails within` are where the lower and the upper 95 % band of the
+    accuracy first fall below the threshold.
+    """
+    levels, threshold = assessment.levels, assessment.threshold
+    low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
+    values = assessment.values
+    return {
+        "corruption": name,
+        "clean error": 1 - float(values[0]),
+        "errors": [1 - float(values[at]) for at in at_severities(levels)],
+        "fails at": failing(levels, values, threshold),
+        "fails within": [failing(levels, one, threshold) for one in (low, high)],
+        "robustness": assessment.robustness,
+        "robustness within": list(assessment.confidence_interval),
+        "levels": levels.tolist(),
+        "accuracy": [float(value) for value in values],
+        "seconds": assessment.seconds,
+    }
+
+
+def at_severities(levels: np.ndarray) -> list[int]:
+    """Where severities 1 to 5 stand among the levels, which must hold them."""
+    return [int(np.flatnonzero(levels == severity)[0]) for severity in SEVERITIES]
+
+
+def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
+    """A table of errors in per cent and failing severities, for the screen."""
+    head = "".join(f"{severity:7d}" for severity in SEVERITIES)
+    found = [f"{'error [%] at severity':22}{head}   mean   fails at severity  robust"]
+    for one in rows:
+        errors = "".join(f"{100 * error:7.2f}" for error in one["errors"])
+        found.append(
+            f"{one['corruption']:22}{errors}{100 * np.mean(one['errors']):7.2f}   "
+            f"{severity_text(one):17}  {one['robustness']:6.1%}"
+        )
+    return found
+
+
+def severity_text(row: dict[str, Any]) -> str:
+    """The failing severity with its interval."""
+    first, last = row["fails within"]
+    return f"{_number(row['fails at'])} [{_number(first)}, {_number(last)}]"
+
+
+def mean_line(assessments: Mapping[str, jaxrob.Assessment]) -> str:
+    """The mean over all cells, with its interval, where all fifteen are there."""
+    missing = [name for name in CORRUPTIONS if name not in assessments]
+    if missing:
+        return (
+            "no mean corruption error, which is over all fifteen: without "
+            + ", ".join(missing)
+        )
+    found = metrics.mean_corruption_error(assessments, None)
+    low, high = found.confidence_interval
+    return (
+        f"mean corruption error, the plain mean over the 75 cells: {found.value:.2%} "
+        f"[{low:.2%}, {high:.2%}]"
+    )
+
+
+def _number(level: float) -> str:
+    return f"> {MOST:g}" if math.isinf(level) else f"{level:.2f}"

@@ -1,0 +1,113 @@
+"""Accuracy over the continuous severity, and a strip of pictures."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from common import datasets
+from matplotlib import pyplot as plt
+from matplotlib.figure import Figure
+
+import jaxrob
+from corruptions_2019.cells import MOST, SEVERITIES, at_severities, severity_text
+
+_COLUMNS = 5
+
+
+def curves(rows: Sequence[dict[str, Any]], threshold: float) -> Figure:
+    """A panel for each corruption: its curve, with the benchmark's severities marked.
+
+    The level at which the accuracy falls below the threshold is shaded, as far as the
+    finite test set leaves it open.
+    """
+    height = -(-len(rows) // _COLUMNS)
+    figure, panels = plt.subplots(
+        height,
+        _COLUMNS,
+        figsize=(13, 2.5 * height + 0.4),
+        layout="constrained",
+        sharex=True,
+        sharey=True,
+        squeeze=False,
+    )
+    for axes, row in zip(panels.flat, rows):
+        levels, accuracy = np.array(row["levels"]), np.array(row["accuracy"])
+        axes.plot(levels, accuracy, color="tab:blue", lw=1.2)
+        at = at_severities(levels)
+        axes.plot(levels[at], accuracy[at], "o", color="tab:blue", ms=4)
+        axes.axhline(threshold, color="black", lw=0.8, ls=":")
+        first, last = np.minimum(row["fails within"], MOST)
+        axes.axvspan(first, last, color="tab:orange", alpha=0.35, lw=0)
+        name = row["corruption"].replace("_", " ")
+        axes.set_title(f"{name}\nfails at {severity_text(row)}", fontsize=9)
+        axes.set_ylim(0, 1)
+        axes.set_xticks((0, *SEVERITIES))
+    for axes in panels.flat[len(rows) :]:
+        axes.set_axis_off()
+    for axes in panels[-1]:
+        axes.set_xlabel("severity")
+    for axes in panels[:, 0]:
+        axes.set_ylabel("accuracy")
+    return figure
+
+
+def strip(
+    alterations: Mapping[str, jaxrob.Alteration], image: np.ndarray, key: jax.Array
+) -> Figure:
+    """One image at severities 0 to 5, a row for each corruption but frost.
+
+    Frost is left out because the licence of its pictures is not stated.
+
+    Args:
+      alterations: the corruptions by name.
+      image: bytes `[H, W, C]`.
+      key: a random key.
+    """
+    shown = {name: one for name, one in alterations.items() if name != "frost"}
+    levels = np.arange(MOST + 1, dtype=np.float32)
+    figure, panels = plt.subplots(
+        len(shown),
+        len(levels),
+        figsize=(1.1 * len(levels) + 1.2, 1.1 * len(shown) + 0.3),
+        layout="constrained",
+        squeeze=False,
+    )
+    for axes, (name, alteration) in zip(panels, shown.items()):
+        prepared = alteration.prepared(datasets.unit_range(image), key)
+        altered = jax.jit(jax.vmap(alteration.at_level, (None, 0)))(prepared, levels)
+        for panel, picture in zip(axes, np.asarray(altered)):
+            panel.imshow(picture, interpolation="nearest")
+            panel.set(xticks=[], yticks=[])
+        axes[0].set_ylabel(
+            name.replace("_", "\n"), rotation=0, ha="right", va="center", fontsize=8
+        )
+    for panel, level in zip(panels[0], levels):
+        panel.set_title(f"{level:g}", fontsize=9)
+    return figure
+
+
+def retrained(found: Mapping[str, Sequence[dict[str, Any]]], groups: Any) -> Figure:
+    """Mean errors before and after retraining, by corruption; ends are over seeds.
+
+    Args:
+      found: for each method, what `retrained.answers` gives of each seed.
+      groups: the names of the corruptions of each group.
+    """
+    names = [name for group in groups.values() for name in group]
+    figure, axes = plt.subplots(figsize=(11, 4.2), layout="constrained")
+    width = 0.8 / len(found)
+    for number, (method, seeds) in enumerate(found.items()):
+        errors = np.array([[one["errors"][name] for name in names] for one in seeds])
+        middle = errors.mean(0)
+        ends = middle - errors.min(0), errors.max(0) - middle
+        places = np.arange(len(names)) + (number - (len(found) - 1) / 2) * width
+        axes.bar(places, middle, width, yerr=ends, label=method, error_kw={"lw": 0.8})
+    axes.axvline(len(groups["trained on"]) - 0.5, color="black", lw=0.8, ls=":")
+    axes.set_xticks(
+        range(len(names)), [name.replace("_", "\n") for name in names], fontsize=8
+    )
+    axes.set_ylabel("mean error over severities 1 to 5")
+    axes.set_title("left of the line: trained on; right of it: left out", fontsize=10)
+    axes.legend(fontsize=8)
+    return figure

@@ -1,0 +1,248 @@
+"""Networks retrained against some of the corruptions, tested on all."""
+
+import functools
+import json
+import pathlib
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from common import classifiers, files, hosts, intervals
+from flax import linen
+
+import jaxrob
+from corruptions_2019.cells import row
+from jaxrob import retraining, strategies, training
+
+METHODS = ("da", "lda", "worst_level")
+ORIGINAL = "original"
+
+
+class Setting(NamedTuple):
+    """What all networks have in common.
+
+    Attributes:
+      train: what they are trained on.
+      validation: what tells the corruptions that the original is weak at.
+      test: what they are tested on.
+      alterations: the corruptions, by name.
+      trained_on: names of those that are trained on.
+      network: the network's name.
+      images_seen: images that each network is trained on.
+      batch_size: images in a step of the training.
+      threshold: the lowest accuracy accepted.
+      levels: evenly spaced ones of each corruption.
+      block: images in a step of the evaluation; None: chosen from memory.
+      folder: where networks and answers are kept.
+      progress: whether progress bars are shown.
+    """
+
+    train: jaxrob.Dataset
+    validation: jaxrob.Dataset
+    test: jaxrob.Dataset
+    alterations: Mapping[str, jaxrob.Alteration]
+    trained_on: Sequence[str]
+    network: str
+    images_seen: int
+    batch_size: int
+    threshold: float
+    levels: int
+    block: int | None
+    folder: pathlib.Path
+    progress: bool
+
+    @property
+    def groups(self) -> dict[str, list[str]]:
+        """The names of the corruptions that are trained on, and of the others."""
+        return {
+            "trained on": [
+                name for name in self.alterations if name in self.trained_on
+            ],
+            "left out": [
+                name for name in self.alterations if name not in self.trained_on
+            ],
+        }
+
+
+def one_seed(
+    setting: Setting, module: linen.Module, methods: Sequence[str], seed: int
+) -> dict[str, Any]:
+    """What is found of the original network and of each retrained one, by method."""
+    test_key, train_key, weak_key = jax.random.split(jax.random.key(seed), 3)
+    folder = setting.folder / f"seed{seed}"
+    trained = [setting.alterations[name] for name in setting.groups["trained on"]]
+    original = _kept_network(
+        setting,
+        module,
+        folder / ORIGINAL,
+        functools.partial(training.fit, module, setting.train, key=train_key),
+    )
+    weak = functools.cache(lambda: _weak(setting, original, trained, weak_key))
+    found = {ORIGINAL: _answers(setting, original, folder / ORIGINAL, test_key)}
+    for name in methods:
+        # Only LDA asks what the original is weak at.
+        classifier = _kept_network(
+            setting,
+            module,
+            folder / name,
+            functools.partial(
+                _retrain, setting, module, trained, name, weak, train_key
+            ),
+        )
+        found[name] = _answers(setting, classifier, folder / name, test_key)
+    return found
+
+
+def _retrain(
+    setting: Setting,
+    module: linen.Module,
+    trained: Sequence[jaxrob.Alteration],
+    name: str,
+    weak: Callable[[], list[float]],
+    key: jax.Array,
+    **schedule: Any,
+) -> jaxrob.Classifier:
+    given = {"key": key, **schedule}
+    if name == "lda":
+        return retraining.limited_data_augmentation(
+            module, setting.train, trained, robustness=weak(), **given
+        )
+    method = {
+        "da": retraining.data_augmentation,
+        "worst_level": retraining.worst_level,
+    }[name]
+    return method(module, setting.train, trained, **given)
+
+
+def _weak(
+    setting: Setting,
+    original: jaxrob.Classifier,
+    trained: Sequence[jaxrob.Alteration],
+    key: jax.Array,
+) -> list[float]:
+    """The original's robustness to each corruption that is trained on."""
+    found = _assess(setting, original, setting.validation, trained, key)
+    values = [one.robustness for one in found]
+    text = ", ".join(f"{one.alteration} {one.robustness:.0%}" for one in found)
+    print(f"  of the validation images the original's robustness is: {text}")
+    return values
+
+
+def _kept_network(
+    setting: Setting,
+    module: linen.Module,
+    path: pathlib.Path,
+    train: Callable[..., jaxrob.Classifier],
+) -> jaxrob.Classifier:
+    """A network from its file or, if there is none, trained and written to it."""
+    path = path.with_suffix(".msgpack")
+    shape = setting.train.images.shape[1:]
+    if (content := files.read(path)) is not None:
+        return classifiers.from_bytes(module, shape, content)
+    start = time.perf_counter()
+    steps = setting.images_seen // setting.batch_size
+    classifier = train(
+        images_seen=setting.images_seen,
+        batch_size=setting.batch_size,
+        optimizer=classifiers.one_cycle(setting.network, steps),
+        mesh=hosts.mesh(),
+        progress=setting.progress,
+    )
+    print(f"  {path.stem} trained in {time.perf_counter() - start:.1f} s", flush=True)
+    files.write(path, classifiers.to_bytes(classifier))
+    return classifier
+
+
+def _answers(
+    setting: Setting, classifier: jaxrob.Classifier, path: pathlib.Path, key: jax.Array
+) -> dict[str, Any]:
+    """Errors and robustness of a network by corruption, kept in a file."""
+    names = list(setting.alterations)
+    settings = {
+        "corruptions": names,
+        "num_images": len(setting.test),
+        "levels": setting.levels,
+        "threshold": setting.threshold,
+    }
+    path = path.with_suffix(".json")
+    if (kept := files.read(path)) is not None:
+        known = json.loads(kept)
+        if known["settings"] == settings:
+            return known["found"]
+    assessments = _assess(
+        setting, classifier, setting.test, [*setting.alterations.values()], key
+    )
+    rows = [row(name, one) for name, one in zip(names, assessments)]
+    found = {
+        "clean": rows[0]["clean error"],
+        "errors": {one["corruption"]: float(np.mean(one["errors"])) for one in rows},
+        "robustness": {one["corruption"]: one["robustness"] for one in rows},
+    }
+    files.write(path, json.dumps({"settings": settings, "found": found}).encode())
+    return found
+
+
+def _assess(
+    setting: Setting,
+    classifier: jaxrob.Classifier,
+    dataset: jaxrob.Dataset,
+    some: Sequence[jaxrob.Alteration],
+    key: jax.Array,
+) -> Sequence[jaxrob.Assessment]:
+    block = None if setting.block is None else min(setting.block, len(dataset))
+    return jaxrob.assess(
+        classifier,
+        dataset,
+        some,
+        setting.threshold,
+        strategy=strategies.Uniform(setting.levels),
+        rule="linear",
+        key=key,
+        batch_size=block,
+        mesh=hosts.mesh(),
+        progress=setting.progress,
+    )
+
+
+def lines(
+    found: Mapping[str, Sequence[dict[str, Any]]], groups: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Means over the seeds, before and after; changes with 95 % intervals over them.
+
+    Args:
+      found: for each method, `_answers` of each seed.
+      groups: the corruptions of each group.
+    """
+    text = []
+    for group, names in groups.items():
+        if not names:
+            continue
+        text.append(f"{group}: {', '.join(names)}")
+        text.append(f"  {'':12}{'error':>8} {'change [points]':26}robustness  change")
+        for method, seeds in found.items():
+            parts = [f"  {method:12}"]
+            for quantity in ("errors", "robustness"):
+                values = _means(seeds, quantity, names)
+                before = _means(found[ORIGINAL], quantity, names)
+                change = (
+                    "" if method == ORIGINAL else intervals.in_points(values - before)
+                )
+                parts.append(f"{values.mean():8.2%} {change:26}")
+            text.append("".join(parts).rstrip())
+    clean = {
+        name: np.mean([one["clean"] for one in some]) for name, some in found.items()
+    }
+    text.append(
+        "error on unaltered images: "
+        + ", ".join(f"{name} {value:.2%}" for name, value in clean.items())
+    )
+    return text
+
+
+def _means(
+    seeds: Sequence[dict[str, Any]], quantity: str, names: Sequence[str]
+) -> np.ndarray:
+    """Of each seed, over the corruptions of a group."""
+    return np.array([np.mean([one[quantity][name] for name in names]) for one in seeds])
