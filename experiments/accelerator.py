@@ -43,13 +43,14 @@ from accelerators.networks import NETWORKS, Network
 from common import define, files, hosts, startup
 from jax.sharding import Mesh
 
-_ALTERATIONS = programs.alterations_by_name()
+_PAPERS = programs.alterations_by_name()
+_ALTERATIONS = _PAPERS | programs.further_alterations()
 
 _TARGET = flags.DEFINE_enum("target", None, targets.NAMES, "What is compiled for.")
 _WHAT = define.choices("what", ["steps"], bench.KINDS, "What is compiled")
 _NETWORKS = define.choices("networks", ["mnist_cnn"], tuple(NETWORKS), "Networks")
 _WHICH = define.choices(
-    "alterations", list(_ALTERATIONS), tuple(_ALTERATIONS), "Alterations"
+    "alterations", list(_PAPERS), tuple(_ALTERATIONS), "Alterations"
 )
 _IMAGE_SIZE = flags.DEFINE_integer(
     "image_size", None, "Pixels of a side; by default those of the network.", 8

@@ -92,6 +92,8 @@ class Bench(NamedTuple):
         before, prepared = self.preparation(alteration)
         yield before
         program = programs.step(self.network, alteration, self.mesh)
+        # Those of one effect in other units are called the same.
+        program = program._replace(name=name.replace("_", " "))
         yield tables.with_preparation(self.row(program, prepared), before)
 
 
@@ -103,9 +105,12 @@ def _steps(bench: Bench) -> Iterator[tables.Row]:
     for name in bench.alterations:
         prepared, step = bench.step(name)
         yield from (prepared, bench.shown(step, forward))
-        if in_turn is not None:
-            whole = step["seconds"] + step["prepare_seconds"]
-            print(f"    {in_turn['seconds'] / whole:9.3f} of the forward pass in turn")
+        _beside_in_turn(in_turn, step["seconds"] + step["prepare_seconds"])
+
+
+def _beside_in_turn(in_turn: tables.Row | None, seconds: float) -> None:
+    if in_turn is not None:
+        print(f"    {in_turn['seconds'] / seconds:9.3f} of the forward pass in turn")
 
 
 def _alter(bench: Bench) -> Iterator[tables.Row]:
@@ -122,10 +127,15 @@ def _alter(bench: Bench) -> Iterator[tables.Row]:
 def _roma(bench: Bench) -> Iterator[tables.Row]:
     network, mesh = bench.network, bench.mesh
     yield (forward := bench.shown(bench.forward()))
+    in_turn = None
+    if levels_in_turn(mesh):
+        yield (in_turn := bench.shown(bench.forward_in_turn()))
     for make in (others.roma_draws, others.roma_tilts, others.roma_splitting):
         program = make(network, mesh)
-        beside = tables.times(forward, program.passes / network.rows)
-        yield bench.shown(bench.row(program), beside)
+        share = program.passes / network.rows
+        found = bench.shown(bench.row(program), tables.times(forward, share))
+        yield found
+        _beside_in_turn(in_turn, found["seconds"] / share)
     yield bench.shown(bench.row(others.roma_statistics(network, mesh)))
 
 

@@ -111,6 +111,7 @@ NETWORKS = {
     "mlp": Network(_known("mlp"), (28, 28, 1), 10, 1000, 16),
     "mnist_cnn": Network(_known("mnist_cnn"), (28, 28, 1), 10, 1000, 16),
     "idc_cnn": Network(_known("idc_cnn"), (50, 50, 3), 2, 1000, 16, "sigmoid"),
+    "resnet": Network(_known("resnet"), (32, 32, 3), 10, 1000, 16),
     "vgg16": Network(_known("vgg16"), (32, 32, 3), 10, 250, 16),
     "resnet50": Network(ResNet50, (224, 224, 3), 1000, 32, 4),
 }

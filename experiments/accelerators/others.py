@@ -15,6 +15,7 @@ from accelerators import shapes
 from accelerators.networks import Network
 from accelerators.programs import Program, step
 from jaxrob import roma
+from jaxrob._engine.sizes import levels_in_turn
 from jaxrob._runtime.mesh import along_images
 from jaxrob.adversarial._lbfgs import _advance
 from jaxrob.adversarial._search import new_search
@@ -54,7 +55,7 @@ def roma_draws(network: Network, mesh: Mesh) -> Program:
     )
     static = {
         "num_samples": _SAMPLES,
-        "rows": network.rows,
+        "rows": _rows(network, mesh),
         "observe": observe_hic,
         "summarise": examine_normality,
     }
@@ -93,7 +94,7 @@ def roma_tilts(network: Network, mesh: Mesh) -> Program:
         shapes.array((number, DRAWS), jnp.int32, mesh, split=True),
         shapes.array((), jnp.uint32, mesh),
     )
-    static = {"rows": network.rows}
+    static = {"rows": _rows(network, mesh)}
     which = np.arange(number * DRAWS, dtype=np.int32) % _COMPONENTS
     return Program(
         "RoMA tilts",
@@ -107,7 +108,7 @@ def roma_tilts(network: Network, mesh: Mesh) -> Program:
 
 def roma_splitting(network: Network, mesh: Mesh) -> Program:
     """A level of splitting, of as many pairs as a step's rows are particles."""
-    slots = max(network.rows // _PARTICLES, 1) * mesh.size
+    slots = max(_rows(network, mesh) // _PARTICLES, 1) * mesh.size
     work = _work(network, mesh)
     image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
     latent = jax.eval_shape(work.perturbation.draw, jax.random.key(0), image)
@@ -238,6 +239,11 @@ def _mixed(parts: list[Part], batch: int) -> Batches:
         _make, parts, layout.num_read, levels="random", candidates=1
     )
     return Batches(size, functools.partial(_draw, parts, layout), make, "")
+
+
+def _rows(network: Network, mesh: Mesh) -> int:
+    """Images that are classified at once: on a TPU, those of one level."""
+    return network.num_images if levels_in_turn(mesh) else network.rows
 
 
 def _work(network: Network, mesh: Mesh) -> Work:

@@ -4,6 +4,7 @@ Programs take shapes in place of arrays, since nothing is run here. Where they a
 after all, what they take is random, except for `values`.
 """
 
+import contextlib
 from typing import Any, NamedTuple
 
 import jax
@@ -16,6 +17,11 @@ from accelerators.networks import Network
 from jaxrob import alterations
 from jaxrob._engine.step import answer_at_levels, prepare
 from jaxrob.alterations import Alteration
+
+_PHYSICAL = (
+    "contrast", "saturation", "motion_blur", "defocus_blur", "shot_noise",
+    "impulse_noise", "speckle_noise", "pixelation", "elastic_deformation",
+)  # fmt: skip
 
 
 class Program(NamedTuple):
@@ -48,6 +54,18 @@ def alterations_by_name() -> dict[str, Alteration]:
     """The papers' alterations by their names, with _ for spaces."""
     found = alterations.presets.cnn_2020()
     return {one.name.replace(" ", "_"): one for one in found}
+
+
+def further_alterations() -> dict[str, Alteration]:
+    """The others: in physical units, and the common corruptions as "common_fog".
+
+    Frost is there if its pictures are installed.
+    """
+    found = {name: getattr(alterations, name)() for name in _PHYSICAL}
+    for name in alterations.common.__all__:
+        with contextlib.suppress(FileNotFoundError, ImportError):
+            found[f"common_{name}"] = getattr(alterations.common, name)()
+    return found
 
 
 def forward(network: Network, rows: int, mesh: Mesh) -> Program:

@@ -239,6 +239,11 @@ def check_image(name: str, image: jax.Array) -> None:
         )
 
 
+def in_float32(image: jax.Array) -> jax.Array:
+    """An image of half precision in float32, in which it is altered; others as is."""
+    return image.astype(jnp.promote_types(image.dtype, jnp.float32))
+
+
 def check_colours(name: str, image: jax.Array) -> None:
     """Refuses what is no image of red, green and blue."""
     check_image(name, image)

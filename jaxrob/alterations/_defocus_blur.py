@@ -7,8 +7,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
-from jaxrob.alterations._shifts import Shifts, shifted_sum, shifts
+from jaxrob.alterations._alteration import (
+    Alteration,
+    check_image,
+    checked_range,
+    in_float32,
+)
+from jaxrob.alterations._shifts import shifted_sum, shifts
 from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
 
 # Larger disks have more pixels than any image of which they would leave something.
@@ -59,49 +64,51 @@ def defocus_blur(
     )
 
 
-def ready(image: jax.Array, offsets: np.ndarray) -> Shifts:
+def ready(image: jax.Array, offsets: np.ndarray) -> jax.Array:
     """The image, ready for `defocused`; `offsets` are the kernel's, `[T, 2]`."""
     reach = int(np.abs(offsets).max(initial=0))
-    rows, columns = jnp.asarray(offsets.T)
-    return shifts(image, rows, columns, reach, "reflect")
+    return shifts(image, len(offsets), reach, "reflect")
 
 
 def defocused(
-    image: jax.Array, parts: Shifts, offsets: np.ndarray, weights: jax.Array
+    image: jax.Array, padded: jax.Array, offsets: np.ndarray, weights: jax.Array
 ) -> jax.Array:
     """The image convolved with a kernel, `[H, W, C]`.
 
     Args:
       image: `[H, W, C]`.
-      parts: from `ready`.
+      padded: from `ready`.
       offsets: row and column of every tap, `[T, 2]`.
       weights: `[T]`.
     """
     reach = int(np.abs(offsets).max(initial=0))
-    return jnp.clip(shifted_sum(image, parts, weights, reach), 0.0, 1.0)
+    rows, columns = offsets.T
+    found = shifted_sum(image, padded, rows, columns, weights, reach)
+    return jnp.clip(found, 0.0, 1.0)
 
 
 def _prepare(
     image: jax.Array, *, largest: float, unit: str
-) -> tuple[jax.Array, Shifts]:
+) -> tuple[jax.Array, jax.Array]:
     check_image("defocus_blur", image)
+    image = in_float32(image)
     return image, ready(image, _offsets(in_pixels(largest, unit, image)))
 
 
 def _defocus(
-    image_and_parts: tuple[jax.Array, Shifts],
+    image_and_padded: tuple[jax.Array, jax.Array],
     level: jax.Array,
     *,
     largest: float,
     unit: str,
 ) -> jax.Array:
-    image, parts = image_and_parts
+    image, padded = image_and_padded
     offsets = _offsets(in_pixels(largest, unit, image))
     radius = in_pixels(level, unit, image)
     # The radius of the smallest disk that holds a pixel.
     first = np.ceil(np.hypot(offsets[:, 0], offsets[:, 1]))
     weights = jnp.clip(radius + 1 - first, 0.0, 1.0)
-    return defocused(image, parts, offsets, weights / weights.sum())
+    return defocused(image, padded, offsets, weights / weights.sum())
 
 
 def _offsets(largest: float) -> np.ndarray:

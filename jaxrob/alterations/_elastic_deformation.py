@@ -16,6 +16,8 @@ from jaxrob.alterations._warp import warped
 
 # The Gaussian's half width in standard deviations.
 _TRUNCATE = 3.0
+# Of any image the displacement is the same all over long before.
+_SMOOTHEST = 1000.0
 # The variance of a number drawn evenly from [-1, 1].
 _VARIANCE = 1 / 3
 
@@ -54,13 +56,15 @@ def elastic_deformation(
 
     Raises:
       ValueError: if `lower` is not 0, the range empty, `smoothness` not positive or
-        `unit` none of the above.
+        above 1,000, or `unit` none of the above.
 
     Source: Simard, Steinkraus and Platt, Best practices for convolutional neural
     networks applied to visual document analysis, 2003.
     """
     unit = checked_unit("elastic_deformation", unit)
-    smoothness = checked_number("elastic_deformation: smoothness", smoothness, above=0)
+    smoothness = checked_number(
+        "elastic_deformation: smoothness", smoothness, above=0, at_most=_SMOOTHEST
+    )
     lower, upper = checked_range("elastic_deformation", lower, upper, 0.0, at_least=0)
     return Alteration(
         "elastic deformation",

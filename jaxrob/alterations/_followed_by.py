@@ -1,5 +1,6 @@
 """A corruption followed by a fixed function, which no level drives."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -50,13 +51,15 @@ def followed_by(
       An alteration with the corruption's levels.
 
     Raises:
-      TypeError: if an argument has a wrong type, or `fixed` has no hash.
+      TypeError: if an argument has a wrong type, or `fixed` has no hash or takes no
+        image alone.
       ValueError: if the name is empty.
     """
     wanted = "a jaxrob.Alteration"
     check_type("followed_by: corruption", corruption, Alteration, wanted)
     check_callable("followed_by: fixed", fixed, "a function of an image")
     check_hashable("followed_by: fixed", fixed)
+    _check_takes_an_image(fixed)
     if name is None:
         name = f"{corruption.name} followed by {name_of_fixed(fixed)}"
     checked_text("followed_by: name", name)
@@ -78,6 +81,20 @@ def name_of_fixed(fixed: Callable[..., Any]) -> str:
     function = getattr(fixed, "function", getattr(fixed, "func", fixed))
     name = getattr(function, "__name__", type(function).__name__)
     return name.strip("_").replace("_", " ")
+
+
+def _check_takes_an_image(fixed: Callable[..., Any]) -> None:
+    try:
+        signature = inspect.signature(fixed)
+    except ValueError:  # Of some that are built in.
+        return
+    try:
+        signature.bind(None)
+    except TypeError as error:
+        raise TypeError(
+            "followed_by: fixed must be a function of an image alone; got "
+            f"{name_of_fixed(fixed)}{signature}"
+        ) from error
 
 
 def _prepare(

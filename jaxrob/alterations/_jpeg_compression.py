@@ -8,7 +8,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import (
+    Alteration,
+    check_image,
+    checked_range,
+    in_float32,
+)
 from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._jpeg import (
     JPEG_FORMS,
@@ -68,6 +73,7 @@ def _representative(levels: np.ndarray) -> np.ndarray:
 
 def _transform(image: jax.Array) -> tuple[jax.Array, JpegCoefficients]:
     check_image("jpeg_compression", image)
+    image = in_float32(image)
     return image, jpeg_coefficients(image)
 
 

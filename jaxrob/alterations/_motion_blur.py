@@ -8,8 +8,13 @@ import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import checked_number
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
-from jaxrob.alterations._shifts import Shifts, shifted_sum, shifts
+from jaxrob.alterations._alteration import (
+    Alteration,
+    check_image,
+    checked_range,
+    in_float32,
+)
+from jaxrob.alterations._shifts import shifted_sum, shifts
 from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
 
 # The kernel's length in standard deviations: what lies beyond is 3e-3 of it.
@@ -28,6 +33,20 @@ class Motion(NamedTuple):
     """
 
     angle: jax.Array
+
+
+class Line(NamedTuple):
+    """An image made ready for `moved`.
+
+    Attributes:
+      padded: from `shifts`.
+      rows: integers `[T]`, how many pixels below a pixel each tap lies.
+      columns: integers `[T]`, how many pixels right of it.
+    """
+
+    padded: jax.Array
+    rows: jax.Array
+    columns: jax.Array
 
 
 def motion_blur(
@@ -80,7 +99,7 @@ def motion_blur(
     )
 
 
-def ready(image: jax.Array, motion: Motion, taps: int) -> Shifts:
+def ready(image: jax.Array, motion: Motion, taps: int) -> Line:
     """The image, ready for `moved` with as many taps."""
     step = jnp.arange(taps)
     angle = jnp.deg2rad(motion.angle)
@@ -89,12 +108,12 @@ def ready(image: jax.Array, motion: Motion, taps: int) -> Shifts:
         return jnp.ceil(position - 0.5).astype(jnp.int32)
 
     rows, columns = nearest(step * jnp.sin(angle)), nearest(step * jnp.cos(angle))
-    return shifts(image, rows, columns, taps - 1, "edge")
+    return Line(shifts(image, taps, taps - 1, "edge"), rows, columns)
 
 
 def moved(
     image: jax.Array,
-    parts: Shifts,
+    line: Line,
     sigma: jax.typing.ArrayLike,
     width: jax.typing.ArrayLike,
 ) -> jax.Array:
@@ -102,15 +121,16 @@ def moved(
 
     Args:
       image: `[H, W, C]`.
-      parts: from `ready`, with at least as many taps.
+      line: from `ready`, with at least as many taps.
       sigma: the Gaussian's standard deviation in pixels; at 0 the image is as it was.
       width: how many taps, at least 1.
     """
-    step = jnp.arange(len(parts.rows))
+    step = jnp.arange(len(line.rows))
     weights = jnp.exp(-0.5 * jnp.square(step / jnp.maximum(sigma, _SMALLEST)))
     weights = weights * jnp.clip(width - step, 0.0, 1.0)
     weights = weights / weights.sum()
-    return jnp.clip(shifted_sum(image, parts, weights, len(step) - 1), 0.0, 1.0)
+    found = shifted_sum(image, *line, weights, len(step) - 1)
+    return jnp.clip(found, 0.0, 1.0)
 
 
 def draw_motion(key: jax.Array, lowest: float, highest: float) -> Motion:
@@ -124,15 +144,16 @@ def _taps(largest: float) -> int:
 
 def _prepare(
     image: jax.Array, key: jax.Array, *, largest: float, unit: str, angle: float
-) -> tuple[jax.Array, Shifts]:
+) -> tuple[jax.Array, Line]:
     check_image("motion_blur", image)
+    image = in_float32(image)
     taps = _taps(in_pixels(largest, unit, image))
     return image, ready(image, draw_motion(key, -angle, angle), taps)
 
 
 def _move(
-    image_and_parts: tuple[jax.Array, Shifts], level: jax.Array, *, unit: str
+    image_and_line: tuple[jax.Array, Line], level: jax.Array, *, unit: str
 ) -> jax.Array:
-    image, parts = image_and_parts
+    image, line = image_and_line
     sigma = in_pixels(level, unit, image)
-    return moved(image, parts, sigma, _TRUNCATE * sigma + 1)
+    return moved(image, line, sigma, _TRUNCATE * sigma + 1)

@@ -91,7 +91,9 @@ def count_photons(
     safe = jnp.where(positive, per_photon, 1.0)
     # One division, the same for one level and for many.
     counts = poisson_quantile(image * (1 / safe), draws)
-    return jnp.where(positive, jnp.clip(counts * safe, 0.0, 1.0), image)
+    # The count of what is no number would be one.
+    counted = positive & ~jnp.isnan(image)
+    return jnp.where(counted, jnp.clip(counts * safe, 0.0, 1.0), image)
 
 
 def poisson_quantile(mean: jax.Array, draws: ShotDraws) -> jax.Array:

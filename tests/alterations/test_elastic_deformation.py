@@ -87,7 +87,7 @@ def test_refuses_a_range_without_the_identity(lower, upper):
         elastic_deformation(lower, upper)
 
 
-@pytest.mark.parametrize("smoothness", [0, -1, float("nan")])
+@pytest.mark.parametrize("smoothness", [0, -1, 1e300, float("nan")])
 def test_refuses_a_smoothness_that_is_none(smoothness):
     with pytest.raises(ValueError, match="elastic_deformation: smoothness"):
         elastic_deformation(smoothness=smoothness)

@@ -133,3 +133,11 @@ def test_the_jump_beside_the_identity_is_named(own):
             strategy=strategies.Uniform(65),
         )
     assert result.provenance["settings"] == {"followed by": words}
+
+
+@pytest.mark.parametrize(
+    "fixed", [lambda: 0, lambda image, level: image, alterations.zoom()]
+)
+def test_a_function_of_other_than_an_image_is_refused(fixed):
+    with pytest.raises(TypeError, match="fixed must be a function of an image alone"):
+        followed_by(alterations.gaussian_blur(0, 2), fixed)

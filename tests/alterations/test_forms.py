@@ -14,21 +14,30 @@ from scipy import ndimage
 
 from jaxrob.alterations import (
     _forms,
+    defocus_blur,
     gaussian_blur,
     horizontal_translation,
+    motion_blur,
     rotation,
     vertical_translation,
     zoom,
 )
 from jaxrob.alterations._gaussian_blur import BLUR, _blur_matrix
 from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
+from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
 # As in the alterations' own tests: positions are off by 1e-7 of the image's size.
 TOLERANCE = 2e-5
 BLUR_TOLERANCE = 3e-6
 
 PLATFORMS = ("cpu", "gpu", "tpu")
-PARTS = {"blur": BLUR, "grid": GRID, "bilinear": BILINEAR}
+PARTS = {
+    "blur": BLUR,
+    "grid": GRID,
+    "bilinear": BILINEAR,
+    "shifts": SHIFTS,
+    "own shifts": OWN_SHIFTS,
+}
 # One row, one column, one pixel; one, three and other numbers of channels.
 SHAPES = [(28, 28, 1), (50, 50, 3), (3, 5, 3), (1, 9, 1), (9, 1, 2), (1, 1, 4)]
 
@@ -38,6 +47,15 @@ shapes = st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 2
 
 def random_image(shape, seed=0):
     return np.random.default_rng(seed).random(shape, np.float32)
+
+
+def correlated(image, kernel):
+    """Each channel with what the kernel's pixels lie on, edge pixels repeated."""
+    planes = [
+        ndimage.correlate(np.float64(image[..., k]), kernel, mode="nearest")
+        for k in range(image.shape[-1])
+    ]
+    return np.stack(planes, -1)
 
 
 @functools.cache
@@ -142,6 +160,49 @@ def test_grid_equals_scipys_affine_transform(form, fill, mode, shape):
     np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
 
 
+@by_form(SHIFTS)
+@pytest.mark.parametrize("share", [0.2, 0.9])
+@pytest.mark.parametrize("shape", [*SHAPES, (37, 20, 3)])
+def test_shifts_equal_scipys_correlation(form, share, shape):
+    image, generator = random_image(shape), np.random.default_rng(2)
+    kernel = generator.random((7, 7)) * (generator.random((7, 7)) < share)
+    kernel /= kernel.sum()
+    rows, columns = np.argwhere(kernel).T - 3
+    weights = kernel[rows + 3, columns + 3].astype(np.float32)
+    padded = np.pad(image, ((3, 3), (3, 3), (0, 0)), mode="edge")
+    found = jax.jit(
+        lambda padded, weights: SHIFTS[form](padded, weights, rows, columns, 3)
+    )(padded, weights)
+    np.testing.assert_allclose(
+        found, correlated(image, kernel), rtol=0, atol=BLUR_TOLERANCE
+    )
+
+
+@by_form(OWN_SHIFTS)
+def test_images_own_shifts_equal_scipys_correlations(form):
+    images = np.stack([random_image((12, 17, 3), seed) for seed in range(6)])
+    weights = jnp.asarray(np.random.default_rng(3).dirichlet(np.ones(6)), jnp.float32)
+    # Lines in all directions.
+    angles = np.deg2rad(60.0 * np.arange(6) + 7)[:, None]
+    rows, columns = (
+        np.rint(np.arange(6) * along(angles)).astype(int) for along in (np.sin, np.cos)
+    )
+    padded = np.pad(images, ((0, 0), (5, 5), (5, 5), (0, 0)), mode="edge")
+    found = jax.jit(
+        jax.vmap(
+            lambda padded, rows, columns: OWN_SHIFTS[form](
+                padded, weights, rows, columns, 5
+            )
+        )
+    )(padded, rows, columns)
+    for image, down, right, one in zip(images, rows, columns, found):
+        kernel = np.zeros((11, 11))
+        np.add.at(kernel, (down + 5, right + 5), weights)
+        np.testing.assert_allclose(
+            one, correlated(image, kernel), rtol=0, atol=BLUR_TOLERANCE
+        )
+
+
 @settings(max_examples=8, deadline=None)
 @given(shape=shapes, reach=st.sampled_from([1, 4, 10, 90]), part=st.floats(0, 1))
 def test_blurs_forms_agree_on_any_shape(shape, reach, part):
@@ -193,6 +254,8 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
         (vertical_translation(fill="constant"), -2.4),
         (rotation(), 33.0),
         (rotation(fill="constant"), -100.0),
+        (defocus_blur(), 2.6),
+        (motion_blur(), 1.7),
     ],
     ids=lambda value: getattr(value, "name", None),
 )
@@ -204,7 +267,8 @@ def test_what_a_platform_takes_equals_what_a_cpu_takes(
 
     def altered_and_slope(level):
         def altered(level):
-            return jax.vmap(lambda image: alteration(image, level))(images)
+            key = (jax.random.key(4),) if alteration.stochastic else ()
+            return jax.vmap(lambda image: alteration(image, level, *key))(images)
 
         return altered(level), jax.grad(lambda level: (altered(level) ** 2).sum())(
             level
@@ -226,22 +290,32 @@ def test_what_a_platform_takes_equals_what_a_cpu_takes(
     jax.clear_caches()
 
 
-@pytest.mark.parametrize("part", PARTS)
-def test_identity_is_exact_by_every_form(part):
-    image = random_image((28, 20, 3))
+def identity_by(part, form, image):
     height, width, _ = image.shape
     rows, columns = (
         np.arange(height, dtype=np.float32),
         np.arange(width, dtype=np.float32),
     )
-    for form in PARTS[part]:
-        if part == "blur":
-            found = blurred_by(form, 10)(image, 0.0)
-        elif part == "grid":
-            found = resampled_by(form, "edge")(image, rows, columns)
-        else:
-            found = gathered_by(form)(image, *np.meshgrid(rows, columns, indexing="ij"))
-        np.testing.assert_array_equal(found, image)
+    if part == "blur":
+        return blurred_by(form, 10)(image, 0.0)
+    if part == "grid":
+        return resampled_by(form, "edge")(image, rows, columns)
+    if part == "bilinear":
+        return gathered_by(form)(image, *np.meshgrid(rows, columns, indexing="ij"))
+    padded = np.pad(image, ((3, 3), (3, 3), (0, 0)))
+    if part == "shifts":
+        down, right = np.mgrid[-3:4, -3:4].reshape(2, 49)
+        return SHIFTS[form](padded, jnp.eye(49)[24], down, right, 3)
+    down, right = jnp.array([0, 1, 2]), jnp.array([0, -1, -1])
+    return OWN_SHIFTS[form](padded, jnp.eye(3)[0], down, right, 3)
+
+
+@pytest.mark.parametrize(
+    "part, form", [(part, form) for part in PARTS for form in PARTS[part]]
+)
+def test_identity_is_exact_by_every_form(part, form):
+    image = random_image((28, 20, 3))
+    np.testing.assert_array_equal(identity_by(part, form, image), image)
 
 
 def test_a_larger_image_takes_the_next_row():

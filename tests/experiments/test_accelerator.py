@@ -11,8 +11,15 @@ import numpy as np
 import pytest
 from accelerators import compiling, costs, environment, hlo, measuring, targets
 from accelerators.networks import NETWORKS, Mean
-from accelerators.programs import Program, alterations_by_name, step
+from accelerators.programs import (
+    Program,
+    alterations_by_name,
+    further_alterations,
+    step,
+)
 from jax.sharding import Mesh
+
+from jaxrob import alterations
 
 SCRIPT = pathlib.Path(__file__).parents[2] / "experiments" / "accelerator.py"
 TPU, GPU = targets.load("v5e"), targets.load("h100")
@@ -308,6 +315,18 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 }
 """
     assert costs.cost_of(text, TPU).collectives == 1
+
+
+def test_every_alteration_has_a_name():
+    made_of_others = {"compose", "followed_by", "rescale"}
+    missing = set(alterations.__all__) - made_of_others
+    missing -= {"Alteration", "common", "presets"}
+    # The papers' are called as they call themselves.
+    named = {**alterations_by_name(), **further_alterations()}
+    assert missing <= named.keys()
+    corruptions = {f"common_{name}" for name in alterations.common.__all__}
+    # Its pictures are no part of the library.
+    assert corruptions - named.keys() <= {"common_frost"}
 
 
 def test_programs_run_where_there_is_a_device():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
 from jaxrob.alterations.common._parameters import Table, checked_size, size_for
 
 
@@ -71,6 +71,7 @@ def _prepare(
     size: int | None,
 ) -> tuple[jax.Array, Any]:
     check(table.corruption, image)
+    image = in_float32(image)
     rows = table.rows(size_for(table.corruption, image.shape, size))
     draws = () if draw is None else (draw(image, *key, rows),)
     return image, prepare(image, *draws, rows)

@@ -6,7 +6,12 @@ from typing import Any
 import jax
 
 from jaxrob._runtime.bound import bind
-from jaxrob.alterations._alteration import Alteration, check_colours, check_image
+from jaxrob.alterations._alteration import (
+    Alteration,
+    check_colours,
+    check_image,
+    in_float32,
+)
 from jaxrob.alterations.common._parameters import Table, at, checked_size, size_for
 
 
@@ -64,6 +69,7 @@ def _prepare(
 ) -> tuple[jax.Array, Any]:
     (check_colours if in_colour else check_image)(name, image)
     size_for(name, image.shape, size)
+    image = in_float32(image)
     return image, None if prepare is None else prepare(image, *key)
 
 

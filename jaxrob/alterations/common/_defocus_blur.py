@@ -7,7 +7,6 @@ import scipy
 
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._defocus_blur import defocused, ready
-from jaxrob.alterations._shifts import Shifts
 from jaxrob.alterations.common._by_severity import between, by_severity
 from jaxrob.alterations.common._parameters import DEFOCUS_BLUR
 
@@ -35,15 +34,15 @@ def defocus_blur(size: int | None = None) -> Alteration:
     return by_severity(DEFOCUS_BLUR, _prepare, _apply, size=size)
 
 
-def _prepare(image: jax.Array, rows: np.ndarray) -> Shifts:
+def _prepare(image: jax.Array, rows: np.ndarray) -> jax.Array:
     return ready(image, _taps(rows)[0])
 
 
 def _apply(
-    image: jax.Array, parts: Shifts, level: jax.Array, rows: np.ndarray
+    image: jax.Array, padded: jax.Array, level: jax.Array, rows: np.ndarray
 ) -> jax.Array:
     offsets, weights = _taps(rows)
-    return defocused(image, parts, offsets, between(jnp.asarray(weights), level))
+    return defocused(image, padded, offsets, between(jnp.asarray(weights), level))
 
 
 def _taps(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._shifts import shifted_sum, shifts
+from jaxrob.alterations._shifts import in_a_loop, shifts
 from jaxrob.alterations.common._by_severity import by_severity
 from jaxrob.alterations.common._parameters import GLASS_BLUR, at
 
@@ -162,8 +162,8 @@ def _blur(image: jax.Array, sigma: jax.Array, largest: float) -> jax.Array:
     taps = jnp.where(jnp.abs(offsets) <= jnp.floor(_TRUNCATE * sigma + 0.5), taps, 0.0)
     taps = taps / taps.sum()
     for rows, columns in ((offsets, 0 * offsets), (0 * offsets, offsets)):
-        parts = shifts(image, rows, columns, reach, "edge")
-        image = shifted_sum(image, parts, taps, reach)
+        padded = shifts(image, len(offsets), reach, "edge")
+        image = in_a_loop(padded, taps, rows, columns, reach)
     return image
 
 

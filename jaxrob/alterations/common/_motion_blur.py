@@ -4,8 +4,7 @@ import jax
 import numpy as np
 
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._motion_blur import Motion, draw_motion, moved, ready
-from jaxrob.alterations._shifts import Shifts
+from jaxrob.alterations._motion_blur import Line, Motion, draw_motion, moved, ready
 from jaxrob.alterations.common._by_severity import by_severity
 from jaxrob.alterations.common._parameters import MOTION_BLUR, at
 
@@ -37,12 +36,12 @@ def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> Motion:
     return draw_motion(key, -_ANGLE, _ANGLE)
 
 
-def _prepare(image: jax.Array, motion: Motion, rows: np.ndarray) -> Shifts:
+def _prepare(image: jax.Array, motion: Motion, rows: np.ndarray) -> Line:
     return ready(image, motion, 2 * int(rows[:, 0].max()) + 1)
 
 
 def _apply(
-    image: jax.Array, parts: Shifts, level: jax.Array, rows: np.ndarray
+    image: jax.Array, line: Line, level: jax.Array, rows: np.ndarray
 ) -> jax.Array:
     radius, sigma = at(rows, level)
-    return moved(image, parts, sigma, 2 * radius + 1)
+    return moved(image, line, sigma, 2 * radius + 1)

@@ -83,8 +83,8 @@ def _prepare(image: jax.Array, draws: SnowDraws, rows: np.ndarray) -> jax.Array:
         flakes = jnp.clip(jnp.where(flakes < threshold, 0.0, flakes), 0.0, 1.0)
         # The benchmark keeps them as bytes, truncated both times.
         flakes = jnp.floor(255 * flakes) / 255
-        parts = ready(flakes, draws.motion, taps)
-        fallen = jnp.floor(255 * moved(flakes, parts, sigma, 2 * radius + 1)) / 255
+        line = ready(flakes, draws.motion, taps)
+        fallen = jnp.floor(255 * moved(flakes, line, sigma, 2 * radius + 1)) / 255
         return fallen + fallen[::-1, ::-1]
 
     # The table's place instead of the factor; at level 0 there are no flakes.
