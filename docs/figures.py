@@ -21,10 +21,13 @@ from scipy import special, stats
 
 import jaxrob
 from jaxrob import alterations, bayes, data, metrics, networks, reporting, training
+from jaxrob.alterations import common
+from jaxrob.alterations.presets import SEVERITIES
 from jaxrob.strategies import ASAP, Question, Samples, Uniform
 
 _LINE, _ACCEPTED, _THRESHOLD, _OTHER = "#1f4e79", "#2a9d5c", "#c0392b", "#e08e0b"
 _GREY = "0.45"
+_KEY = jax.random.key(0)
 
 
 def main(folder: pathlib.Path) -> None:
@@ -40,6 +43,7 @@ def main(folder: pathlib.Path) -> None:
         "two-errors": two_errors(classifier, test),
         "unknown": unknown(train, test),
         "roma-scores": roma_scores(classifier, test),
+        "corruptions": corruptions(test),
     }
     for name, figure in pictures.items():
         path = folder / f"{name}.svg"
@@ -65,7 +69,7 @@ def robustness(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
     )
     top.text((zoom.lower + end) / 2, 0.14, "accepted", color=_ACCEPTED, ha="center")
     levels = np.linspace(zoom.lower, zoom.upper, 7)
-    strip = reporting.examples(zoom, test.images[3], levels, jax.random.key(0))
+    strip = reporting.examples(zoom, test.images[3], levels, _KEY)
     strip = np.pad(strip, ((0, 0), (0, 0), (1, 1), (0, 0)), constant_values=1)
     bottom.imshow(np.concatenate(list(strip), axis=1), cmap="gray", vmin=0, vmax=1)
     bottom.set_axis_off()
@@ -85,6 +89,25 @@ def robustness(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
 def _accuracy(level: np.ndarray) -> np.ndarray:
     """A made-up accuracy that falls through 0.8 at 0.6 of the range."""
     return 0.97 - 0.75 * np.square(level) / (np.square(level) + 1.2234)
+
+
+def corruptions(test: jaxrob.Dataset) -> Figure:
+    """A digit under some of the common corruptions, between the severities too."""
+    some = (common.impulse_noise(), common.glass_blur(), common.fog())
+    levels = np.linspace(0, 5, 11)
+    figure, rows = plt.subplots(
+        len(some), len(levels), figsize=(8, 2.5), layout="constrained"
+    )
+    for axes, corruption in zip(rows, some):
+        shown = reporting.examples(corruption, test.images[3], levels, _KEY)
+        for panel, picture in zip(axes, shown):
+            panel.imshow(picture, cmap="gray", vmin=0, vmax=1)
+            panel.set(xticks=[], yticks=[])
+        axes[0].set_ylabel(corruption.name.replace(" ", "\n"), rotation=0, ha="right")
+    for panel, level in zip(rows[0], levels):
+        panel.set_title(f"{level:g}", weight="bold" if level in SEVERITIES else None)
+    figure.suptitle("severity", fontsize=9)
+    return figure
 
 
 def asap_rounds() -> Figure:

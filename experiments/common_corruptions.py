@@ -294,11 +294,12 @@ def _write(
         "curves": figures.curves(document["rows"], document["threshold"]),
         "strip": figures.strip(some, test_set.images[0], jax.random.key(_SEED.value)),
     }
-    for name, figure in made.items():
-        figure.savefig(output / f"{_title()}-{name}.png", dpi=110)
+    written = [f"{_title()}-{name}.png" for name in made]
+    for name, figure in zip(written, made.values()):
+        figure.savefig(output / name, dpi=110)
     path = output / f"{_title()}.json"
     files.write_json(path, document)
-    print(f"wrote {path}, and beside it " + ", ".join(f"{name}.png" for name in made))
+    print(f"wrote {path}, and beside it {', '.join(written)}")
 
 
 def _retrained(

@@ -17,7 +17,9 @@ MOST = 5.0
 
 
 def alterations(
-    names: Sequence[str], frost_folder: str | os.PathLike[str] | None
+    names: Sequence[str],
+    frost_folder: str | os.PathLike[str] | None,
+    size: int | None = None,
 ) -> dict[str, jaxrob.Alteration]:
     """The corruptions by name; frost is left out where its pictures are missing.
 
@@ -25,18 +27,19 @@ def alterations(
       names: of `CORRUPTIONS`.
       frost_folder: where the pictures of frost are, see
         `jaxrob.alterations.common.frost`.
+      size: whose parameters they take; None for the nearest to the images' size.
     """
     found = {}
     for name in names:
         if name == "frost":
             try:
-                found[name] = common.frost(folder=frost_folder)
+                found[name] = common.frost(size, frost_folder)
             except (FileNotFoundError, ImportError) as error:
                 if frost_folder is not None:
                     raise
                 print(f"frost is left out: {error}")
         else:
-            found[name] = getattr(common, name)()
+            found[name] = getattr(common, name)(size)
     return found
 
 
@@ -102,6 +105,8 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 def severity_text(row: dict[str, Any]) -> str:
     """The failing severity with its interval."""
     first, last = row["fails within"]
+    if math.isinf(first):
+        return _number(first)
     return f"{_number(row['fails at'])} [{_number(first)}, {_number(last)}]"
 
 

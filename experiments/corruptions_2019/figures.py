@@ -37,10 +37,12 @@ def curves(rows: Sequence[dict[str, Any]], threshold: float) -> Figure:
         at = at_severities(levels)
         axes.plot(levels[at], accuracy[at], "o", color="tab:blue", ms=4)
         axes.axhline(threshold, color="black", lw=0.8, ls=":")
-        first, last = np.minimum(row["fails within"], MOST)
-        axes.axvspan(first, last, color="tab:orange", alpha=0.35, lw=0)
+        first, last = row["fails within"]
+        if first <= MOST:
+            axes.axvspan(first, min(last, MOST), color="tab:orange", alpha=0.35, lw=0)
         name = row["corruption"].replace("_", " ")
-        axes.set_title(f"{name}\nfails at {severity_text(row)}", fontsize=9)
+        fails = "does not fail" if np.isinf(first) else "fails at " + severity_text(row)
+        axes.set_title(f"{name}\n{fails}", fontsize=9)
         axes.set_ylim(0, 1)
         axes.set_xticks((0, *SEVERITIES))
     for axes in panels.flat[len(rows) :]:
@@ -83,7 +85,9 @@ def strip(
             name.replace("_", "\n"), rotation=0, ha="right", va="center", fontsize=8
         )
     for panel, level in zip(panels[0], levels):
-        panel.set_title(f"{level:g}", fontsize=9)
+        panel.set_title(
+            f"severity {level:g}" if level == 0 else f"{level:g}", fontsize=9
+        )
     return figure
 
 

@@ -109,8 +109,8 @@ def corruption_error(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
-        is of an alteration without severities or of the network's own answers, or the
-        confidence lies outside (0, 1).
+        is of an alteration without severities or of the network's own answers, two
+        curves are of other numbers of classes, or the confidence lies outside (0, 1).
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
     return _mean(*pair, relative=False, confidence=confidence)
@@ -195,6 +195,7 @@ class _Errors(NamedTuple):
       wrong: `[2, N]`, for each image the same two; None of counts and numbers alone.
       labels: `[N]`, those of the images; None likewise.
       fingerprint: of the data set, if it is known.
+      num_classes: how many classes it tells; None of numbers.
       exact: whether it is a published number.
     """
 
@@ -203,6 +204,7 @@ class _Errors(NamedTuple):
     wrong: np.ndarray | None = None
     labels: np.ndarray | None = None
     fingerprint: str | None = None
+    num_classes: int | None = None
     exact: bool = False
 
 
@@ -264,6 +266,7 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         wrong,
         getattr(curve, "labels", None),
         provenance.get("dataset", {}).get("fingerprint"),
+        counts.shape[-2],
     )
 
 
@@ -309,6 +312,7 @@ def _mean(
 ) -> CorruptionError:
     confidence = checked_confidence(confidence)
     both = [ours] if references is None else [ours, references]
+    _check_same_classes([one for some in both for one in some])
     sums = [np.array([[one.unaltered, one.corrupted] for one in some]) for some in both]
     value = float(_ratios([one.T[..., None] for one in sums], relative)[0])
     if math.isnan(value):
@@ -324,6 +328,15 @@ def _mean(
     return CorruptionError(
         value, Interval(float(np.fmin(low, value)), float(np.fmax(high, value))), ""
     )
+
+
+def _check_same_classes(some: Sequence[_Errors]) -> None:
+    numbers = sorted({one.num_classes for one in some if one.num_classes is not None})
+    if len(numbers) > 1:
+        raise ValueError(
+            "all curves, those of the reference too, must be of the same classes; got "
+            f"curves of {' and of '.join(map(str, numbers))} classes"
+        )
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:

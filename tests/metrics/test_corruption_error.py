@@ -147,6 +147,20 @@ def test_other_images_leave_the_interval_unknown():
         assert np.isnan(found.confidence_interval).all()
 
 
+def test_curves_of_other_classes_are_refused():
+    ours = random_curve(5)
+    counts = np.zeros((6, 5, 6), int)
+    counts[:, 0, :2] = 200
+    other = jaxrob.ReducedCurve(LEVELS, counts)
+    for pair in ((ours, other), (other, ours)):
+        with pytest.raises(ValueError, match="same classes; got curves of 3 and of 5"):
+            metrics.corruption_error(*pair)
+    mixed = dict.fromkeys(NAMES, ours) | {"snow": other}
+    with pytest.raises(ValueError, match="same classes"):
+        metrics.mean_corruption_error(mixed, None)
+    assert metrics.mean_corruption_error(dict.fromkeys(NAMES, ours), ALEXNET).value > 0
+
+
 def labels():
     return (np.arange(400) % 3).astype(np.int32)
 

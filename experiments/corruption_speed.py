@@ -1,0 +1,248 @@
+r"""The speed of the common corruptions, beside brightness and imagecorruptions-imaug.
+
+    python experiments/corruption_speed.py
+    python experiments/corruption_speed.py --sizes=32 --frost=FOLDER --repeats=9
+
+For each of the benchmark's 15 corruptions and each size of images:
+
+* `jaxrob.evaluate` of a small CNN at severities 0 to 5, in turn with `evaluate` on
+  brightness: a ratio of 1 means that it costs no more than brightness does.
+* Altering alone, severities 1 to 5, in turn with imagecorruptions-imaug (where that is
+  installed), which alters image by image, in two processes of one thread each. It has
+  the parameters for 224 px alone, which both take at any size. Where its algorithm is
+  not the benchmark's, the row is marked with a star.
+
+Ratios are medians over the repeats, each of runs side by side. Then the most memory is
+printed that `evaluate` takes with as many images, and with four times as many. Weights
+and images are random: pictures are smooth, because the encoding of JPEG files takes
+longer of noise. Writes JSON with what the machine is into the folder `--output`. It
+takes ten minutes on two CPU cores.
+"""
+
+import functools
+import statistics
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from common import classifiers, define, files, hosts, machine, startup, timing
+from corruptions_2019 import cells, imaug
+from PIL import Image
+
+import jaxrob
+from jaxrob import alterations
+from jaxrob.alterations import presets
+
+# The number of images, and of those in a block, by size in px.
+_USUAL = {32: (500, 250), 64: (200, 100), 224: (8, 8), 299: (8, 8)}
+
+_SIZES = define.choices(
+    "sizes", ["32", "224"], [str(size) for size in _USUAL], "Sizes of images in px"
+)
+_NETWORK = define.network(default="mnist_cnn")
+_CORRUPTIONS = define.choices(
+    "corruptions", list(cells.CORRUPTIONS), cells.CORRUPTIONS, "Which"
+)
+_FROST = flags.DEFINE_string(
+    "frost", None, "Folder of the pictures of frost; by default an installed package's."
+)
+_NUM_IMAGES = flags.DEFINE_integer(
+    "num_images", None, "Images; by default 500 of 32 px, 8 of 224 px.", 2
+)
+_PROCESSES = flags.DEFINE_integer(
+    "processes", 2, "Processes of imagecorruptions-imaug.", 1
+)
+_REPEATS = define.repeats()
+_SEED = define.seed()
+_OUTPUT = define.output("results/corruption_speed")
+
+
+def main(argv: Sequence[str]) -> None:
+    hosts.refuse_several()
+    startup.start(argv)
+    some = cells.alterations(_CORRUPTIONS.value, _FROST.value)
+    document = {
+        "machine": machine.description(),
+        "network": _NETWORK.value,
+        "sizes": {size: _measure(int(size), some) for size in _SIZES.value},
+        "memory": machine.memory(),
+    }
+    print(f"\nmemory at most: {machine.in_words(document['memory'])}")
+    path = files.output_folder(_OUTPUT.value) / "corruption_speed.json"
+    files.write_json(path, document)
+    print(f"wrote {path}")
+
+
+def _measure(size: int, some: Mapping[str, jaxrob.Alteration]) -> dict[str, Any]:
+    """All that is measured of images of a size; printed too."""
+    usual, block = _USUAL[size]
+    number = _NUM_IMAGES.value or usual
+    block = min(block, number)
+    shape = (size, size, 3)
+    classifier = classifiers.untrained(
+        _NETWORK.value, shape, 10, jax.random.key(_SEED.value)
+    )
+    pictures = _pictures(number, size)
+    dataset = jaxrob.Dataset(pictures, np.zeros(number, np.int32))
+    print(f"\n{_NETWORK.value}, {number} images of {size} px, blocks of {block}")
+    print("evaluate at 6 levels: times as fast as on brightness")
+    evaluated = {}
+    for name, alteration in some.items():
+        evaluated[name] = _beside_brightness(classifier, dataset, alteration, block)
+        seconds, ratio = evaluated[name]["seconds"], evaluated[name]["ratio"]
+        print(f"  {name:20}{seconds:9.4f} s {ratio:7.2f}", flush=True)
+    ratios = [one["ratio"] for one in evaluated.values()]
+    print(
+        f"  {sum(ratio >= 0.85 for ratio in ratios)} of {len(ratios)} at 0.85 or more; "
+        f"the least {min(ratios):.2f}"
+    )
+    altered = _altering(pictures, block)
+    peaks = {
+        str(len(more)): _peak(classifier, some, more, block)
+        for more in (pictures, np.tile(pictures, (4, 1, 1, 1)))
+    }
+    print(
+        "most memory of evaluate: "
+        + ", ".join(f"{peak / 2**20:,.0f} MiB for {n}" for n, peak in peaks.items())
+    )
+    return {
+        "num_images": number,
+        "block": block,
+        "evaluate": evaluated,
+        "altering": altered,
+        "memory": peaks,
+    }
+
+
+def _pictures(number: int, size: int) -> np.ndarray:
+    """Smooth random pictures with a little noise, bytes `[N, H, W, 3]`."""
+    random = np.random.default_rng(_SEED.value)
+    coarse = random.integers(0, 256, (number, 8, 8, 3), np.uint8)
+    smooth = np.stack(
+        [Image.fromarray(one).resize((size, size), Image.BICUBIC) for one in coarse]
+    )
+    noise = random.integers(-3, 4, smooth.shape)
+    return np.clip(smooth + noise, 0, 255).astype(np.uint8)
+
+
+def _beside_brightness(
+    classifier: jaxrob.Classifier,
+    dataset: jaxrob.Dataset,
+    alteration: jaxrob.Alteration,
+    block: int,
+) -> dict[str, Any]:
+    usual = alterations.brightness()
+    even = np.linspace(usual.lower, usual.upper, len(presets.SEVERITIES))
+    runs = {
+        "evaluate": _evaluate(classifier, dataset, alteration, None, block),
+        "brightness": _evaluate(classifier, dataset, usual, even, block),
+    }
+    return _in_turn(runs, "evaluate", "brightness")
+
+
+def _evaluate(
+    classifier: jaxrob.Classifier,
+    dataset: jaxrob.Dataset,
+    alteration: jaxrob.Alteration,
+    levels: np.ndarray | None,
+    block: int,
+) -> Callable[[], Any]:
+    return functools.partial(
+        jaxrob.evaluate,
+        classifier,
+        dataset,
+        alteration,
+        presets.SEVERITIES if levels is None else levels,
+        key=jax.random.key(_SEED.value),
+        batch_size=block,
+    )
+
+
+def _in_turn(
+    runs: Mapping[str, Callable[[], object]], first: str, other: str
+) -> dict[str, Any]:
+    """The seconds of the first, and how many times as fast as the other it is."""
+    compiling = {name: timing.seconds(run) for name, run in runs.items()}
+    times = [
+        {name: timing.seconds(run) for name, run in runs.items()}
+        for _ in range(_REPEATS.value)
+    ]
+    found = {
+        "seconds": statistics.median(one[first] for one in times),
+        "first seconds": compiling[first],
+        "times": times,
+    }
+    if other in runs:
+        found["ratio"] = statistics.median(one[other] / one[first] for one in times)
+    return found
+
+
+def _altering(pictures: np.ndarray, block: int) -> dict[str, Any]:
+    """Seconds of altering alone, beside the other package where it is installed."""
+    found = {}
+    with imaug.altering(pictures, _PROCESSES.value) as other:
+        print("altering alone, severities 1 to 5: times as fast as the other package")
+        some = cells.alterations(_CORRUPTIONS.value, _FROST.value, 224)
+        for name, alteration in some.items():
+            runs = {"jaxrob": _alter(alteration, pictures, block)}
+            if other is not None:
+                runs["imaug"] = functools.partial(other, name)
+            found[name] = one = _in_turn(runs, "jaxrob", "imaug")
+            star = " *" if name in imaug.DIFFERENT else ""
+            ratio = f"{one['ratio']:8.2f}{star}" if "ratio" in one else ""
+            print(f"  {name:20}{one['seconds']:9.4f} s {ratio}", flush=True)
+    ratios = {name: one["ratio"] for name, one in found.items() if "ratio" in one}
+    same = [ratio for name, ratio in ratios.items() if name not in imaug.DIFFERENT]
+    if same:
+        print(
+            f"  geometric mean {statistics.geometric_mean(ratios.values()):.2f}, "
+            f"without those marked {statistics.geometric_mean(same):.2f}; slower in "
+            f"{sum(ratio < 1 for ratio in ratios.values())}"
+        )
+    return found
+
+
+def _alter(
+    alteration: jaxrob.Alteration, pictures: np.ndarray, block: int
+) -> Callable[[], None]:
+    """Alters all pictures at severities 1 to 5, block by block, as `evaluate` does."""
+    blocks = [pictures[at : at + block] for at in range(0, len(pictures), block)]
+    levels = jnp.asarray(presets.SEVERITIES[1:], jnp.float32)
+
+    @jax.jit
+    def altered(images: jax.Array, key: jax.Array) -> jax.Array:
+        keys = jax.random.split(key, len(images))
+        prepared = jax.vmap(alteration.prepared)(images / jnp.float32(255), keys)
+        return jax.lax.map(
+            lambda level: jax.vmap(alteration.at_level, (0, None))(prepared, level),
+            levels,
+        )
+
+    def run() -> None:
+        key = jax.random.key(_SEED.value)
+        for one in blocks:
+            altered(one, key).block_until_ready()
+
+    return run
+
+
+def _peak(
+    classifier: jaxrob.Classifier,
+    some: Mapping[str, jaxrob.Alteration],
+    pictures: np.ndarray,
+    block: int,
+) -> int:
+    """The most memory that `evaluate` holds beyond what is held before, in bytes."""
+    dataset = jaxrob.Dataset(pictures, np.zeros(len(pictures), np.int32))
+    with machine.anonymous_peak() as largest:
+        before = largest[0]
+        for alteration in some.values():
+            _evaluate(classifier, dataset, alteration, None, block)()
+    return largest[0] - before
+
+
+if __name__ == "__main__":
+    app.run(main)
