@@ -97,6 +97,7 @@ def measured(mesh, folder, journal):
         )
         found[f"levels {run}"] = np.concatenate([one.levels for one in robust])
         found[f"robustness {run}"] = np.array([one.robustness for one in robust])
+    found |= measured_parts(mesh, data)
     local = roma.assess(
         classifier, data.images[:33], epsilon=0.5, num_samples=200, key=key, mesh=mesh
     )
@@ -109,6 +110,33 @@ def measured(mesh, folder, journal):
         Network(), data, optimizer=optax.sgd(0.1), **training_on(mesh)
     )
     found["variables fitted"] = flat(fitted.variables)
+    return found
+
+
+def measured_parts(mesh, data):
+    """Answers on some of the images in a random order, in memory and in batches."""
+    from jaxrob._engine.as_they_are import as_they_are
+    from jaxrob._engine.execution import Execution, progress_bar
+    from jaxrob._engine.order import random_order
+    from jaxrob._engine.parts import Part, answer_parts
+    from jaxrob._engine.picked import counted
+    from jaxrob._runtime.mesh import checked_mesh
+
+    classifier, (noise,) = as_they_are(make_classifier(), [NOISE], data.images[0])
+    key = jax.random.key(7)
+    order = random_order(key, NUM_IMAGES)
+    parts = [Part(noise, 0.1, 0, NUM_IMAGES), Part(noise, 0.2, 13, 50)]
+    found = {"parts order": order}
+    with progress_bar("parts", False) as bar:
+        execution = Execution(key, checked_mesh(mesh), bar, batch_size=40)
+        for name, given in (
+            ("whole", data),
+            ("batches", jaxrob.Dataset.from_batches(Batches(data))),
+        ):
+            answers = answer_parts(classifier, counted(given), parts, order, execution)
+            for part in ("predicted", "confidence", "uncertainty"):
+                arrays = [getattr(one, part) for one in answers]
+                found[f"parts {name} {part}"] = np.concatenate(arrays)
     return found
 
 

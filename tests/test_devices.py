@@ -123,6 +123,21 @@ def test_same_answers(script, one, found):
 
 
 @pytest.mark.slow
+def test_same_answers_on_parts(one, found):
+    for arrays in ({"one": one} | found).values():
+        np.testing.assert_array_equal(arrays["parts order"], one["parts order"])
+        for way in ("whole", "batches"):
+            predicted = arrays[f"parts {way} predicted"]
+            np.testing.assert_array_equal(predicted, one["parts whole predicted"])
+            for part in ("confidence", "uncertainty"):
+                found_there, expected = (
+                    arrays[f"parts {way} {part}"],
+                    one[f"parts whole {part}"],
+                )
+                np.testing.assert_allclose(found_there, expected, atol=1e-6)
+
+
+@pytest.mark.slow
 def test_same_robustness_also_from_a_journal(one, found):
     for arrays in found.values():
         for run in ("first", "resumed"):

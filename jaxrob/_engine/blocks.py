@@ -2,8 +2,9 @@
 
 import functools
 import itertools
+import math
 import mmap
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import NamedTuple
 
 import jax
@@ -11,6 +12,7 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._dataset import BatchedDataset, Dataset, check_labels_below, check_values
+from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 from jaxrob._runtime.hosts import put, put_rows
 from jaxrob._runtime.memory import bucket
 from jaxrob._runtime.mesh import split_over
@@ -22,7 +24,7 @@ class Block(NamedTuple):
 
     Attributes:
       labels: `[n]`, of the images that count; those that pad the block have none.
-      start: the index in the data set of the first one.
+      start: the place of the first one in the order in which the images come.
     """
 
     labels: np.ndarray
@@ -30,8 +32,14 @@ class Block(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The index in the data set of the image after the last one."""
+        """The place of the image after the last one."""
         return self.start + len(self.labels)
+
+    def part(self, start: int, stop: int) -> "Block":
+        """The images of the block from one place to before another; maybe none."""
+        first = min(max(start, self.start), self.stop)
+        last = max(first, min(stop, self.stop))
+        return Block(self.labels[first - self.start : last - self.start], first)
 
 
 class PlacedBlock(NamedTuple):
@@ -65,29 +73,75 @@ def placed_blocks(
       ValueError: if a label is no class of the classifier, or a value of a memory map
         is refused by `Dataset`.
     """
-    split = split_over(mesh)
     is_mapped = isinstance(getattr(dataset, "images", None), np.memmap)
 
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
-        check_labels_below(
-            block.labels,
-            num_classes,
-            f"labels of {dataset.name}",
-            dataset.class_names,
-        )
         indices = block.start + np.arange(len(images), dtype=np.uint32)
-        if is_mapped:
-            # Read here and now, otherwise it would be read while a step waits for it.
-            on_devices = put_rows(functools.partial(_read, images), len(indices), split)
-        else:
-            on_devices = put(images, split)
-        return PlacedBlock(block, on_devices, put(indices, split))
+        if not is_mapped:
+            return _placed(dataset, num_classes, mesh, block, images, indices)
+        # Read here and now, otherwise it would be read while a step waits for it.
+        read = functools.partial(_read, images)
+        return _placed(dataset, num_classes, mesh, block, read, indices)
 
     blocks = itertools.starmap(place, _blocks(dataset, size, mesh.size))
     if is_mapped or isinstance(dataset, BatchedDataset):
         yield from prefetched(blocks)
     else:
         yield from blocks
+
+
+def picked_blocks(
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    starts: Sequence[int],
+    number: int,
+    num_classes: int,
+    mesh: Mesh,
+) -> Generator[PlacedBlock, None, None]:
+    """Blocks of a data set in another order.
+
+    Args:
+      dataset: the images.
+      order: `[N]`, their indices in this order.
+      starts: the places in the order at which blocks begin.
+      number: images in a block; it is padded to a multiple of the devices.
+      num_classes: the classifier's number of classes.
+      mesh: the devices, over which the images are split.
+
+    Raises:
+      ValueError: as `placed_blocks`.
+    """
+    size = math.ceil(number / mesh.size) * mesh.size
+    spans = [slice(start, min(start + number, len(order))) for start in starts]
+
+    def place(span: slice, images: np.ndarray) -> PlacedBlock:
+        indices = order[span]
+        block = Block(dataset.labels[indices], span.start)
+        indices = _padded(indices.astype(np.uint32), size)
+        images = _padded(images, size)
+        return _placed(dataset, num_classes, mesh, block, images, indices)
+
+    blocks = map(place, spans, picked(dataset, order, spans))
+    yield from prefetched(blocks) if must_be_read(dataset) else blocks
+
+
+def _placed(
+    dataset: Dataset | BatchedDataset | CountedBatches,
+    num_classes: int,
+    mesh: Mesh,
+    block: Block,
+    images: np.ndarray | Callable[[slice], np.ndarray],
+    indices: np.ndarray,
+) -> PlacedBlock:
+    """A block on the devices, from its images or what reads some of them."""
+    name = f"labels of {dataset.name}"
+    check_labels_below(block.labels, num_classes, name, dataset.class_names)
+    split = split_over(mesh)
+    if callable(images):
+        on_devices = put_rows(images, len(indices), split)
+    else:
+        on_devices = put(images, split)
+    return PlacedBlock(block, on_devices, put(indices, split))
 
 
 def _read(images: np.ndarray, rows: slice) -> np.ndarray:
@@ -135,7 +189,11 @@ def _block(
 ) -> tuple[Block, np.ndarray]:
     """A block of `size` images, from parts of it that may be fewer."""
     whole = images[0] if len(images) == 1 else np.concatenate(images)
-    if len(whole) < size:
-        padding = [(0, size - len(whole))] + [(0, 0)] * (whole.ndim - 1)
-        whole = np.pad(whole, padding)
-    return Block(np.concatenate(labels), start), whole
+    return Block(np.concatenate(labels), start), _padded(whole, size)
+
+
+def _padded(rows: np.ndarray, size: int) -> np.ndarray:
+    """Rows, and then zeros up to a size."""
+    if len(rows) == size:
+        return rows
+    return np.pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))

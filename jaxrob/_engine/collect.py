@@ -10,11 +10,15 @@ from jaxrob._engine.blocks import Block
 
 
 class Collector(Protocol):
-    """Takes the answers as they come, block by block, and makes a curve of them."""
+    """Takes the answers as they come, block by block."""
 
     def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
         """Takes answers `[l, n]` on a block of images, at the levels of these rows."""
         ...
+
+
+class CurveCollector(Collector, Protocol):
+    """Makes a curve of the answers."""
 
     def curve(self) -> Curve | ReducedCurve:
         """The curve, once every answer was added."""
@@ -43,7 +47,7 @@ class AnswerCollector:
         self._num_classes = num_classes
         self._has_probabilities = has_probabilities
         # At once as large as the arrays will be, where that is known.
-        self._whole = None if length is None else self._empty(length)
+        self._whole = None if length is None else self._room(length)
         # By the block's first image: its labels, and its answers at all levels.
         self._labels: dict[int, np.ndarray] = {}
         self._blocks: dict[int, HostAnswers] = {}
@@ -76,17 +80,11 @@ class AnswerCollector:
 
     def _room_for(self, block: Block) -> HostAnswers:
         if self._whole is None:
-            return self._empty(len(block.labels))
+            return self._room(len(block.labels))
         return Answers(*(part[:, block.start : block.stop] for part in self._whole))
 
-    def _empty(self, length: int) -> HostAnswers:
-        is_small = self._num_classes <= np.iinfo(np.int16).max
-        shape = len(self._levels), length
-        return Answers(
-            np.empty(shape, np.int16 if is_small else np.int32),
-            np.empty(shape, np.float32),
-            np.empty(shape, np.float32),
-        )
+    def _room(self, length: int) -> HostAnswers:
+        return empty_answers((len(self._levels), length), self._num_classes)
 
 
 class CountCollector:
@@ -109,3 +107,13 @@ class CountCollector:
 
     def curve(self) -> ReducedCurve:
         return ReducedCurve(self._levels, self._counts)
+
+
+def empty_answers(shape: tuple[int, ...], num_classes: int) -> HostAnswers:
+    """Room for answers of a shape, of a classifier of so many classes."""
+    is_small = num_classes <= np.iinfo(np.int16).max
+    return Answers(
+        np.empty(shape, np.int16 if is_small else np.int32),
+        np.empty(shape, np.float32),
+        np.empty(shape, np.float32),
+    )

@@ -16,6 +16,9 @@ from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._engine.records import array_part, malformed, part, read_records
 from jaxrob.alterations import Alteration
 
+# The order of the images that a record may name.
+_RANDOM = "random"
+
 
 class KeptAnswers:
     """The answers that a journal holds, and the way to add new ones.
@@ -38,9 +41,9 @@ class KeptAnswers:
           ValueError: if a record holds anything else; the message names it.
         """
         self._journal = journal
-        # By alteration and level: the first image and the answers of each piece, in
-        # the images' order.
-        self._pieces: dict[tuple[str, float], list[tuple[int, HostAnswers]]] = {}
+        # By alteration, level and whether in random order: the first place and the
+        # answers of each piece, by their places.
+        self._pieces: dict[tuple[str, float, bool], list[tuple[int, HostAnswers]]] = {}
         # By alteration: the records read and not yet checked against it.
         self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
         read = functools.partial(_read, has_probabilities=has_probabilities)
@@ -63,7 +66,7 @@ class KeptAnswers:
             class, or there are answers on more images; the message names the record.
         """
         for number, record in self._unchecked.pop(alteration.description, ()):
-            _, levels, start, answers = record
+            _, levels, start, answers, _ = record
             low, high = levels.min(), levels.max()
             stop = start + answers.predicted.shape[1]
             if low < alteration.lower or high > alteration.upper:
@@ -78,15 +81,29 @@ class KeptAnswers:
             raise malformed(self._journal.path, number, what)
 
     def find(
-        self, alteration: Alteration, level: float, start: int, stop: int
+        self,
+        alteration: Alteration,
+        level: float,
+        start: int,
+        stop: int,
+        in_random_order: bool = False,
     ) -> HostAnswers | None:
         """The answers at a level on the images from `start` to before `stop`.
+
+        Args:
+          alteration: the alteration.
+          level: the level, canonical.
+          start: the place of the first image.
+          stop: the place after that of the last one.
+          in_random_order: whether these are places in the key's random order, not in
+            the data set's own.
 
         Returns:
           Answers `[stop - start]`, or None unless the journal holds them all.
         """
         parts, position = [], start
-        pieces = self._pieces.get((alteration.description, float(level)), ())
+        name = alteration.description, float(level), in_random_order
+        pieces = self._pieces.get(name, ())
         for first, answers in pieces:
             last = first + len(answers.predicted)
             if first <= position < last:
@@ -103,22 +120,32 @@ class KeptAnswers:
         levels: np.ndarray,
         start: int,
         answers: HostAnswers,
+        in_random_order: bool = False,
     ) -> None:
-        """Writes answers `[l, n]` at `[l]` levels on the images from `start` on."""
+        """Writes answers `[l, n]` at `[l]` levels on the images from `start` on.
+
+        See `find` for the arguments.
+        """
         name = alteration.description
         parts = dict(zip(Answers._fields, answers))
         levels = np.asarray(levels, np.float64)
+        order = {"order": _RANDOM} if in_random_order else {}
         self._journal.append(
-            {"alteration": name, "levels": levels, "start": start, **parts}
+            {"alteration": name, **order, "levels": levels, "start": start, **parts}
         )
-        self._add(name, levels, start, answers)
+        self._add(name, levels, start, answers, in_random_order)
 
     def _add(
-        self, name: str, levels: np.ndarray, start: int, answers: HostAnswers
+        self,
+        name: str,
+        levels: np.ndarray,
+        start: int,
+        answers: HostAnswers,
+        in_random_order: bool,
     ) -> None:
         for position, level in enumerate(levels.tolist()):
             row = Answers(*(part[position] for part in answers))
-            pieces = self._pieces.setdefault((name, level), [])
+            pieces = self._pieces.setdefault((name, level, in_random_order), [])
             pieces.append((start, row))
             pieces.sort(key=lambda piece: piece[0])
 
@@ -163,10 +190,15 @@ class _Record(NamedTuple):
     levels: np.ndarray
     start: int
     answers: HostAnswers
+    in_random_order: bool
 
 
 def _read(record: dict[str, Any], has_probabilities: bool) -> _Record:
     name, start = part(record, "alteration", str), part(record, "start", int)
+    # Without an order it is the data set's own.
+    in_random_order = "order" in record
+    if in_random_order and record["order"] != _RANDOM:
+        raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
     if start < 0:
         raise ValueError(f"'start' is negative: {start}")
     levels = array_part(record, "levels", "f", (None,))
@@ -183,4 +215,4 @@ def _read(record: dict[str, Any], has_probabilities: bool) -> _Record:
         if not (fits if has_probabilities else np.isnan(found)).all():
             wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
             raise ValueError(f"{field!r} must be {wanted}")
-    return _Record(name, levels, start, Answers(**answers))
+    return _Record(name, levels, start, Answers(**answers), in_random_order)

@@ -8,8 +8,9 @@ import numpy as np
 
 from jaxrob._runtime.naming import named
 
-# No image has this index: the classifier's keys come from here.
+# No image has these indices: the classifier's keys and the random order come from here.
 _CLASSIFIER = 2**32 - 1
+_ORDER = 2**32 - 2
 
 
 def is_key(value: Any) -> bool:
@@ -65,6 +66,11 @@ def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:
 def classifier_keys(key: jax.Array, index: jax.Array) -> jax.Array:
     """`[B]` keys for a stochastic classifier, other than those of the alteration."""
     return alteration_keys(jax.random.fold_in(key, _CLASSIFIER), index)
+
+
+def order_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """`[N]` keys that put the images with the indices `[N]` in a random order."""
+    return alteration_keys(jax.random.fold_in(key, _ORDER), index)
 
 
 def host_generator(key: jax.Array) -> np.random.Generator:

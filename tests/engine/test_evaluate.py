@@ -11,7 +11,7 @@ from common.timing import compilations
 import jaxrob
 from jaxrob import alterations
 from jaxrob._classifier import trace_info
-from jaxrob._engine import queue, sizes
+from jaxrob._engine import sizes, tasks
 from jaxrob.alterations import Alteration
 from jaxrob.networks import MLP, MnistCNN, StridedCNN
 
@@ -249,7 +249,7 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
         for levels in ([3.0], np.linspace(0, 10, 9)):
             reference = jaxrob.evaluate(own, dataset, looped, levels, key=KEY)
             with monkeypatch.context() as patch:
-                for module in (queue, sizes):
+                for module in (sizes, tasks):
                     patch.setattr(module, "platform", lambda mesh: "gpu")
                 curve = jaxrob.evaluate(own, dataset, batched, levels, key=KEY)
             np.testing.assert_array_equal(curve.predicted, reference.predicted)

@@ -304,8 +304,10 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
 
 
 ROMA_WRONG = {
-    "first": lambda record: record | {"first": 7},
-    "first missing": without("first"),
+    "indices of fewer": lambda record: record | {"indices": array([7], "<u4")},
+    "indices of none": lambda record: record | {"indices": array([], "<u4")},
+    "indices below 0": lambda record: record | {"indices": array([-1] * 256, "<i4")},
+    "indices missing": without("indices"),
     "fields missing": without("fields"),
     "fields list": lambda record: record | {"fields": []},
     "another field": of("fields", beauty=array([1.0], "<f8")),

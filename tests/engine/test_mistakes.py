@@ -11,7 +11,7 @@ from flax import linen
 
 import jaxrob
 from jaxrob import RobustnessWarning, alterations, roma, strategies
-from jaxrob._engine import queue
+from jaxrob._engine import tasks
 
 RANDOM = np.random.default_rng(0)
 # Four classes, each bright in a quarter of its own.
@@ -175,7 +175,7 @@ class TestTrainingMode:
     def test_no_program_is_compiled_for_it(self, monkeypatch):
         with compilations() as with_check:
             by_evaluate(net())
-        monkeypatch.setattr(queue, "worth_asking_again", lambda *_: False)
+        monkeypatch.setattr(tasks, "worth_asking_again", lambda *_: False)
         with compilations() as without:
             by_evaluate(net())
         assert len(with_check) == len(without) > 0

@@ -1,0 +1,145 @@
+"""Images picked by their indices, from arrays or from batches that must be read."""
+
+import dataclasses
+from collections.abc import Iterator, Sequence
+
+import jax
+import numpy as np
+
+from jaxrob._dataset import BatchedDataset, Dataset, check_values
+
+# Bytes of images that are kept in memory, and read in one pass.
+_MAX_BYTES = 2**30
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class CountedBatches:
+    """A data set that is read batch by batch, of which the labels are known.
+
+    Attributes:
+      batches: the data set.
+      image: the first image.
+      labels: int32 `[N]`.
+    """
+
+    batches: BatchedDataset
+    image: np.ndarray
+    labels: np.ndarray
+    # The images that come first in the random order, once they were read.
+    _first: list[np.ndarray] = dataclasses.field(default_factory=list, init=False)
+
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @property
+    def name(self) -> str:
+        """What reports call the data set."""
+        return self.batches.name
+
+    @property
+    def class_names(self) -> tuple[str, ...] | None:
+        """One name for each class, or None."""
+        return self.batches.class_names
+
+
+def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
+    """A data set whose length is known, and whose images can be picked.
+
+    Of one in batches the labels are read, in a pass over all of it.
+
+    Args:
+      dataset: the data, with labels.
+
+    Raises:
+      TypeError: if the type of a batch is refused by `Dataset`.
+      ValueError: if its values are, or there is no batch.
+    """
+    if isinstance(dataset, Dataset):
+        return dataset
+    image, labels = None, []
+    for batch in dataset.batches():
+        image = np.array(batch.images[0]) if image is None else image
+        labels.append(batch.labels)
+    assert image is not None  # `batches` refuses data without a batch.
+    return CountedBatches(dataset, image, np.concatenate(labels))
+
+
+def must_be_read(dataset: Dataset | CountedBatches) -> bool:
+    """Whether the images are not all in memory."""
+    return not isinstance(dataset, Dataset) or isinstance(dataset.images, np.memmap)
+
+
+def picked(
+    dataset: Dataset | CountedBatches, order: np.ndarray, spans: Sequence[slice]
+) -> Iterator[np.ndarray]:
+    """The images of some spans of an order.
+
+    The images of batches that come first in the order, as many as fit in 1 GiB, are
+    read once and kept. For those behind them all batches are read anew, once for each
+    GiB.
+
+    Args:
+      dataset: the data.
+      order: `[N]`, the images' indices, the same in every call.
+      spans: places in the order, ascending.
+
+    Yields:
+      The images `[n, ...]` of each span, in the order.
+
+    Raises:
+      ValueError: if an image of a memory map is refused by `Dataset`, or the batches
+        are not those that were counted.
+    """
+    if isinstance(dataset, Dataset):
+        yield from _from_array(dataset.images, order, spans)
+        return
+    most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
+    if not dataset._first:
+        dataset._first.append(_read(dataset, order[:most]))
+    (first,) = dataset._first
+    behind = [span for span in spans if span.stop > len(first)]
+    for span in spans[: len(spans) - len(behind)]:
+        yield first[span]
+    longest = max((span.stop - span.start for span in behind), default=1)
+    at_once = max(1, most // longest)
+    for start in range(0, len(behind), at_once):
+        group = behind[start : start + at_once]
+        images = _read(dataset, np.concatenate([order[span] for span in group]))
+        ends = np.cumsum([span.stop - span.start for span in group])
+        yield from np.split(images, ends[:-1])
+
+
+def _from_array(
+    images: np.ndarray | jax.Array, order: np.ndarray, spans: Sequence[slice]
+) -> Iterator[np.ndarray]:
+    if not isinstance(images, np.memmap):
+        images = np.asarray(images)
+    for span in spans:
+        found = np.asarray(images[order[span]])
+        if isinstance(images, np.memmap):
+            check_values(found)
+        yield found
+
+
+def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
+    """The images of some indices, from one pass over the batches."""
+    image = dataset.image
+    found = np.empty((len(indices), *image.shape), image.dtype)
+    places = np.argsort(indices)
+    ascending = indices[places]
+    first, last, done = 0, 0, 0
+    for batch in dataset.batches.batches():
+        first, last = last, last + len(batch)
+        if not np.array_equal(batch.labels, dataset.labels[first:last]):
+            break
+        start, done = done, int(np.searchsorted(ascending, last))
+        if start < done:
+            here = ascending[start:done] - first
+            (images,) = _from_array(batch.images, here, [slice(None)])
+            found[places[start:done]] = images
+        if done == len(indices):
+            return found
+    raise ValueError(
+        f"{dataset.name} must give the same batches in the same order on every "
+        f"pass; labels differ, or are missing, from image {first} on"
+    )

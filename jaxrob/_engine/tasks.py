@@ -1,0 +1,306 @@
+"""Tasks on blocks of images: their steps in one row, so that no device waits."""
+
+import collections
+import contextlib
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import numpy as np
+
+from jaxrob._adapters.on_host import OnHost, on_host
+from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.answers import Answers, HostAnswers
+from jaxrob._engine.blocks import Block, PlacedBlock
+from jaxrob._engine.checks import check_valid
+from jaxrob._engine.collect import Collector
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.mistakes import (
+    check_in_company,
+    check_logits,
+    is_flat,
+    worth_asking_again,
+)
+from jaxrob._engine.on_host import Altered, alter, ask, network_on_host
+from jaxrob._engine.provenance import arguments_digest
+from jaxrob._engine.sizes import levels_in_step, levels_in_turn, rows_for
+from jaxrob._engine.step import answer_at_levels, prepare
+from jaxrob._runtime.host_function import own_errors
+from jaxrob._runtime.hosts import check_same, gathered, put
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.mesh import platform, whole_on
+from jaxrob.alterations import Alteration
+
+# Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
+# one keeps the cores busy while the host looks at answers; more would only compete.
+_AHEAD = 8
+_AHEAD_CPU = 1
+
+T = TypeVar("T")
+
+
+class Task(NamedTuple):
+    """What is wanted at some levels of an alteration, and where its answers go.
+
+    Attributes:
+      alteration: the alteration.
+      levels: `[L]`, canonical.
+      spans: the images wanted at each level, all from a first place to before a last
+        one in the order in which the images come.
+      collector: takes the answers.
+      in_random_order: whether the images come in the random order, not the data's own.
+    """
+
+    alteration: Alteration
+    levels: np.ndarray
+    spans: Sequence[tuple[int, int]]
+    collector: Collector
+    in_random_order: bool = False
+
+
+class Setup(NamedTuple):
+    """What the steps of one queue share.
+
+    Attributes:
+      classifier: whole on every device, without its names.
+      key: the random key, likewise.
+      info: what a trace tells of the classifier.
+      network: the network if it is one on this host.
+      rows: the most images that fit in a step.
+      execution: how levels are evaluated.
+    """
+
+    classifier: Classifier
+    key: jax.Array
+    info: TraceInfo
+    network: OnHost | None
+    rows: int
+    execution: Execution
+
+
+def set_up(
+    classifier: Classifier,
+    image_shape: tuple[int, ...],
+    execution: Execution,
+    *asked: Any,
+) -> Setup:
+    """Puts a classifier and the key on the devices.
+
+    Args:
+      classifier: the classifier, pinned.
+      image_shape: the shape of one image.
+      execution: how levels are evaluated.
+      *asked: what is asked for, which must be the same in all processes.
+
+    Raises:
+      ValueError: if processes differ in what they ask for.
+    """
+    mesh = execution.mesh
+    key = jax.random.key(0) if execution.key is None else checked_key(execution.key)
+    check_same(
+        "classifier, key, levels and number of images",
+        lambda: arguments_digest(classifier, key, *asked),
+        mesh,
+    )
+    rows = rows_for(classifier, image_shape, mesh)
+    info = trace_info(classifier, image_shape)
+    network = network_on_host(classifier, mesh)
+    classifier, key = put((unnamed(classifier), key), whole_on(mesh))
+    return Setup(classifier, key, info, network, rows, execution)
+
+
+def run_tasks(
+    setup: Setup,
+    tasks: Sequence[Task],
+    placed: Generator[PlacedBlock, None, None],
+    dataset: Dataset | BatchedDataset,
+    number: int,
+) -> None:
+    """Computes what the tasks want on each block, and hands it to their collectors.
+
+    Args:
+      setup: what the steps share.
+      tasks: the tasks.
+      placed: the blocks.
+      dataset: the data that they are cut from; a few images are looked at.
+      number: answers in all; 0 if it is not known.
+
+    Raises:
+      ValueError: if the classifier returned NaN or rows that are no probabilities, or
+        the journal holds answers that cannot be.
+      OSError: if the journal cannot be written.
+    """
+    classifier, execution = setup.classifier, setup.execution
+    execution.bar.total += number
+    execution.bar.refresh()
+    ahead = _AHEAD_CPU if platform(execution.mesh) == "cpu" else _AHEAD
+    # The steps run on this mesh, even if the caller has set another one.
+    with (
+        own_errors(),
+        jax.set_mesh(execution.mesh),
+        contextlib.closing(placed) as blocks,
+    ):
+        steps = (
+            step
+            for block in blocks
+            for task in tasks
+            for step in _dispatched(task, block, setup, number)
+        )
+        if setup.network is not None:
+            # While the host works on one level, the devices alter to the next.
+            steps = (_asked(step, classifier) for step in _held_back(steps, 1))
+        for step in _held_back(steps, ahead):
+            _finish(step, setup)
+        if classifier.outputs == "logits" and "outputs" not in execution.looked:
+            # No answer was more certain than that of distributions taken as logits.
+            execution.looked.add("outputs")
+            check_logits(classifier, dataset, setup.key, execution.mesh)
+
+
+class _Step(NamedTuple):
+    """A step that was dispatched.
+
+    It does not hold the images: they are freed while its answers are awaited.
+    """
+
+    task: Task
+    block: Block
+    rows: list[int]  # which levels of the task
+    # [l, B], with what fills up the step; or what a network on the host is asked.
+    answers: Answers[jax.Array] | Altered
+
+
+def _dispatched(
+    task: Task, placed: PlacedBlock, setup: Setup, number: int
+) -> Iterator[_Step]:
+    """Dispatches the steps on a block, one by one; answers that are known need none."""
+    block, images, index = placed
+    wanted = [
+        row for row, span in enumerate(task.spans) if block.part(*span).labels.size
+    ]
+    missing = [row for row in wanted if not _is_known(task, block, row, setup)]
+    if not missing:
+        return
+    mesh = setup.execution.mesh
+    static = {"alteration": task.alteration, "mesh": mesh}
+
+    def answer(images: Any, at: np.ndarray, num_levels: int) -> Answers | Altered:
+        if setup.network is not None:
+            given = {"preprocessing": setup.network.preprocessing, **static}
+            return alter(images, at[0], **given)
+        levels = at, np.int32(num_levels)
+        answers = answer_at_levels(
+            setup.classifier, images, index, setup.key, *levels, **static
+        )
+        return gathered(answers)
+
+    prepared = prepare(images, index, setup.key, **static)
+    # What is known already leaves a step's shape as it is, and so its rounding.
+    each = _levels_a_step(setup, len(images), len(wanted))
+    for first in range(0, len(missing), each):
+        rows = missing[first : first + each]
+        # Filled up with the last level: every step has the same shape.
+        filled = rows + rows[-1:] * (each - len(rows))
+        at = task.levels[filled].astype(np.float32)
+        step = _Step(task, block, rows, answer(prepared, at, len(rows)))
+        if _is_time_to_ask_again(setup, len(images), each, number):
+
+            def in_company(others: jax.Array, at: np.ndarray = at) -> Answers:
+                others = prepare(others, index, setup.key, **static)
+                return _answered(answer(others, at, 1), setup.classifier)
+
+            answers = _answered(step.answers, setup.classifier)
+            step = step._replace(answers=answers)
+            stochastic = task.alteration.stochastic
+            check_in_company(setup.classifier, placed, answers, in_company, stochastic)
+        if platform(mesh) != "cpu":
+            jax.copy_to_host_async(step.answers)
+        yield step
+
+
+def _levels_a_step(setup: Setup, images: int, num_levels: int) -> int:
+    if setup.network is not None:
+        return 1
+    mesh = setup.execution.mesh
+    return levels_in_step(setup.info, setup.rows, images, num_levels, mesh)
+
+
+def _is_time_to_ask_again(setup: Setup, images: int, levels: int, number: int) -> bool:
+    """Whether `check_in_company` is due: at the first step, where it is worth it."""
+    execution = setup.execution
+    if "company" in execution.looked:
+        return False
+    execution.looked.add("company")
+    one_more = images * (1 if levels_in_turn(execution.mesh) else levels)
+    return worth_asking_again(setup.classifier, one_more, number, execution.mesh)
+
+
+def _asked(step: _Step, classifier: Classifier) -> _Step:
+    """The step with its answers, of a network on the host too."""
+    return step._replace(answers=_answered(step.answers, classifier))
+
+
+def _answered(answers: Answers | Altered, classifier: Classifier) -> Answers:
+    if isinstance(answers, Answers):
+        return answers
+    network = on_host(classifier.apply_fn)
+    assert network is not None
+    return ask(classifier, network, answers)
+
+
+def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
+    """The items in their order, each once `number` more of them were made."""
+    waiting = collections.deque()
+    for item in items:
+        waiting.append(item)
+        if len(waiting) > number:
+            yield waiting.popleft()
+    while waiting:
+        yield waiting.popleft()
+
+
+def _is_known(task: Task, block: Block, row: int, setup: Setup) -> bool:
+    """Whether the journal has what is wanted of a block at a level; collects it."""
+    kept = setup.execution.kept
+    if kept is None:
+        return False
+    part = block.part(*task.spans[row])
+    order = task.in_random_order
+    level = task.levels[row]
+    known = kept.find(task.alteration, level, part.start, part.stop, order)
+    if known is None:
+        return False
+    _collect(task, part, [row], Answers(*(one[None] for one in known)), setup)
+    return True
+
+
+def _finish(step: _Step, setup: Setup) -> None:
+    """Awaits a step's answers, checks them, writes them down and collects them."""
+    task, block, rows, _ = step
+    execution = setup.execution
+    whole = Answers(*map(np.asarray, step.answers))
+    parts = [block.part(*task.spans[row]) for row in rows]
+    for span in dict.fromkeys((part.start, part.stop) for part in parts):
+        part = block.part(*span)
+        at = [i for i, one in enumerate(parts) if (one.start, one.stop) == span]
+        images = slice(part.start - block.start, part.stop - block.start)
+        answers = Answers(*(one[at, images] for one in whole))
+        alike = [rows[i] for i in at]
+        levels = task.levels[alike]
+        check_valid(answers.predicted, levels, setup.classifier, task.alteration)
+        if execution.kept is not None:
+            order = task.in_random_order
+            execution.kept.add(task.alteration, levels, part.start, answers, order)
+        _collect(task, part, alike, answers, setup)
+
+
+def _collect(
+    task: Task, block: Block, rows: list[int], answers: HostAnswers, setup: Setup
+) -> None:
+    execution = setup.execution
+    if "outputs" not in execution.looked:
+        if not is_flat(answers.confidence, setup.info.num_classes):
+            execution.looked.add("outputs")
+    task.collector.add(block, rows, answers)
+    execution.bar.update(answers.predicted.size)

@@ -1,0 +1,313 @@
+"""Parts of the images, in a random order, have the answers of `evaluate`."""
+
+import functools
+import zlib
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from common.timing import compilations
+from scipy import stats
+
+import jaxrob
+from jaxrob import alterations
+from jaxrob._engine import picked, sizes, tasks
+from jaxrob._engine.as_they_are import as_they_are
+from jaxrob._engine.execution import Execution, progress_bar
+from jaxrob._engine.kept_answers import kept_in
+from jaxrob._engine.order import random_order
+from jaxrob._engine.parts import BLOCK, Part, answer_parts
+from jaxrob._engine.picked import counted
+from jaxrob._engine.provenance import provenance
+from jaxrob._runtime.mesh import checked_mesh
+
+from . import interrupted
+
+NUM_IMAGES = 2 * BLOCK + 88
+KEY = jax.random.key(7)
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (NUM_IMAGES, 8, 8, 1), dtype=np.uint8)
+DATASET = jaxrob.Dataset(IMAGES, RANDOM.integers(0, 4, NUM_IMAGES))
+WEIGHTS = np.float32(RANDOM.normal(size=(64, 4)))
+NOISE = alterations.gaussian_noise(0.0, 0.2)
+BRIGHTNESS = alterations.brightness(-0.5, 0.5)
+# Within a block, over several, the padded end; twice the same level.
+PARTS = [
+    Part(NOISE, 0.1, 0, BLOCK),
+    Part(BRIGHTNESS, 0.25, 0, NUM_IMAGES),
+    Part(NOISE, 0.0, 40, 2 * BLOCK + 10),
+    Part(NOISE, 0.1, BLOCK, 2 * BLOCK),
+    Part(BRIGHTNESS, -0.5, 2 * BLOCK, NUM_IMAGES),
+]
+
+
+def logits(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+def drawn(weights, images, keys):
+    noise = jax.vmap(lambda key: jax.random.normal(key, (3, 4)))(keys)
+    return logits(weights, images) + jnp.swapaxes(noise, 0, 1)
+
+
+def on_host(images):
+    return np.asarray(images).reshape(len(images), -1) @ WEIGHTS
+
+
+CLASSIFIERS = {
+    "plain": lambda: jaxrob.Classifier(logits, WEIGHTS),
+    "stochastic": lambda: jaxrob.Classifier(drawn, WEIGHTS, stochastic=True),
+    "on the host": lambda: jaxrob.Classifier.from_host(on_host, 4),
+    "in batches of 100": lambda: jaxrob.Classifier.from_host(
+        on_host, 4, batch_size=100
+    ),
+}
+
+
+def answered(parts, classifier=None, dataset=DATASET, key=KEY, **execution):
+    """The order and the answers on the parts."""
+    classifier = classifier or CLASSIFIERS["plain"]()
+    names = list(dict.fromkeys(part.alteration for part in parts))
+    classifier, pinned = as_they_are(classifier, names, IMAGES[0])
+    parts = [part._replace(alteration=pinned[names.index(part[0])]) for part in parts]
+    order = random_order(key, NUM_IMAGES)
+    mesh = checked_mesh(execution.pop("mesh", None))
+    with progress_bar("parts", False) as bar:
+        execution = Execution(**{"key": key, "mesh": mesh, "bar": bar} | execution)
+        return order, answer_parts(classifier, dataset, parts, order, execution)
+
+
+def assert_answers_of_evaluate(parts, order, answers, classifier):
+    for part, found in zip(parts, answers, strict=True):
+        curve = jaxrob.evaluate(
+            classifier, DATASET, part.alteration, [part.level], key=KEY
+        )
+        images = order[part.start : part.stop]
+        np.testing.assert_array_equal(found.predicted, curve.predicted[0, images])
+        for name in ("confidence", "uncertainty"):
+            expected = getattr(curve, name)[0, images]
+            np.testing.assert_allclose(getattr(found, name), expected, atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", CLASSIFIERS)
+def test_answers_are_those_of_evaluate(kind):
+    classifier = CLASSIFIERS[kind]()
+    found = answered(PARTS, classifier)
+    assert_answers_of_evaluate(PARTS, *found, classifier)
+
+
+class Batches:
+    """The images in batches that fit no block; counts the passes over them."""
+
+    def __init__(self, images=IMAGES, labels=DATASET.labels):
+        self.images, self.labels, self.passes = images, labels, 0
+
+    def __iter__(self):
+        self.passes += 1
+        for first in range(0, len(self.images), 77):
+            yield self.images[first : first + 77], self.labels[first : first + 77]
+
+
+def assert_same(one, other):
+    for first, second in zip(one, other, strict=True):
+        for part in zip(first, second):
+            np.testing.assert_array_equal(*part)
+
+
+class TestData:
+    @pytest.mark.parametrize("in_memory", [NUM_IMAGES, 2 * BLOCK, 100])
+    def test_batches(self, in_memory, monkeypatch):
+        monkeypatch.setattr(picked, "_MAX_BYTES", in_memory * IMAGES[0].nbytes)
+        batches = Batches()
+        data = counted(jaxrob.Dataset.from_batches(batches))
+        np.testing.assert_array_equal(data.labels, DATASET.labels)
+        order, expected = answered(PARTS)
+        assert_same(answered(PARTS, dataset=data)[1], expected)
+        # Once to count, once to keep the first ones, and those behind, block by block.
+        blocks = {100: 3, 2 * BLOCK: 1, NUM_IMAGES: 0}
+        assert batches.passes == 2 + blocks[in_memory]
+        if in_memory > BLOCK:
+            few = [Part(NOISE, 0.15, 0, BLOCK)]
+            assert_same(answered(few, dataset=data)[1], answered(few)[1])
+            assert batches.passes == 2 + blocks[in_memory]
+
+    def test_batches_that_come_in_another_order_are_refused(self):
+        batches = Batches()
+        data = counted(jaxrob.Dataset.from_batches(batches))
+        batches.images, batches.labels = IMAGES[::-1], DATASET.labels[::-1]
+        with pytest.raises(ValueError, match="the same batches in the same order"):
+            answered(PARTS, dataset=data)
+        batches.images, batches.labels = IMAGES[:-100], DATASET.labels[:-100]
+        with pytest.raises(ValueError, match="missing, from image"):
+            answered(PARTS, dataset=data)
+
+    def test_memory_map(self, tmp_path):
+        mapped = np.memmap(tmp_path / "images", np.uint8, "w+", shape=IMAGES.shape)
+        mapped[:] = IMAGES
+        data = jaxrob.Dataset(mapped, DATASET.labels)
+        assert_same(answered(PARTS, dataset=data)[1], answered(PARTS)[1])
+
+    def test_a_memory_map_is_checked_where_it_is_read(self, tmp_path):
+        order = random_order(KEY, NUM_IMAGES)
+        mapped = np.memmap(tmp_path / "images", np.float32, "w+", shape=IMAGES.shape)
+        mapped[order[BLOCK + 44], 2, 3] = np.nan
+        data = jaxrob.Dataset(mapped, DATASET.labels)
+        answered([Part(BRIGHTNESS, 0.1, 0, BLOCK)], dataset=data)
+        with pytest.raises(ValueError, match="NaN"):
+            answered([Part(BRIGHTNESS, 0.1, BLOCK, 2 * BLOCK)], dataset=data)
+
+    def test_a_label_that_is_no_class_is_refused(self):
+        labels = np.full(NUM_IMAGES, 4)
+        with pytest.raises(ValueError, match="below the classifier's number"):
+            answered(PARTS, dataset=jaxrob.Dataset(IMAGES, labels))
+
+
+def test_nan_is_refused_where_it_was_asked_for():
+    order = random_order(KEY, NUM_IMAGES)
+    images = IMAGES.copy()
+    images[:, 0, 0] = 0
+    images[order[300], 0, 0] = 255
+
+    def broken(weights, images):
+        outputs = logits(weights, images)
+        return jnp.where(images[:, :1, 0, 0] > 0.4, jnp.nan, outputs)
+
+    classifier = jaxrob.Classifier(broken, WEIGHTS)
+    data = jaxrob.Dataset(images, DATASET.labels)
+    answered([Part(BRIGHTNESS, -0.25, 0, 300)], classifier, data)
+    with pytest.raises(ValueError, match="NaN.* for 1 of 1 images.*level -0.25"):
+        answered([Part(BRIGHTNESS, -0.25, 300, 301)], classifier, data)
+
+
+def test_levels_all_at_once_as_on_a_gpu(monkeypatch):
+    # New ranges, because the programs are cached by alteration.
+    blur = alterations.gaussian_blur(0.0, 1.9)
+    levels = np.linspace(0, 1.9, 9)[1:]
+    parts = [Part(blur, float(at), 0, 40 * n) for n, at in enumerate(levels, 1)]
+    classifier = CLASSIFIERS["stochastic"]()
+    with monkeypatch.context() as patch:
+        for module in (tasks, sizes):
+            patch.setattr(module, "platform", lambda mesh: "gpu")
+        found = answered(parts, classifier)
+    looped = alterations.gaussian_blur(0.0, 2.0)
+    parts = [part._replace(alteration=looped) for part in parts]
+    assert_answers_of_evaluate(parts, *found, classifier)
+
+
+def test_progress_bar_counts_what_was_asked_for():
+    with progress_bar("parts", True) as bar:
+        answered(PARTS, bar=bar)
+        assert bar.n == bar.total == sum(part.stop - part.start for part in PARTS)
+
+
+def test_any_levels_and_any_places_compile_nothing_more():
+    blur = alterations.gaussian_blur(0.0, 1.7)  # no other test's
+    classifier = CLASSIFIERS["stochastic"]()
+    with compilations() as first:
+        answered([Part(blur, 0.3, 0, BLOCK)], classifier)
+    assert len(first) >= 2  # the counter does count
+    with compilations() as later:
+        for levels in ([0.1], np.linspace(0, 1.7, 40)):
+            parts = [Part(blur, float(at), 10, NUM_IMAGES) for at in levels]
+            answered(parts, classifier)
+    assert not later
+
+
+class TestJournal:
+    def run(self, path, parts=PARTS, classifier=None):
+        """The answers, with a journal; `provenance` is the same for all runs."""
+        classifier = classifier or CLASSIFIERS["plain"]()
+        names = list(dict.fromkeys(part.alteration for part in parts))
+        classifier, pinned = as_they_are(classifier, names, IMAGES[0])
+        mesh = checked_mesh(None)
+        source = functools.partial(provenance, classifier, DATASET, KEY, mesh)
+        with kept_in(path, classifier, pinned, source, mesh) as kept:
+            return answered(parts, classifier, kept=kept)[1]
+
+    def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(self, tmp_path):
+        expected = answered(PARTS)[1]
+        whole = tmp_path / "whole"
+        assert_same(self.run(whole), expected)
+        content = whole.read_bytes()
+        found = interrupted.steps(whole)
+        assert len(found) == len(set(found)) == 9
+        begin = content.index(b"\n") + 1
+        for length in np.random.default_rng(0).integers(begin, len(content), 8):
+            path = tmp_path / "cut"
+            path.write_bytes(content[:length])
+            assert_same(self.run(path), expected)
+            assert path.read_bytes() == content
+
+    def test_whatever_is_known_of_a_part_is_taken(self, tmp_path):
+        path = tmp_path / "journal"
+        self.run(path, [Part(NOISE, 0.1, 0, BLOCK + 40)])
+        self.run(path, [Part(NOISE, 0.1, 0, 100), Part(NOISE, 0.1, 40, BLOCK + 40)])
+        assert len(interrupted.steps(path)) == 2
+        self.run(path, [Part(NOISE, 0.1, 0, NUM_IMAGES)])
+        # What was known of a block in part is computed again, in the whole block.
+        assert [at for *_, at in interrupted.steps(path)] == [
+            0,
+            BLOCK,
+            BLOCK,
+            2 * BLOCK,
+        ]
+
+    def test_the_two_orders_do_not_mix(self, tmp_path):
+        path = tmp_path / "journal"
+        classifier = CLASSIFIERS["plain"]()
+        given = classifier, DATASET, BRIGHTNESS, [0.25]
+
+        def curve(journal):
+            return jaxrob.evaluate(*given, key=KEY, journal=journal, batch_size=BLOCK)
+
+        parts = [Part(BRIGHTNESS, 0.25, 0, NUM_IMAGES)]
+        expected, plain = answered(parts)[1], curve(None)
+        assert_same(self.run(path, parts), expected)
+        np.testing.assert_array_equal(curve(path).confidence, plain.confidence)
+        assert_same(self.run(path, parts), expected)
+        assert len(interrupted.steps(path)) == 6
+
+    def test_another_word_for_the_order_is_refused(self, tmp_path):
+        path = tmp_path / "journal"
+        self.run(path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        text = lines[1].partition(b" ")[2].strip().replace(b'"random"', b'"sorted"')
+        lines[1] = b"%08x %s\n" % (zlib.crc32(text), text)
+        path.write_bytes(b"".join(lines))
+        with pytest.raises(ValueError, match="record 1 is wrong: 'order' must be"):
+            self.run(path)
+
+
+class TestOrder:
+    def test_each_index_once_and_the_same_for_the_same_key(self):
+        order = random_order(KEY, 1000)
+        np.testing.assert_array_equal(np.sort(order), np.arange(1000))
+        np.testing.assert_array_equal(order, random_order(jax.random.key(7), 1000))
+        assert (order != random_order(jax.random.key(8), 1000)).any()
+        np.testing.assert_array_equal(random_order(None, 1), [0])
+
+    def test_does_not_change_with_versions(self):
+        # Drawn once: a journal of an earlier version must stay good.
+        assert random_order(jax.random.key(0), 10).tolist() == [
+            7,
+            0,
+            4,
+            6,
+            3,
+            8,
+            9,
+            2,
+            5,
+            1,
+        ]
+
+    def test_every_index_stands_everywhere_as_often(self):
+        orders = np.stack([random_order(jax.random.key(i), 5) for i in range(600)])
+        # All permutations, and an image's place against its index.
+        _, counts = np.unique(orders @ 5 ** np.arange(5), return_counts=True)
+        counts = np.pad(counts, (0, 120 - len(counts)))
+        assert stats.chisquare(counts).pvalue > 1e-3
+        long = random_order(KEY, 20_000)
+        assert stats.spearmanr(long, np.arange(20_000)).pvalue > 1e-3
+        assert stats.kstest(long[:500] / 20_000, "uniform").pvalue > 1e-3
