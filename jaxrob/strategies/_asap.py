@@ -135,6 +135,10 @@ class ASAP:
         unseen = open_width(levels, values, question.threshold, num_inputs)
         return math.fsum(np.where(crossing, np.diff(levels), unseen)) / question.width
 
+    def may_cross(self, question: Question, samples: Samples) -> np.ndarray:
+        """Whether the curve may cross between neighbouring levels, bool `[n - 1]`."""
+        return self._may_cross(question, samples, self._bends.shape(question, samples))
+
     def _may_cross(
         self, question: Question, samples: Samples, shape: Bend
     ) -> np.ndarray:

@@ -1,0 +1,137 @@
+"""What is open between the levels that are decided."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob._sequential.task import ACCEPTED, OPEN, Levels, Task, images_needed
+from jaxrob.metrics._finite_inputs import open_width
+from jaxrob.strategies import ASAP, Question
+from jaxrob.strategies._strategy import Samples
+
+# By how many standard deviations an open level must be on its neighbours' side to count
+# as they do.
+_LEAN = 2.0
+# A stretch of this share of the range, or of what may stay open, hides little.
+_NARROW = 0.04
+
+
+class Gap(NamedTuple):
+    """A stretch between two decided levels where the curve may be on either side.
+
+    Attributes:
+      start: the decided level before it.
+      end: the one after it.
+      crosses: whether these are on different sides.
+      middle: the open level within of which most images were seen, or, where the ends
+        are on one side, that whose mean is farthest off; None without one.
+    """
+
+    start: int
+    end: int
+    crosses: bool
+    middle: int | None
+
+    @property
+    def width(self) -> int:
+        """In steps."""
+        return self.end - self.start
+
+
+class Known(NamedTuple):
+    """The range, cut at its decided levels.
+
+    Attributes:
+      gaps: what is open.
+      accepted: how many steps lie between accepted levels.
+      doubted: of these, how many a few images' flips may leave below the threshold.
+      hoped: how many steps between other levels they may raise to it.
+    """
+
+    gaps: list[Gap]
+    accepted: int
+    doubted: float
+    hoped: float
+
+
+def known(task: Task, strategy: ASAP, levels: Levels) -> Known:
+    """What is certain and what is open.
+
+    Args:
+      task: the question.
+      strategy: tells where a curve may cross between levels of one side.
+      levels: the levels seen, both ends of the range decided.
+    """
+    sides = _sides(task, levels)
+    decided = np.array(sorted(sides))
+    crossing = _may_cross(task, strategy, levels, decided)
+    inside = np.array(sorted(levels.keys() - sides.keys()), int)
+    means = np.array([levels[step].mean for step in decided.tolist()])
+    unseen = open_width(decided, means, task.least, task.num_images)
+    found, accepted, doubted, hoped = [], 0, 0.0, 0.0
+    for first, last, may, few in zip(
+        decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unseen.tolist()
+    ):
+        crosses = sides[first] != sides[last]
+        within = inside[(inside > first) & (inside < last)].tolist()
+        if crosses or within or (may and last - first > 1):
+            middle = _middle(task, levels, within, crosses)
+            found.append(Gap(first, last, crosses, middle))
+        elif sides[first] == ACCEPTED:
+            accepted += last - first
+            doubted += few
+        else:
+            hoped += few
+    return Known(found, accepted, doubted, hoped)
+
+
+def _sides(task: Task, levels: Levels) -> dict[int, int]:
+    """The sides of levels that are decided, or as good as decided.
+
+    An open level between decided ones of one side counts as they do unless its images
+    say that it may lie on the other: if its mean is clearly on their side, by two
+    standard deviations, or, where these are near, no lower (higher) than the line
+    between them.
+    """
+    sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
+    decided = np.array(sorted(sides))
+    means = np.array([levels[step].mean for step in decided.tolist()])
+    found = dict(sides)
+    narrow = max(2 * task.precision, _NARROW) * task.parts
+    for step, one in levels.items():
+        place = int(np.searchsorted(decided, step))
+        if one.side != OPEN or not 0 < place < len(decided):
+            continue
+        before, after = (sides[int(decided[place + i])] for i in (-1, 0))
+        left = max(1 / one.seen - 1 / task.num_images, 0)
+        deviation = task.deviation * left**0.5
+        chord = float(np.interp(step, decided, means))
+        clearly = before * (one.mean - task.least) >= _LEAN * deviation
+        as_expected = before * (one.mean - chord) >= -_LEAN * deviation
+        as_expected &= decided[place] - decided[place - 1] <= narrow
+        if before == after and (clearly or as_expected):
+            found[step] = before
+    return found
+
+
+def _middle(task: Task, levels: Levels, within: list[int], crosses: bool) -> int | None:
+    if crosses:
+        return max(within, key=lambda step: levels[step].seen, default=None)
+
+    def price(step: int) -> float:
+        distance = levels[step].mean - task.least
+        whole = images_needed(task, np.array(distance), levels[step].price)
+        return float(whole) - levels[step].seen
+
+    return min(within, key=price, default=None)
+
+
+def _may_cross(
+    task: Task, strategy: ASAP, levels: Levels, decided: np.ndarray
+) -> np.ndarray:
+    """Whether a curve may cross between neighbouring decided levels, bool `[n - 1]`."""
+    values = np.array([levels[step].mean for step in decided.tolist()])
+    # The fewest: where more were seen, values scatter less than is allowed for.
+    fewest = min(levels[step].seen for step in decided.tolist())
+    samples = Samples(decided / task.parts, values, np.full(len(decided), fewest))
+    return strategy.may_cross(Question(0.0, 1.0, task.least), samples)

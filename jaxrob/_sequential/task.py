@@ -1,0 +1,119 @@
+"""What is asked of a curve whose values are means over images, a few of which are seen.
+
+Positions are steps of a grid, integers in 0 ... parts.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+ACCEPTED, OPEN, REJECTED = 1, 0, -1
+
+# What deciding a level takes beyond its price, because the prior of the evidence does
+# not know how far the level is from the threshold.
+_PRIOR = 2.0
+# A gap in which a line may place a crossing is no wider than so many precisions, or
+# than this share of the range.
+_PRECISIONS_WIDE, _SHARE_WIDE = 4.0, 0.12
+
+
+class Task(NamedTuple):
+    """The question, in scores.
+
+    Attributes:
+      parts: of the grid of levels.
+      least: the lowest mean score of all images that is accepted.
+      bounds: the lowest and the highest score of an image.
+      num_images: N, how many images there are.
+      block: images are looked at in multiples of this many.
+      error: the probability that the answer is wrong, in all.
+      precision: half the width that may stay open, as a share of the range; 0 if every
+        level looked at is to be decided, and every crossing found on the grid.
+      curtail: whether a level is decided only when the images left cannot change it.
+    """
+
+    parts: int
+    least: float
+    bounds: tuple[float, float]
+    num_images: int
+    block: int
+    error: float
+    precision: float
+    curtail: bool = False
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of an image's score near the threshold, about."""
+        low, high = self.bounds
+        return float(np.sqrt(max((high - self.least) * (self.least - low), 0.05)))
+
+
+class Level(NamedTuple):
+    """What is known at a level.
+
+    Attributes:
+      scores: float64 `[n]` of the images seen, in their order.
+      side: `ACCEPTED`, `OPEN` or `REJECTED`, by all images.
+      price: the evidence at which the level counts as decided.
+    """
+
+    scores: np.ndarray
+    side: int
+    price: float
+
+    @property
+    def seen(self) -> int:
+        """How many images were seen."""
+        return len(self.scores)
+
+    @property
+    def mean(self) -> float:
+        """Of the scores seen."""
+        return float(self.scores.mean())
+
+
+Levels = dict[int, Level]
+
+
+class Request(NamedTuple):
+    """A level, and how many images are to be seen there in all."""
+
+    step: int
+    seen: int
+
+
+def in_blocks(task: Task, seen: float) -> int:
+    """So many images or a few more: whole blocks, or all there are."""
+    blocks = int(np.ceil(seen / task.block))
+    return min(blocks * task.block, task.num_images)
+
+
+def images_needed(task: Task, distance: np.ndarray, price: float) -> np.ndarray:
+    """About how many images decide a level whose mean is so far from the threshold.
+
+    Args:
+      task: the question.
+      distance: of the mean score from the threshold, any shape.
+      price: the evidence at which a level counts as decided.
+    """
+    if task.curtail:
+        low, high = task.bounds
+        margin = np.maximum(np.abs(distance), 0) / (high - low)
+        return task.num_images * np.clip(1 - margin, 0, 1)
+    distance = np.maximum(np.abs(distance), 1e-9)
+    plain = 2 * task.deviation**2 * (price + _PRIOR) / np.square(distance)
+    return plain / (1 + plain / task.num_images)
+
+
+def decided_by(task: Task, images: float, price: float) -> float:
+    """How far from the threshold a level is that about so many images decide."""
+    plain = images / max(1 - images / task.num_images, 1e-3)
+    return task.deviation * float(np.sqrt(2 * (price + _PRIOR) / plain))
+
+
+def widest_line(task: Task) -> float:
+    """How wide a gap may be, in steps, in which a line places the crossing.
+
+    In a wider one a curve may bend unseen. It holds levels that are not decided yet.
+    """
+    return max(_PRECISIONS_WIDE * task.precision, _SHARE_WIDE) * task.parts

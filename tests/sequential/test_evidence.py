@@ -1,0 +1,105 @@
+"""Evidence from few of N: exact probabilities over all orders, and simulations."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+import scipy
+
+from jaxrob.metrics._evidence import (
+    count_evidence,
+    count_interval,
+    mean_evidence,
+    mean_interval,
+)
+
+
+def probability_ever(stops, right_in_all):
+    """That a random order of all inputs ever meets a (right, seen) that stops.
+
+    Args:
+      stops: bool `[N + 1, N + 1]`, by the number right and the number seen.
+      right_in_all: how many of the N are right.
+    """
+    total = len(stops) - 1
+    going = {0: Fraction(1)}
+    stopped = Fraction(0)
+    for seen in range(total + 1):
+        after = {}
+        for right, share in going.items():
+            if stops[right, seen]:
+                stopped += share
+                continue
+            if seen == total:
+                continue
+            next_right = Fraction(right_in_all - right, total - seen)
+            for more, chance in ((1, next_right), (0, 1 - next_right)):
+                if chance:
+                    after[right + more] = after.get(right + more, 0) + share * chance
+        going = after
+    return float(stopped)
+
+
+def lattice(total):
+    right, seen = np.mgrid[: total + 1, : total + 1]
+    return right, seen, right <= seen
+
+
+@pytest.mark.parametrize("error", [0.2, 0.05, 0.01])
+@pytest.mark.parametrize("total", [7, 20])
+def test_count_evidence_is_rarely_wrong(total, error):
+    right, seen, possible = lattice(total)
+    for least in range(1, total + 1):
+        evidence = count_evidence(np.where(possible, right, 0), seen, total, least)
+        bound = math.log(1 / error)
+        for truth in range(total + 1):
+            wrong = evidence.rejected if truth >= least else evidence.accepted
+            stops = possible & (wrong >= bound)
+            assert probability_ever(stops, truth) <= error + 1e-12
+
+
+@pytest.mark.parametrize("error", [0.2, 0.05])
+def test_count_interval_rarely_misses(error):
+    total = 16
+    right, seen, possible = lattice(total)
+    fewest, most = count_interval(
+        np.where(possible, right, 0), np.where(possible, seen, 0), total, error
+    )
+    for truth in range(total + 1):
+        stops = possible & ((truth < fewest) | (truth > most))
+        assert probability_ever(stops, truth) <= error + 1e-12
+
+
+def test_count_interval_is_a_point_once_all_are_seen():
+    fewest, most = count_interval(np.arange(31), np.array(30), 30, 0.05)
+    np.testing.assert_array_equal(fewest, np.arange(31))
+    np.testing.assert_array_equal(most, np.arange(31))
+
+
+@pytest.mark.parametrize("kind", ["thirds", "right answers", "uniform"])
+def test_mean_interval_rarely_misses(kind):
+    generator = np.random.default_rng([22, len(kind)])
+    total, runs, error = 200, 60, 0.1
+    scores = {
+        "thirds": generator.integers(0, 4, total) / 3,
+        "right answers": (generator.random(total) < 0.9).astype(float),
+        "uniform": generator.random(total),
+    }[kind] * 1.5 - 0.5
+    misses = 0
+    for _ in range(runs):
+        order = generator.permutation(scores)
+        bounds = [
+            mean_interval(order[:seen], total, error, (-0.5, 1.0))
+            for seen in (10, 80, 150)
+        ]
+        mean = scores.mean()
+        misses += any(not low - 1e-9 <= mean <= high + 1e-9 for low, high in bounds)
+    assert misses <= scipy.stats.binom.ppf(0.999, runs, error)
+
+
+def test_mean_evidence_ends_certain():
+    scores = np.repeat([0.0, 0.5, 1.0], [10, 20, 70])
+    below = mean_evidence(scores, 100, scores.mean() - 0.01, (0.0, 1.0))
+    above = mean_evidence(scores, 100, scores.mean() + 0.01, (0.0, 1.0))
+    assert below.accepted > math.log(1e6) and above.rejected > math.log(1e6)
