@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
     from jaxrob._assessment.compare import Comparison, compare
+    from jaxrob._assessment.compare_early import EarlyComparison, compare_early
     from jaxrob._assessment.diagnostics import Diagnostics
     from jaxrob._classifier import Classifier
     from jaxrob._curve import Curve, ReducedCurve
@@ -59,10 +60,12 @@ _NAMES = {
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
+    "EarlyComparison": "_assessment.compare_early",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_runtime.warnings",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
+    "compare_early": "_assessment.compare_early",
     "evaluate": "_engine.evaluate",
     "provenance": "_engine.provenance",
 }
@@ -75,6 +78,7 @@ __all__ = (
     "Curve",
     "Dataset",
     "Diagnostics",
+    "EarlyComparison",
     "ReducedCurve",
     "RobustnessWarning",
     "adversarial",
@@ -82,6 +86,7 @@ __all__ = (
     "assess",
     "bayes",
     "compare",
+    "compare_early",
     "data",
     "evaluate",
     "metrics",

@@ -4,7 +4,7 @@ import dataclasses
 import functools
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import jax
 import numpy as np
@@ -13,9 +13,10 @@ from jax.sharding import Mesh
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration, explore_all
+from jaxrob._assessment.few import check_goes_with_few, checked_fewest, explore_few
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
-from jaxrob._classifier import Classifier
+from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.as_they_are import as_they_are
 from jaxrob._engine.checks import (
@@ -55,6 +56,10 @@ def assess(
     measure: str = "accuracy",
     *,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    precision: float | None = None,
+    budget: int | None = None,
+    curtail: bool = False,
+    required: float | None = None,
     rule: str | None = None,
     tolerance: str | Callable[[float, float], float] | None = None,
     penalization: str | Callable[[float, float], float] | None = None,
@@ -88,6 +93,19 @@ def assess(
       measure: the quality measure: "accuracy", "precision", "recall", "f1",
         "effectiveness" or "decided_ratio".
       strategy: decides which levels are evaluated.
+      precision: how exactly the robustness on this data set is wanted: half the width
+        of `Assessment.dataset_interval`, levels and images together, with 95 %
+        confidence. Then images are looked at in random order, at each level only as
+        many as its decision needs. 0 gives the answer of all images, up to a
+        probability of 0.001 for each alteration. Needs `strategies.ASAP` or `Uniform`,
+        and a measure that is a mean over images: not "precision" or "f1".
+      budget: the most altered images that are classified, of all alterations together.
+        The result says what precision they bought.
+      curtail: whether a level is decided only once the images left cannot change its
+        side: the answer of all images for certain, from fewer. With `precision`, levels
+        may stay open as far as that allows.
+      required: the robustness that is required: an alteration ends as soon as it is
+        certain, up to a probability of 0.01, whether it is reached.
       rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
       tolerance: the reward of accepted values, "linear" (up to the measure's value at
@@ -118,9 +136,10 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
-        strategy's levels, the measure is undefined at a level (a recall where nothing
-        is decided, for instance), the journal is of something else or damaged, or as
-        `evaluate`.
+        strategy's levels, precision, budget, curtail or required do not go with the
+        strategy, the measure or another argument, the measure is undefined at a level
+        (a recall where nothing is decided, for instance), the journal is of something
+        else or damaged, or as `evaluate`.
       OSError: if the journal cannot be read or written, as on a full disk.
     """
     # All that can fail before anything is computed does.
@@ -131,6 +150,9 @@ def assess(
     check_strategy(strategy)
     scoring = Scoring(tolerance, penalization, level_distribution)
     criterion = Criterion(threshold, measure, alpha, scoring)
+    fewest = checked_fewest(precision, budget, curtail, required)
+    if fewest is not None:
+        check_goes_with_few(strategy, criterion, rule)
     rule = _checked_rule(rule, strategy, scoring)
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
@@ -139,11 +161,8 @@ def assess(
         scoring.check(threshold, (one.lower, one.upper))
     make_room()
     with collected() as of_all:
-        image, _ = first_look(dataset)
-        classifier, alterations = as_they_are(classifier, alterations, image)
-        of_each = _check(classifier, dataset, alterations, image, key)
-        dataset = labelled(classifier, dataset, key, mesh, batch_size)
-        source = provenance(classifier, dataset, key, mesh)
+        ready = prepared(classifier, dataset, alterations, key, mesh, batch_size)
+        classifier, dataset, alterations, image, source, of_each = ready
         name = f"{len(alterations)} alterations"
         if len(alterations) == 1:
             name = alterations[0].name
@@ -152,19 +171,74 @@ def assess(
             kept_in(journal, classifier, alterations, lambda: source, mesh) as kept,
         ):
             execution = Execution(key, mesh, bar, batch_size, reduced, kept)
-            evaluate = functools.partial(
-                evaluate_queue, classifier, dataset, execution=execution
-            )
-            explorations = explore_all(alterations, strategy, criterion, evaluate)
+            if fewest is not None:
+                num_classes = trace_info(classifier, image.shape).num_classes
+                explorations = explore_few(
+                    classifier,
+                    dataset,
+                    alterations,
+                    strategy,
+                    criterion,
+                    fewest,
+                    execution,
+                    num_classes,
+                )
+            else:
+                evaluate = functools.partial(
+                    evaluate_queue, classifier, dataset, execution=execution
+                )
+                explorations = explore_all(alterations, strategy, criterion, evaluate)
         for one, exploration, own in zip(alterations, explorations, of_each):
             with collected() as messages:
                 look_at_curve(one, exploration, criterion)
             own += messages
     results = tuple(
-        _result(one, exploration, criterion, rule, strategy, source, of_all + own)
+        result_of(one, exploration, criterion, rule, strategy, source, of_all + own)
         for one, exploration, own in zip(alterations, explorations, of_each)
     )
     return results if several else results[0]
+
+
+class Prepared(NamedTuple):
+    """What is assessed, checked and pinned.
+
+    Attributes:
+      classifier: the classifier.
+      dataset: the images, with labels.
+      alterations: the alterations.
+      image: the first image.
+      source: the provenance.
+      warned: what was warned of each alteration.
+    """
+
+    classifier: Classifier
+    dataset: Dataset | BatchedDataset
+    alterations: Sequence[Alteration]
+    image: np.ndarray
+    source: dict[str, Any]
+    warned: list[list[str]]
+
+
+def prepared(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alterations: Sequence[Alteration],
+    key: jax.Array | None,
+    mesh: Mesh,
+    batch_size: int | None,
+) -> Prepared:
+    """Refuses what does not go together; without labels, finds them.
+
+    Raises:
+      TypeError: as `assess`.
+      ValueError: likewise.
+    """
+    image, _ = first_look(dataset)
+    classifier, alterations = as_they_are(classifier, alterations, image)
+    warned = _check(classifier, dataset, alterations, image, key)
+    dataset = labelled(classifier, dataset, key, mesh, batch_size)
+    source = provenance(classifier, dataset, key, mesh)
+    return Prepared(classifier, dataset, alterations, image, source, warned)
 
 
 def _check(
@@ -216,7 +290,7 @@ def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str
     return rule
 
 
-def _result(
+def result_of(
     alteration: Alteration,
     exploration: Exploration,
     criterion: Criterion,
@@ -228,7 +302,9 @@ def _result(
     """The assessment of one alteration, from the answers at the levels explored."""
     curve = criterion.with_unknown(exploration.curve)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
-    if not scoring.is_plain:
+    if exploration.sampling is not None:
+        bound = None
+    elif not scoring.is_plain:
         bound, bounds = None, (alteration.lower, alteration.upper)
         measure, threshold = criterion.measure, criterion.threshold
         scores = scoring.scores(curve, measure, threshold, bounds, exploration.nominal)
@@ -255,6 +331,7 @@ def _result(
             "settings": settings(alteration),
         },
         seconds=exploration.seconds,
+        sampling=exploration.sampling,
     )
     with collected() as found:
         _warn_of_undecided(result)

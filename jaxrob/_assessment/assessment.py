@@ -10,6 +10,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._assessment import serialization
 from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.sampling import Sampling
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.checks import check_type, checked_flag
@@ -43,6 +44,8 @@ class Assessment:
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
       seconds: the time the answers took, compilation included; of several alterations
         in one queue, the share of each round's time that its share of levels is.
+      sampling: how few images were looked at, and what they leave open; None if all
+        were. `curve` then counts the images seen, not as many at every level.
     """
 
     alteration: str
@@ -61,6 +64,7 @@ class Assessment:
     curve: Curve | ReducedCurve = dataclasses.field(repr=False)
     provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: float
+    sampling: Sampling | None = None
 
     @property
     def is_stability(self) -> bool:
@@ -85,10 +89,13 @@ class Assessment:
         Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
         NaN if numerical integration did not converge, the 2022 paper's "timeout", and
         where a level is accepted at which nothing is decided: an accuracy counts as 1
-        there (2024 paper, Definition 5), whatever the classifier is worth.
+        there (2024 paper, Definition 5), whatever the classifier is worth. From few
+        images it is the best guess in `dataset_interval`.
         """
         if self.undecided.any():
             return math.nan
+        if self.sampling is not None:
+            return self.sampling.robustness
         if self.scores is not None:
             return metrics.scored_robustness(self.scores.values, self.scores.weights)
         return self._robustness_of(self.values)
@@ -120,6 +127,8 @@ class Assessment:
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
         the rule is coarser than the interval, the interval is widened.
         """
+        if self.sampling is not None:
+            return self.sampling.population_interval
         if self.scores is not None:
             return Interval(
                 *(
@@ -139,6 +148,32 @@ class Assessment:
         )
 
     @functools.cached_property
+    def dataset_interval(self) -> Interval:
+        """Where the robustness on all images of this data set is.
+
+        From all images, `robustness` and the error bound of the levels around it, the
+        whole range where the strategy knows none. From few images, the interval whose
+        half width `precision` asks for: what levels and images leave open together,
+        with 95 % confidence.
+        """
+        if self.sampling is not None:
+            return self.sampling.dataset_interval
+        if self.error_bound is None or math.isnan(self.robustness):
+            return Interval(0.0, 1.0)
+        low, high = (
+            self.robustness - self.error_bound,
+            self.robustness + self.error_bound,
+        )
+        return Interval(max(low, 0.0), min(high, 1.0))
+
+    @property
+    def evaluations(self) -> int:
+        """How many altered images were classified."""
+        if self.sampling is not None:
+            return self.sampling.evaluations
+        return self.diagnostics.points * int(self.curve.confusion[0].sum())
+
+    @functools.cached_property
     def values_per_class(self) -> np.ndarray:
         """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
         return metrics.per_class[self.measure](self.curve.confusion)
@@ -152,8 +187,13 @@ class Assessment:
         that alone: for exact values of each class take `strategies.Uniform`.
 
         Raises:
-          ValueError: if the robustness is of scores.
+          ValueError: if the robustness is of scores, or from few images.
         """
+        if self.sampling is not None:
+            raise ValueError(
+                "robustness_per_class is not known from few images; assess without "
+                "precision, budget and curtail"
+            )
         if self.scores is not None:
             raise ValueError(
                 "robustness_per_class is not kept with tolerance, penalization or a "

@@ -183,6 +183,12 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
 def _check_single(name: str, one: Assessment) -> None:
     """Refuses an assessment that cannot be compared with any other."""
     check_type(name, one, Assessment, "a jaxrob.Assessment")
+    if one.sampling is not None:
+        raise ValueError(
+            f"{name} must be assessed on all images: a paired comparison is of the "
+            "answers on every image at every level. Assess it without precision, "
+            "budget, curtail and required"
+        )
     if not isinstance(one.curve, Curve):
         raise ValueError(
             f"{name} must keep the answer on each image; its curve keeps only counts "

@@ -22,6 +22,8 @@ _WIDE = 1 / 16
 # this many times their roughness of the threshold.
 _MOST_ROUGHNESS = 2.0
 _WIDEST_UNSEEN = 0.2
+# By this share of its width an interval may miss its bound through rounding.
+_ROUNDING = 1e-6
 
 
 class Diagnostics(NamedTuple):
@@ -68,7 +70,7 @@ class Diagnostics(NamedTuple):
                 f"In {_percent(self.plateau)} of the range the measure is within a few "
                 "images of the threshold: there, chance decides what is accepted."
             )
-        if self.widest_interval > _WIDEST_UNSEEN:
+        if self.widest_interval > _WIDEST_UNSEEN * (1 + _ROUNDING):
             found.append(
                 f"An interval of {_percent(self.widest_interval)} of the range holds "
                 "no level: what happens within is not seen."
@@ -118,7 +120,7 @@ def _percent(share: float) -> str:
 
 def _margin(positions: np.ndarray, values: np.ndarray, threshold: float) -> float:
     above = values >= threshold
-    wide = np.diff(positions) >= _WIDE * (1 - 1e-9)
+    wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)
     undivided = wide & (above[:-1] == above[1:])
     if not undivided.any():
         return math.nan

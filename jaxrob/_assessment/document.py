@@ -106,7 +106,7 @@ def numbers(name: str, values: Any) -> np.ndarray:
     return np.array(values, np.float64)
 
 
-def counts(values: Any, num_levels: int) -> np.ndarray:
+def counts(values: Any, num_levels: int, is_sampled: bool = False) -> np.ndarray:
     """Counts by level, label and answer, int64 `[L, K, K + 1]`.
 
     Raises:
@@ -126,7 +126,9 @@ def counts(values: Any, num_levels: int) -> np.ndarray:
     inputs = confusion.sum(axis=(1, 2), dtype=np.float64)
     if not 1 <= inputs.max() <= _MOST_INPUTS:
         raise ValueError(f"confusion counts {inputs.max():g} inputs at a level")
-    if (confusion.sum(-1) != confusion[0].sum(-1)).any():
+    if is_sampled and not inputs.min() >= 1:
+        raise ValueError("confusion must count an input at every level")
+    if not is_sampled and (confusion.sum(-1) != confusion[0].sum(-1)).any():
         raise ValueError("confusion must count the same inputs at every level")
     return confusion
 

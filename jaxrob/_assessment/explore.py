@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose
+from jaxrob._assessment.sampling import Sampling
 from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._engine.queue import Frontier
 from jaxrob.alterations import Alteration
@@ -25,6 +26,7 @@ class Exploration(NamedTuple):
       diagnostics: how the curve was sampled.
       nominal: the measure's value at the identity, if the scoring needs it.
       seconds: the time that the answers took.
+      sampling: what is certain of few images, and what was spent; None of all.
     """
 
     curve: Curve | ReducedCurve
@@ -33,6 +35,7 @@ class Exploration(NamedTuple):
     diagnostics: Diagnostics
     nominal: float | None
     seconds: float
+    sampling: Sampling | None = None
 
 
 def explore_all(

@@ -20,6 +20,7 @@ from jaxrob._assessment.document import (
     counts,
     numbers,
 )
+from jaxrob._assessment.sampling import sampling_document, sampling_of
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.checks import check_type, checked_integer, checked_number
@@ -30,10 +31,10 @@ T = TypeVar("T")
 
 _FORMAT = "jaxrob assessment 1"
 # Fields that are no plain JSON values.
-_NESTED = ("curve", "diagnostics", "scores", "warnings")
+_NESTED = ("curve", "diagnostics", "sampling", "scores", "warnings")
 # What is computed from the others, and stands there for readers without jaxrob. The
 # confidence interval is left out: a later version may know a better one.
-_DERIVED = ("robustness", "robustness_per_class", "values")
+_DERIVED = ("evaluations", "robustness", "robustness_per_class", "values")
 # Arrays of single answers, by name, with the types they may have.
 _ANSWERS = {
     "predicted": ("int16", "int32"),
@@ -86,8 +87,9 @@ def _document(assessment: Any) -> dict[str, Any]:
         "robustness": _number(assessment.robustness),
         "confidence_interval": list(assessment.confidence_interval),
         "lowest_decided_ratio": _number(assessment.lowest_decided_ratio),
+        "evaluations": assessment.evaluations,
         "robustness_per_class": None
-        if assessment.scores is not None
+        if assessment.scores is not None or assessment.sampling is not None
         else _numbers(assessment.robustness_per_class),
     }
     document |= {
@@ -100,6 +102,7 @@ def _document(assessment: Any) -> dict[str, Any]:
         "diagnostics": {name: _number(some) for name, some in diagnostics.items()},
         "warnings": list(assessment.warnings),
         "scores": _scores_document(assessment.scores),
+        "sampling": sampling_document(assessment.sampling),
         "levels": _numbers(assessment.levels),
         "values": _numbers(assessment.values),
         "confusion": curve.confusion.tolist(),
@@ -118,7 +121,9 @@ def _made(document: dict[str, Any], kind: Callable[..., T], most: int) -> T:
     check_interval(document["confidence_interval"])
     curve = _curve(document, most)
     check_levels(curve.levels, settings)
+    totals = curve.confusion.sum(axis=(1, 2))
     return kind(
+        sampling=sampling_of(document["sampling"], totals),
         curve=curve,
         diagnostics=_diagnostics(document),
         warnings=_warnings(document),
@@ -129,7 +134,8 @@ def _made(document: dict[str, Any], kind: Callable[..., T], most: int) -> T:
 
 def _curve(document: dict[str, Any], most: int) -> Curve | ReducedCurve:
     levels = numbers("levels", document["levels"])
-    confusion = counts(document["confusion"], len(levels))
+    is_sampled = document["sampling"] is not None
+    confusion = counts(document["confusion"], len(levels), is_sampled)
     alpha = checked_alpha(document["alpha"])
     if alpha is None and confusion[..., -1].any():
         raise ValueError('confusion counts "unknown" answers, but alpha is null')

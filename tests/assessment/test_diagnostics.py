@@ -88,6 +88,22 @@ def test_the_widest_interval_is_a_share_of_the_range():
     assert inner.widest_interval == pytest.approx(0.4)
 
 
+@pytest.mark.parametrize(
+    "ends", [(0.0, 5.0), (0.0, 1.0), (-0.1, 0.3), (-20.0, 20.0), (0.0, 200 / 255**2)]
+)
+def test_six_even_levels_leave_no_wide_interval_by_rounding(ends):
+    levels = sample(strategies.Uniform(6), Question(*ends, 0.8), common).levels
+    for rounded in (levels, levels.astype(np.float32).astype(float)):
+        found = diagnosed(lambda x: 0 * x + 1, rounded, lower=ends[0], upper=ends[1])
+        assert found.widest_interval == pytest.approx(0.2)
+        assert found.warnings == ()
+    fifths = np.delete(levels, 1)
+    (warning,) = diagnosed(
+        lambda x: 0 * x + 1, fifths, lower=ends[0], upper=ends[1]
+    ).warnings
+    assert "of 40.0 % of the range" in warning
+
+
 def test_points_and_rounds_are_those_of_the_evaluations():
     fade = jaxrob.Alteration("fade", lambda x, level: x.at[1].set(level), 0.0, 1.0)
     images = np.stack([LIMITS, 0 * LIMITS], axis=1).astype(np.float32)

@@ -86,7 +86,8 @@ def roma_target():
     def record(first, number):
         fields = answers(number)._asdict().items()
         arrays = {name: packed(one) for name, one in fields if one is not None}
-        return {"first": first, "fields": arrays}
+        indices = np.arange(first, first + number, dtype=np.uint32)
+        return {"indices": packed(indices), "fields": arrays}
 
     lines = [{"format": "jaxrob journal 1"} | HEADER, record(0, 256), record(256, 44)]
     images = np.zeros((300, 1), np.float32)

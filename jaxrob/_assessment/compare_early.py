@@ -1,0 +1,207 @@
+"""Which of two classifiers is more robust, from as few images as that takes."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._assessment.assess import Prepared, prepared, result_of
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.few import (
+    Fewest,
+    Pursuit,
+    check_goes_with_few,
+    images_that_count,
+    pursue,
+)
+from jaxrob._assessment.scoring import Scoring
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.checks import check_execution, check_types
+from jaxrob._engine.execution import Execution, progress_bar
+from jaxrob._engine.picked import CountedBatches, counted
+from jaxrob._runtime.checks import checked_number
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.memory_maps import make_room
+from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._runtime.warnings import collected
+from jaxrob.alterations import Alteration
+from jaxrob.metrics import Interval
+from jaxrob.strategies import ASAP, Strategy
+from jaxrob.strategies._strategy import check_strategy
+
+# The error of each of the two intervals, which add up to 0.05.
+_ERROR = 0.025
+
+
+class EarlyComparison(NamedTuple):
+    """How the robustness of two classifiers on one data set differs.
+
+    Attributes:
+      difference: the first's robustness less the second's, the best guess.
+      dataset_interval: where the difference on all images of the data set is.
+      is_certain: whether the interval leaves no doubt which of the two is more robust.
+      first: the first's assessment.
+      second: the second's.
+    """
+
+    difference: float
+    dataset_interval: Interval
+    is_certain: bool
+    first: Assessment
+    second: Assessment
+
+    @property
+    def evaluations(self) -> int:
+        """How many altered images were classified, by both together."""
+        return self.first.evaluations + self.second.evaluations
+
+
+def compare_early(
+    first: Classifier,
+    second: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alteration: Alteration,
+    threshold: float = 0.8,
+    measure: str = "accuracy",
+    *,
+    precision: float = 0.01,
+    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    alpha: float | None = None,
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+    mesh: Mesh | None = None,
+    progress: bool = False,
+) -> EarlyComparison:
+    """Which of two classifiers is more robust, from as few images as that takes.
+
+    Both look at the same images in the same random order, and at the same noise. It
+    ends as soon as the interval of the difference, of 95 % confidence, does not hold 0,
+    or is no wider than twice the precision. It is of this data set; `jaxrob.compare` is
+    of all images of the kind tested, from assessments on all images. Example::
+
+        found = jaxrob.compare_early(improved, classifier, dataset, blur)
+        print(found.difference, found.dataset_interval, found.evaluations)
+
+    Args:
+      first: a classifier.
+      second: another one, of the same classes.
+      dataset: the test set, with labels.
+      alteration: the alteration.
+      threshold: see `assess`.
+      measure: see `assess`; not "precision" or "f1".
+      precision: half the width of the interval at which it ends in any case, in
+        (0, 0.5).
+      strategy: `strategies.ASAP` or `Uniform`.
+      alpha: see `assess`.
+      key: see `assess`.
+      batch_size: see `evaluate`.
+      mesh: see `evaluate`.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      The `EarlyComparison`.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if one is outside its range, the data have no labels, or as `assess`.
+    """
+    for one in (first, second):
+        check_types(one, dataset, alteration)
+    check_execution(key, batch_size, False, None, progress)
+    check_strategy(strategy)
+    precision = checked_number("precision", precision, above=0, below=0.5)
+    criterion = Criterion(threshold, measure, alpha, Scoring(None, None, None))
+    check_goes_with_few(strategy, criterion, None)
+    for one in (first, second):
+        criterion.check(one, False)
+    if isinstance(dataset, Dataset) and dataset.labels is None:
+        raise ValueError(
+            "dataset must have labels: the answers of two networks are no common "
+            "measure; got a data set without"
+        )
+    key = None if key is None else checked_key(key)
+    mesh = checked_mesh(mesh)
+    make_room()
+    fewest = Fewest(precision / 2, None, False, error_asked=_ERROR)
+    with progress_bar(f"{alteration.name}, twice", progress) as bar:
+        contenders = []
+        for one in (first, second):
+            with collected() as warned:
+                ready = prepared(one, dataset, [alteration], key, mesh, batch_size)
+            execution = Execution(key, mesh, bar, batch_size)
+            contenders.append(
+                _contender(ready, strategy, criterion, fewest, execution, warned)
+            )
+        while _difference(contenders, precision) is None:
+            if not sum([one.round() for one in contenders]):
+                break
+        results = [one.result(criterion, strategy) for one in contenders]
+    (low, high), (other_low, other_high) = (one.dataset_interval for one in results)
+    interval = Interval(low - other_high, high - other_low)
+    difference = results[0].robustness - results[1].robustness
+    is_certain = interval.start > 0 or interval.end < 0
+    return EarlyComparison(difference, interval, is_certain, *results)
+
+
+class _Contender(NamedTuple):
+    """A classifier, and the search for its robustness."""
+
+    ready: Prepared
+    pursuit: Pursuit
+    order: np.ndarray
+    data: Dataset | CountedBatches
+    execution: Execution
+    warned: list[str]
+
+    def round(self) -> int:
+        """One round; returns how many altered images were classified."""
+        return pursue(
+            self.ready.classifier,
+            self.data,
+            self.order,
+            [self.pursuit],
+            self.execution,
+            2**62,
+        )
+
+    def result(self, criterion: Criterion, strategy: Strategy) -> Assessment:
+        num_classes = trace_info(
+            self.ready.classifier, self.ready.image.shape
+        ).num_classes
+        exploration = self.pursuit.result(criterion, num_classes)
+        return result_of(
+            self.ready.alterations[0],
+            exploration,
+            criterion,
+            strategy.rule,
+            strategy,
+            self.ready.source,
+            self.warned,
+        )
+
+
+def _contender(
+    ready: Prepared,
+    strategy: Strategy,
+    criterion: Criterion,
+    fewest: Fewest,
+    execution: Execution,
+    warned: list[str],
+) -> _Contender:
+    data = counted(ready.dataset)
+    num_classes = trace_info(ready.classifier, ready.image.shape).num_classes
+    measure, order = images_that_count(data, criterion, num_classes, execution.key)
+    labels = np.asarray(data.labels)[order]
+    pursuit = Pursuit(ready.alterations[0], strategy, measure, fewest, labels)
+    return _Contender(ready, pursuit, order, data, execution, warned)
+
+
+def _difference(contenders: list[_Contender], precision: float) -> Interval | None:
+    """The interval of the difference once it suffices, else None."""
+    (low, high), (other_low, other_high) = (one.pursuit.interval for one in contenders)
+    found = Interval(low - other_high, high - other_low)
+    is_certain = found.start > 0 or found.end < 0
+    return found if is_certain or found.end - found.start <= 2 * precision else None

@@ -1,0 +1,79 @@
+"""Comparisons that end early, of classifiers whose accuracy is known."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+
+NUM_IMAGES = 3000
+LIMITS = np.random.default_rng(5).permutation(NUM_IMAGES) / NUM_IMAGES * 4 / 3
+LABELS = np.random.default_rng(6).integers(0, 2, NUM_IMAGES)
+DIM = jaxrob.Alteration(
+    "dim", lambda image, level: image.at[..., 1].set(level), 0.0, 1.0
+)
+PIXELS = np.stack([LIMITS / 2, np.zeros(NUM_IMAGES), LABELS], axis=-1)
+DATASET = jaxrob.Dataset(np.float32(PIXELS)[:, None, None], LABELS)
+
+
+def classifier(strength):
+    """Right at levels below `strength` times an image's limit: 1 - 3/4 level / it."""
+
+    def apply(variables, images):
+        limit, level, label = (images[:, 0, 0, i] for i in range(3))
+        answer = jnp.where(2 * variables * limit >= level, label, 1 - label)
+        return 8 * jax.nn.one_hot(answer.astype(int), 2)
+
+    return jaxrob.Classifier(apply, jnp.float32(strength))
+
+
+def compare(first, second, seed=0, **settings):
+    settings = {"threshold": 0.7, "key": jax.random.key(seed)} | settings
+    return jaxrob.compare_early(
+        classifier(first), classifier(second), DATASET, DIM, **settings
+    )
+
+
+@pytest.mark.parametrize("first, second", [(1.0, 1.25), (1.25, 1.0), (0.5, 1.5)])
+def test_the_better_one_is_found_from_few_images(first, second):
+    truth = 0.4 * (first - second)
+    for seed in range(3):
+        found = compare(first, second, seed)
+        assert found.is_certain
+        assert (found.difference > 0) == (truth > 0)
+        assert found.dataset_interval.start <= truth <= found.dataset_interval.end
+        whole = jaxrob.assess(classifier(first), DATASET, DIM, 0.7)
+        assert found.evaluations < 0.4 * 2 * whole.evaluations
+
+
+def test_equal_ones_end_at_the_precision():
+    found = compare(1.0, 1.0, precision=0.04)
+    low, high = found.dataset_interval
+    assert not found.is_certain and low <= 0 <= high
+    assert high - low <= 0.08
+    assert found.first.sampling.evaluations == found.second.sampling.evaluations
+
+
+def test_a_close_pair_takes_more_images_than_a_distant_one():
+    assert compare(1.0, 1.1).evaluations > compare(1.0, 1.8).evaluations
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"precision": 0}, "precision must"),
+        ({"measure": "f1"}, "needs all images"),
+        ({"strategy": jaxrob.strategies.Quadrature()}, "go with strategies.ASAP"),
+        ({"threshold": 2}, "threshold must"),
+    ],
+)
+def test_what_does_not_go_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        compare(1.0, 1.2, **settings)
+
+
+def test_labels_are_needed():
+    unlabelled = jaxrob.Dataset(DATASET.images)
+    with pytest.raises(ValueError, match="dataset must have labels"):
+        jaxrob.compare_early(classifier(1.0), classifier(2.0), unlabelled, DIM)

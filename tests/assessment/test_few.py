@@ -1,0 +1,279 @@
+"""Assessments from few images, of classifiers of known accuracy."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import strategies
+
+NUM_IMAGES = 3000
+THRESHOLD = 0.7
+# Image n is right at levels below its limit, so the accuracy is 1 - 3/4 level.
+ORDER = np.random.default_rng(3).permutation(NUM_IMAGES)
+LIMITS = (ORDER + 0.5) / NUM_IMAGES * 4 / 3
+LABELS = np.random.default_rng(4).integers(0, 2, NUM_IMAGES)
+TRUTH = 0.4
+
+DIM = jaxrob.Alteration(
+    "dim", lambda image, level: image.at[..., 1].set(level), 0.0, 1.0
+)
+
+
+def dataset_of(limits, labels=LABELS):
+    """Images that hold their limit, a place for the level, and their label."""
+    pixel = np.stack([limits / 2, np.zeros(len(limits)), labels], axis=-1)
+    return jaxrob.Dataset(np.float32(pixel)[:, None, None], labels)
+
+
+def apply(variables, images):
+    """Logits: less certain the closer the level is to the limit."""
+    limit, level, label = (images[:, 0, 0, i] for i in range(3))
+    certain = 8 * jnp.clip(jnp.abs(2 * limit - level), 0, 1)
+    right = 2 * limit > level
+    answer = jnp.where(right, label, 1 - label).astype(int)
+    return certain[:, None] * jax.nn.one_hot(answer, 2)
+
+
+DATASET = dataset_of(LIMITS)
+CLASSIFIER = jaxrob.Classifier(apply, None)
+
+
+def assess(seed=0, dataset=DATASET, **settings):
+    settings = {"threshold": THRESHOLD} | settings
+    return jaxrob.assess(CLASSIFIER, dataset, DIM, key=jax.random.key(seed), **settings)
+
+
+def on_all_images(**settings):
+    """Every crossing found to the finest level."""
+    settings = {"strategy": strategies.ASAP(statistical_stopping=False)} | settings
+    return assess(**settings)
+
+
+@pytest.mark.parametrize("precision", [0.1, 0.03, 0.01])
+def test_interval_is_as_narrow_as_asked_and_holds_the_truth(precision):
+    for seed in range(4):
+        result = assess(seed, precision=precision)
+        low, high = result.dataset_interval
+        assert low <= TRUTH <= high
+        assert high - low <= 2 * precision
+        assert abs(result.robustness - TRUTH) <= precision
+        assert result.confidence_interval.start <= low <= high
+        assert high <= result.confidence_interval.end
+        assert result.sampling.status == "precise"
+
+
+def test_precision_costs_evaluations():
+    spent = [assess(precision=one).evaluations for one in (0.1, 0.03, 0.01)]
+    assert spent == sorted(spent)
+    assert spent[0] < 0.25 * on_all_images().evaluations
+
+
+def test_precision_0_gives_the_answer_of_all_images():
+    for threshold in (0.7, 0.45, 0.99, 0.2):
+        whole = on_all_images(threshold=threshold)
+        for seed in range(3):
+            result = assess(seed, threshold=threshold, precision=0)
+            assert result.robustness == whole.robustness
+        assert result.evaluations < whole.evaluations
+
+
+def test_curtailed_levels_are_certain():
+    whole = on_all_images()
+    result = assess(curtail=True)
+    assert result.robustness == whole.robustness
+    assert result.evaluations < whole.evaluations
+    assert result.sampling.error == 0
+
+
+@pytest.mark.parametrize("settings", [{"precision": 0}, {"curtail": True}])
+def test_levels_of_uniform(settings):
+    strategy = strategies.Uniform(21)
+    whole = assess(strategy=strategy)
+    result = assess(strategy=strategy, **settings)
+    assert result.robustness == whole.robustness
+    assert result.evaluations < 0.8 * whole.evaluations
+    np.testing.assert_array_equal(result.levels, whole.levels)
+
+
+@pytest.mark.parametrize("budget", [2_000, 9_000, 30_000])
+def test_budget_is_kept_and_says_what_it_bought(budget):
+    result = assess(budget=budget)
+    assert result.evaluations <= budget
+    low, high = result.dataset_interval
+    assert low <= TRUTH <= high
+    assert result.sampling.status in ("budget", "precise", "resolution")
+
+
+def test_more_budget_buys_precision():
+    widths = []
+    for budget in (3_000, 12_000, 40_000):
+        low, high = assess(budget=budget).dataset_interval
+        widths.append(high - low)
+    assert widths[0] > widths[1] > widths[2]
+
+
+@pytest.mark.parametrize("required, is_met", [(0.3, True), (0.5, False)])
+def test_requirement_ends_early(required, is_met):
+    for seed in range(4):
+        result = assess(seed, required=required)
+        low, high = result.dataset_interval
+        assert (low >= required) if is_met else (high < required)
+        assert result.sampling.status == "certain"
+        assert result.evaluations < 0.25 * on_all_images().evaluations
+
+
+@pytest.mark.parametrize(
+    "measure, alpha",
+    [
+        ("recall", None),
+        ("accuracy", 0.3),
+        ("recall", 0.3),
+        ("effectiveness", 0.3),
+        ("decided_ratio", 0.3),
+    ],
+)
+def test_measures_that_are_means(measure, alpha):
+    settings = {"measure": measure, "alpha": alpha, "threshold": 0.6}
+    whole = on_all_images(**settings)
+    near = assess(precision=0.02, **settings)
+    same = assess(precision=0, **settings)
+    assert same.robustness == whole.robustness
+    assert near.dataset_interval.start <= whole.robustness <= near.dataset_interval.end
+
+
+def test_recall_looks_at_images_of_its_class_alone():
+    result = assess(measure="recall", precision=0.05)
+    assert result.sampling.num_images == np.count_nonzero(LABELS == 1)
+    assert result.curve.confusion[:, 0].sum() == 0
+
+
+def test_counts_are_of_the_images_seen():
+    result = assess(precision=0.02)
+    totals = result.curve.confusion.sum((1, 2))
+    np.testing.assert_array_equal(totals, result.sampling.seen)
+    assert result.evaluations == totals.sum()
+    assert result.values == pytest.approx(1 - 0.75 * result.levels, abs=0.15)
+
+
+def test_same_key_gives_the_same_bytes():
+    def text(seed):
+        document = json.loads(assess(seed, precision=0.02).to_json())
+        return {name: document[name] for name in document if name != "seconds"}
+
+    assert text(1) == text(1)
+    assert text(1) != text(2)
+
+
+def test_batches_give_the_same():
+    class Batches:
+        def __iter__(self):
+            for start in range(0, NUM_IMAGES, 700):
+                part = slice(start, start + 700)
+                yield DATASET.images[part], DATASET.labels[part]
+
+    batched = assess(dataset=jaxrob.Dataset.from_batches(Batches()), precision=0.02)
+    whole = assess(precision=0.02)
+    assert batched.dataset_interval == whole.dataset_interval
+    np.testing.assert_array_equal(batched.curve.confusion, whole.curve.confusion)
+
+
+def test_journal_is_resumed(tmp_path):
+    path = tmp_path / "few.journal"
+    whole = assess(precision=0.02, journal=path)
+    size = path.stat().st_size
+    again = assess(precision=0.02, journal=path)
+    assert path.stat().st_size == size
+    assert again.dataset_interval == whole.dataset_interval
+    # A narrower interval goes on from there.
+    finer = assess(precision=0.01, journal=path)
+    assert path.stat().st_size > size
+    assert finer.dataset_interval == assess(precision=0.01).dataset_interval
+
+
+def test_json_round_trip():
+    result = assess(precision=0.03, alpha=0.3)
+    again = jaxrob.Assessment.from_json(result.to_json())
+    assert again.to_json() == result.to_json()
+    assert again.dataset_interval == result.dataset_interval
+    assert again.confidence_interval == result.confidence_interval
+
+
+@pytest.mark.parametrize(
+    "name, value",
+    [
+        ("status", "fine"),
+        ("seen", [1, 2]),
+        ("sides", None),
+        ("num_images", 10),
+        ("dataset_interval", [0.9, 1.0]),
+        ("population_interval", [0.5, 0.1]),
+        ("robustness", 0.99),
+        ("evaluations", 3),
+        ("precision", -1),
+    ],
+)
+def test_tampered_json_is_refused(name, value):
+    document = json.loads(assess(precision=0.05).to_json())
+    document["sampling"][name] = value
+    with pytest.raises(ValueError):
+        jaxrob.Assessment.from_json(json.dumps(document))
+
+
+def test_classes_are_not_known_from_few():
+    with pytest.raises(ValueError, match="robustness_per_class is not known"):
+        _ = assess(precision=0.05).robustness_per_class
+
+
+def test_all_images_have_intervals_of_both_kinds():
+    result = on_all_images()
+    assert result.evaluations == NUM_IMAGES * result.diagnostics.points
+    low, high = result.dataset_interval
+    assert low <= result.robustness <= high
+    assert high - low <= 2 * result.error_bound
+
+
+@pytest.mark.parametrize(
+    "settings, message",
+    [
+        ({"precision": -0.1}, "precision must"),
+        ({"precision": 0.5}, "precision must"),
+        ({"precision": "fine"}, "precision must"),
+        ({"precision": float("nan")}, "precision must"),
+        ({"budget": 0}, "budget must"),
+        ({"budget": 1.5}, "budget must"),
+        ({"required": 1.5}, "required must"),
+        ({"curtail": "yes"}, "curtail must be"),
+        ({"precision": 0.1, "rule": "linear"}, "rule does not go with precision"),
+        ({"precision": 0.1, "tolerance": "linear"}, "tolerance.*do not go with"),
+        ({"precision": 0.1, "measure": "f1"}, "needs all images"),
+        ({"budget": 9, "strategy": strategies.Quadrature()}, "go with strategies.ASAP"),
+    ],
+)
+def test_what_does_not_go_together_is_refused(settings, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        assess(**settings)
+
+
+def test_mean_recall_with_unknown_answers_is_refused():
+    dataset = jaxrob.Dataset(DATASET.images[:60], np.arange(60) % 3)
+    classifier = jaxrob.Classifier(lambda _, x: jnp.tile(x[:, 0, 0, :1], 3), None)
+    with pytest.raises(ValueError, match="more than 2 classes with alpha"):
+        jaxrob.assess(classifier, dataset, DIM, 0.3, "recall", alpha=0.1, precision=0.1)
+
+
+def test_a_budget_below_the_first_levels_is_refused():
+    with pytest.raises(ValueError, match="budget must be at least 1152"):
+        assess(budget=1000)
+    low, high = assess(budget=1152).dataset_interval
+    assert low <= TRUTH <= high
+
+
+def test_a_certain_end_has_a_guess_in_its_middle():
+    result = assess(required=0.1, precision=0)
+    low, high = result.dataset_interval
+    assert result.sampling.status == "certain"
+    assert low < result.robustness < high
