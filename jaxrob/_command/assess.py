@@ -14,6 +14,7 @@ from jaxrob._command import (
     catalogue,
     compare,
     dry_run,
+    fewest,
     first_look,
     grammar,
     hosts,
@@ -23,13 +24,14 @@ from jaxrob._command import (
     subject,
 )
 from jaxrob._command.define import Values
+from jaxrob._command.fewest import Fewest
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._engine.checks import check_together
 from jaxrob._runtime.hosts import is_first
 from jaxrob.alterations import presets
-from jaxrob.reporting import Plan, Requirement, Results
+from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.strategies import Strategy
 
 _ANY_SHAPE = (224, 224, 3)
@@ -46,6 +48,7 @@ class _Asked(NamedTuple):
       measure: of which measure.
       requirements: what has to be reached.
       plan: which says all this, or None.
+      few: how few images are wanted; None if all are looked at.
     """
 
     alterations: list[grammar.Written]
@@ -54,6 +57,7 @@ class _Asked(NamedTuple):
     measure: str
     requirements: tuple[Requirement, ...]
     plan: Plan | None
+    few: Fewest | None
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -74,10 +78,10 @@ def run(values: Values, words: Sequence[str]) -> str:
     with warnings.catch_warnings():
         # They come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-        catalogue.all_made(asked.alterations, _ANY_SHAPE)
+        catalogue.all_made(asked.alterations, _ANY_SHAPE, values.frost)
     found = subject.load(values)
     shape = found.dataset.images.shape[1:]
-    altered = catalogue.all_made(asked.alterations, shape)
+    altered = catalogue.all_made(asked.alterations, shape, values.frost)
     names = [one.name for one in altered]
     results_folder.earlier(output, found)
     earlier = reporting.earlier_assessments(values.no_worse_than, names)
@@ -90,7 +94,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     first_look.check(found, values.seed)
     subject.tell(found)
     if values.dry_run:
-        dry_run.of_levels(found, altered, _strategy(values), key)
+        dry_run.of_levels(found, altered, _strategy(values), key, asked.few)
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found)
@@ -110,16 +114,28 @@ def run(values: Values, words: Sequence[str]) -> str:
 
 def _asked(values: Values) -> _Asked:
     """What the flags ask for, or the plan that they name."""
-    if values.plan is None:
-        texts = values.alterations or catalogue.DEFAULT
-        return _Asked(
-            [grammar.read(text) for text in texts],
-            [],
-            values.threshold,
-            values.measure,
-            tuple(required(values.require, QUANTITIES)),
-            None,
-        )
+    asked = _of_flags(values) if values.plan is None else _of_plan(values)
+    if (few := fewest.asked(values, asked.plan)) is None:
+        return asked
+    fewest.check_measure(asked.threshold, asked.measure, values.alpha)
+    few = fewest.with_requirements(few, asked.requirements, values.no_worse_than)
+    return asked._replace(few=few)
+
+
+def _of_flags(values: Values) -> _Asked:
+    texts = values.alterations or catalogue.DEFAULT
+    return _Asked(
+        [grammar.read(text) for text in texts],
+        [],
+        values.threshold,
+        values.measure,
+        tuple(required(values.require, QUANTITIES)),
+        None,
+        None,
+    )
+
+
+def _of_plan(values: Values) -> _Asked:
     for name in ("alterations", "threshold", "measure", "require"):
         if values[name].present:
             raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
@@ -141,7 +157,7 @@ def _asked(values: Values) -> _Asked:
     ]
     reasons = [one.reason for one in plan.alterations]
     return _Asked(
-        written, reasons, plan.threshold, plan.measure, plan.requirements, plan
+        written, reasons, plan.threshold, plan.measure, plan.requirements, plan, None
     )
 
 
@@ -174,6 +190,12 @@ def _check_comparable(
     images = jaxrob.provenance(found.classifier, found.dataset)["dataset"]
     for old in earlier:
         new = by_name[old.alteration]
+        if old.sampling is not None:
+            raise Refused(
+                f"--no_worse_than: the earlier result of {old.alteration} is from few "
+                "images, and a comparison needs the answers on all; assess the earlier "
+                "network again, without --precision, --budget and --curtail"
+            )
         asked_for = {
             "range": ((old.lower, old.upper), (new.lower, new.upper)),
             "threshold": (old.threshold, asked.threshold),
@@ -213,15 +235,20 @@ def _assessed(
         roma=kept.roma,
         attack=kept.attack,
     )
-    for one, reason in zip(altered, asked.reasons or [None] * len(altered)):
+    reasons = asked.reasons or [None] * len(altered)
+    # Those that look at few images share them, and a budget: none ends before others.
+    together = [altered] if asked.few else altered
+    for some in together:
+        one = some if isinstance(some, jaxrob.Alteration) else None
         try:
-            assessment = jaxrob.assess(
+            answer = jaxrob.assess(
                 classifier,
                 dataset,
-                one,
+                some,
                 asked.threshold,
                 asked.measure,
                 strategy=_strategy(values, one),
+                **fewest.arguments(asked.few),
                 alpha=values.alpha,
                 key=key,
                 batch_size=values.batch_size,
@@ -232,20 +259,32 @@ def _assessed(
         except KeyboardInterrupt as error:
             error.add_note(_finished(results, len(altered), output))
             raise
-        assert isinstance(assessment, jaxrob.Assessment)
         statuses.answers_are_there()
-        shown = ()
-        if values.pictures and _are_pictures(dataset):
-            most = values.pictures
-            shown = reporting.pictures(assessment, one, dataset, key, most=most)
+        assessments = answer if isinstance(answer, tuple) else (answer,)
+        done = len(results.assessments)
+        ones = altered[done : done + len(assessments)]
+        shown = [_shown(*pair, dataset, values) for pair in zip(assessments, ones)]
         results = dataclasses.replace(
             results,
-            assessments=(*results.assessments, assessment),
-            reasons=(*results.reasons, reason),
-            pictures=(*results.pictures, shown),
+            assessments=(*results.assessments, *assessments),
+            reasons=(*results.reasons, *reasons[done : done + len(assessments)]),
+            pictures=(*results.pictures, *shown),
         )
         _write(output, results)
     return results
+
+
+def _shown(
+    assessment: jaxrob.Assessment,
+    one: jaxrob.Alteration,
+    dataset: jaxrob.Dataset,
+    values: Values,
+) -> tuple[Picture, ...]:
+    """The pictures of an alteration that go with its results."""
+    if not values.pictures or not _are_pictures(dataset):
+        return ()
+    key, most = jax.random.key(values.seed), values.pictures
+    return reporting.pictures(assessment, one, dataset, key, most=most)
 
 
 def _finished(results: Results, number: int, output: pathlib.Path) -> str:

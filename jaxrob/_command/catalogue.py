@@ -98,7 +98,7 @@ _PRESETS: dict[str, Callable[..., Sequence[Alteration]]] = {
 }
 #: What stands for several alterations.
 PRESETS = tuple(_PRESETS)
-# No path can be written in parentheses.
+# No path can be written in parentheses: --frost has it.
 _NO_SETTINGS = ("lower", "upper", "folder", "frost_folder")
 _RANGE = (0.0, 5.0)
 
@@ -120,12 +120,15 @@ def _maker(name: str) -> Callable[..., Any]:
     return _PRESETS[name] if name in _PRESETS else _KNOWN[name].make
 
 
-def made(written: Written, image_shape: Sequence[int]) -> Alteration:
+def made(
+    written: Written, image_shape: Sequence[int], frost_folder: str | None = None
+) -> Alteration:
     """The alteration that was written.
 
     Args:
       written: what was written.
       image_shape: `(H, W, C)` of the pictures, which default ranges scale with.
+      frost_folder: where the pictures of frost are; None for an installed package's.
 
     Raises:
       Refused: if there is none of that name, or its range or settings are wrong.
@@ -133,7 +136,7 @@ def made(written: Written, image_shape: Sequence[int]) -> Alteration:
     if user_code.is_code(written.name):
         return _users_own(written)
     if written.name in BY_SEVERITY:
-        return _by_severity(written)
+        return _by_severity(written, frost_folder)
     if written.name in PRESETS:
         raise Refused(
             f"{written.text!r}: it stands for several alterations; name each, such as "
@@ -159,8 +162,12 @@ def made(written: Written, image_shape: Sequence[int]) -> Alteration:
         raise Refused(f"{written.text!r}: {error}") from error
 
 
-def all_made(some: Sequence[Written], image_shape: Sequence[int]) -> list[Alteration]:
-    """Each of the alterations that were written, and all of a preset.
+def all_made(
+    some: Sequence[Written],
+    image_shape: Sequence[int],
+    frost_folder: str | None = None,
+) -> list[Alteration]:
+    """Each of the alterations that were written, and all of a preset; see `made`.
 
     Raises:
       Refused: as `made`, or if two would go by one name in the results.
@@ -169,9 +176,9 @@ def all_made(some: Sequence[Written], image_shape: Sequence[int]) -> list[Altera
         (one, written)
         for written in some
         for one in (
-            _of_preset(written)
+            _of_preset(written, frost_folder)
             if written.name in PRESETS
-            else [made(written, image_shape)]
+            else [made(written, image_shape, frost_folder)]
         )
     ]
     seen: dict[str, str] = {}
@@ -184,25 +191,27 @@ def all_made(some: Sequence[Written], image_shape: Sequence[int]) -> list[Altera
                 "results have one of a name; leave one out"
             )
         seen[name] = written.text
+    if frost_folder is not None and "frost" not in seen:
+        raise Refused(f"--frost={frost_folder}: frost is not among the alterations")
     return [one for one, _ in pairs]
 
 
-def _of_preset(written: Written) -> Sequence[Alteration]:
+def _of_preset(written: Written, frost_folder: str | None) -> Sequence[Alteration]:
     """The corruptions of a benchmark."""
-    _check_severities(written)
-    _check_settings(written, settings(written.name))
-    try:
-        return _PRESETS[written.name](**_with_integers(written.settings))
-    except (TypeError, ValueError) as error:
-        raise Refused(f"{written.text!r}: {error}") from error
+    return _of_benchmark(written, {"frost_folder": frost_folder})
 
 
-def _by_severity(written: Written) -> Alteration:
+def _by_severity(written: Written, frost_folder: str | None) -> Alteration:
     """One corruption of a benchmark."""
+    is_frost = written.name == "common.frost"
+    return _of_benchmark(written, {"folder": frost_folder} if is_frost else {})
+
+
+def _of_benchmark(written: Written, folder: dict[str, str | None]) -> Any:
     _check_severities(written)
     _check_settings(written, settings(written.name))
     try:
-        return _maker(written.name)(**_with_integers(written.settings))
+        return _maker(written.name)(**_with_integers(written.settings), **folder)
     except (FileNotFoundError, ImportError, TypeError, ValueError) as error:
         raise Refused(f"{written.text!r}: {error}") from error
 

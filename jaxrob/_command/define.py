@@ -152,10 +152,18 @@ def measuring(to: Values) -> None:
         flag_values=to,
     )
     flags.DEFINE_string(
+        "frost",
+        None,
+        "Folder of the pictures that the corruption frost needs, frost1.png to "
+        "frost5.jpg; by default those of the package imagecorruptions, if installed. "
+        "They are not part of jaxrob, and their licence is not stated.",
+        flag_values=to,
+    )
+    flags.DEFINE_string(
         "plan",
         None,
         "A TOML file that says the alterations, the threshold, the measure and what is "
-        "required, in place of these flags.",
+        "required, in place of these flags; it may say precision, budget and curtail.",
         flag_values=to,
     )
     flags.DEFINE_float(
@@ -181,6 +189,38 @@ def measuring(to: Values) -> None:
     flags.DEFINE_integer("batch_size", None, "Images in a block.", 1, flag_values=to)
 
 
+def fewest(to: Values) -> None:
+    """How many images are looked at."""
+    flags.DEFINE_float(
+        "precision",
+        None,
+        "Look at as few images as tell the robustness on this data set within so much "
+        "either way (0.01: one hundredth of the range), with 95 % confidence. 0: the "
+        "answer of all images, but for a chance of 0.001 for each alteration. With "
+        "--require=robustness>=..., an alteration ends sooner, once that is certain. "
+        "Not with --measure=precision or f1, --no_worse_than, or --require=decided. "
+        "By default every level takes all images.",
+        0,
+        flag_values=to,
+    )
+    flags.DEFINE_integer(
+        "budget",
+        None,
+        "Classify at most so many altered images, of all alterations together, where "
+        "they tell most; the result says how precise it is. Goes with what --precision "
+        "does.",
+        1,
+        flag_values=to,
+    )
+    flags.DEFINE_bool(
+        "curtail",
+        False,
+        "End a level only where the images left cannot change its side: the answer of "
+        "all images, for certain, from fewer. Goes with what --precision does.",
+        flag_values=to,
+    )
+
+
 def perturbing(to: Values) -> None:
     """What RoMA measures."""
     flags.DEFINE_float(
@@ -193,6 +233,15 @@ def perturbing(to: Values) -> None:
     flags.DEFINE_enum("estimator", "auto", ESTIMATORS, "Estimator.", flag_values=to)
     flags.DEFINE_integer(
         "num_samples", 1000, "Plain draws for each picture.", 8, flag_values=to
+    )
+    flags.DEFINE_float(
+        "precision",
+        None,
+        "Look at pictures in random order, and end as soon as each class's mean is "
+        "known to so much, with 95 % confidence; by default all are looked at.",
+        0,
+        0.5,
+        flag_values=to,
     )
     flags.DEFINE_bool(
         "clip", False, "Whether perturbed pictures are clipped.", flag_values=to

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 
 import jaxrob
+from jaxrob._command.fewest import Fewest
 from jaxrob._command.subject import Subject
 from jaxrob.strategies import Strategy, Uniform
 
@@ -24,8 +25,13 @@ def of_levels(
     altered: Sequence[jaxrob.Alteration],
     strategy: Strategy,
     key: jax.Array,
+    few: Fewest | None = None,
 ) -> None:
-    """Prints the forward passes of an assessment, and about how long they take."""
+    """Prints the forward passes of an assessment, and about how long they take.
+
+    From few images they are at most what all images take, or the budget: how many
+    less is known only by looking.
+    """
     images = len(subject.dataset)
     number, levels = _USUAL, f"about {_USUAL} levels ({_FEWEST} to {_MANY})"
     if isinstance(strategy, Uniform):
@@ -38,9 +44,14 @@ def of_levels(
         f"{images} images x {levels} x {len(altered)} alterations: {about}{passes:,} "
         "forward passes"
     )
+    at_most = "about"
+    if few is not None:
+        passes = min(passes, few.budget or passes)
+        at_most = "at most about"
+        print(f"{_said(few)}: at most about {passes:,} of these")
     each, once = _trial(subject, altered[0], key)
     print(f"trial: {1 / each:,.0f} passes a second, {once:.1f} s to compile")
-    print(f"time: about {_time(len(altered) * once + passes * each)}")
+    print(f"time: {at_most} {_time(len(altered) * once + passes * each)}")
 
 
 def of_draws(
@@ -59,6 +70,13 @@ def of_draws(
         f"passes, as the first {len(few)} take {passes:,}"
     )
     print(f"time: about {_time(seconds * share)}, compilation apart")
+
+
+def _said(few: Fewest) -> str:
+    """The flags that ask for few images."""
+    said = [] if few.precision is None else [f"--precision={few.precision:g}"]
+    said += [] if few.budget is None else [f"--budget={few.budget}"]
+    return " ".join(said + ["--curtail"] * few.curtail)
 
 
 def _trial(

@@ -27,7 +27,10 @@ from jaxrob.reporting import Requirement, Results
 from jaxrob.roma import RomaResult
 
 QUANTITIES = ("plr", "plr.low")
-_ARGUMENTS = ("epsilon", "delta", "num_samples", "norm", "clip", "estimator")
+_ARGUMENTS = (
+    *("epsilon", "delta", "num_samples", "norm", "clip", "estimator"),
+    "precision",
+)
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -48,6 +51,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     subject.tell(found)
     if values.dry_run:
         dry_run.of_draws(found, functools.partial(_estimated, found, values, None))
+        if values.precision is not None:
+            print("at most: with --precision it may end before all images")
         return ""
     journal = subject.journal(values, "roma", found)
     with results_folder.held(output):
@@ -56,7 +61,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         statuses.answers_are_there()
         _write(output, earlier, result, requirements)
     quantities = reporting.quantities(result)
-    _tell(result, quantities)
+    _tell(result)
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)])
@@ -93,12 +98,18 @@ def _write(
         reporting.write_results(output, results)
 
 
-def _tell(result: RomaResult, quantities: dict[str, float]) -> None:
+def _tell(result: RomaResult) -> None:
     answered = int(result.answered.sum())
     print(
-        f"mean plr {quantities['plr']:.6f}, lower ends {quantities['plr.low']:.6f}; "
+        f"mean plr {result.mean_plr:.6f}, lower ends {result.mean_low:.6f}; "
         f"{answered} of {len(result.status)} images answered, "
         f"{int(result.evaluations.sum()):,} forward passes"
     )
+    if result.precision is not None:
+        low, high = result.mean_plr_interval
+        print(
+            f"{int(result.seen.sum())} images were looked at; the mean over all lies "
+            f"between {low:.6f} and {high:.6f} (95 %)"
+        )
     for text in (*result.warnings, *result.caveats):
         print(text)

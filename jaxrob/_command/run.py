@@ -52,6 +52,7 @@ _COMMANDS = {
         _NETWORK
         | {
             "What is measured": (define.measuring,),
+            "How many images are looked at": (define.fewest,),
             "What is good enough": (
                 define.requirements("robustness.low", "robustness", "decided"),
                 define.no_worse_than,

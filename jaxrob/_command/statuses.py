@@ -31,6 +31,7 @@ _BAD_INPUT = (
 _COMPUTING = (
     ("_assessment.explore", "explore_all"),
     ("_engine.own_answers", "labelled"),
+    ("_engine.parts", "answer_parts"),
     ("_engine.queue", "evaluate_queue"),
     ("roma._journal", "answers_in"),
     ("training._fit", "fit"),

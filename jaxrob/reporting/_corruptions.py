@@ -1,7 +1,7 @@
 """What benchmarks of common corruptions say of a network, beside its robustness."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxrob import metrics
@@ -23,7 +23,7 @@ class Corruption(NamedTuple):
       error: the mean error over severities 1 to 5.
       relative_to_alexnet: the corruption error; None of other than 1,000 classes.
       fails_at: the severity from which on the network is not good enough; None where
-        the unaltered images were not evaluated.
+        the unaltered images were not evaluated, or not all images were.
     """
 
     name: str
@@ -58,9 +58,11 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     rows = tuple(
         Corruption(
             name,
-            _known(lambda one=one: metrics.corruption_error(one, _ITSELF)),
+            _known(lambda one=one: metrics.corruption_error(_all(one), _ITSELF)),
             _known(
-                lambda one=one, name=name: metrics.corruption_error(one, ALEXNET[name])
+                lambda one=one, name=name: metrics.corruption_error(
+                    _all(one), ALEXNET[name]
+                )
             )
             if like_alexnet and name in ALEXNET
             else None,
@@ -70,8 +72,8 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     )
     mce = None
     if like_alexnet:
-        mce = _known(lambda: metrics.mean_corruption_error(found, ALEXNET))
-    mean = _known(lambda: metrics.mean_corruption_error(found, None))
+        mce = _known(lambda: metrics.mean_corruption_error(_all_of(found), ALEXNET))
+    mean = _known(lambda: metrics.mean_corruption_error(_all_of(found), None))
     return Corruptions(rows, mean, mce)
 
 
@@ -115,11 +117,26 @@ def _severity(level: float) -> str:
 
 
 def _fails_at(one: Assessment) -> FailingLevel | None:
-    if one.identity not in one.levels or len(one.levels) < 2:
+    if one.identity not in one.levels or len(one.levels) < 2 or one.sampling:
         return None
     return metrics.failing_level(
         one.levels, one.curve.confusion, one.measure, one.threshold, one.identity
     )
+
+
+def _all_of(found: Mapping[str, Assessment]) -> Mapping[str, Assessment]:
+    return {name: _all(one) for name, one in found.items()}
+
+
+def _all(one: Assessment) -> Assessment:
+    """The assessment.
+
+    Raises:
+      ValueError: if it is from few images: benchmarks' means are of all.
+    """
+    if one.sampling is not None:
+        raise ValueError("few images were looked at, and means are of all of them")
+    return one
 
 
 def _classes(curve: Curve | ReducedCurve) -> int:

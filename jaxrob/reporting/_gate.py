@@ -5,8 +5,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-import numpy as np
-
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import compare
 from jaxrob._runtime.checks import (
@@ -17,6 +15,8 @@ from jaxrob._runtime.checks import (
     checked_text,
 )
 from jaxrob._runtime.naming import named
+from jaxrob.metrics import Interval
+from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.roma import RomaResult
 
 #: What may be required: of an assessment, and of RoMA.
@@ -74,7 +74,7 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
     return Requirement(quantity, float(number))
 
 
-def quantities(result: Assessment | RomaResult) -> dict[str, float]:
+def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     """What may be required of a result.
 
     Of an assessment, "robustness", "robustness.low", the lower end of its 95 %
@@ -82,42 +82,54 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float]:
     accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
     inputs, and "plr.low", the mean of the lower ends of their 95 % intervals; an input
     without an answer counts with the share of its plain draws that are not distinctly
-    misclassified, and has no interval.
+    misclassified, and has no interval. Inputs that a run with a precision did not look
+    at count as those of their category that it did; in "plr.low", as low as they can
+    be with 95 % confidence.
+
+    From few images (`Assessment.sampling`) the robustness is the interval that holds
+    that of all images of the data set, unless its width is that of the levels alone;
+    "decided" is not known.
 
     Returns:
-      The values, in [0, 1]; NaN where one is not known.
+      The values, in [0, 1], or intervals; NaN where one is not known.
 
     Raises:
       TypeError: if it is neither.
     """
     if isinstance(result, Assessment):
         return {
-            "robustness": float(result.robustness),
+            "robustness": _robustness(result),
             "robustness.low": float(result.confidence_interval.start),
-            "decided": result.lowest_decided_ratio,
+            "decided": math.nan if result.sampling else result.lowest_decided_ratio,
         }
     if isinstance(result, RomaResult):
-        counted = np.nan
-        if result.hits is not None:
-            counted = 1 - result.hits / result.num_samples
-        plr = np.where(result.answered, result.plr, counted)
-        low = result.confidence_interval[:, 0]
-        return {"plr": float(plr.mean()), "plr.low": float(low.mean())}
+        return {"plr": result.mean_plr, "plr.low": result.mean_low}
     raise TypeError(
         "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
         f"{named(result)}"
     )
 
 
+def _robustness(result: Assessment) -> float | Interval:
+    """The robustness, or where it is if images left out may change the verdict."""
+    if math.isnan(result.robustness):
+        return math.nan
+    if result.sampling is None or is_open_by_levels(result.sampling):
+        return float(result.robustness)
+    return result.dataset_interval
+
+
 def unmet(
-    requirements: Sequence[Requirement], found: Mapping[str, Mapping[str, float]]
+    requirements: Sequence[Requirement],
+    found: Mapping[str, Mapping[str, float | Interval]],
 ) -> list[str]:
     """What falls short, in words: nothing if all is good enough.
 
     Args:
       requirements: the requirements; each holds for everything found.
       found: the values of the quantities, by the name of what they belong to, such as
-        an alteration. A value that is NaN is not good enough.
+        an alteration. A value that is NaN is not good enough, nor an interval that
+        does not lie above the requirement as a whole.
     """
     requirements = checked_sequence(
         "requirements", requirements, tuple, "Requirement", fewest=0
@@ -131,14 +143,28 @@ def unmet(
         for name, values in found.items():
             _check_value(f"found[{name!r}]", values, quantity)
     return [
-        f"{name}: {quantity} is not known, at least {least:g} is required"
-        if math.isnan(values[quantity])
-        else f"{name}: {quantity} is {values[quantity]:.6g}, at least {least:g} is "
-        "required"
+        f"{name}: {quantity} is {_said(values[quantity], least)}, at least {least:g} "
+        "is required"
         for name, values in found.items()
         for quantity, least in requirements
-        if not values[quantity] >= least
+        if not ends(values[quantity])[0] >= least
     ]
+
+
+def ends(value: float | Interval) -> Interval:
+    """The interval of a value, of a number the number alone."""
+    return value if isinstance(value, Interval) else Interval(value, value)
+
+
+def _said(value: float | Interval, least: float) -> str:
+    """A value that does not reach what is required, in words."""
+    low, high = ends(value)
+    if math.isnan(low):
+        return "not known"
+    if low == high:
+        return f"{low:.6g}"
+    found = f"between {low:.6g} and {high:.6g}"
+    return found if high < least else f"not sure, {found}"
 
 
 def worse(new: Assessment, old: Assessment) -> list[str]:
@@ -206,7 +232,7 @@ def worse_than(
 
 def verdict(
     requirements: Sequence[Requirement],
-    found: Mapping[str, Mapping[str, float]],
+    found: Mapping[str, Mapping[str, float | Interval]],
     worse: Sequence[str] = (),
 ) -> str:
     """What is not good enough, in one line; "" if all is.
@@ -223,13 +249,15 @@ def verdict(
     return "not good enough: " + "; ".join(failed) if failed else ""
 
 
-def _check_value(name: str, values: Mapping[str, float], quantity: str) -> None:
+def _check_value(
+    name: str, values: Mapping[str, float | Interval], quantity: str
+) -> None:
     """Refuses values without a quantity, or with one that is no number in [0, 1]."""
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
-    value = values[quantity]
-    if not (isinstance(value, float) and math.isnan(value)):
-        checked_number(f"{name}[{quantity!r}]", value, at_least=0, at_most=1)
+    for value in ends(values[quantity]):
+        if not (isinstance(value, float) and math.isnan(value)):
+            checked_number(f"{name}[{quantity!r}]", value, at_least=0, at_most=1)
 
 
 def _is_number(text: str) -> bool:

@@ -20,8 +20,8 @@ _PARTS = (
 _OF_ASSESSMENT = ("file", "why", "pictures")
 _OF_PICTURE = ("digest", "level", "image", "label", "predicted", "shown_as")
 _OF_PLAN = (
-    *("name", "date", "digest", "threshold", "measure", "requirements"),
-    "alterations",
+    *("name", "date", "digest", "threshold", "measure", "precision", "budget"),
+    *("curtail", "requirements", "alterations"),
 )
 
 
@@ -156,6 +156,9 @@ def _plan_document(plan: Plan) -> dict[str, Any]:
         "digest": plan.digest,
         "threshold": plan.threshold,
         "measure": plan.measure,
+        "precision": plan.precision,
+        "budget": plan.budget,
+        "curtail": plan.curtail,
         "requirements": [_text(one) for one in plan.requirements],
         "alterations": [vars(one) for one in plan.alterations],
     }

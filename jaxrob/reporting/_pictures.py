@@ -66,7 +66,7 @@ def pictures(
     shown = _shown(assessment, most)
     levels = [_level(assessment, *one) for one in shown]
     numbers = [number for number, _ in shown]
-    images = _images(dataset, numbers, sizes(assessment)[1])
+    images = _images(assessment, dataset, numbers)
     alteration = _checked_alteration(assessment, alteration, images.shape[1:])
     altered = _altered(
         jnp.asarray(images),
@@ -76,7 +76,7 @@ def pictures(
         alteration=alteration,
     )
     return tuple(
-        _picture(assessment, np.asarray(image), level, *one)
+        _with_label(_picture(assessment, np.asarray(image), level, *one), dataset)
         for image, level, one in zip(altered, levels, shown)
     )
 
@@ -169,10 +169,18 @@ def _picture(
     )
 
 
+def _with_label(picture: Picture, dataset: Dataset | BatchedDataset) -> Picture:
+    """The picture with the class that the data say, where the curve says none."""
+    if picture.label is None and isinstance(dataset, Dataset):
+        if dataset.labels is not None:
+            return picture._replace(label=int(dataset.labels[picture.index]))
+    return picture
+
+
 def _images(
-    dataset: Dataset | BatchedDataset, numbers: Sequence[int], length: int
+    assessment: Assessment, dataset: Dataset | BatchedDataset, numbers: Sequence[int]
 ) -> np.ndarray:
-    """The images at these places, after a check that there are `length`."""
+    """The images at these places, after a check that there are as many as assessed."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     found: dict[int, np.ndarray] = {}
     start = 0
@@ -181,7 +189,9 @@ def _images(
             if start <= number < start + len(batch):
                 found[number] = np.asarray(batch.images[number - start])
         start += len(batch)
-    if start != length:
+    length = sizes(assessment)[1]
+    # Of few images only those that count are known: a recall's are of one class.
+    if start < length or (start > length and assessment.sampling is None):
         raise ValueError(
             f"dataset must be the one assessed, of {length} images; got {start}"
         )

@@ -13,6 +13,8 @@ from jaxrob._runtime.checks import (
     check_choice,
     check_levels_range,
     check_type,
+    checked_flag,
+    checked_integer,
     checked_number,
     checked_path,
     checked_text,
@@ -24,7 +26,10 @@ from jaxrob.reporting._gate import QUANTITIES, Requirement, checked_requirement
 
 # Plans are written by hand.
 _MOST_BYTES = 1 << 20
-_PARTS = ("name", "date", "threshold", "measure", "requirements", "alterations")
+_PARTS = (
+    *("name", "date", "threshold", "measure", "precision", "budget", "curtail"),
+    *("requirements", "alterations"),
+)
 _OF_ALTERATION = ("name", "lower", "upper", "settings", "reason")
 
 
@@ -64,6 +69,10 @@ class Plan:
       threshold: the lowest value of the measure that is accepted, in [0, 1].
       measure: the quality measure, a name in `jaxrob.metrics.measures`.
       requirements: what each assessment has to reach.
+      precision: how exactly the robustness on the data set is wanted, from as few
+        images as that needs, see `jaxrob.assess`; None if not said.
+      budget: the most altered images that are classified; None if not said.
+      curtail: whether a level ends only where the images left cannot change its side.
     """
 
     name: str
@@ -73,6 +82,14 @@ class Plan:
     threshold: float
     measure: str = "accuracy"
     requirements: tuple[Requirement, ...] = ()
+    precision: float | None = None
+    budget: int | None = None
+    curtail: bool = False
+
+    @property
+    def wants_few(self) -> bool:
+        """Whether it says how few images are wanted."""
+        return self.curtail or not (self.precision is None and self.budget is None)
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
@@ -84,6 +101,9 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         date = 2026-03-02
         threshold = 0.8
         measure = "accuracy"               # may be left out
+        precision = 0.01                   # these three too: all images
+        budget = 1_000_000
+        curtail = false
         requirements = ["robustness.low>=0.5"]
 
         [[alterations]]
@@ -155,7 +175,22 @@ def plan_of(document: Any, digest: str) -> Plan:
             checked_requirement(f"requirements[{number}]", one, QUANTITIES)
             for number, one in enumerate(requirements)
         ),
+        **_few(document),
     )
+
+
+def _few(document: Mapping[str, Any]) -> dict[str, Any]:
+    """How few images the plan wants, if it says that."""
+    found: dict[str, Any] = {}
+    # Null in the index of a folder; TOML has none.
+    if (precision := document.get("precision")) is not None:
+        found["precision"] = checked_number(
+            "precision", precision, at_least=0, below=0.5
+        )
+    if (budget := document.get("budget")) is not None:
+        found["budget"] = checked_integer("budget", budget, at_least=1)
+    found["curtail"] = checked_flag("curtail", document.get("curtail", False))
+    return found
 
 
 def _alteration(place: str, found: Any) -> PlannedAlteration:

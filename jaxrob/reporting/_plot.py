@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.checks import (
     check_type,
@@ -20,6 +21,7 @@ from jaxrob._runtime.keys import check_key
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.alterations import Alteration
+from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._table import robustness_text
 
 _LINE = "#1f4e79"
@@ -32,7 +34,9 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
 
     The threshold is a dashed line, the identity a dotted one, and shaded is where the
     values, joined by straight lines, are accepted. The robustness in the title is that
-    of the assessment's own rule.
+    of the assessment's own rule. From few images (`Assessment.sampling`) the values
+    are those of the images looked at, with 95 % bands, level by level, which are wider
+    where fewer were.
 
     Args:
       assessment: the assessment.
@@ -55,12 +59,19 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     axes.plot(
         assessment.levels, assessment.values, color=_LINE, marker=marker, markersize=2.5
     )
+    images = ""
+    if assessment.sampling is not None:
+        low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
+        axes.fill_between(
+            assessment.levels, low, high, color=_LINE, alpha=0.15, linewidth=0
+        )
+        images = f"; {images_at_levels(assessment)} images"
     # A margin, or an identity at one end would hide behind the frame.
     margin = 0.015 * (assessment.upper - assessment.lower)
     axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
     axes.set_ylim(0, 1.02)
     unit = f" [{assessment.unit}]" if assessment.unit else ""
-    axes.set_xlabel(f"level{unit}")
+    axes.set_xlabel(f"level{unit}{images}")
     of = " (own answers)" if assessment.is_stability else ""
     axes.set_ylabel(f"{assessment.measure}{of}")
     what = "stability" if assessment.is_stability else "robustness"

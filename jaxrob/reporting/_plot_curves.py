@@ -9,6 +9,7 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.checks import check_type, checked_names, checked_sequence
 from jaxrob.metrics import wilson
+from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._plot import checked_axes
 
 # Told apart without colours too: by dashes and marks.
@@ -45,7 +46,6 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     axes = checked_axes(axes)
     confusion = assessment.curve.confusion
-    total = int(confusion[0].sum())
     lines = {
         "accuracy": (assessment.curve.accuracy, metrics.bands(confusion, "accuracy"))
     }
@@ -53,7 +53,7 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
         decided = confusion[..., :-1].sum((-2, -1))
         lines["decided ratio"] = (
             assessment.decided_ratio,
-            wilson(decided, np.full_like(decided, total)),
+            wilson(decided, confusion.sum((-2, -1))),
         )
         lines["effectiveness"] = (
             assessment.curve.effectiveness,
@@ -69,7 +69,7 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
             alpha=0.15,
             linewidth=0,
         )
-    _frame(axes, assessment, f"{total:,} images at each level")
+    _frame(axes, assessment, f"{images_at_levels(assessment)} images at each level")
     axes.set_ylabel("share of images")
     axes.set_title(assessment.alteration, fontsize=10)
     axes.legend(fontsize=8)
@@ -126,8 +126,8 @@ def plot_networks(
         _line(axes, one.levels, one.values, name, index, len(names))
     if len({one.threshold for one in assessments}) == 1:
         axes.axhline(first.threshold, color="#c0392b", linestyle="--", linewidth=1)
-    images = sorted({int(one.curve.confusion[0].sum()) for one in assessments})
-    _frame(axes, first, f"{' or '.join(f'{each:,}' for each in images)} images")
+    images = dict.fromkeys(images_at_levels(one) for one in assessments)
+    _frame(axes, first, f"{' or '.join(sorted(images, key=len))} images")
     axes.set_ylabel(first.measure)
     axes.set_title(first.alteration, fontsize=10)
     axes.legend(fontsize=8)

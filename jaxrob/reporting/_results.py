@@ -167,8 +167,10 @@ def check_picture(name: str, image: Any) -> None:
 
 
 def sizes(assessment: Assessment) -> tuple[int, int]:
-    """The number of classes, and that of images."""
+    """The number of classes, and that of images that count."""
     curve = assessment.curve
+    if assessment.sampling is not None:
+        return curve.confusion.shape[1], assessment.sampling.num_images
     if isinstance(curve, Curve):
         return curve.num_classes, len(curve.labels)
     return curve.confusion.shape[1], int(curve.confusion[0].sum())

@@ -4,9 +4,17 @@ import math
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.sampling import Sampling
 from jaxrob._runtime.checks import checked_sequence
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
+from jaxrob.reporting._few import (
+    asked_for,
+    ended,
+    how_sure,
+    of_all_images,
+    sampling_of,
+)
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -21,6 +29,10 @@ def table(assessments: Sequence[Assessment]) -> str:
     right answers are the network's own, a line says that it is stability. Of
     corruptions by severity the mean error over the fifteen of the benchmarks, and mCE
     of 1,000 classes, have a line each. Warnings follow.
+
+    From few images (`Assessment.sampling`) there are also where the robustness on all
+    images of the data set is, the altered images classified, their share of all at
+    these levels, and how it ended; lines below say what was asked.
 
     Example::
 
@@ -57,11 +69,16 @@ def table(assessments: Sequence[Assessment]) -> str:
     if mixed:
         header += ("accepted",)
         rows = [(*row, condition) for row, condition in zip(rows, accepted)]
+    few = [one for one in assessments if one.sampling is not None]
+    if few:
+        header += ("on this data set", "images", "of all", "ended")
+        rows = [(*row, *_of_few(one)) for row, one in zip(rows, assessments)]
     widths = [max(map(len, column)) for column in zip(header, *rows)]
     lines = [_line(row, widths) for row in (header, *rows)]
     lines.insert(1, "  ".join("-" * width for width in widths))
     if not mixed:
         lines.append(f"robustness: share of the range with {accepted[0]}")
+    lines += _words_of_few(few)
     stable = [one.alteration for one in assessments if one.is_stability]
     if stable:
         of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"
@@ -100,6 +117,43 @@ def _row(assessment: Assessment) -> tuple[str, ...]:
         str(assessment.diagnostics.points),
         f"{assessment.seconds:.1f}",
     )
+
+
+def _of_few(assessment: Assessment) -> tuple[str, ...]:
+    """Where the robustness of all images is, how many were looked at, and why."""
+    sampling = assessment.sampling
+    if sampling is None:
+        return "-", f"{assessment.evaluations:,}", "100.0%", "all"
+    low, high = assessment.dataset_interval
+    return (
+        f"{low:.2%} - {high:.2%}",
+        f"{sampling.evaluations:,}",
+        f"{sampling.evaluations / of_all_images(assessment):.1%}",
+        sampling.status,
+    )
+
+
+def _words_of_few(few: Sequence[Assessment]) -> list[str]:
+    """What the columns of few images are, and what all would have cost."""
+    if not few:
+        return []
+    samplings = [sampling_of(one) for one in few]
+    sure = dict.fromkeys(how_sure(one) for one in samplings)
+    asked = dict.fromkeys(asked_for(one) for one in samplings)
+    spent, whole = sum(one.evaluations for one in few), sum(map(of_all_images, few))
+    return [
+        f"on this data set: where the robustness of all its images is, "
+        f"{' or '.join(sure)} (asked: {'; '.join(asked)})",
+        "95 % interval: where it is on all images of this kind; other values are of "
+        "the images looked at",
+        f"images: {spent:,} altered ones were classified; all at these levels would "
+        f"have been {whole:,}",
+        *(f"{status}: {words}" for status, words in _endings(samplings).items()),
+    ]
+
+
+def _endings(samplings: Sequence[Sampling]) -> dict[str, str]:
+    return {one.status: ended(one) for one in samplings}
 
 
 def _condition(assessment: Assessment) -> str:

@@ -1,6 +1,10 @@
 """Alterations by name, with ranges that scale with the pictures, and a user's own."""
 
+import hashlib
+import pathlib
+
 import pytest
+from PIL import Image
 
 from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue, grammar
@@ -187,3 +191,35 @@ def test_a_corruption_and_a_physical_alteration_of_one_name_are_refused():
     some = [grammar.read(text) for text in ("contrast", "common.contrast")]
     with pytest.raises(Refused, match="are both called contrast"):
         catalogue.all_made(some, SHAPE)
+
+
+@pytest.fixture
+def frost_folder(tmp_path, monkeypatch):
+    """Pictures that pass for the benchmark's."""
+    digests = {}
+    for number in range(1, 6):
+        path = tmp_path / f"frost{number}.png"
+        Image.new("RGB", (400, 400), (50 * number, 0, 0)).save(path)
+        digests[path.name] = hashlib.sha256(path.read_bytes()).hexdigest()
+    monkeypatch.setattr(_frost_pictures, "_FILES", digests)
+    yield str(tmp_path)
+    _frost_pictures._read.cache_clear()
+
+
+@pytest.mark.parametrize("text", ["common.frost", "cifar_c", "imagenet_c(size=64)"])
+def test_the_pictures_of_frost_come_from_a_folder(without_frost, frost_folder, text):
+    found = catalogue.all_made([grammar.read(text)], SHAPE, frost_folder)
+    assert "frost" in [one.name for one in found]
+    assert len(found) == (1 if text == "common.frost" else 15)
+
+
+@pytest.mark.parametrize("text", ["common.frost", "cifar_c"])
+def test_a_folder_that_lacks_a_picture_of_frost_is_refused(frost_folder, text):
+    pathlib.Path(frost_folder, "frost3.png").unlink()
+    with pytest.raises(Refused, match="there is no frost3.png in the folder"):
+        catalogue.all_made([grammar.read(text)], SHAPE, frost_folder)
+
+
+def test_a_folder_of_frost_without_frost_is_refused(frost_folder):
+    with pytest.raises(Refused, match="--frost=.*: frost is not among the alterations"):
+        catalogue.all_made([grammar.read("common.fog")], SHAPE, frost_folder)

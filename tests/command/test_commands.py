@@ -169,6 +169,11 @@ def test_roma(assess, jaxrob_command, tmp_path):
     assert status == 2 and "that JAX can differentiate" in err
     status, out, _ = jaxrob_command(*arguments, "--dry_run")
     assert status == 0 and "10 images: about 500 forward passes" in out
+    status, out, err = jaxrob_command(*arguments, "--precision=0.1")
+    assert status == 0 and "10 images were looked at; the mean over all lies" in out
+    assert results(folder).roma.precision == 0.1
+    status, _, err = jaxrob_command(*arguments, "--precision=0")
+    assert status == 2 and "precision must lie in (0, 0.5)" in err
 
 
 def test_a_dry_run_says_what_there_will_be(assess, tmp_path):

@@ -293,6 +293,29 @@ def attack(number=9):
     )
 
 
+def test_a_run_that_ended_at_a_precision():
+    place = np.arange(12)
+    place[9:] = -1
+    early = place < 0
+    found = roma(
+        precision=0.2,
+        place=place,
+        status=np.where(early, "unseen", "counted"),
+        log_adversarial_probability=np.where(
+            early, np.nan, np.log(np.linspace(0.01, 0.2, 12))
+        ),
+        hits=np.where(early, -1, 5),
+    )
+    page, text = both([made.results(roma=found, requirements=())])
+    for words in (page, text):
+        assert "12, of which 9 have an answer" in words
+        assert "9, until each category's mean over all its images" in words.replace(
+            "&#39;", "'"
+        )
+        assert "unseen (3 of 12): not looked at" in words
+        assert "intervals are of images to come, by betting" in words
+
+
 def test_local_probabilities_and_attacks():
     requirements = (Requirement("plr", 0.8),)
     found = made.results(roma=roma(), attack=attack(), requirements=requirements)

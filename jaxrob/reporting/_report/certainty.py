@@ -3,6 +3,8 @@
 import math
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.sampling import Sampling
+from jaxrob.reporting._few import how_sure, is_open_by_levels
 from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._report.text import interval, percent, points
 
@@ -19,7 +21,29 @@ def certainty(
       number: how many those are.
     """
     if requirement.quantity not in ("robustness", "robustness.low"):
-        return "a value of the tested images alone"
+        return "" if one.sampling else "a value of the tested images alone"
+    if one.sampling is not None and requirement.quantity == "robustness":
+        on_data = _on_data(one, one.sampling, requirement.least)
+        return f"{on_data}. For all images: {_of_all(one, requirement, joint, number)}"
+    return _of_all(one, requirement, joint, number)
+
+
+def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
+    """How sure a verdict is on the images of the data set, of which few were seen."""
+    low, high = one.dataset_interval
+    if low >= least:
+        return f"on this data set it is reached, {how_sure(sampling)}"
+    if high < least:
+        return f"on this data set it is missed, {how_sure(sampling)}"
+    if is_open_by_levels(sampling):
+        return f"on this data set {interval(low, high)}, which the levels leave open"
+    return "not sure on this data set; more images would tell"
+
+
+def _of_all(
+    one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
+) -> str:
+    """How sure it is for all images of the kind tested."""
     low, high = one.confidence_interval
     if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
         return ""
@@ -35,13 +59,16 @@ def certainty(
             one, reached, "added", number
         )
     words = f"not shown either way: the interval, {found}, holds {percent(least)}"
-    if requirement.quantity == "robustness":
+    if requirement.quantity == "robustness" and one.sampling is None:
         words = f"true of the tested images; for all images {words}"
     return words
 
 
 def is_open(one: Assessment, requirement: Requirement) -> bool:
     """Whether more images might still show that an unmet requirement is met."""
+    if requirement.quantity == "robustness":
+        few = one.sampling is not None and not is_open_by_levels(one.sampling)
+        return few and one.dataset_interval.end >= requirement.least
     return (
         requirement.quantity == "robustness.low"
         and one.confidence_interval.end >= requirement.least
@@ -66,7 +93,9 @@ def _still(one: Assessment, reached: tuple[float, float], how: str, number: int)
             # An end on what is required is high enough, and not too low.
             kept = reached[0] >= 0 if how == "taken off" else reached[0] > 0
             (holds if kept else fails).append(words)
-    if one.error_bound is None:
+    if one.sampling is not None:
+        pass  # The interval is of levels and images together.
+    elif one.error_bound is None:
         unknown.append("with the error of the levels")
     elif one.error_bound > 0:
         words = f"with the levels' {points(one.error_bound)} {how}"

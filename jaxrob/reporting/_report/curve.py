@@ -10,6 +10,14 @@ from markupsafe import Markup
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
+from jaxrob.reporting._few import (
+    asked_for,
+    ended,
+    how_sure,
+    images_at_levels,
+    of_all_images,
+    seen,
+)
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.images import Shown, shown
 from jaxrob.reporting._report.text import (
@@ -18,6 +26,7 @@ from jaxrob.reporting._report.text import (
     number,
     percent,
     points,
+    range_with_unit,
     short,
     with_unit,
 )
@@ -62,13 +71,14 @@ class OfClass(NamedTuple):
 
 
 class Level(NamedTuple):
-    """A level of the curve, as text."""
+    """A level of the curve, as text; `images` is how many were looked at."""
 
     level: str
     value: str
     band: str
     decided: str
     accepted: str
+    images: str
 
 
 class Failure(NamedTuple):
@@ -108,6 +118,7 @@ class Alteration(NamedTuple):
       robustness: the share of the range that is accepted, or why it is not known.
       level_error: how far it may be off because few levels were looked at.
       level_bound: the same in a cell of a table.
+      few: pairs of a name and what is to be said of few images; empty of all.
       image_error: its interval because few images were.
       joint_error: that interval, if all of the report are to hold at once.
       unaltered: the measure where nothing is altered.
@@ -118,7 +129,7 @@ class Alteration(NamedTuple):
       undecided: what is to be said of answers "unknown".
       figure: the curve.
       pictures: the images shown.
-      num_images: how many were tested at each level.
+      images: how many were tested at each level.
       sampling: how they were chosen: the strategy, levels and rounds, the rule, the
         widest gap, the part of the range near the threshold, and the jitter.
       classes: the classes shown, worst first.
@@ -152,6 +163,7 @@ class Alteration(NamedTuple):
     robustness: str
     level_error: str
     level_bound: str
+    few: tuple[tuple[str, str], ...]
     image_error: str
     joint_error: str
     unaltered: str
@@ -162,7 +174,7 @@ class Alteration(NamedTuple):
     undecided: str
     figure: Markup
     pictures: tuple[Shown, ...]
-    num_images: int
+    images: str
     sampling: tuple[str, ...]
     classes: tuple[OfClass, ...]
     num_classes: int
@@ -201,6 +213,8 @@ def alteration(
       joint: the interval that holds together with all others of the report.
     """
     inputs = one.curve.confusion[0].sum(-1)
+    if one.sampling is not None:
+        inputs[:] = 0  # Of single classes nothing is known.
     worst = int(np.nanargmin(np.where(np.isnan(one.values), np.inf, one.values)))
     per_class = _per_class(one, inputs)
     classes = _classes(one, names, inputs, per_class)
@@ -211,7 +225,7 @@ def alteration(
         name=one.alteration,
         label=short(one.alteration, 80),
         unit=_unit(one),
-        range=f"{number(one.lower)} to {with_unit(one.upper, one.unit)}",
+        range=range_with_unit(one.lower, one.upper, one.unit),
         span=f"{number(one.lower)} to {number(one.upper)}",
         identity=with_unit(one.identity, one.unit),
         reason=reason or "",
@@ -222,9 +236,8 @@ def alteration(
         what="stability" if one.is_stability else "robustness",
         robustness=_robustness(one),
         level_error=_level_error(one),
-        level_bound="not known"
-        if one.error_bound is None
-        else f"± {points(one.error_bound)}",
+        level_bound=_level_bound(one),
+        few=_few(one),
         image_error=interval(*one.confidence_interval),
         joint_error=_joint_error(one, joint),
         unaltered=_unaltered(one),
@@ -233,9 +246,9 @@ def alteration(
         accepted=_accepted(one),
         counted_as=_counted_as(one),
         undecided=_undecided(one),
-        figure=_figure(one, int(inputs.sum())),
+        figure=_figure(one),
         pictures=tuple(shown(each, names, one.unit, side) for each in pictures),
-        num_images=int(inputs.sum()),
+        images=images_at_levels(one),
         sampling=_sampling(one),
         classes=classes,
         num_classes=len(inputs),
@@ -294,15 +307,47 @@ def _level_error(one: Assessment) -> str:
     return f"up to {off} percentage points either way"
 
 
+def _level_bound(one: Assessment) -> str:
+    if one.sampling is not None:
+        return interval(*one.dataset_interval)
+    if one.error_bound is None:
+        return "not known"
+    return f"± {points(one.error_bound)}"
+
+
+def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
+    """Both certainties, and what they cost, where few images were looked at."""
+    if one.sampling is None:
+        return ()
+    sampling, whole = one.sampling, of_all_images(one)
+    spent = percent(sampling.evaluations / whole)
+    return (
+        (
+            "on this data set",
+            f"{interval(*one.dataset_interval, 2)}, levels and images together, "
+            f"{how_sure(sampling)} (asked: {asked_for(sampling)})",
+        ),
+        (
+            "on all images of this kind",
+            f"{interval(*one.confidence_interval)} (95 % interval)",
+        ),
+        (
+            "altered images classified",
+            f"{sampling.evaluations:,}, {seen(sampling)} at a level; all "
+            f"{sampling.num_images:,} at these levels would have been {whole:,} "
+            f"({spent} of that)",
+        ),
+        ("ended because", f"{ended(sampling)} ({sampling.status})"),
+    )
+
+
 def _unaltered(one: Assessment) -> str:
     at = one.values[one.levels == one.identity]
     return percent(at[0]) if len(at) else "not measured"
 
 
 def _accepted(one: Assessment) -> str:
-    parts = [
-        f"{number(low)} to {with_unit(high, one.unit)}" for low, high in one.accepted
-    ]
+    parts = [range_with_unit(low, high, one.unit) for low, high in one.accepted]
     if not parts:
         return "nowhere"
     return ", ".join(parts)
@@ -312,6 +357,12 @@ def _counted_as(one: Assessment) -> str:
     """Why the levels that are named add up to another share than is stated."""
     if one.scores is not None or math.isnan(one.robustness):
         return ""
+    if one.sampling is not None:
+        return (
+            "The share is the best guess for all images of the data set. The levels "
+            "named are where straight lines between levels cross the threshold, by the "
+            "images looked at."
+        )
     named = math.fsum(high - low for low, high in one.accepted)
     share = percent(named / (one.upper - one.lower))
     if share == percent(one.robustness):
@@ -358,7 +409,7 @@ def _undecided(one: Assessment) -> str:
     return text
 
 
-def _figure(one: Assessment, num_images: int) -> Markup:
+def _figure(one: Assessment) -> Markup:
     low, high = metrics.bands(one.curve.confusion, one.measure)
     known = ~np.isnan(one.values)
     lines = [
@@ -376,12 +427,13 @@ def _figure(one: Assessment, num_images: int) -> Markup:
             lines.append(svg.Line("effectiveness", one.levels, one.curve.effectiveness))
     unit = f" [{one.unit}]" if one.unit else ""
     of = " (own answers)" if one.is_stability else ""
+    images = images_at_levels(one)
     return svg.curves(
         lines,
         (one.lower, one.upper),
         alt=f"{one.measure} over the level of {short(one.alteration)}: "
         f"{_robustness(one)} of the range is accepted",
-        x_label=f"level of {short(one.alteration)}{unit}; {num_images:,} images each",
+        x_label=f"level of {short(one.alteration)}{unit}; {images} images each",
         y_label=f"{one.measure}{of}",
         threshold=one.threshold if one.scores is None else None,
         identity=one.identity,
@@ -403,6 +455,8 @@ def _sampling(one: Assessment) -> tuple[str, ...]:
 
 def _per_class(one: Assessment, inputs: np.ndarray) -> np.ndarray:
     """`[K]`, by which classes are ordered: robustness, or the lowest value."""
+    if one.sampling is not None:
+        return np.full(len(inputs), np.nan)
     if one.scores is None:
         return one.robustness_per_class
     lowest = np.where(np.isnan(one.values_per_class), np.inf, one.values_per_class)
@@ -526,6 +580,13 @@ def _failures(
 ) -> tuple[str, tuple[Failure, ...], int]:
     """How many images fail, and which fail first though they are right unaltered."""
     curve = one.curve
+    if one.sampling is not None:
+        return (
+            "Not every image was looked at at every level, so which images fail is not "
+            "known.",
+            (),
+            0,
+        )
     if not isinstance(curve, Curve):
         return "Only counts were kept, so which images fail is not known.", (), 0
     first = one.first_failing_level
@@ -574,7 +635,15 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
             percent(one.values[index]),
             interval(low[index], high[index]),
             percent(one.decided_ratio[index]),
-            "yes" if one.values[index] >= one.threshold else "no",
+            _is_accepted(one, index),
+            f"{int(one.curve.confusion[index].sum()):,}",
         )
         for index in sorted(int(index) for index in picked)
     )
+
+
+def _is_accepted(one: Assessment, index: int) -> str:
+    """Whether a level is accepted; from few images that may be open."""
+    if one.sampling is None:
+        return "yes" if one.values[index] >= one.threshold else "no"
+    return {1: "yes", -1: "no"}.get(int(one.sampling.sides[index]), "open")

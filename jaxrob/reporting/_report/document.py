@@ -110,6 +110,8 @@ class Document(NamedTuple):
       has_unknown: whether some answers may be "unknown".
       has_bound: whether some error of the levels is known.
       has_scores: whether levels are scored, or weighted by a distribution.
+      has_few: whether only a part of the images was looked at somewhere.
+      has_all: whether all were somewhere.
       glossary: words that not every reader knows, and what they mean.
     """
 
@@ -131,6 +133,8 @@ class Document(NamedTuple):
     has_unknown: bool
     has_bound: bool
     has_scores: bool
+    has_few: bool
+    has_all: bool
     glossary: tuple[tuple[str, str], ...]
 
 
@@ -180,6 +184,8 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         has_unknown=any(one.curve.alpha is not None for one in assessments),
         has_bound=any(one.error_bound is not None for one in assessments),
         has_scores=any(one.scores is not None for one in assessments),
+        has_few=any(one.sampling is not None for one in assessments),
+        has_all=any(one.sampling is None for one in assessments),
         glossary=glossary(results),
     )
 
@@ -213,10 +219,14 @@ def _network(
         None if results.attack is None else attacked(results.attack, names),
         _no_pictures(results),
         _of_all([each.condition for each in alterations]),
-        _of_all(
-            [f"{one.sampling[0]}, rule “{one.sampling[2]}”" for one in alterations]
-        ),
+        _of_all([_chosen_by(one) for one in alterations]),
     )
+
+
+def _chosen_by(one: Alteration) -> str:
+    """What chose the levels, and how the robustness comes from them."""
+    strategy, _, rule, *_ = one.sampling
+    return strategy if one.few else f"{strategy}, rule “{rule}”"
 
 
 def _benchmark(results: Results) -> Benchmark | None:
@@ -288,7 +298,7 @@ def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
     rows = []
     for name, by_network in found.items():
         ends = [
-            (each.robustness, *each.confidence_interval, each.error_bound)
+            (each.robustness, *each.confidence_interval, _open(each))
             if (each := by_network.get(which)) is not None
             else (None, np.nan, np.nan, None)
             for which in range(len(results))
@@ -299,6 +309,9 @@ def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
         names,
         alt="the robustness to each alteration, with its interval",
         x_label="robustness, the share of the range that is good enough",
+        opened_by="levels and images not looked at"
+        if any(each.sampling for one in results for each in one.assessments)
+        else "levels",
         required=sorted(
             {
                 each.least
@@ -308,6 +321,13 @@ def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
             }
         ),
     )
+
+
+def _open(one: Assessment) -> tuple[float, float] | None:
+    """What levels, and images not looked at, leave open on the data set."""
+    if one.sampling is None and one.error_bound is None:
+        return None
+    return one.dataset_interval
 
 
 def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]:

@@ -64,7 +64,9 @@ def shown(picture: Picture, names: Sequence[str], unit: str, side: int | None) -
     undecided = picture.predicted == len(names)
     wrong = picture.label != picture.predicted and not undecided
     answer = "unknown" if undecided else answer
-    words = f"image {picture.index} of {label}, answered {answer}"
+    words = f"image {picture.index} of {label}"
+    if picture.predicted is not None:
+        words += f", answered {answer}"
     level = with_unit(picture.level, unit)
     drawn = Markup("")
     if picture.image is not None:

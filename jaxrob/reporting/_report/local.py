@@ -55,6 +55,7 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
         ("random draws for each image", f"{roma.num_samples:,}"),
         ("images", f"{total:,}, of which {answered:,} have an answer"),
         ("mean plr of those", percent(_mean(roma.plr[roma.answered]), 3)),
+        *_precision(roma),
         (
             "how answers were found",
             ", ".join(f"{one} {count:,}" for one, count in zip(statuses, counts)),
@@ -107,6 +108,23 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
     )
 
 
+def _precision(roma: RomaResult) -> list[tuple[str, str]]:
+    """How many images a run with a precision looked at, and what that says of all."""
+    if roma.precision is None:
+        return []
+    return [
+        (
+            "images looked at, in random order",
+            f"{int(roma.seen.sum()):,}, until each category's mean over all its images "
+            f"was known to {number(roma.precision)} (95 %)",
+        ),
+        (
+            "mean plr of all images",
+            f"{percent(roma.mean_plr, 3)}, {interval(*roma.mean_plr_interval)}",
+        ),
+    ]
+
+
 def _categories(
     roma: RomaResult, names: Sequence[str]
 ) -> tuple[tuple[tuple[str, ...], ...], str, Markup]:
@@ -128,8 +146,11 @@ def _categories(
         for index, name in enumerate(found.names)
     )
     pairs = np.triu_indices(present, 1)
+    kind = "Student's over the images"
+    if roma.precision is not None:
+        kind = "of images to come, by betting"
     words = (
-        f"By {by}; intervals are Student's over the images, 95 % each. Of "
+        f"By {by}; intervals are {kind}, 95 % each. Of "
         f"{counted(len(pairs[0]), 'pair')} of categories, "
         f"{int((found.welch[pairs] < 0.05).sum())} differ by Welch's test at 5 %, "
         "adjusted for all pairs by Holm's method."

@@ -29,14 +29,16 @@ class Multiplicity(NamedTuple):
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     """The interval that, by Bonferroni's inequality, holds with `number` others.
 
-    NaN where a thousand resamples are too few to tell it: those of measures that are
-    no proportion.
+    NaN where a thousand resamples are too few to tell it, those of measures that are no
+    proportion, and from few images, which were chosen for one confidence.
     """
     measure = metrics.measures[one.measure]
     exact = measure.is_proportion
     exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
     if number == 1:
         return one.confidence_interval.start, one.confidence_interval.end
+    if one.sampling is not None:
+        return math.nan, math.nan
     if one.scores is not None or not exact or math.isnan(one.robustness):
         return math.nan, math.nan
     low, high = metrics.confidence_interval(

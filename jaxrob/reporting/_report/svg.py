@@ -47,15 +47,14 @@ class Estimate(NamedTuple):
       values: a share for each network; NaN where not known, None where not assessed.
       low: the lower ends of their intervals.
       high: the upper ends.
-      errors: how far the values may be off either way for another reason; None where
-        that is not known.
+      open: what another reason leaves open, low and high; None where that is not known.
     """
 
     name: str
     values: tuple[float | None, ...]
     low: tuple[float, ...]
     high: tuple[float, ...]
-    errors: tuple[float | None, ...] = ()
+    open: tuple[tuple[float, float] | None, ...] = ()
 
 
 def curves(
@@ -144,6 +143,7 @@ def estimates(
     alt: str,
     x_label: str,
     required: Sequence[float] = (),
+    opened_by: str = "levels",
 ) -> Markup:
     """Shares with their intervals, a row for each thing and a mark for each network.
 
@@ -153,6 +153,7 @@ def estimates(
       alt: the figure in words.
       x_label: what stands below the axis.
       required: the least values that are good enough.
+      opened_by: what leaves open what is drawn below the marks.
     """
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
@@ -175,20 +176,20 @@ def estimates(
             _estimate(row, which, middle + 12 * (which - (len(names) - 1) / 2), x)
             for which in range(len(names))
         ]
-    errors = [one for row in rows for one in row.errors]
+    opened = [one for row in rows for one in row.open]
     # What is drawn of RoMA's categories is told by the axis.
     samples = [(True, str(_segment("line k0", 0, 6, 26, 6)), "95 % interval (images)")]
     samples.append(
         (
-            any(one is not None for one in errors),
+            any(one is not None for one in opened),
             str(_segment("levels", 0, 6, 26, 6)),
-            "what the levels leave open",
+            f"what {opened_by} leave open on the data set",
         )
     )
     sample = str(_segment("threshold", 13, 0, 13, 12))
     samples.append((bool(required), sample, "required"))
     many = list(names) if len(names) > 1 else []
-    return _figure(parts, height, alt) + _legend(many, samples if errors else ())
+    return _figure(parts, height, alt) + _legend(many, samples if opened else ())
 
 
 def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Markup:
@@ -231,10 +232,9 @@ def _estimate(row: Estimate, which: int, y: float, x) -> Markup:
         parts += _segment(f"line {kind}", x(low), y, x(high), y)
     if math.isnan(value):
         return parts + _text(x(0) + 4, y + 4, "not known", "start")
-    error = row.errors[which] if row.errors else None
-    if error is not None:
-        ends = x(max(0, value - error)), x(min(1, value + error))
-        parts += _segment("levels", ends[0], y + 4.5, ends[1], y + 4.5)
+    opened = row.open[which] if row.open else None
+    if opened is not None:
+        parts += _segment("levels", x(opened[0]), y + 4.5, x(opened[1]), y + 4.5)
     return parts + _mark(which, x(value), y, kind)
 
 

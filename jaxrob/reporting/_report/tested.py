@@ -49,7 +49,11 @@ class PlanFacts(NamedTuple):
 def tested(results: Results, names: Sequence[str]) -> Tested:
     """What was tested of one network."""
     sources = [one.provenance for one in results.assessments]
-    counts = [one.curve.confusion[0].sum(-1) for one in results.assessments]
+    counts = [
+        one.curve.confusion[0].sum(-1)
+        for one in results.assessments
+        if one.sampling is None
+    ]
     facts = [
         ("network", results.network or "without a name"),
         ("network's digest", _same(_told(one, "classifier") for one in sources)),
@@ -66,7 +70,8 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
     versions = [_told(one, "network", "version") for one in sources]
     if any(versions):
         facts.insert(2, ("network's file or weights", _same(versions)))
-    images, words = _images(counts, names)
+    images, words = _images(counts, names) if counts else ((), "")
+    words = _few_images(results.assessments, words)
     return Tested(
         tuple(facts),
         images,
@@ -82,6 +87,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
         return None
     least = percent(plan.threshold, 4).replace(".0000", "")
     required = ", ".join(map(written, plan.requirements)) or "nothing"
+    few = [("number of images", _planned_few(plan))] if plan.wants_few else []
     return PlanFacts(
         (
             ("plan's digest (SHA-256)", plan.digest),
@@ -89,6 +95,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
             ("date written in the plan", str(plan.date)),
             ("accepted", f"{plan.measure} of at least {least}"),
             ("required", required),
+            *few,
         ),
         tuple(
             (
@@ -134,8 +141,6 @@ def _classes_elsewhere(results: Results) -> int:
 def _images(
     counts: Sequence[np.ndarray], names: Sequence[str]
 ) -> tuple[tuple[tuple[str, str], ...], str]:
-    if not counts:
-        return (), "No alteration was assessed."
     if any(not np.array_equal(one, counts[0]) for one in counts):
         return (), "The alterations were assessed on different images."
     first = counts[0]
@@ -157,6 +162,23 @@ def _images(
     if len(first) > _MOST_CLASSES:
         return (), words
     return tuple((name, f"{count:,}") for name, count in zip(names, first)), words
+
+
+def _few_images(assessments: Sequence[Assessment], words: str) -> str:
+    """What was said of the images where all were looked at, and where not."""
+    few = [one for one in assessments if one.sampling is not None]
+    if not few:
+        return words or "No alteration was assessed."
+    count = {one.sampling.num_images for one in few if one.sampling is not None}
+    said = " or ".join(counted(one, "image") for one in sorted(count))
+    which = ", ".join(short(one.alteration, 40) for one in few)
+    if len(few) == len(assessments):
+        return (
+            f"{said} count. At each level a random part of them was looked at, in one "
+            "order for all levels and alterations. How many are of which class was not "
+            "kept."
+        )
+    return f"{words} Of {which} at each level a random part of {said} was looked at."
 
 
 def _size(results: Results) -> str:
@@ -220,9 +242,32 @@ def _differences(results: Results, plan: Plan) -> list[str]:
                 f"{number(one.threshold)}, the plan says {plan.measure} of at least "
                 f"{number(plan.threshold)}."
             )
+        if plan.wants_few and not _is_few_as_planned(plan, one):
+            found.append(
+                f"{one.alteration}: the number of images was not chosen as the plan "
+                f"says, {_planned_few(plan)}."
+            )
     if set(results.requirements) != set(plan.requirements):
         found.append("What was required is not what the plan requires.")
     return found
+
+
+def _planned_few(plan: Plan) -> str:
+    """What a plan says of the number of images."""
+    said = [] if plan.precision is None else [f"precision {plan.precision:g}"]
+    said += [] if plan.budget is None else [f"budget {plan.budget:,}"]
+    return ", ".join(said + ["curtailed"] * plan.curtail)
+
+
+def _is_few_as_planned(plan: Plan, one: Assessment) -> bool:
+    if one.sampling is None:
+        return False
+    asked = one.sampling
+    if (asked.budget, asked.curtail) != (plan.budget, plan.curtail):
+        return False
+    # Curtailed alone, the answer of all images is wanted, unless a requirement ends it.
+    alone = plan.precision is None and plan.budget is None
+    return asked.precision == plan.precision or (alone and asked.precision == 0)
 
 
 def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:

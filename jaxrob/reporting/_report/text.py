@@ -77,18 +77,29 @@ def number(value: float) -> str:
     return _UNKNOWN if math.isnan(value) else f"{value + 0.0:.4g}"
 
 
-def interval(low: float, high: float) -> str:
+def interval(low: float, high: float, digits: int = 1) -> str:
     """The ends of an interval of shares."""
     if math.isnan(low) or math.isnan(high):
         return _UNKNOWN
-    return f"{100 * low:.1f} to {100 * high:.1f} %"
+    return f"{100 * low:.{digits}f} to {100 * high:.{digits}f} %"
 
 
 def with_unit(value: float, unit: str) -> str:
     """A level with its unit; in brackets where that is more than a word."""
+    return _beside(number(value), unit)
+
+
+def range_with_unit(low: float, high: float, unit: str) -> str:
+    """Two levels with their unit."""
+    return _beside(f"{number(low)} to {number(high)}", unit)
+
+
+def _beside(numbers: str, unit: str) -> str:
+    if unit == "severity":
+        return f"severity {numbers}"
     if " " in unit:
-        return f"{number(value)} ({unit})"
-    return f"{number(value)} {unit}".rstrip()
+        return f"{numbers} ({unit})"
+    return f"{numbers} {unit}".rstrip()
 
 
 def points(share: float) -> str:

@@ -4,9 +4,10 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxrob.reporting._gate import Requirement, quantities, unmet
+from jaxrob.metrics import Interval
+from jaxrob.reporting._gate import Requirement, ends, quantities, unmet
 from jaxrob.reporting._report.certainty import certainty, is_open
-from jaxrob.reporting._report.text import counted, percent, readable, short
+from jaxrob.reporting._report.text import counted, interval, percent, readable, short
 from jaxrob.reporting._results import Results
 from jaxrob.roma import RomaResult
 
@@ -15,7 +16,7 @@ MET, NOT_MET, NOT_KNOWN = "met", "not met", "not known"
 # What each quantity is, for readers who know none of the names.
 _MEANINGS = {
     "robustness": "the share of the range over which the network is good enough, on "
-    "the tested images",
+    "the images of the data set",
     "robustness.low": "the lower end of the 95 % interval of the robustness. "
     "Robustness is the share of the range over which the network is good enough; the "
     "interval says where it lies for all images of the kind tested",
@@ -138,8 +139,9 @@ def _checks(
 def _of_roma(requirement: Requirement, roma: RomaResult | None) -> Check:
     found = {} if roma is None else quantities(roma)
     # Of a NaN, or without a result, nothing is known.
-    open_ = requirement.quantity == "plr.low" and found.get("plr", 0) >= (
-        requirement.least
+    least = requirement.least
+    open_ = (
+        requirement.quantity == "plr.low" and ends(found.get("plr", 0.0))[0] >= least
     )
     words = "an average over the tested images alone" if found else ""
     return _check(requirement, "RoMA", found, words, open_)
@@ -148,17 +150,24 @@ def _of_roma(requirement: Requirement, roma: RomaResult | None) -> Check:
 def _check(
     requirement: Requirement,
     of: str,
-    found: dict[str, float],
+    found: dict[str, float | Interval],
     words: str,
     open_: bool,
 ) -> Check:
     value = found.get(requirement.quantity, math.nan)
     failed = unmet([requirement], {of: {requirement.quantity: value}})
-    unknown = math.isnan(value)
+    low, high = ends(value)
+    # From few images an interval, which may hold what is required.
+    unknown = math.isnan(low) or low < requirement.least <= high
+    shown = NOT_KNOWN
+    if low == high:
+        shown = _beside(low, requirement.least)
+    elif low < high:
+        shown = interval(low, high)
     return Check(
         written(requirement),
         readable(of),
-        NOT_KNOWN if unknown else _beside(value, requirement.least),
+        shown,
         NOT_KNOWN if unknown else NOT_MET if failed else MET,
         words,
         bool(failed) and (unknown or open_),

@@ -1,0 +1,315 @@
+"""What tables, plots, gates, folders and reports say of few images."""
+
+import dataclasses
+import importlib.util
+import pathlib
+
+import html5lib
+import jax
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob import ReducedCurve, reporting
+from jaxrob._assessment.sampling import Sampling
+from jaxrob.metrics import Interval
+from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
+
+_spec = importlib.util.spec_from_file_location(
+    "reports", pathlib.Path(__file__).with_name("reports.py")
+)
+made = importlib.util.module_from_spec(_spec)
+_spec.loader.exec_module(made)
+
+# At nine levels, of 1,000 images.
+SEEN = np.array([100, 100, 100, 1000, 600, 100, 100, 100, 100])
+RIGHT = np.array([99, 97, 92, 830, 450, 55, 40, 30, 20])
+SIDES = np.array([1, 1, 1, 1, 0, -1, -1, -1, -1])
+
+
+def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes):
+    """Of two classes, of which the first has half of the images."""
+    confusion = np.zeros((9, 3, 4), np.int64)
+    confusion[:, 0, 0], confusion[:, 0, 1] = RIGHT, SEEN - RIGHT
+    sampling = {
+        "precision": 0.03,
+        "budget": None,
+        "curtail": False,
+        "error": 0.05,
+        "status": "precise",
+        "num_images": 1000,
+        "evaluations": int(SEEN.sum()),
+        "seen": SEEN,
+        "sides": SIDES,
+        "robustness": 0.39,
+        "dataset_interval": Interval(*on_data),
+        "population_interval": Interval(*on_all),
+    }
+    return made.assessment(
+        name=name,
+        answers=ReducedCurve(made.LEVELS, confusion),
+        error_bound=None,
+        rule="right",
+        strategy="ASAP(n=1024)",
+        sampling=Sampling(**(sampling | changes)),
+    )
+
+
+def both(*assessments, **changes):
+    """Both forms of the report, as they are read."""
+    found = made.results(assessments, **changes)
+    page = reporting.to_html([found])
+    body = html5lib.HTMLParser(strict=True).parse(page)
+    body = body.find("{http://www.w3.org/1999/xhtml}body")
+    text = reporting.to_markdown([found]).replace("\\", "")
+    return " ".join(" ".join(body.itertext()).split()), " ".join(text.split())
+
+
+def test_the_table_has_both_certainties_and_what_they_cost():
+    text = table([few()])
+    (row,) = [line for line in text.split("\n") if line.startswith("gaussian blur")]
+    for cell in ("39.00%", "30.0% - 50.0%", "36.00% - 42.00%", "2,300", "25.6%"):
+        assert cell in row
+    assert row.endswith("precise")
+    # 9 levels of 1,000 images.
+    assert "2,300 altered ones were classified; all at these levels would" in text
+    assert "would have been 9,000" in text
+    assert "with 95 % confidence (asked: within 0.03)" in text
+    assert "precise: the precision asked for was reached" in text
+
+
+def test_a_table_with_both_kinds():
+    lines = table([few(), made.assessment(name="zoom")]).split("\n")
+    row = next(line for line in lines if line.startswith("zoom"))
+    assert row.split()[-1] == "all" and "100.0%" in row
+    plain = table([made.assessment(name="zoom")])
+    assert "data set" not in plain and "ended" not in plain
+
+
+@pytest.mark.parametrize(
+    ("changes", "asked"),
+    [
+        ({"error": 0.0, "curtail": True, "precision": 0.0}, "for certain (asked: the"),
+        ({"error": 0.001, "precision": 0.0}, "with 99.9 % confidence (asked: the"),
+        ({"precision": None, "budget": 5000}, "(asked: at most 5,000 altered images"),
+        ({"precision": None, "error": 0.01}, "with 99 % confidence (asked: whether"),
+    ],
+)
+def test_how_sure_it_is_and_what_was_asked(changes, asked):
+    assert asked in table([few(**changes)])
+    for text in both(few(**changes)):
+        assert asked in text
+
+
+@pytest.mark.parametrize("status", ["precise", "certain", "budget", "resolution"])
+def test_how_it_ended_is_said_in_words(status):
+    words = {
+        "precise": "precision asked for was reached",
+        "certain": "certain whether what is required is reached",
+        "budget": "budget was spent",
+        "resolution": "levels lie as close as",
+    }[status]
+    one = few(status=status)
+    for text in (table([one]), *both(one)):
+        assert words in text
+
+
+def test_the_report_tells_both_certainties_apart():
+    for text in both(few(), requirements=()):
+        assert "on this data set" in text and "36.00 to 42.00 %" in text
+        assert "on all images of this kind" in text and "30.0 to 50.0 %" in text
+        assert "2,300, 100 to 1,000 at a level" in text
+        assert "would have been 9,000 (25.6 % of that)" in text
+        assert "a random part of the images at each of the levels" in text
+        assert "1,000 images count" in text
+        assert "robustness of single classes is not known from few images" in text
+        assert "which images fail is not known" in text
+        assert "curve that bends more sharply than these show" in text
+        # What is said of all images alone.
+        assert "error of the levels |" not in text and "Worst class" not in text
+        assert "the same for every alteration" not in text
+
+
+def test_levels_of_the_report_tell_their_images_and_what_is_open():
+    page, text = both(few())
+    assert "| 1.5 | 83.0 % | 80.5 to 85.2 % | 1,000 | yes |" in text
+    assert "| 2 | 75.0 % | 71.4 to 78.3 % | 600 | open |" in text
+    assert "| 4 | 20.0 % | 13.3 to 28.9 % | 100 | no |" in text
+    assert "600 open" in page
+
+
+def test_a_report_of_both_kinds():
+    for text in both(few(), made.assessment(name="zoom")):
+        assert "60 images, the same for every alteration and level" in text
+        assert "Of gaussian blur at each level a random part of 1,000 images" in text
+        assert "up to 1.2 percentage points either way" in text
+        assert "Worst class: “owl”" in text
+        assert "36.00 to 42.00 %" in text
+
+
+def test_a_report_of_all_images_has_no_word_of_few():
+    for text in both(made.assessment()):
+        for word in ("on this data set", "not looked at", "random part", "single cl"):
+            assert word not in text.replace("Numbers of single classes", "")
+
+
+@pytest.mark.parametrize(
+    ("least", "is_good", "says"),
+    [
+        (0.36, True, "on this data set it is reached, with 95 % confidence"),
+        (0.4, False, "not sure on this data set; more images would tell"),
+        (0.43, False, "on this data set it is missed, with 95 % confidence"),
+    ],
+)
+def test_a_requirement_is_met_only_where_that_is_sure(least, is_good, says):
+    one, asked = few(), Requirement("robustness", least)
+    found = {"blur": quantities(one)}
+    assert found["blur"]["robustness"] == (0.36, 0.42)
+    assert (unmet([asked], found) == []) == is_good
+    assert bool(verdict([asked], found)) == (not is_good)
+    for text in both(one, requirements=(asked,)):
+        assert says in text and "36.0 to 42.0 %" in text
+        assert ("Good enough: the one check is met" in text) == is_good
+        # More images would tell, or they would not.
+        assert ("Not shown to be good enough" in text) == (least == 0.4)
+
+
+@pytest.mark.parametrize(
+    "changes", [{"status": "resolution"}, {"precision": 0.0}, {"precision": None}]
+)
+def test_what_the_levels_leave_open_is_as_with_all_images(changes):
+    one = few(**changes)
+    assert quantities(one)["robustness"] == 0.39
+    found = {"blur": quantities(one)}
+    assert unmet([Requirement("robustness", 0.39)], found) == []
+    assert unmet([Requirement("robustness", 0.395)], found) != []
+
+
+def test_gates_say_what_is_not_sure_and_what_is_not_known():
+    found = {"blur": quantities(few())}
+    assert unmet([Requirement("robustness", 0.4)], found) == [
+        "blur: robustness is not sure, between 0.36 and 0.42, at least 0.4 is required"
+    ]
+    assert unmet([Requirement("robustness", 0.5)], found) == [
+        "blur: robustness is between 0.36 and 0.42, at least 0.5 is required"
+    ]
+    assert unmet([Requirement("robustness.low", 0.3)], found) == []
+    # A share of images that were not all looked at.
+    assert "decided is not known" in unmet([Requirement("decided", 0.0)], found)[0]
+    with pytest.raises(ValueError, match="robustness"):
+        outside = {"blur": {"robustness": Interval(0.5, 1.5)}}
+        unmet([Requirement("robustness", 0.4)], outside)
+
+
+def test_a_folder_keeps_them(tmp_path):
+    plan = made.plan(precision=0.03, budget=10_000, curtail=True)
+    found = made.results((few(), made.assessment(name="zoom")), plan=plan)
+    reporting.write_results(tmp_path, found)
+    again = reporting.read_results(tmp_path)
+    assert again.plan == plan
+    one, same = found.assessments[0], again.assessments[0]
+    assert again.assessments[1].sampling is None
+    for name in Sampling._fields:
+        np.testing.assert_array_equal(
+            getattr(same.sampling, name), getattr(one.sampling, name)
+        )
+    assert same.dataset_interval == (0.36, 0.42) and same.evaluations == 2300
+    assert table([same]) == table([one])
+    content = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    reporting.write_results(tmp_path, again)
+    assert content == {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+
+
+def test_pictures_are_of_the_data_set_and_have_its_labels():
+    rng = np.random.default_rng(0)
+    images = rng.integers(0, 255, (600, 4, 4, 1)).astype(np.uint8)
+    dataset = jaxrob.Dataset(images, rng.integers(0, 2, 600))
+
+    def net(variables, images):
+        mean = images.mean((1, 2, 3))
+        return np.float32([-1, 1]) * (mean[:, None] - 0.5)
+
+    fade = jaxrob.Alteration("fade", lambda image, x: (1 - x) * image, 0.0, 1.0)
+    one = jaxrob.assess(
+        jaxrob.Classifier(net, None), dataset, fade, 0.3, precision=0.2,
+        key=jax.random.key(0),
+    )  # fmt: skip
+    shown = reporting.pictures(one, fade, dataset, most=8)
+    assert len(shown) == 8
+    for each in shown:
+        assert each.label == dataset.labels[each.index] and each.predicted is None
+    with pytest.raises(ValueError, match="600 images"):
+        reporting.pictures(one, fade, dataset[:500])
+    for text in both(one, class_names=None, pictures=(shown,)):
+        assert "answered class not known" not in text
+
+
+def test_a_paired_comparison_needs_all_images():
+    for pair in ((few(), made.assessment()), (made.assessment(), few())):
+        with pytest.raises(ValueError, match="must be assessed on all images"):
+            jaxrob.compare(*pair)
+    page = reporting.to_html([made.results((few(),))], [made.results()])
+    assert "no comparison: first must be assessed on all images" in page
+
+
+def test_many_intervals_are_not_adjusted():
+    asked = (Requirement("robustness.low", 0.2),)
+    for text in both(few(), few("zoom"), requirements=asked):
+        assert "shown: the whole interval, 30.0 to 50.0 %, is high enough" in text
+        assert "not known for all 2 intervals at once" in text
+        assert "error of the levels" not in text.replace("no bound on the error", "")
+
+
+def test_corruptions_means_are_of_all_images():
+    one = dataclasses.replace(few("fog"), unit="severity", upper=4.0)
+    assert "severities 1 to 5: not known" in table([one])
+    assert all("few images were looked at" in text for text in both(one))
+
+
+def test_the_overview_shows_what_is_open_on_the_data_set():
+    page = reporting.to_html([made.results((few(),))])
+    assert "levels and images not looked at leave open on the data set" in page
+    page = reporting.to_html([made.results()])
+    assert "what levels leave open on the data set" in page
+
+
+def test_plots_have_bands_that_are_wider_where_few_images_were():
+    axes = few().plot()
+    assert "100 to 1,000 of 1,000 images" in axes.get_xlabel()
+    (band,) = [one for one in axes.collections if len(one.get_paths()[0].vertices) > 10]
+    points = band.get_paths()[0].vertices
+    width = {
+        level: np.ptp(points[np.isclose(points[:, 0], level), 1])
+        for level in made.LEVELS[1:-1]
+    }
+    # The accuracy is next to 1/2 at 2.5 and 3/4 at 2: a factor of 2 by the images.
+    assert width[1.5] < width[2.0] < 0.5 * width[2.5]
+    for axes in (
+        reporting.plot_measures(few()),
+        reporting.plot_networks([few(), few()], ["a", "b"]),
+    ):
+        assert "100 to 1,000 of 1,000 images" in axes.get_xlabel()
+
+
+def test_a_plan_that_says_how_few(tmp_path):
+    text = """
+name = "x"
+date = 2026-01-01
+threshold = 0.8
+{}
+[[alterations]]
+name = "rotation"
+lower = -1
+upper = 1
+"""
+    path = tmp_path / "plan.toml"
+    path.write_text(text.format("precision = 0.02\nbudget = 10_000\ncurtail = true"))
+    plan = reporting.read_plan(path)
+    assert (plan.precision, plan.budget, plan.curtail) == (0.02, 10_000, True)
+    path.write_text(text.format(""))
+    plan = reporting.read_plan(path)
+    assert (plan.precision, plan.budget, plan.curtail) == (None, None, False)
+    for wrong in ("precision = 0.5", "budget = 0", 'curtail = "yes"', "budget = 1.5"):
+        path.write_text(text.format(wrong))
+        with pytest.raises(ValueError, match=wrong.partition(" ")[0]):
+            reporting.read_plan(path)
