@@ -17,6 +17,7 @@ from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._engine.checks import check_images
 from jaxrob._engine.evaluate import evaluate
 from jaxrob._engine.journal import opened
+from jaxrob._engine.order import random_order
 from jaxrob._engine.provenance import provenance
 from jaxrob._pinned import pinned
 from jaxrob._runtime.checks import (
@@ -39,6 +40,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._doubts import doubts
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
 from jaxrob.roma._estimators import estimator_named
+from jaxrob.roma._few_inputs import answers_of_few
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._perturbation import NORMS, Perturbation, pinned_perturbation
 from jaxrob.roma._result import RomaResult
@@ -65,6 +67,7 @@ def assess(
     estimator: str = "roma",
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
+    precision: float | None = None,
     key: jax.Array,
     mesh: Mesh | None = None,
     journal: str | os.PathLike | None = None,
@@ -126,6 +129,14 @@ def assess(
     Draws depend on the key and the input's index alone, so answers do not depend on
     blocks or devices (except for rounding).
 
+    With a precision, inputs are looked at in random order, a few more at a time. Those
+    of a category end as soon as the mean plr over all its inputs is known: its 95 %
+    interval, of all categories together, is at most twice the precision wide. It is by
+    betting without replacement (Waudby-Smith and Ramdas 2020), which holds however
+    often one looks. Then the mean over all inputs is known as well. What was looked at
+    has the answers of a run without a precision; the rest is "unseen". The smaller a
+    category, the larger the share of it that has to be looked at.
+
     Args:
       classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
         With S samples its mean probabilities count. A stochastic one's answer is drawn
@@ -144,6 +155,8 @@ def assess(
         not used.
       level_distribution: NumPyro's distribution of the alteration's level; uniform by
         default.
+      precision: half of the widest interval of a category's mean that is good enough,
+        in (0, 0.5); None looks at all inputs. Not with "logit".
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
         all devices of this process. For several processes see `jaxrob.evaluate`.
@@ -158,10 +171,11 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
-        norm or estimator unknown, images are empty, hold NaN or values outside [0, 1],
-        a label is no class, the classifier does not fit the images or has "scores" for
-        outputs, the estimator cannot work with this classifier or perturbation, the
-        journal is of something else, or the classifier returns NaN.
+        norm or estimator unknown, precision not in (0, 0.5) or beside "logit", images
+        are empty, hold NaN or values outside [0, 1], a label is no class, the
+        classifier does not fit the images or has "scores" for outputs, the estimator
+        cannot work with this classifier or perturbation, the journal is of something
+        else, or the classifier returns NaN.
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
@@ -171,6 +185,9 @@ def assess(
     check_choice("norm", norm, NORMS)
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
+    if precision is not None:
+        precision = checked_number("precision", precision, above=0, below=0.5)
+        _check_bounded(estimator)
     journal = None if journal is None else checked_path("journal", journal)
     key, mesh = checked_key(key), checked_mesh(mesh)
     make_room()
@@ -190,6 +207,7 @@ def assess(
             "delta": delta,
             "num_samples": num_samples,
             "clip": clip,
+            "precision": precision,
         }
         # Put there, not computed there: that would compile one more program.
         logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
@@ -205,7 +223,18 @@ def assess(
         ):
             settings = Settings(delta, num_samples, bar)
             estimate = functools.partial(chosen.estimate, placed(work))
-            answers = answers_in(kept, estimate, inputs, settings)
+            answer = functools.partial(answers_in, kept, estimate)
+            if precision is None:
+                answers, place = answer(inputs, settings), None
+            else:
+                answers, place = answers_of_few(
+                    answer,
+                    inputs,
+                    settings,
+                    categories=inputs.excluded if labels is None else dataset.labels,
+                    order=random_order(key, len(dataset)),
+                    precision=precision,
+                )
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
@@ -215,8 +244,19 @@ def assess(
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
         warnings=tuple(warned),
+        precision=precision,
+        place=place,
         **answers._asdict(),
     )
+
+
+def _check_bounded(estimator: str) -> None:
+    """Refuses a precision for answers that do not lie between bounds."""
+    if estimator == "logit":
+        raise ValueError(
+            'precision needs a plr in [0, 1]; got estimator="logit", which adds up '
+            "extrapolations that may exceed 1. Take another one, or precision=None"
+        )
 
 
 def _checked_data(

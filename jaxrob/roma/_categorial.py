@@ -9,6 +9,13 @@ import numpy as np
 import scipy
 
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_names
+from jaxrob.roma._inputs_mean import (
+    check_places,
+    in_order,
+    means_by_category,
+    population_mean,
+)
+from jaxrob.roma._local_answers import plr_of_all
 
 Group = TypeVar("Group")
 
@@ -19,14 +26,22 @@ class Categorial(NamedTuple):
     Attributes:
       names: the categories' names.
       inputs: int `[C]`, inputs in each.
+      seen: int `[C]`, those that were looked at: all, unless a run with a precision
+        ended before. All that follows is of these.
       answered: int `[C]`, those with an answer.
       plr: `[C]` mean plr of the answered.
-      interval: `[C, 2]` its 95 % interval over inputs, by Student's t, within [0, 1].
+      interval: `[C, 2]` its 95 % interval over the population that the inputs are a
+        random sample from, by Student's t, within [0, 1]. Of a run with a precision it
+        is by betting, and holds whenever that ended.
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.
       plr_all: `[C]` mean plr of all inputs. Those without an answer enter with the
         share of their plain draws that were not distinctly misclassified; if nothing
         was counted for them, it is NaN.
+      inputs_interval: `[C, 2]` where the mean lies that `plr_all` would be of all the
+        category's inputs, by betting without replacement (Waudby-Smith and Ramdas
+        2020). Those of all categories hold together with 95 %. Both ends are `plr_all`
+        where all inputs were looked at.
       welch: `[C, C]` p-values of Welch's t-test for equal means.
       binomial: `[C, C]` p-values of the binomial test that an input with a distinctly
         misclassified draw is as likely in either category; NaN where nothing was
@@ -38,12 +53,14 @@ class Categorial(NamedTuple):
 
     names: tuple[str, ...]
     inputs: np.ndarray
+    seen: np.ndarray
     answered: np.ndarray
     plr: np.ndarray
     interval: np.ndarray
     std: np.ndarray
     adversarial: np.ndarray
     plr_all: np.ndarray
+    inputs_interval: np.ndarray
     welch: np.ndarray
     binomial: np.ndarray
 
@@ -54,6 +71,7 @@ def compare_categories(
     num_samples: int,
     categories: np.ndarray,
     class_names: tuple[str, ...] | None = None,
+    place: np.ndarray | None = None,
 ) -> Categorial:
     """Tells which categories of inputs are more robust than others.
 
@@ -65,6 +83,8 @@ def compare_categories(
       num_samples: plain draws.
       categories: int `[N]`.
       class_names: names of the categories 0, 1, ...; by default their numbers.
+      place: int `[N]`, the place of each input among those that were looked at in
+        random order, -1 for the others; None if all were, in any order.
 
     Returns:
       One entry for each category that occurs, in their order.
@@ -74,7 +94,9 @@ def compare_categories(
       ValueError: if a category has no name, the arrays' lengths differ, or a number
         lies outside its range.
     """
-    plr, hits, categories = _checked(plr, hits, num_samples, categories)
+    plr, hits, categories, place = _checked(plr, hits, num_samples, categories, place)
+    stops = place is not None
+    place = np.arange(len(plr)) if place is None else place
     present = np.unique(categories)
     if class_names is not None:
         class_names = checked_names("class_names", class_names)
@@ -87,50 +109,76 @@ def compare_categories(
         )
     else:
         names = tuple(class_names[number] for number in present)
-    everyone = [plr[categories == number] for number in present]
-    answered = [values[~np.isnan(values)] for values in everyone]
+    seen = [in_order(categories == number, place) for number in present]
+    answered = [plr[some][~np.isnan(plr[some])] for some in seen]
     mean = np.array([_or_nan(values, np.mean, 1) for values in answered])
     std = np.array([_or_nan(values, _deviation, 2) for values in answered])
-    number = np.array([len(values) for values in answered])
-    with np.errstate(invalid="ignore", divide="ignore"):
-        half = scipy.stats.t.ppf(0.975, number - 1) * std / np.sqrt(number)
-    interval = np.clip(np.stack([mean - half, mean + half], axis=1), 0, 1)
-    filled = plr
-    if hits is not None:
-        filled = np.where(np.isnan(plr), 1 - hits / num_samples, plr)
+    over_inputs = means_by_category(
+        plr_of_all(plr, hits, num_samples), place, categories
+    )
     return Categorial(
-        names,
-        np.array([len(values) for values in everyone]),
-        number,
-        mean,
-        interval,
-        std,
-        1 - mean,
-        np.array([filled[categories == number].mean() for number in present]),
-        _of_pairs(answered, _welch),
-        _of_pairs(
-            [None if hits is None else hits[categories == c] > 0 for c in present],
-            _binomial,
+        names=names,
+        inputs=np.array([(categories == number).sum() for number in present]),
+        seen=np.array([len(some) for some in seen]),
+        answered=np.array([len(values) for values in answered]),
+        plr=mean,
+        interval=np.array(
+            [_betting(values) if stops else _student(values) for values in answered]
+        ),
+        std=std,
+        adversarial=1 - mean,
+        plr_all=np.array([one.mean for one in over_inputs]),
+        inputs_interval=np.array([(one.low, one.high) for one in over_inputs]),
+        welch=_of_pairs(answered, _welch),
+        binomial=_of_pairs(
+            [None if hits is None else hits[some] > 0 for some in seen], _binomial
         ),
     )
 
 
 def _checked(
-    plr: np.ndarray, hits: np.ndarray | None, num_samples: int, categories: np.ndarray
-) -> tuple[np.ndarray, np.ndarray | None, np.ndarray]:
+    plr: np.ndarray,
+    hits: np.ndarray | None,
+    num_samples: int,
+    categories: np.ndarray,
+    place: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray | None, np.ndarray, np.ndarray | None]:
     axes: dict[str, int] = {}
     plr = checked_array(
         "plr", plr, "N", at_least=0, at_most=1, may_be_nan=True, axes=axes
     )
     num_samples = checked_integer("num_samples", num_samples, at_least=1)
+    if place is not None:
+        place = checked_array("place", place, "N", "integers", at_least=-1, axes=axes)
+        check_places(place)
     if hits is not None:
+        least = 0 if place is None else -1
         hits = checked_array(
-            "hits", hits, "N", "integers", at_least=0, at_most=num_samples, axes=axes
+            "hits",
+            hits,
+            "N",
+            "integers",
+            at_least=least,
+            at_most=num_samples,
+            axes=axes,
         )
     categories = checked_array(
         "categories", categories, "N", "integers", at_least=0, axes=axes
     )
-    return plr, hits, categories
+    return plr, hits, categories, place
+
+
+def _student(values: np.ndarray) -> tuple[float, float]:
+    if len(values) < 2:
+        return np.nan, np.nan
+    half = scipy.stats.t.ppf(0.975, len(values) - 1) * _deviation(values)
+    half /= np.sqrt(len(values))
+    return max(values.mean() - half, 0.0), min(values.mean() + half, 1.0)
+
+
+def _betting(values: np.ndarray) -> tuple[float, float]:
+    _, low, high = population_mean(values) if len(values) else (np.nan,) * 3
+    return low, high
 
 
 def _welch(first: np.ndarray, second: np.ndarray) -> float:

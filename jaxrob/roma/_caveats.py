@@ -22,12 +22,16 @@ _BY_STATUS = {
         "the upper bound holds for the parts of the ball that gradients and particles "
         "found"
     ),
+    "unseen": (
+        "not looked at; the mean of each category was known to the precision asked for "
+        "without them"
+    ),
 }
 _SAME = {"transformed": "normal", "extrapolated": "normal"}
 
 
 def caveats(status: np.ndarray) -> tuple[str, ...]:
-    """A sentence for each kind of answer that may be wrong without notice.
+    """A sentence for each kind of answer that is missing, or may be wrong.
 
     Args:
       status: `[N]`, as of `RomaResult`.

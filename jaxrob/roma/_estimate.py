@@ -19,6 +19,9 @@ _NEGLIGIBLE_SHARE = 0.01
 # Estimates exclude each other from so many standard errors of their difference on.
 _EXCLUDED = 3.5
 
+#: The status of inputs that were not looked at.
+UNSEEN = "unseen"
+
 #: Modes whose shares are told, at most.
 MOST_MODES = 10
 

@@ -14,8 +14,9 @@ from jaxrob._runtime.checks import (
     checked_text,
 )
 from jaxrob._runtime.strict_json import floats, integers, parsed_object, short, texts
-from jaxrob.roma._estimate import MOST_MODES
+from jaxrob.roma._estimate import MOST_MODES, UNSEEN
 from jaxrob.roma._estimators import ESTIMATORS
+from jaxrob.roma._inputs_mean import check_places
 
 T = TypeVar("T")
 
@@ -25,6 +26,7 @@ FORMAT = "jaxrob roma 1"
 _UNANSWERED = (
     *("failed", "constant", "unresolved"),
     *("untrusted", "incomplete"),
+    UNSEEN,
 )
 _STATUSES = (
     *("normal", "transformed"),
@@ -56,6 +58,9 @@ def _settings(found: dict[str, Any]) -> dict[str, Any]:
     epsilon = found["epsilon"]
     if epsilon is not None:
         epsilon = checked_number("epsilon", epsilon, at_least=0)
+    precision = found["precision"]
+    if precision is not None:
+        precision = checked_number("precision", precision, above=0, below=0.5)
     check_choice("estimator", found["estimator"], ESTIMATORS)
     return {
         "estimator": found["estimator"],
@@ -64,16 +69,20 @@ def _settings(found: dict[str, Any]) -> dict[str, Any]:
         "delta": checked_number("delta", found["delta"], above=0, below=1),
         "num_samples": checked_integer("num_samples", found["num_samples"], at_least=1),
         "warnings": texts("warnings", found["warnings"]),
+        "precision": precision,
     }
 
 
 def _inputs(found: dict[str, Any]) -> dict[str, Any]:
-    labels = found["labels"]
+    labels, place = found["labels"], found["place"]
+    if place is not None:
+        place = integers("place", place, at_least=-1).astype(np.int32)
     return {
         "excluded": integers("excluded", found["excluded"]).astype(np.int32),
         "labels": None
         if labels is None
         else integers("labels", labels).astype(np.int32),
+        "place": place,
     }
 
 
@@ -81,10 +90,15 @@ def _answers(found: dict[str, Any]) -> dict[str, Any]:
     status = texts("status", found["status"])
     for name in sorted(set(status)):
         check_choice("status", name, _STATUSES)
+    if (found["place"] is None) != (found["precision"] is None):
+        raise ValueError("place must be given if precision is, and else null")
     hits, most = found["hits"], found["num_samples"]
+    least = 0 if found["place"] is None else -1
     return {
         "status": np.array(status, "U16"),
-        "hits": None if hits is None else integers("hits", hits, at_most=most),
+        "hits": None
+        if hits is None
+        else integers("hits", hits, at_least=least, at_most=most),
         "evaluations": integers("evaluations", found["evaluations"], at_most=2**53),
     } | {
         name: floats(name, found[name], at_most=_MOST_LOG, may_be_infinite=True)
@@ -140,6 +154,19 @@ def _check_together(made: dict[str, Any]) -> None:
         above = (made[name] > _ROUNDING) & (status != "extrapolated")
         if above.any():
             raise ValueError(f"{name} must be at most 0; got {made[name][above][0]}")
+    _check_places(made)
     # A sum without a hit has a lower end, -inf, and no upper one.
     if (made["log_low"] > made["log_high"]).any():
         raise ValueError("log_low must be at most log_high")
+
+
+def _check_places(made: dict[str, Any]) -> None:
+    """Refuses inputs that were looked at in one part, and not in another."""
+    place, unseen = made["place"], made["status"] == UNSEEN
+    missing = np.zeros(len(unseen), bool) if place is None else place < 0
+    if place is not None:
+        check_places(place)
+    if (unseen != missing).any():
+        raise ValueError(f"place must be -1 where the status is {UNSEEN!r}, only there")
+    if made["hits"] is not None and ((made["hits"] < 0) != unseen).any():
+        raise ValueError(f"hits must be -1 where the status is {UNSEEN!r}, only there")

@@ -1,6 +1,5 @@
 """The answers of a few hundred inputs at a time, kept in a journal."""
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -36,18 +35,17 @@ def answers_in(
     """
     if journal is None:
         return estimate(inputs, settings)
-    number = len(inputs.images)
-    read = functools.partial(_read, number=number)
-    records = read_records(journal.path, journal.records, read)
+    records = read_records(journal.path, journal.records, _read)
     known = dict(record for _, record in records)
     parts = []
-    for first in range(0, number, _INPUTS):
-        if first in known:
-            parts.append(known[first])
+    for first in range(0, len(inputs.images), _INPUTS):
+        some = taken(inputs, slice(first, first + _INPUTS))
+        if (indices := tuple(some.indices.tolist())) in known:
+            parts.append(known[indices])
             continue
-        answers = estimate(taken(inputs, slice(first, first + _INPUTS)), settings)
+        answers = estimate(some, settings)
         fields = {k: v for k, v in answers._asdict().items() if v is not None}
-        journal.append({"first": first, "fields": fields})
+        journal.append({"indices": some.indices, "fields": fields})
         parts.append(answers)
     if len({tuple(field is None for field in answers) for answers in parts}) > 1:
         raise ValueError(
@@ -57,16 +55,14 @@ def answers_in(
     return joined(parts)
 
 
-def _read(record: dict[str, Any], number: int) -> tuple[int, Answers]:
-    """The first input and the answers that a record of a run on N inputs holds."""
-    first, fields = part(record, "first", int), part(record, "fields", dict)
-    if first not in range(0, number, _INPUTS):
-        raise ValueError(
-            f"'first' is {first}, of {number} inputs in steps of {_INPUTS}"
-        )
+def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
+    """The indices of inputs, and their answers, that a record holds."""
+    indices = array_part(record, "indices", "u", (None,))
+    fields, length = part(record, "fields", dict), len(indices)
+    if not 0 < length <= _INPUTS:
+        raise ValueError(f"'indices' are {length}, not 1 to {_INPUTS}")
     if unknown := sorted(fields.keys() - set(Answers._fields)):
         raise ValueError(f"unknown fields {unknown}")
-    length = min(_INPUTS, number - first)
     arrays = {}
     for name in Answers._fields:
         if name in fields or name not in Answers._field_defaults:
@@ -79,4 +75,4 @@ def _read(record: dict[str, Any], number: int) -> tuple[int, Answers]:
                 raise ValueError(f"{name!r} must not be infinite")
             if kinds == "U" and "" in array.tolist():
                 raise ValueError(f"{name!r} must not be empty")
-    return first, Answers(**arrays)
+    return tuple(indices.tolist()), Answers(**arrays)

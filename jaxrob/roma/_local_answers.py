@@ -53,6 +53,26 @@ def by_plain_draws(hits: np.ndarray, num_samples: int) -> LocalAnswers:
     )
 
 
+def plr_of_all(
+    plr: np.ndarray, hits: np.ndarray | None, num_samples: int
+) -> np.ndarray:
+    """Each input's plr; without an answer, its share of draws that are no hit.
+
+    Args:
+      plr: `[N]`, NaN where there is no answer.
+      hits: `[N]` distinct misclassifications, negative where nothing was drawn; or
+        None.
+      num_samples: plain draws.
+
+    Returns:
+      `[N]`, NaN where nothing is known.
+    """
+    if hits is None:
+        return plr
+    counted = np.where(hits < 0, np.nan, 1 - hits / num_samples)
+    return np.where(np.isnan(plr), counted, plr)
+
+
 def by_estimator(
     log_probability: np.ndarray,
     log_low: np.ndarray,

@@ -11,8 +11,9 @@ from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
 from jaxrob.roma._from_json import FORMAT, from_json
 from jaxrob.roma._global_result import GlobalRobustness, check_summary, put_together
+from jaxrob.roma._inputs_mean import InputsMean, mean_of_all
 from jaxrob.roma._json import to_json
-from jaxrob.roma._local_answers import by_estimator, by_plain_draws
+from jaxrob.roma._local_answers import by_estimator, by_plain_draws, plr_of_all
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,15 +37,16 @@ class RomaResult:
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
         probability is so small that only an upper bound is given), "untrusted" (weights
         are too uneven, or independent evidence contradicts: no answer), "incomplete"
-        (splitting got stuck on a plateau: no answer, but `log_high` is a bound).
+        (splitting got stuck on a plateau: no answer, but `log_high` is a bound). Of
+        any: "unseen" (not looked at, because the means were known to the precision).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
         and an upper bound where "bounded".
       log_low: float64 `[N]`, the lower end of its 95 % interval; NaN where the
         estimator knows none, -inf where "bounded" or "incomplete".
       log_high: float64 `[N]`, the upper end.
-      hits: int `[N]`, distinct misclassifications among the plain draws; None where
-        none were made.
+      hits: int `[N]`, distinct misclassifications among the plain draws, -1 where
+        "unseen"; None where none were made.
       evaluations: int64 `[N]`, forward passes spent, a gradient counted as three.
       modes: of "importance", "splitting" and "auto": float64 `[N, 10]`, the shares that
         each of the modes found has of the probability, the greatest first; 0 beyond
@@ -57,6 +59,10 @@ class RomaResult:
       mean: of "roma", the mean of the normal distribution fitted.
       std: of "roma", its standard deviation.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
+      precision: that of the categories' means which ended the run; None if all inputs
+        were to be looked at.
+      place: with a precision, int32 `[N]`, the place of each input among those looked
+        at, -1 where "unseen"; else None.
     """
 
     estimator: str
@@ -79,6 +85,8 @@ class RomaResult:
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
+    precision: float | None = None
+    place: np.ndarray | None = None
 
     @property
     def plr(self) -> np.ndarray:
@@ -89,6 +97,39 @@ class RomaResult:
     def answered(self) -> np.ndarray:
         """`[N]` whether there is an answer."""
         return ~np.isnan(self.log_adversarial_probability)
+
+    @property
+    def seen(self) -> np.ndarray:
+        """`[N]` whether the input was looked at."""
+        return self._places >= 0
+
+    @property
+    def mean_plr(self) -> float:
+        """The mean of plr, as `Categorial.plr_all` has it, over all inputs.
+
+        Inputs that were not looked at count as those of their category that were.
+        """
+        return self._mean().mean
+
+    @property
+    def mean_plr_interval(self) -> tuple[float, float]:
+        """The 95 % interval of what `mean_plr` would be, were all inputs looked at.
+
+        Both ends are `mean_plr` if all were. It holds together with those of
+        `Categorial.inputs_interval`.
+        """
+        found = self._mean()
+        return found.low, found.high
+
+    @property
+    def mean_low(self) -> float:
+        """The mean of the lower ends of the inputs' 95 % intervals of plr.
+
+        With inputs that were not looked at, what that over all inputs is at least, with
+        95 % confidence. NaN if an input that was looked at has no interval.
+        """
+        low = self.confidence_interval[:, 0]
+        return mean_of_all(low, self._places, self._categories).low
 
     @property
     def confidence_interval(self) -> np.ndarray:
@@ -109,9 +150,13 @@ class RomaResult:
         Args:
           class_names: names of the categories.
         """
-        categories = self.excluded if self.labels is None else self.labels
         return compare_categories(
-            self.plr, self.hits, self.num_samples, categories, class_names
+            self.plr,
+            self.hits,
+            self.num_samples,
+            self._categories,
+            class_names,
+            self.place,
         )
 
     def global_robustness(
@@ -141,8 +186,8 @@ class RomaResult:
 
         Raises:
           TypeError: if an argument has a wrong type.
-          ValueError: if an argument is out of range, there are no labels to go by, or
-            no plain draws.
+          ValueError: if an argument is out of range, there are no labels to go by, no
+            plain draws, or inputs that were not looked at.
         """
         check_summary(by, class_names, confidence, jointly)
         check_choice("source", source, ("draws", "estimator"))
@@ -150,12 +195,18 @@ class RomaResult:
             raise ValueError('by="label" needs labels; got labels=None')
         if source == "draws" and self.hits is None:
             raise ValueError('source="draws" needs plain draws; got hits=None')
+        if not self.seen.all():
+            raise ValueError(
+                "global_robustness needs all inputs looked at, because its intervals "
+                "hold for a number of inputs fixed beforehand; this run ended after "
+                f"{self.seen.sum()} of {len(self.seen)}, by precision="
+                f"{self.precision:g}. Assess without a precision"
+            )
         if by == "all" and class_names is None:
             class_names = ("all",)
-        labels = self.excluded if self.labels is None else self.labels
         categories = {
             "predicted": self.excluded,
-            "label": labels,
+            "label": self._categories,
             "all": np.zeros(len(self.excluded), int),
         }
         if source == "draws":
@@ -178,6 +229,19 @@ class RomaResult:
             jointly=jointly,
             warnings=self.warnings,
         )
+
+    @property
+    def _categories(self) -> np.ndarray:
+        return self.excluded if self.labels is None else self.labels
+
+    @property
+    def _places(self) -> np.ndarray:
+        return np.arange(len(self.status)) if self.place is None else self.place
+
+    def _mean(self) -> InputsMean:
+        """Of plr over all inputs, by plain draws where there is no answer."""
+        plr = plr_of_all(self.plr, self.hits, self.num_samples)
+        return mean_of_all(plr, self._places, self._categories)
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result and its caveats as JSON, written to `path` if one is given.

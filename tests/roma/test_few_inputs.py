@@ -1,0 +1,360 @@
+"""Assessments that end at a stated precision of the categories' means."""
+
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from common.timing import compilations
+from scipy import stats
+
+import jaxrob
+from jaxrob import reporting
+from jaxrob._engine.order import random_order
+from jaxrob.roma import RomaResult, assess, compare_categories
+from jaxrob.roma._estimate import Answers
+from jaxrob.roma._few_inputs import answers_of_few
+from jaxrob.roma._inputs_mean import mean_of_all, means_by_category, population_mean
+from jaxrob.roma._work import Inputs, Settings
+
+from ..assessment.test_serialization import put
+
+KEY = jax.random.key(5)
+FIELDS = ("status", "log_adversarial_probability", "log_low", "log_high", "hits")
+
+NUMBER = 300
+RNG = np.random.default_rng(20)
+# Known plr of 300 inputs.
+SHAPES = {
+    "ones": np.ones(NUMBER),
+    "constant": np.full(NUMBER, 0.7),
+    "two values": (np.arange(NUMBER) % 10 > 0).astype(float),
+    "one of 300": (np.arange(NUMBER) > 0).astype(float),
+    "U-shaped": RNG.beta(0.3, 0.3, NUMBER),
+}
+
+
+def ended(plr, categories, order, precision):
+    """What a run on inputs of known plr looks at: their values and places."""
+
+    def answer(inputs, settings):
+        del settings
+        log_p = np.log1p(-plr[inputs.indices])
+        none = np.full(len(log_p), np.nan)
+        zeros = np.zeros(len(log_p), int)
+        return Answers(np.full(len(log_p), "fine"), log_p, none, none, zeros, zeros + 1)
+
+    number = len(plr)
+    indices = np.arange(number, dtype=np.uint32)
+    inputs = Inputs(np.zeros((number, 1)), indices, np.zeros(number, np.int32))
+    with np.errstate(divide="ignore"):
+        answers, place = answers_of_few(
+            answer,
+            inputs,
+            Settings(0.6, 10, None),
+            categories=categories,
+            order=order,
+            precision=precision,
+        )
+    np.testing.assert_array_equal(place >= 0, answers.evaluations > 0)
+    np.testing.assert_array_equal(place >= 0, answers.status == "fine")
+    values = -np.expm1(answers.log_adversarial_probability)
+    np.testing.assert_allclose(values[place >= 0], plr[place >= 0], atol=1e-12)
+    assert np.isnan(values[place < 0]).all() and (answers.hits[place < 0] == -1).all()
+    return values, place
+
+
+def misses(plr, categories, seeds, precision):
+    """In how many runs any interval misses, and how many inputs were looked at."""
+    truth = [plr[categories == number].mean() for number in np.unique(categories)]
+    missed, seen = 0, []
+    for seed in seeds:
+        order = np.random.default_rng(seed).permutation(len(plr))
+        values, place = ended(plr, categories, order, precision)
+        means = means_by_category(values, place, categories)
+        for one in means:
+            assert one.high - one.low <= 2 * precision
+        if len(means) > 1:
+            means.append(mean_of_all(values, place, categories))
+        missed += any(
+            not one.low - 1e-9 <= right <= one.high + 1e-9
+            for one, right in zip(means, [*truth, plr.mean()])
+        )
+        seen.append((place >= 0).sum())
+    return missed, np.mean(seen)
+
+
+def check_rare(missed, runs):
+    assert stats.binomtest(missed, runs, 0.05, alternative="greater").pvalue > 0.01
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_interval_covers_the_mean_of_all(shape):
+    missed, seen = misses(SHAPES[shape], np.zeros(NUMBER, int), range(500), 0.05)
+    check_rare(missed, 500)
+    # What spreads little takes fewer inputs.
+    assert seen <= {"ones": 128, "constant": 128, "one of 300": 200}.get(shape, 300)
+
+
+@pytest.mark.slow
+def test_all_intervals_hold_together():
+    plr = np.concatenate([*SHAPES.values()])
+    categories = np.repeat(np.arange(5), NUMBER)
+    missed, seen = misses(plr, categories, range(500, 700), 0.08)
+    check_rare(missed, 200)
+    assert seen < 0.6 * len(plr)
+
+
+@pytest.mark.slow
+def test_the_populations_interval_holds_whenever_the_run_ends():
+    """Inputs of the category are themselves drawn from a population, anew each time."""
+    missed = 0
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        plr = rng.beta(2.0, 0.2, NUMBER)
+        values, place = ended(plr, np.zeros(NUMBER, int), rng.permutation(NUMBER), 0.06)
+        found = compare_categories(values, None, 1, np.zeros(NUMBER, int), place=place)
+        low, high = found.interval[0]
+        missed += not low <= 2 / 2.2 <= high
+    check_rare(missed, 200)
+
+
+def test_a_known_category_is_left_out_and_the_others_go_on():
+    plr = np.concatenate([SHAPES["constant"], SHAPES["U-shaped"]])
+    categories = np.repeat([0, 4], NUMBER)
+    order = np.random.default_rng(3).permutation(2 * NUMBER)
+    values, place = ended(plr, categories, order, 0.05)
+    seen = [(place[categories == number] >= 0).sum() for number in (0, 4)]
+    assert seen[0] < 150 < seen[1]
+    # Each category's inputs come in the order that was given.
+    for number in (0, 4):
+        mine = order[categories[order] == number]
+        shown = place[mine][place[mine] >= 0]
+        assert (np.diff(shown) > 0).all() and (place[mine][len(shown) :] == -1).all()
+    found = compare_categories(values, None, 1, categories, place=place)
+    np.testing.assert_array_equal(found.seen, seen)
+    np.testing.assert_array_equal(found.answered, seen)
+    np.testing.assert_array_equal(found.inputs, [NUMBER, NUMBER])
+
+
+def test_few_inputs_are_all_looked_at():
+    plr, categories = np.linspace(0, 1, 7), np.array([0, 0, 0, 1, 1, 1, 2])
+    values, place = ended(plr, categories, np.arange(7)[::-1], 0.01)
+    assert sorted(place) == list(range(7))
+    found = compare_categories(values, None, 1, categories, place=place)
+    for number in range(3):
+        exact = plr[categories == number].mean()
+        assert found.inputs_interval[number] == pytest.approx([exact, exact])
+
+
+def test_a_population_of_ones_is_not_known_to_be_all_ones():
+    low, high = population_mean(np.ones(50))[1:]
+    assert 0.05 ** (1 / 50) > low > 0.7 and high == 1
+
+
+def network(variables, images):
+    """Four classes, by a small nonlinear network."""
+    first, second = variables
+    hidden = jnp.tanh((images.reshape(len(images), -1) - 0.5) @ first)
+    return hidden @ second
+
+
+@pytest.fixture(scope="module")
+def classifier():
+    rng = np.random.default_rng(0)
+    first = rng.standard_normal((20, 16)).astype(np.float32)
+    return jaxrob.Classifier(network, (first, np.float32(rng.standard_normal((16, 4)))))
+
+
+@pytest.fixture(scope="module")
+def images():
+    return np.random.default_rng(1).integers(0, 256, (400, 4, 5, 1), dtype=np.uint8)
+
+
+LABELS = np.arange(400) % 2
+SETTINGS = {"epsilon": 0.1, "num_samples": 60, "key": KEY, "delta": 0.5}
+
+
+@pytest.fixture(scope="module")
+def full(classifier, images):
+    return assess(classifier, images, LABELS, estimator="count", **SETTINGS)
+
+
+@pytest.fixture(scope="module")
+def early(classifier, images):
+    return assess(
+        classifier, images, LABELS, estimator="count", precision=0.1, **SETTINGS
+    )
+
+
+def check_same_where_seen(found, full):
+    for name in FIELDS:
+        np.testing.assert_array_equal(
+            getattr(found, name)[found.seen], getattr(full, name)[found.seen]
+        )
+    np.testing.assert_array_equal(found.excluded, full.excluded)
+
+
+def test_answers_are_those_of_the_full_run(early, full):
+    assert 64 <= early.seen.sum() < 300
+    check_same_where_seen(early, full)
+    order = random_order(KEY, 400)
+    np.testing.assert_array_equal(
+        order[: early.seen.sum()], np.argsort(early.place)[(~early.seen).sum() :]
+    )
+
+
+def test_the_steps_are_those_of_the_full_run(classifier, images, full, early):
+    """No program is compiled for the blocks, however many inputs are left."""
+    del full, early
+    with compilations() as programs:
+        for precision in (0.2, 0.03):
+            settings = SETTINGS | {"precision": precision, "key": jax.random.key(6)}
+            assess(classifier, images, LABELS, estimator="count", **settings)
+    assert not programs
+
+
+def test_what_was_not_looked_at_is_said_so(early):
+    unseen = ~early.seen
+    assert (early.status[unseen] == "unseen").all()
+    assert not early.answered[unseen].any() and np.isnan(early.plr[unseen]).all()
+    assert (early.evaluations[unseen] == 0).all()
+    assert np.isnan(early.confidence_interval[unseen]).all()
+    words = f"unseen ({unseen.sum()} of 400): not looked at"
+    assert any(one.startswith(words) for one in early.caveats)
+
+
+def test_means_are_known_to_the_precision(early, full):
+    found, exact = early.categorial(), full.categorial()
+    low, high = found.inputs_interval.T
+    assert ((low <= exact.plr_all) & (exact.plr_all <= high)).all()
+    assert (high - low <= 0.2).all()
+    start, end = early.mean_plr_interval
+    assert start <= full.mean_plr <= end and end - start < (high - low).max()
+    assert start <= early.mean_plr <= end
+    assert full.mean_plr_interval == (full.mean_plr, full.mean_plr)
+    np.testing.assert_array_equal(exact.inputs_interval.T, [exact.plr_all] * 2)
+    found = reporting.quantities(early)
+    assert found["plr"] == early.mean_plr
+    assert found["plr.low"] < full.confidence_interval[:, 0].mean() < start
+
+
+def test_back_from_json(early):
+    text = early.to_json()
+    after = RomaResult.from_json(text)
+    assert after.to_json() == text and after.mean_plr_interval == (
+        early.mean_plr_interval
+    )
+    np.testing.assert_array_equal(after.place, early.place)
+    first = int(np.argmax(early.seen))
+    for change, message in (
+        (put("place", None), "place must be given if precision is"),
+        (put("precision", None), "place must be given if precision is"),
+        (put("precision", 0.5), r"precision must lie in \(0, 0.5\)"),
+        (put("place", first, 399), "place must be 0, 1, ... once each"),
+        (put("place", first, -2), "place must lie in"),
+        (put("status", first, "unseen"), "null where 'unseen'|place must be -1"),
+        (put("hits", first, -1), "hits must be -1 where the status is 'unseen'"),
+    ):
+        document = json.loads(text)
+        change(document)
+        with pytest.raises(ValueError, match=message):
+            RomaResult.from_json(json.dumps(document))
+
+
+def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
+    path = tmp_path / "journal"
+
+    def again(precision=0.1):
+        return assess(
+            classifier,
+            images,
+            LABELS,
+            estimator="count",
+            precision=precision,
+            journal=path,
+            **SETTINGS,
+        )
+
+    expected = early.to_json()
+    assert again().to_json() == expected
+    content = path.read_bytes()
+    path.write_bytes(content[: 2 * len(content) // 3])
+    assert again().to_json() == expected and path.read_bytes() == content
+    with pytest.raises(ValueError, match="settings.precision was 0.1, is None"):
+        again(None)
+
+
+def test_inputs_without_an_answer_count_by_their_draws(classifier, images):
+    """And their number is not what ends a run."""
+    settings = SETTINGS | {"epsilon": 0.4, "num_samples": 200}
+    full = assess(classifier, images, **settings)
+    found = assess(classifier, images, precision=0.15, **settings)
+    assert not full.answered.all() and found.seen.sum() < 400
+    check_same_where_seen(found, full)
+    np.testing.assert_array_equal(
+        found.statistic[found.seen], full.statistic[found.seen]
+    )
+    low, high = found.categorial().inputs_interval.T
+    exact = full.categorial().plr_all
+    assert ((low <= exact) & (exact <= high)).all()
+
+
+@pytest.mark.slow
+def test_the_cascade_answers_as_it_does_for_all(classifier, images):
+    settings = SETTINGS | {"estimator": "auto", "epsilon": 0.05}
+    full = assess(classifier, images[:128], LABELS[:128] * 0, **settings)
+    found = assess(
+        classifier, images[:128], LABELS[:128] * 0, precision=0.2, **settings
+    )
+    assert found.seen.sum() == 64
+    # Pairs of inputs and classes come in blocks of other sizes: rounding differs.
+    for name in FIELDS[1:4]:
+        np.testing.assert_allclose(
+            getattr(found, name)[found.seen],
+            getattr(full, name)[found.seen],
+            rtol=1e-5,
+            atol=1e-5,
+        )
+    np.testing.assert_array_equal(found.status[found.seen], full.status[found.seen])
+    assert (found.modes[~found.seen] == 0).all()
+
+
+def test_what_a_number_fixed_beforehand_needs_is_refused(early):
+    with pytest.raises(ValueError, match="global_robustness needs all inputs looked"):
+        early.global_robustness()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"precision": 0.0}, ValueError, r"precision must lie in \(0, 0.5\)"),
+        ({"precision": 0.5}, ValueError, r"precision must lie in \(0, 0.5\)"),
+        ({"precision": np.nan}, ValueError, "precision"),
+        ({"precision": "0.1"}, TypeError, "precision must be a number"),
+        ({"precision": True}, TypeError, "precision must be a number"),
+        ({"precision": 0.1, "estimator": "logit"}, ValueError, "needs a plr in"),
+    ],
+)
+def test_bad_arguments(classifier, images, arguments, error, message):
+    with compilations() as programs, pytest.raises(error, match=message):
+        assess(classifier, images, key=KEY, **arguments)
+    assert not programs
+
+
+def test_bad_places():
+    plr = np.array([0.5, 1.0, 1.0])
+    for place in ([0, 0, -1], [1, 2, -1], [-2, 0, 1], [0, 1]):
+        with pytest.raises(ValueError, match="place"):
+            compare_categories(plr, None, 1, np.zeros(3, int), place=np.array(place))
+
+
+def test_the_order_is_a_permutation_by_the_key_alone():
+    order = random_order(KEY, 1000)
+    assert sorted(order) == list(range(1000))
+    np.testing.assert_array_equal(order, random_order(KEY, 1000))
+    assert (order != random_order(jax.random.key(6), 1000)).mean() > 0.9
+    # As far from where they were as chance has it.
+    assert abs(stats.spearmanr(order, np.arange(1000)).statistic) < 0.1
