@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from absl import app
-from common import coverage, startup
+from common import coverage, known_curves, startup
 
 # Straight pieces through points (level, probability).
 _PIECES = {
@@ -29,8 +29,8 @@ def _staircase(x: np.ndarray) -> np.ndarray:
     return 0.95 - 0.09 * np.floor(x / 0.21)
 
 
-SHAPES: dict[str, coverage.Shape] = {
-    name: coverage.joined(points) for name, points in _PIECES.items()
+SHAPES: dict[str, known_curves.Shape] = {
+    name: known_curves.joined(points) for name, points in _PIECES.items()
 } | {
     "staircase": _staircase,
     "exponential decay": lambda x: 0.2 + 0.77 * np.exp(-1.9 * x),

@@ -6,29 +6,21 @@ compared with the robustness of the formula.
 """
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 from absl import flags
-from scipy import special
 
-from common import define, files, holm
+from common import define, files, holm, known_curves
+from common.known_curves import Shape
 from jaxrob import metrics
 from jaxrob.strategies import ASAP, Question, Samples, sample
 
-# The probability of a right answer at levels in [0, 1].
-Shape = Callable[[np.ndarray], np.ndarray]
-
-THRESHOLD = 0.8
 _CONFIDENCE = 0.95
 # How inputs turn wrong: all in one order, the weakest first; or each at levels of its
 # own, some of them several times, as noise makes them.
 _FLIPS = ["ordered", "own"]
-# Of the second kind: the share of an input's strength that varies with the level, and
-# the frequencies, per range, at which it does.
-_VARYING = 0.2
-_FREQUENCIES = np.arange(1, 7) / 2
 
 _NUM_INPUTS = flags.DEFINE_list(
     "num_inputs", ["200", "1000", "10000"], "Inputs in a test set."
@@ -75,14 +67,8 @@ def study(name: str, shapes: Mapping[str, Shape]) -> None:
     print(f"wrote {path}")
 
 
-def joined(points: Sequence[tuple[float, float]]) -> Shape:
-    """Straight pieces through points (level, probability)."""
-    levels, values = zip(*points)
-    return lambda x: np.interp(x, levels, values)
-
-
 def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, Any]:
-    truth = _robustness(shape)
+    truth = known_curves.robustness(shape)
     # A stream for each cell, whatever others are measured.
     rng = np.random.default_rng(
         [_SEED.value, num_inputs, zlib.crc32(f"{title} {flips}".encode())]
@@ -105,43 +91,27 @@ def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, An
 
 
 def _draw(
-    shape: Shape, flips: str, num_inputs: int, truth: float, rng: np.random.Generator
+    shape: Shape,
+    flips: str,
+    num_inputs: int,
+    truth: float,
+    rng: np.random.Generator,
 ) -> tuple[float, ...]:
     """Whether the interval holds, its width, the levels, whether the bound holds."""
-    values = _test_set(shape, flips, num_inputs, rng)
-    question, strategy = Question(0.0, 1.0, THRESHOLD, 0.0), ASAP()
+    values = known_curves.test_set(shape, flips, num_inputs, rng)
+    question, strategy = Question(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
     found = sample(strategy, question, values, num_inputs)
     robustness = metrics.heaviside_robustness(
-        found.levels, found.values, THRESHOLD, strategy.rule
+        found.levels, found.values, known_curves.THRESHOLD, strategy.rule
     )
     low, high = _interval(found, num_inputs)
     # As `Assessment.confidence_interval`, it holds the estimate.
     low, high = min(low, robustness), max(high, robustness)
     grid = np.linspace(0, 1, strategy.n + 1)[1:]
-    of_test_set = np.mean(values(grid) >= THRESHOLD)
+    of_test_set = np.mean(values(grid) >= known_curves.THRESHOLD)
     error = abs(robustness - of_test_set)
     bound_held = error <= strategy.error_bound(question, found) + 1e-12
     return low <= truth <= high, high - low, len(found.levels), bound_held
-
-
-def _test_set(
-    shape: Shape, flips: str, num_inputs: int, rng: np.random.Generator
-) -> Callable[[np.ndarray], np.ndarray]:
-    """The accuracy of a test set, as a function of the level."""
-    if flips == "ordered":
-        strengths = np.sort(rng.random(num_inputs))
-        return lambda levels: np.searchsorted(strengths, shape(levels)) / num_inputs
-    fixed = rng.standard_normal((num_inputs, 1))
-    weights = rng.standard_normal((num_inputs, 2 * len(_FREQUENCIES)))
-    scale = np.sqrt(_VARYING / len(_FREQUENCIES))
-
-    def values(levels: np.ndarray) -> np.ndarray:
-        phases = 2 * np.pi * _FREQUENCIES[:, None] * levels
-        waves = np.concatenate([np.cos(phases), np.sin(phases)])
-        strengths = np.sqrt(1 - _VARYING) * fixed + scale * (weights @ waves)
-        return (strengths < special.ndtri(shape(levels))).mean(axis=0)
-
-    return values
 
 
 def _interval(found: Samples, num_inputs: int) -> metrics.Interval:
@@ -149,13 +119,5 @@ def _interval(found: Samples, num_inputs: int) -> metrics.Interval:
     confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
     return metrics.confidence_interval(
-        found.levels, confusion, "accuracy", THRESHOLD, bounds=(0.0, 1.0)
+        found.levels, confusion, "accuracy", known_curves.THRESHOLD, bounds=(0.0, 1.0)
     )
-
-
-def _robustness(shape: Shape) -> float:
-    """The share of the range where the formula is at least the threshold."""
-    parts = 1_000_000
-    middles = (np.arange(parts) + 0.5) / parts
-    # A plateau on the threshold is accepted, however it is rounded.
-    return float(np.mean(shape(middles) >= THRESHOLD - 1e-12))

@@ -11,7 +11,8 @@ import jaxrob
 # What a call returns, tables, and what is only read.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
-    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "FailingLevel",
+    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
+    "FailingLevel",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Question", "RULES", "ReferenceErrors",
     "Requirement", "Results", "RiskCoverage", "RobustnessWarning", "RomaResult",

@@ -673,6 +673,26 @@ def test_common_corruptions(tmp_path):
         assert code == 1 and message in out + err
 
 
+def test_corruption_speed(tmp_path):
+    code, out, err = run(
+        "corruption_speed.py", "--sizes=32", "--corruptions=fog,contrast,pixelate",
+        "--num_images=8", "--repeats=1", "--network=mlp", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "corruption_speed.json").read_text())
+    (found,) = document["sizes"].values()
+    assert (
+        [*found["evaluate"]] == [*found["altering"]] == ["fog", "contrast", "pixelate"]
+    )
+    for one in found["evaluate"].values():
+        (times,) = one["times"]
+        assert one["ratio"] == times["brightness"] / times["evaluate"]
+    installed = importlib.util.find_spec("imagecorruptions") is not None
+    assert all(("ratio" in one) == installed for one in found["altering"].values())
+    assert [*found["memory"]] == ["8", "32"]
+    assert "of 3 at 0.85 or more; the least" in out
+
+
 def test_networks_on_the_host(tmp_path):
     for extra in ("torch", "onnxruntime", "keras"):
         if not importlib.util.find_spec(extra):  # Keras itself wants a backend.
@@ -706,3 +726,44 @@ def test_networks_that_packages_ship(tmp_path):
     assert found["pictures"] == found["same top class"] == 20
     assert found["largest difference"] < 1e-3
     assert found["licence"] == "Apache-2.0" and "fail" in out
+
+
+def test_fewest_images(tmp_path):
+    settings = (
+        "--dataset=digits", "--epochs=5", "--num_images=300", "--levels=64",
+        "--precisions=0.05,0", "--orders=2", f"--output={tmp_path}",
+    )  # fmt: skip
+    code, out, err = run("fewest_images.py", "--thresholds=0.8", *settings)
+    assert code == 0, err
+    (path,) = tmp_path.glob("*.json")
+    rows = json.loads(path.read_text())
+    assert len(rows) == 2 * 8
+    for row in rows:
+        assert row["half_width"] <= row["precision"] or row["precision"] == 0
+        assert row["misses"] <= 1 and row["curve"] in out
+        if row["precision"] == 0:
+            assert row["error"] == 0
+    assert "a fixed number of images" in out and list(tmp_path.glob("*.png"))
+    # Recorded answers are kept.
+    code, out, err = run("fewest_images.py", "--thresholds=0.9", *settings)
+    assert code == 0 and "that cross" in out, err
+
+
+def test_coverage_of_fewest_images(tmp_path):
+    code, out, err = run(
+        "fewest_images.py", "--what=coverage", "--num_images=500", "--levels=64",
+        "--precisions=0.05", "--orders=2", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "coverage.json").read_text())
+    assert len(rows) == 16 and all(0 <= row["held"] <= 2 for row in rows)
+    assert "held: significantly below 95 %: none" in out
+
+
+def test_time_of_fewest_images(tmp_path):
+    code, out, err = run(
+        "fewest_images.py", "--what=time", "--dataset=digits", "--epochs=2",
+        "--num_images=300", "--precisions=0.05", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    assert "times as fast" in out

@@ -1,0 +1,64 @@
+"""Answers on record as a classifier, so that assessments of them are computed at once.
+
+Which answers are right was recorded at evenly spaced levels. An image of the stand-in
+data set holds its number alone, an alteration writes the level into it, and the
+classifier looks up whether that answer was right.
+"""
+
+import functools
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import jaxrob
+
+
+class Recorded(NamedTuple):
+    """What `jaxrob.assess` takes, to be asked at the recorded levels alone.
+
+    Attributes:
+      classifier: looks answers up.
+      dataset: N images.
+      alteration: its range is [0, 1].
+    """
+
+    classifier: jaxrob.Classifier
+    dataset: jaxrob.Dataset
+    alteration: jaxrob.Alteration
+
+
+def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
+    """Recorded answers in the form that `jaxrob.assess` takes.
+
+    Args:
+      name: of the alteration.
+      right: bool `[L, N]`, whether an answer was right at L evenly spaced levels.
+      identity: where in [0, 1] nothing is altered.
+    """
+    num_images = right.shape[1]
+    images = np.zeros((num_images, 1, 1, 2), np.float32)
+    images[:, 0, 0, 0] = np.arange(num_images) / num_images
+    images[:, 0, 0, 1] = identity
+    dataset = jaxrob.Dataset(images, np.arange(num_images) % 2, name="recorded answers")
+    classifier = jaxrob.Classifier(
+        functools.partial(_answers, num_images=num_images),
+        jnp.asarray(np.packbits(right, axis=1)),
+    )
+    return Recorded(
+        classifier, dataset, jaxrob.Alteration(name, _with_level, 0.0, 1.0, identity)
+    )
+
+
+def _with_level(image: jax.Array, level: jax.Array) -> jax.Array:
+    return image.at[0, 0, 1].set(level)
+
+
+def _answers(table: jax.Array, images: jax.Array, *, num_images: int) -> jax.Array:
+    index = jnp.round(images[:, 0, 0, 0] * num_images).astype(int)
+    step = jnp.round(images[:, 0, 0, 1] * (len(table) - 1)).astype(int)
+    right = (table[step, index // 8] >> (7 - index % 8).astype(jnp.uint8)) & 1
+    label = index % 2
+    answer = jnp.where(right == 1, label, 1 - label)
+    return 8 * jax.nn.one_hot(answer, 2)

@@ -1,0 +1,409 @@
+r"""How few images tell the robustness, and how often the intervals hold.
+
+    python experiments/fewest_images.py --dataset=mnist --network=mlp
+    python experiments/fewest_images.py --dataset=cifar10 --network=strided_cnn
+    python experiments/fewest_images.py --what=coverage
+    python experiments/fewest_images.py --what=time --network=mnist_cnn
+
+"table": a trained network's answers on the test set are recorded at evenly spaced
+levels of eight alterations, kept in the folder `--output`. On these answers `assess`
+with a precision, in many random orders of the images, stands beside ASAP on all images,
+beside all levels, and beside ASAP on a fixed number of images that cost as much. Prints
+evaluations as shares of ASAP's on all images, over all curves and over those that cross
+the threshold; errors; and how often the interval holds what all images give. The
+thresholds are shares of the unaltered accuracy. Draws evaluations over precision.
+
+"coverage": the same of 16 curves that are formulas, of which test sets are drawn: how
+often the interval of the data set holds what all images give, and that of the
+population the formula's robustness; which are significantly below 95 %.
+
+"time": `assess` with a precision beside ASAP on all images, compiled before.
+
+Writes JSON into the folder `--output`.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from absl import app, flags
+from common import (
+    classifiers,
+    datasets,
+    define,
+    files,
+    holm,
+    known_curves,
+    ranges,
+    recorded,
+    startup,
+)
+
+import jaxrob
+from jaxrob import data, metrics, strategies, training
+
+_WHAT = flags.DEFINE_enum(
+    "what", "table", ("table", "coverage", "time"), "What is measured."
+)
+_DATASET = define.dataset("mnist", "cifar10", "digits")
+_DATA_DIR = define.data_dir()
+_NETWORK = define.network(default="mlp")
+_EPOCHS = define.epochs(3)
+_NUM_TRAIN = define.num_train(60_000)
+_NUM_IMAGES = define.num_images(10_000)
+_LEVELS = flags.DEFINE_integer(
+    "levels", 512, "Parts of the range, a power of 2: recorded levels less 1.", 8
+)
+_THRESHOLDS = flags.DEFINE_list(
+    "thresholds", ["0.9", "0.7"], "As shares of the unaltered accuracy."
+)
+_PRECISIONS = flags.DEFINE_list(
+    "precisions", ["0.05", "0.02", "0.01", "0.005", "0.002", "0"], "Half widths."
+)
+_ORDERS = flags.DEFINE_integer("orders", 20, "Random orders, or test sets.", 1)
+_SEED = define.seed()
+_OUTPUT = define.output("results/fewest_images")
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    {"table": _table, "coverage": _coverage, "time": _time}[_WHAT.value]()
+
+
+def _table() -> None:
+    names, right = _records()
+    rows: list[dict[str, Any]] = []
+    for share in map(float, _THRESHOLDS.value):
+        rows += _at_threshold(names, right, share)
+    path = files.output_folder(_OUTPUT.value) / f"{_title()}.json"
+    files.write_json(path, rows)
+    _draw(rows)
+    print(f"wrote {path}")
+
+
+def _at_threshold(
+    names: Sequence[str], right: Sequence[np.ndarray], share: float
+) -> list[dict[str, Any]]:
+    """The rows of one threshold, printed."""
+    identities = [_identity_step(one) for one in ranges.WIDE]
+    found = [
+        recorded.recorded(name, some, step / _LEVELS.value)
+        for name, some, step in zip(names, right, identities)
+    ]
+    threshold = share * float(right[0][identities[0]].mean())
+    whole = strategies.ASAP(n=_LEVELS.value)
+    finest = strategies.ASAP(n=_LEVELS.value, statistical_stopping=False)
+    every = strategies.Uniform(_LEVELS.value + 1)
+
+    def assess(seed: int = 0, **settings: Any) -> list[jaxrob.Assessment]:
+        settings = {"strategy": whole, "key": jax.random.key(seed)} | settings
+        return [jaxrob.assess(*one, threshold, **settings) for one in found]
+
+    on_all, truth = assess(), assess(strategy=every, rule="right")
+    linear = [_linear(one) for one in truth]
+    crosses = [0 < one.robustness < 1 for one in truth]
+    rows = []
+    print(f"threshold {threshold:.4f}, {sum(crosses)} of {len(names)} curves cross")
+    for precision in map(float, _PRECISIONS.value):
+        strategy = whole if precision > 0 else finest
+        results = [
+            assess(_SEED.value + i, precision=precision, strategy=strategy)
+            for i in range(_ORDERS.value)
+        ]
+        for k, name in enumerate(names):
+            each = [one[k] for one in results]
+            target = linear[k] if precision > 0 else truth[k].robustness
+            rows.append(
+                {
+                    "curve": name,
+                    "threshold": share,
+                    "precision": precision,
+                    "crosses": crosses[k],
+                    "asap": on_all[k].evaluations,
+                    "levels": len(truth[k].levels) * len(right[0][0]),
+                    "robustness": target,
+                    "evaluations": float(np.mean([one.evaluations for one in each])),
+                    "error": float(
+                        np.max([abs(one.robustness - target) for one in each])
+                    ),
+                    "misses": sum(not _holds(one, target) for one in each),
+                    "half_width": float(np.max([_half(one) for one in each])),
+                    "rounds": float(np.mean([one.diagnostics.rounds for one in each])),
+                }
+            )
+        _print_total(rows[-len(names) :], precision)
+    _print_fixed(names, right, threshold, rows)
+    return rows
+
+
+def _print_total(rows: Sequence[dict[str, Any]], precision: float) -> None:
+    shares = {}
+    for title, some in (
+        ("all", rows),
+        ("that cross", [row for row in rows if row["crosses"]]),
+    ):
+        spent = sum(row["evaluations"] for row in some)
+        shares[title] = spent / max(sum(row["asap"] for row in some), 1)
+    missed = sum(row["misses"] for row in rows)
+    worst = max(row["error"] for row in rows)
+    print(
+        f"  precision {precision:<6g}"
+        + "".join(f"  {title} {share:6.1%}" for title, share in shares.items())
+        + f"  largest error {worst:.4f}  missed {missed} of "
+        f"{len(rows) * _ORDERS.value}",
+        flush=True,
+    )
+    for row in rows:
+        print(
+            f"    {row['curve']:24}{row['evaluations'] / row['asap']:7.1%} of ASAP's"
+            f"  robustness {row['robustness']:.4f}  largest error {row['error']:.4f}"
+            f"  missed {row['misses']}"
+        )
+
+
+def _print_fixed(
+    names: Sequence[str],
+    right: Sequence[np.ndarray],
+    threshold: float,
+    rows: Sequence[dict[str, Any]],
+) -> None:
+    """Beside a fixed number of images: at equal cost, and at equal width."""
+    print("  a fixed number of images, median half width over the curves that cross:")
+    num_images = right[0].shape[1]
+    for precision in map(float, _PRECISIONS.value):
+        some = [r for r in rows if r["precision"] == precision and r["crosses"]]
+        if precision == 0 or not some:
+            continue
+        spent = np.mean([row["evaluations"] for row in some])
+        levels = np.mean([row["asap"] for row in some]) / num_images
+        few = max(int(spent / levels), 10)
+        widths = []
+        for k in range(len(names)):
+            if names[k] not in [row["curve"] for row in some]:
+                continue
+            order = np.random.default_rng([_SEED.value, k]).permutation(num_images)[
+                :few
+            ]
+            widths.append(_width_of_fixed(right[k][:, order], threshold, num_images))
+        print(
+            f"    {spent:9.0f} evaluations: {few} images, {np.median(widths):.4f}; "
+            f"precision {precision:g}: "
+            f"{np.median([row['half_width'] for row in some]):.4f} at most"
+        )
+
+
+def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> float:
+    """Half the interval that ASAP's levels on some images leave for all images."""
+    num_inputs = right.shape[1]
+    counted = right.sum(axis=1)
+
+    def values(levels: np.ndarray) -> np.ndarray:
+        return counted[np.rint(levels * (len(right) - 1)).astype(int)] / num_inputs
+
+    question = strategies.Question(0.0, 1.0, threshold, 0.0)
+    strategy = strategies.ASAP(n=len(right) - 1)
+    found = strategies.sample(strategy, question, values, num_inputs)
+    hits = np.rint(found.values * num_inputs).astype(int)
+    # Sampled without replacement: as if from more images.
+    scale = 1 / max(1 - num_inputs / num_images, 1e-6)
+    confusion = np.zeros((len(hits), 2, 3), int)
+    confusion[:, 0, 0] = np.rint(hits * scale)
+    confusion[:, 0, 1] = np.rint((num_inputs - hits) * scale)
+    low, high = metrics.confidence_interval(
+        found.levels, confusion, "accuracy", threshold, bounds=(0.0, 1.0)
+    )
+    return (high - low) / 2 + strategy.error_bound(question, found) / 2
+
+
+def _coverage() -> None:
+    held: dict[tuple[str, float], list[tuple[bool, bool, float, float]]] = {}
+    names, shapes = list(known_curves.SHAPES), list(known_curves.SHAPES.values())
+    steps = np.linspace(0, 1, _LEVELS.value + 1)
+    for draw in range(_ORDERS.value):
+        rng = np.random.default_rng([_SEED.value, draw])
+        right = [
+            known_curves.right_answers(shape, steps, _NUM_IMAGES.value, rng)
+            for shape in shapes
+        ]
+        settings = {
+            "strategy": strategies.ASAP(n=_LEVELS.value),
+            "key": jax.random.key(draw),
+        }
+        for precision in map(float, _PRECISIONS.value):
+            results = [
+                jaxrob.assess(
+                    *recorded.recorded(name, some),
+                    known_curves.THRESHOLD,
+                    precision=precision,
+                    **settings,
+                )
+                for name, some in zip(names, right)
+            ]
+            for name, shape, some, one in zip(names, shapes, right, results):
+                counts = some.sum(axis=1)
+                own = metrics.heaviside_robustness(
+                    steps, counts / some.shape[1], known_curves.THRESHOLD, "linear"
+                )
+                truth = known_curves.robustness(shape)
+                low, high = one.confidence_interval
+                held.setdefault((name, precision), []).append(
+                    (
+                        _holds(one, own),
+                        low <= truth <= high,
+                        _half(one),
+                        one.evaluations / some.shape[1],
+                    )
+                )
+    rows = []
+    for (name, precision), some in held.items():
+        own, population, half, spent = np.array(some, float).T
+        rows.append(
+            {
+                "curve": name,
+                "precision": precision,
+                "held": int(own.sum()),
+                "population_held": int(population.sum()),
+                "half_width": half.mean(),
+                "evaluations": spent.mean(),
+            }
+        )
+        print(
+            f"{name:22} precision {precision:<6g} data set {own.mean():6.1%}  "
+            f"population {population.mean():6.1%}  half width {half.mean():.4f}  "
+            f"evaluations {spent.mean():5.2f} N"
+        )
+    for what in ("held", "population_held"):
+        below = holm.significantly_below(
+            [row[what] for row in rows], _ORDERS.value, 0.95
+        )
+        bad = [f"{r['curve']}, {r['precision']:g}" for r, b in zip(rows, below) if b]
+        print(f"{what}: significantly below 95 %: {'; '.join(bad) or 'none'}")
+    path = files.output_folder(_OUTPUT.value) / "coverage.json"
+    files.write_json(path, rows)
+    print(f"wrote {path}")
+
+
+def _time() -> None:
+    classifier, test_set = _trained()
+    threshold = float(_THRESHOLDS.value[0]) * 0.97
+    key = jax.random.key(_SEED.value)
+    for precision in map(float, _PRECISIONS.value):
+        seconds: dict[str, list[float]] = {"few": [], "all": []}
+        spent = {}
+        for _ in range(4):
+            for name, settings in (("few", {"precision": precision}), ("all", {})):
+                start = time.perf_counter()
+                results = jaxrob.assess(
+                    classifier, test_set, ranges.WIDE, threshold, key=key, **settings
+                )
+                seconds[name].append(time.perf_counter() - start)
+                spent[name] = sum(one.evaluations for one in results)
+        # The first compiles.
+        few, whole = (float(np.median(seconds[name][1:])) for name in ("few", "all"))
+        print(
+            f"precision {precision:<6g} {few:.2f} s, all images {whole:.2f} s: "
+            f"{whole / few:.1f} times as fast, {spent['few'] / spent['all']:.1%} of "
+            "the evaluations",
+            flush=True,
+        )
+
+
+def _records() -> tuple[list[str], list[np.ndarray]]:
+    """The alterations' names, and which answers are right at each level."""
+    path = files.output_folder(_OUTPUT.value) / f"{_title()}.npz"
+    names = [one.name for one in ranges.WIDE]
+    if path.exists():
+        with np.load(path) as kept:
+            number = int(kept["num_images"])
+            return names, [
+                np.unpackbits(kept[name], axis=1, count=number).view(bool)
+                for name in names
+            ]
+    classifier, test_set = _trained()
+    right = []
+    for alteration in ranges.WIDE:
+        levels = ranges.even_levels(alteration, _LEVELS.value + 1)
+        levels = alteration.canonical(alteration.snap(levels))
+        distinct, rows = np.unique(levels, return_inverse=True)
+        curve = jaxrob.evaluate(
+            classifier, test_set, alteration, distinct, key=jax.random.key(_SEED.value)
+        )
+        right.append((curve.predicted == curve.labels)[rows])
+    packed = {name: np.packbits(one, axis=1) for name, one in zip(names, right)}
+    np.savez(path, num_images=len(test_set), **packed)
+    return names, right
+
+
+def _trained() -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
+    train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
+    test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
+    train_set = datasets.evenly_picked(train_set, _NUM_TRAIN.value)
+    module = classifiers.module(_NETWORK.value, len(datasets.class_names(train_set)))
+    settings: dict[str, Any] = {"epochs": _EPOCHS.value}
+    if _DATASET.value == "cifar10":
+        settings = classifiers.for_photographs(
+            _NETWORK.value, len(train_set), _EPOCHS.value
+        )
+    key = jax.random.key(_SEED.value)
+    classifier = training.fit(module, train_set, key=key, **settings)
+    return classifier, test_set[: _NUM_IMAGES.value]
+
+
+def _identity_step(alteration: jaxrob.Alteration) -> int:
+    width = alteration.upper - alteration.lower
+    return round((alteration.identity - alteration.lower) / width * _LEVELS.value)
+
+
+def _linear(one: jaxrob.Assessment) -> float:
+    return metrics.heaviside_robustness(one.levels, one.values, one.threshold, "linear")
+
+
+def _holds(one: jaxrob.Assessment, truth: float) -> bool:
+    """Whether the interval holds it; the recorded levels tell no more than a step."""
+    low, high = one.dataset_interval
+    slack = 0.5 / _LEVELS.value
+    return low - slack <= truth <= high + slack
+
+
+def _half(one: jaxrob.Assessment) -> float:
+    low, high = one.dataset_interval
+    return (high - low) / 2
+
+
+def _title() -> str:
+    size = f"{_NUM_IMAGES.value}x{_LEVELS.value}"
+    return f"{_DATASET.value}-{_NETWORK.value}-{_EPOCHS.value}-{_SEED.value}-{size}"
+
+
+def _draw(rows: Sequence[dict[str, Any]]) -> None:
+    """Evaluations over precision, a line for each curve, on logarithmic axes."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
+    first = rows[0]["threshold"]
+    for name in dict.fromkeys(row["curve"] for row in rows):
+        some = [
+            (row["precision"], row["evaluations"] / row["asap"])
+            for row in rows
+            if row["curve"] == name and row["threshold"] == first and row["precision"]
+        ]
+        axes.plot(*zip(*sorted(some)), marker="o", markersize=3, label=name)
+    axes.set(
+        xscale="log",
+        yscale="log",
+        xlabel="precision (half width of the interval)",
+        ylabel="evaluations, as a share of ASAP's on all images",
+        title=f"{_title()}, threshold {first:g} of the unaltered accuracy",
+    )
+    axes.legend(fontsize="small")
+    axes.grid(alpha=0.3)
+    path = files.output_folder(_OUTPUT.value) / f"{_title()}.png"
+    figure.savefig(path, dpi=120)
+    plt.close(figure)
+    print(f"wrote {path}")
+
+
+if __name__ == "__main__":
+    app.run(main)
