@@ -27,12 +27,18 @@ _FREE = {
     "partition-id", "replica-id", "opt-barrier", "add-dependency", "domain", "iota",
     "get-dimension-size",
 }  # fmt: skip
-_FREE_CALLS = ("AllocateBuffer", "Sharding", "SPMDFullToShardShape", "ShapeAssertion")
+# The parts that "ConcatBitcast" joins were written beside each other.
+_FREE_CALLS = (
+    "AllocateBuffer", "ConcatBitcast", "Sharding", "SPMDFullToShardShape",
+    "ShapeAssertion",
+)  # fmt: skip
 _COLLECTIVES = (
     "all-reduce", "all-gather", "all-to-all", "reduce-scatter", "collective-permute",
     "collective-broadcast", "ragged-all-to-all", "send", "recv",
 )  # fmt: skip
 _FEW_CHANNELS = 16
+# Those that move an array, or a part of it, beside the kernels.
+_BESIDE = ("copy-start", "slice-start")
 # Those that read no more of an operand than they return.
 _SLICES = ("slice", "dynamic-slice", "gather")
 
@@ -195,8 +201,8 @@ class _Walk:
                 sum(flops / target.rate(slow) for flops, slow in work),
                 num_bytes / target.bytes_per_second,
             )
-        elif one.opcode == "copy-start":
-            # Beside the kernels; its bytes count among the program's.
+        elif one.opcode in _BESIDE:
+            # Its bytes count among the program's.
             kind, seconds = "estimated", 0.0
         else:
             kind = "bytes"
@@ -217,9 +223,10 @@ class _Walk:
         self, computation: hlo.Computation, one: hlo.Instruction
     ) -> tuple[int, int]:
         """Bytes read and written: in the large memory, and on the chip."""
-        if one.opcode == "copy-start":
-            # Returns both ends of the copy and a context: one is read, one written.
-            moved = [*one.arrays[:2]]
+        if one.opcode in _BESIDE:
+            # Returns both ends and a context: of one, or a part, is read, one written.
+            source, result = one.arrays[:2]
+            moved = [result.lying_with(source), result]
         else:
             moved = [*self._read(computation, one), *self._written(one)]
         large = sum(a.num_bytes for a in moved if not a.is_on_chip)

@@ -243,7 +243,11 @@ def _mixed(parts: list[Part], batch: int) -> Batches:
 
 def _rows(network: Network, mesh: Mesh) -> int:
     """Images that are classified at once: on a TPU, those of one level."""
-    return network.num_images if levels_in_turn(mesh) else network.rows
+    return (
+        network.num_images
+        if levels_in_turn(network.image_shape, mesh)
+        else network.rows
+    )
 
 
 def _work(network: Network, mesh: Mesh) -> Work:

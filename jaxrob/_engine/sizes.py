@@ -7,25 +7,25 @@ from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import on_host
 from jaxrob._classifier import Classifier, TraceInfo, trace_info
-from jaxrob._runtime.memory import bucket, rows_that_fit
+from jaxrob._runtime.memory import bucket, is_best_with_few_rows, rows_that_fit
 from jaxrob._runtime.mesh import platform
 
-# On a CPU and a TPU a step takes that many levels one after the other. A CPU takes
+# On a CPU and most TPUs a step takes that many levels one after the other. A CPU takes
 # fewer where the classifier would need more operations: about a second on two cores,
 # after which the answers are safe in the journal.
 _MAX_LEVELS_IN_TURN = 16
 _MAX_OPERATIONS_CPU = 2**36
 
 
-def levels_in_turn(mesh: Mesh) -> bool:
+def levels_in_turn(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
     """Whether a step takes its levels one after the other, not all at once.
 
-    One level keeps a CPU or a TPU busy, and its images replace those of the level
+    One level keeps a CPU or most TPUs busy, and its images replace those of the level
     before in the caches, or in a TPU's memory on the chip. On a CPU a perceptron takes
     a fifth longer with a step for each level. For a TPU the compiler estimates a third
     of the cycles of all levels at once (MNIST CNN, 16 levels of 1,000 images).
     """
-    return platform(mesh) != "gpu"
+    return is_best_with_few_rows(image_shape, mesh)
 
 
 def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -> int:
@@ -95,20 +95,26 @@ def images_in_block(
 
 
 def levels_in_step(
-    info: TraceInfo, rows: int, images: int, num_levels: int, mesh: Mesh
+    info: TraceInfo,
+    image_shape: tuple[int, ...],
+    rows: int,
+    images: int,
+    num_levels: int,
+    mesh: Mesh,
 ) -> int:
     """Levels that a step takes.
 
     Args:
       info: what a trace tells of the classifier.
+      image_shape: the shape of one image.
       rows: the most images that fit, see `rows_for`.
       images: images in a block.
       num_levels: levels in all.
       mesh: the devices.
     """
-    if platform(mesh) == "tpu":
-        return _MAX_LEVELS_IN_TURN
-    if platform(mesh) == "cpu":
+    if levels_in_turn(image_shape, mesh):
+        if platform(mesh) == "tpu":
+            return _MAX_LEVELS_IN_TURN
         most = int(_MAX_OPERATIONS_CPU / max(1, info.operations * images))
         return min(max(1, most), _MAX_LEVELS_IN_TURN)
     # Each size is compiled, so there are few; none is far larger than there are levels.

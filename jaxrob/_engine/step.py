@@ -97,7 +97,8 @@ def answer_at_levels(
             return answer(classifier, altered(level), keys)
 
         shape = len(levels), len(index)
-        if levels_in_turn(mesh):
+        image_shape = jax.eval_shape(altered, levels[0]).shape[1:]
+        if levels_in_turn(image_shape, mesh):
 
             def add(place: jax.Array, found: Answers) -> Answers:
                 part = at_level(levels[place])

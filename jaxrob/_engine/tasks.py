@@ -67,6 +67,7 @@ class Setup(NamedTuple):
       key: the random key, likewise.
       info: what a trace tells of the classifier.
       network: the network if it is one on this host.
+      image_shape: the shape of one image.
       rows: the most images that fit in a step.
       execution: how levels are evaluated.
     """
@@ -75,6 +76,7 @@ class Setup(NamedTuple):
     key: jax.Array
     info: TraceInfo
     network: OnHost | None
+    image_shape: tuple[int, ...]
     rows: int
     execution: Execution
 
@@ -107,7 +109,7 @@ def set_up(
     info = trace_info(classifier, image_shape)
     network = network_on_host(classifier, mesh)
     classifier, key = put((unnamed(classifier), key), whole_on(mesh))
-    return Setup(classifier, key, info, network, rows, execution)
+    return Setup(classifier, key, info, network, image_shape, rows, execution)
 
 
 def run_tasks(
@@ -223,7 +225,9 @@ def _levels_a_step(setup: Setup, images: int, num_levels: int) -> int:
     if setup.network is not None:
         return 1
     mesh = setup.execution.mesh
-    return levels_in_step(setup.info, setup.rows, images, num_levels, mesh)
+    return levels_in_step(
+        setup.info, setup.image_shape, setup.rows, images, num_levels, mesh
+    )
 
 
 def _is_time_to_ask_again(setup: Setup, images: int, levels: int, number: int) -> bool:
@@ -232,7 +236,8 @@ def _is_time_to_ask_again(setup: Setup, images: int, levels: int, number: int) -
     if "company" in execution.looked:
         return False
     execution.looked.add("company")
-    one_more = images * (1 if levels_in_turn(execution.mesh) else levels)
+    in_turn = levels_in_turn(setup.image_shape, execution.mesh)
+    one_more = images * (1 if in_turn else levels)
     return worth_asking_again(setup.classifier, one_more, number, execution.mesh)
 
 

@@ -45,8 +45,10 @@ FORMS: tuple[Form, ...] = (
     Form("bilinear", "cpu", math.inf, "table", "an MLP's step takes half of the time"),
     Form("bilinear", "gpu", math.inf, "at once", "H100, 50 px: 828 us; table 1,179"),
     Form("bilinear", "tpu", 34, "product", "v5e, VGG16 at 32 px: 1.07; gathers 0.90"),
-    Form("bilinear", "tpu", math.inf, "planes", "v5e, 224 px: 0.75; gathers 0.64"),
-    Form("blur", "cpu", math.inf, "plane by plane", "50 px: 0.88; planes 0.81"),
+    Form("bilinear", "tpu", 128, "planes", "v5e, 50 px: 0.61; channels 0.53"),
+    Form("bilinear", "tpu", math.inf, "channels", "v5e, 224 px: 0.92; planes 0.70"),
+    Form("blur", "cpu", 32, "plane by plane", "50 px: 0.88; planes 0.81"),
+    Form("blur", "cpu", math.inf, "shifts", "50 px: 0.85; plane by plane 0.79"),
     # Of one channel, as images of 28 px mostly are, planes need not be moved.
     Form("blur", "gpu", 28, "planes", "28x28x1, est.: adds 118 us; blocks 321"),
     Form("blur", "gpu", math.inf, "blocks", "H100, 224 px: 474 us; planes 949"),

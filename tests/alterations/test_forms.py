@@ -22,7 +22,7 @@ from jaxrob.alterations import (
     vertical_translation,
     zoom,
 )
-from jaxrob.alterations._gaussian_blur import BLUR, _blur_matrix
+from jaxrob.alterations._gaussian_blur import BLUR
 from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
 from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
@@ -61,8 +61,7 @@ def correlated(image, kernel):
 @functools.cache
 def blurred_by(form, reach):
     def blur(image, level):
-        rows, columns = (_blur_matrix(level, reach, size) for size in image.shape[:2])
-        return BLUR[form](jnp.moveaxis(image, -1, 0), rows, columns, reach=reach)
+        return BLUR[form](jnp.moveaxis(image, -1, 0), level, reach=reach)
 
     return jax.jit(blur)
 
@@ -210,9 +209,8 @@ def test_blurs_forms_agree_on_any_shape(shape, reach, part):
 
     @jax.jit
     def by_all(sigma):
-        rows, columns = (_blur_matrix(sigma, reach, size) for size in shape[:2])
         planes = jnp.moveaxis(image, -1, 0)
-        return [form(planes, rows, columns, reach=reach) for form in BLUR.values()]
+        return [form(planes, sigma, reach=reach) for form in BLUR.values()]
 
     first, *others = by_all(np.float32(part * reach / 5))
     for other in others:

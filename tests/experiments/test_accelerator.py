@@ -230,6 +230,31 @@ ENTRY %main (x: f32[8192,16384]) -> f32[8192,16384] {{
     assert cost.roofline_share(TPU) == pytest.approx(1)
 
 
+def test_slices_copied_beside_kernels_cost_their_bytes_once():
+    half = "f32[4,128]{1,0:S(1)}"
+
+    def part(name, rows):
+        ends = f"((f32[8,128]{{1,0}}), {half}, s32[]{{:S(2)}})"
+        start = f"{ends} slice-start(%x), slice={{[{rows}], [0:128]}}"
+        return f"  %{name} = {start}\n  %{name}-done = {half} slice-done(%{name})"
+
+    joined = 'custom-call(%a-done, %b-done), custom_call_target="ConcatBitcast"'
+    text = f"""HloModule slices
+
+ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
+  %x = f32[8,128]{{1,0}} parameter(0)
+{part("a", "0:4")}
+{part("b", "4:8")}
+  %both = f32[8,128]{{1,0:S(1)}} {joined}
+  ROOT %negate = f32[8,128]{{1,0}} negate(%both), {cycles(940)}
+}}
+"""
+    cost = costs.cost_of(text, TPU)
+    # Read once from the large memory, and written there once in the end.
+    assert cost.num_bytes == 2 * 4 * 8 * 128
+    assert cost.cycles == pytest.approx(940)
+
+
 @pytest.mark.parametrize(
     ("text", "num_bytes", "is_on_chip"),
     [
@@ -389,7 +414,7 @@ def test_two_steps_compile_for_a_device_that_is_not_there(target, tmp_path):
     path = tmp_path / f"{target.name}.json"
     document = json.loads(path.read_text())
     (result,) = document["results"]
-    forward, _, rotation, _, jpeg = result["programs"]
+    forward, *_, rotation, _, jpeg = result["programs"]
     share = document["devices"]
     assert share == (4 if target is TPU else 1)
     assert forward["flops"] * share == 64 * 4 * MNIST_FLOPS

@@ -1,0 +1,44 @@
+"""How many levels and images a step takes on devices that are not there."""
+
+import types
+
+import numpy as np
+import pytest
+
+from jaxrob._engine import sizes
+from jaxrob._runtime.memory import rows_that_fit
+
+
+def mesh_of(platform, kind):
+    device = types.SimpleNamespace(
+        platform=platform, device_kind=kind, memory_stats=lambda: None
+    )
+    return types.SimpleNamespace(
+        devices=np.array([device]),
+        local_devices=[device],
+        size=1,
+        is_multi_process=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "platform, kind, small, large",
+    [
+        ("cpu", "cpu", True, True),
+        ("gpu", "NVIDIA H100 80GB HBM3", False, False),
+        ("tpu", "TPU v5 lite", True, True),
+        ("tpu", "TPU v6 lite", True, True),
+        ("tpu", "TPU v5", False, True),
+        ("tpu", "TPU v5p", False, True),
+    ],
+)
+def test_levels_go_in_turn_where_few_rows_are_faster(platform, kind, small, large):
+    mesh = mesh_of(platform, kind)
+    for shape, in_turn in (((28, 28, 1), small), ((50, 50, 3), large)):
+        assert sizes.levels_in_turn(shape, mesh) is in_turn
+        if platform != "cpu":
+            rows = rows_that_fit(4 * 784, shape, mesh)
+            assert rows == (1024 if in_turn else 16384)
+            # All at once, as many as fit and are asked for.
+            each = sizes.levels_in_step(None, shape, rows, 1000, 3, mesh)
+            assert each == (16 if in_turn else 4)
