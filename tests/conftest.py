@@ -4,8 +4,9 @@ Programs that one process has compiled serve the others, and the scripts they ru
 folder that JAX_COMPILATION_CACHE_DIR names keeps them for the next run.
 
 Most of the time is compilation. XLA's optimisations are left out, which saves a third
-of it; JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings them back, as `.ci/run` does for the
-tests of pixels and outputs.
+of it, and its slower ways of emitting code, which saves up to half of the rest;
+JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings both back, as `.ci/run` does for the tests of
+pixels and outputs.
 """
 
 import os
@@ -16,6 +17,11 @@ import pytest
 
 # Minutes each, of processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
+
+# Neither fused loops through MLIR nor 32 modules a program, for as many cores.
+QUICK_TO_COMPILE = (
+    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+)
 
 
 def pytest_addoption(parser):
@@ -65,7 +71,9 @@ def pytest_configure(config):
         config.add_cleanup(folder.cleanup)
         os.environ["JAX_COMPILATION_CACHE_DIR"] = folder.name
     # Read when JAX is imported.
-    os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
+    if os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1") == "1":
+        given = os.environ.get("XLA_FLAGS", "")
+        os.environ["XLA_FLAGS"] = f"{QUICK_TO_COMPILE} {given}".strip()
     # Of torch: threads of two processes on two cores mostly wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
     # Small programs are most of them.

@@ -28,7 +28,7 @@ def test_random_cases(cases):
 @pytest.mark.slow
 def test_random_cases_on_several_devices(cases):
     environment = {
-        "XLA_FLAGS": "--xla_force_host_platform_device_count=5",
+        "JAX_NUM_CPU_DEVICES": "5",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
     done = subprocess.run(

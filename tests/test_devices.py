@@ -30,7 +30,7 @@ def load_script():
 def start(folder, num_devices, num_processes=1, process=0, port=0):
     # Most of the time is compilation; HLO, where devices communicate, is the same.
     environment = {
-        "XLA_FLAGS": f"--xla_force_host_platform_device_count={num_devices}",
+        "JAX_NUM_CPU_DEVICES": str(num_devices),
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
     }
     arguments = [str(part) for part in (folder, num_processes, process, port)]

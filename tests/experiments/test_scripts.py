@@ -514,6 +514,7 @@ def test_roma_truth(tmp_path):
         "--noprogress", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
         # The truth's many runs take longer than what compiles them.
         JAX_DISABLE_MOST_OPTIMIZATIONS="0",
+        XLA_FLAGS="",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads(

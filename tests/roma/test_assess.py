@@ -198,7 +198,7 @@ def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     np.savez({str(tmp_path / "result.npz")!r}, status=result.status, hits=result.hits,
              log_p=result.log_adversarial_probability, evaluations=result.evaluations)
     """
-    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=8")
+    environment = dict(os.environ, JAX_NUM_CPU_DEVICES="8")
     command = [sys.executable, "-c", textwrap.dedent(script)]
     subprocess.run(command, env=environment, check=True)
     found, reference = np.load(tmp_path / "result.npz"), results["auto"]

@@ -215,7 +215,7 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
             assert collective not in text, collective
     """
     np.savez(tmp_path / "pairs.npz", **EXACT._asdict())
-    environment = dict(os.environ, XLA_FLAGS="--xla_force_host_platform_device_count=4")
+    environment = dict(os.environ, JAX_NUM_CPU_DEVICES="4")
     command = [sys.executable, "-c", textwrap.dedent(script), tmp_path]
     subprocess.run(command, env=environment, check=True)
     np.testing.assert_array_equal(np.load(tmp_path / "found.npy"), found)
