@@ -5,8 +5,7 @@ import math
 import numpy as np
 
 from jaxrob._sequential.decide import side
-from jaxrob._sequential.interval import Accepted
-from jaxrob._sequential.search import State
+from jaxrob._sequential.state import Accepted, State
 from jaxrob._sequential.task import (
     ACCEPTED,
     OPEN,

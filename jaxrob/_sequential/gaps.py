@@ -4,10 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._sequential.between import may_cross
+from jaxrob._sequential.estimates import Estimates
 from jaxrob._sequential.task import ACCEPTED, OPEN, Levels, Task, images_needed
 from jaxrob.metrics._finite_inputs import open_width
-from jaxrob.strategies import ASAP, Question
-from jaxrob.strategies._strategy import Samples
+from jaxrob.strategies import ASAP
 
 # By how many standard deviations an open level must be on its neighbours' side to count
 # as they do.
@@ -54,19 +55,20 @@ class Known(NamedTuple):
     hoped: float
 
 
-def known(task: Task, strategy: ASAP, levels: Levels) -> Known:
+def known(task: Task, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
     """What is certain and what is open.
 
     Args:
       task: the question.
       strategy: tells where a curve may cross between levels of one side.
       levels: the levels seen, both ends of the range decided.
+      now: what is known of their means.
     """
     sides = _sides(task, levels)
     decided = np.array(sorted(sides))
-    crossing = _may_cross(task, strategy, levels, decided)
+    crossing = may_cross(task, strategy, now.of(decided))
     inside = np.array(sorted(levels.keys() - sides.keys()), int)
-    means = np.array([levels[step].mean for step in decided.tolist()])
+    means = now.of(decided).means
     unseen = open_width(decided, means, task.least, task.num_images)
     found, accepted, doubted, hoped = [], 0, 0.0, 0.0
     for first, last, may, few in zip(
@@ -124,14 +126,3 @@ def _middle(task: Task, levels: Levels, within: list[int], crosses: bool) -> int
         return float(whole) - levels[step].seen
 
     return min(within, key=price, default=None)
-
-
-def _may_cross(
-    task: Task, strategy: ASAP, levels: Levels, decided: np.ndarray
-) -> np.ndarray:
-    """Whether a curve may cross between neighbouring decided levels, bool `[n - 1]`."""
-    values = np.array([levels[step].mean for step in decided.tolist()])
-    # The fewest: where more were seen, values scatter less than is allowed for.
-    fewest = min(levels[step].seen for step in decided.tolist())
-    samples = Samples(decided / task.parts, values, np.full(len(decided), fewest))
-    return strategy.may_cross(Question(0.0, 1.0, task.least), samples)

@@ -3,7 +3,8 @@
 import numpy as np
 import scipy
 
-from jaxrob._sequential.task import Level, Levels, Task
+from jaxrob._sequential.estimates import estimates
+from jaxrob._sequential.task import Levels, Task
 from jaxrob.metrics import Interval
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._interval import accepted_widths
@@ -26,48 +27,23 @@ def population_interval(task: Task, levels: Levels) -> Interval:
       levels: what was seen, both ends of the range among it.
     """
     low, high = task.bounds
-    steps = sorted(levels)
-    means, variances = np.array([_estimate(levels, step) for step in steps]).T
+    steps, means, deviations, _ = estimates(levels, task.least_variance, None)
+    variances = np.square(deviations)
     # On the range from 0 to 1, where shares of right images lie.
     means = np.clip((means - low) / (high - low), 0, 1)
     variances = variances / (high - low) ** 2
-    seen = np.array([levels[step].seen for step in steps])
+    seen = np.array([levels[step].seen for step in steps.tolist()])
     spread = means * (1 - means)
     inputs = np.where(spread > 0, spread / np.maximum(variances, 1e-300), seen)
     inputs = np.clip(inputs, 1, task.num_images)
     below, above = _wilson(means, inputs)
-    positions = np.array(steps) / task.parts
+    positions = steps / task.parts
     typical = int(np.median(inputs))
     strays = envelope(positions, means, typical, _DEVIATIONS)
     least = (task.least - low) / (high - low)
     shortest, longest = accepted_widths(positions, below, above, least, strays)
     start, end = float(shortest.sum()), float(longest.sum())
     return Interval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
-
-
-def _estimate(levels: Levels, step: int) -> tuple[float, float]:
-    """The mean of all images at a level, and its variance as one of the population.
-
-    A level with more images helps one with fewer: the same images answer at both, so
-    that their difference scatters less than either.
-    """
-    here = levels[step]
-    best = here.mean, _variance(here)
-    for other in levels.values():
-        if other.seen <= here.seen:
-            continue
-        first = other.scores[: here.seen]
-        change = here.scores - first
-        left = max(1 / here.seen - 1 / other.seen, 0)
-        variance = max(float(change.var()), 1 / here.seen) * left
-        variance += _variance(other)
-        if variance < best[1]:
-            best = here.mean - float(first.mean()) + other.mean, variance
-    return best
-
-
-def _variance(level: Level) -> float:
-    return max(float(level.scores.var()), 1 / level.seen) / level.seen
 
 
 def _wilson(means: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

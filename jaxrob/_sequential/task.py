@@ -12,9 +12,6 @@ ACCEPTED, OPEN, REJECTED = 1, 0, -1
 # What deciding a level takes beyond its price, because the prior of the evidence does
 # not know how far the level is from the threshold.
 _PRIOR = 2.0
-# A gap in which a line may place a crossing is no wider than so many precisions, or
-# than this share of the range.
-_PRECISIONS_WIDE, _SHARE_WIDE = 4.0, 0.12
 
 
 class Task(NamedTuple):
@@ -40,6 +37,17 @@ class Task(NamedTuple):
     error: float
     precision: float
     curtail: bool = False
+
+    @property
+    def by_bands(self) -> bool:
+        """Whether bands around the curve tell what is open, and not decided levels."""
+        return self.precision > 0 and not self.curtail
+
+    @property
+    def least_variance(self) -> float:
+        """Of an image's score at a level, as far as few images that agree tell."""
+        low, high = self.bounds
+        return max((high - self.least) * (self.least - low), 1e-3)
 
     @property
     def deviation(self) -> float:
@@ -103,17 +111,3 @@ def images_needed(task: Task, distance: np.ndarray, price: float) -> np.ndarray:
     distance = np.maximum(np.abs(distance), 1e-9)
     plain = 2 * task.deviation**2 * (price + _PRIOR) / np.square(distance)
     return plain / (1 + plain / task.num_images)
-
-
-def decided_by(task: Task, images: float, price: float) -> float:
-    """How far from the threshold a level is that about so many images decide."""
-    plain = images / max(1 - images / task.num_images, 1e-3)
-    return task.deviation * float(np.sqrt(2 * (price + _PRIOR) / plain))
-
-
-def widest_line(task: Task) -> float:
-    """How wide a gap may be, in steps, in which a line places the crossing.
-
-    In a wider one a curve may bend unseen. It holds levels that are not decided yet.
-    """
-    return max(_PRECISIONS_WIDE * task.precision, _SHARE_WIDE) * task.parts

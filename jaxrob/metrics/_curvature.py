@@ -31,7 +31,12 @@ class Bend(NamedTuple):
     doubt: np.ndarray
 
 
-def bend(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> Bend:
+def bend(
+    positions: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    doubts: np.ndarray | None = None,
+) -> Bend:
     """The shape of a curve in each interval between neighbouring levels.
 
     An interval is held by two triples: with the next level to the left, and with the
@@ -44,6 +49,8 @@ def bend(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> B
       positions: `[n]` in [0, 1], ascending.
       values: `[n]`, the measure there.
       num_inputs: the number of inputs behind each value; None for exact values.
+      doubts: `[n]`, standard deviations of what the values do not err alike; by default
+        none.
 
     Returns:
       A `Bend` of n - 1 intervals.
@@ -60,7 +67,10 @@ def bend(positions: np.ndarray, values: np.ndarray, num_inputs: int | None) -> B
     ):
         triple = triple[:, there]
         excess, difference = second_differences(
-            positions[triple], values[triple], num_inputs
+            positions[triple],
+            values[triple],
+            num_inputs,
+            None if doubts is None else doubts[triple],
         )
         needed[i, there], change[i, there] = excess, difference
     both = has_left & has_right
@@ -91,7 +101,10 @@ def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def second_differences(
-    positions: np.ndarray, values: np.ndarray, num_inputs: int | None
+    positions: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    doubts: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """The concavity of parabolas through three points.
 
@@ -99,12 +112,18 @@ def second_differences(
       positions: `[3, m]`, ascending along the first axis.
       values: `[3, m]`.
       num_inputs: the number of inputs behind each value; None for exact values.
+      doubts: `[3, m]`, what the values do not err alike; by default none.
 
     Returns:
-      The size of the concavity beyond what two standard deviations of `flips` explain,
-      and the concavity itself, signed: each `[m]`.
+      The size of the concavity beyond what two standard deviations of `flips` and of
+      doubts explain, and the concavity itself, signed: each `[m]`.
     """
     deviation, deviation_of_flips = middle_deviation(positions, values, num_inputs)
+    if doubts is not None:
+        share = (positions[1] - positions[0]) / (positions[2] - positions[0])
+        parts = np.stack([1 - share, np.ones_like(share), share])
+        unsure = np.sqrt(np.square(parts * doubts).sum(axis=0))
+        deviation_of_flips = np.hypot(deviation_of_flips, unsure)
     spread = (positions[1] - positions[0]) * (positions[2] - positions[1])
     excess = np.maximum(np.abs(deviation) - 2 * deviation_of_flips, 0)
     return excess / spread, -deviation / spread

@@ -29,6 +29,7 @@ def envelope(
     values: np.ndarray,
     num_inputs: int | None,
     deviations: float = 0.0,
+    doubts: np.ndarray | None = None,
 ) -> Envelope:
     """How far a curve may stray from the chords between its values.
 
@@ -46,6 +47,8 @@ def envelope(
       num_inputs: the number of inputs behind each value; None for exact values.
       deviations: by how many standard deviations of single inputs' flips the lines may
         be off.
+      doubts: `[n]`, standard deviations of what the values do not err alike; by default
+        none. Lines that stray by no more than that count as the chord.
     """
     share = np.linspace(0, 1, _PIECES + 1)[:, None]
     intervals = max(len(levels) - 1, 0)
@@ -55,9 +58,11 @@ def envelope(
     span = levels[-1] - levels[0]
     positions = (levels - levels[0]) / span
     width = np.diff(positions)
-    concavity = np.nan_to_num(bend(positions, values, num_inputs).concavity)
+    concavity = np.nan_to_num(bend(positions, values, num_inputs, doubts).concavity)
     parabola = concavity * width**2 * share * (1 - share)
-    above, below = _between_lines(positions, values, num_inputs, share, deviations)
+    above, below = _between_lines(
+        positions, values, num_inputs, share, deviations, doubts
+    )
     return Envelope(share, np.maximum(parabola, above), np.maximum(parabola, below))
 
 
@@ -67,6 +72,7 @@ def _between_lines(
     num_inputs: int | None,
     share: np.ndarray,
     deviations: float,
+    doubts: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """By how much the neighbours' lines lie above and below the chord, `[s, m]`."""
     left, right = neighbours(positions)
@@ -83,6 +89,12 @@ def _between_lines(
         rise = values[inner] - values[outer]
         reach = away * np.diff(positions)
         line = (rise / run - chord) * reach
+        if doubts is not None:
+            other = second if inner is first else first
+            part, far = np.abs(away), np.abs(reach / run)
+            noise = np.hypot(doubts[outer] * far, doubts[other] * part)
+            noise = np.hypot(noise, doubts[inner] * (far + part))
+            line = np.sign(line) * np.maximum(np.abs(line) - noise, 0)
         off = 0.0
         if num_inputs is not None:
             flipped = np.maximum(np.abs(rise), 1 / num_inputs) / num_inputs

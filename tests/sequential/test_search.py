@@ -69,9 +69,9 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
     for seed in range(runs):
         state, evaluations = run(right, task, seed)
         low, high, guess = state.accepted
-        exhausted = state.known is not None and all(
-            gap.width <= 1 for gap in state.known.gaps
-        )
+        assert state.bands is not None
+        steps = state.bands.estimates.steps
+        exhausted = (np.diff(steps)[state.bands.open > 0] <= 1).all()
         assert state.accepted.half_width <= precision * PARTS or exhausted
         assert low <= guess <= high
         misses += not low - slack <= truth <= high + slack
@@ -111,7 +111,8 @@ def test_a_curve_that_stays_above_takes_few_images():
     right = np.random.default_rng(3).random((PARTS + 1, IMAGES)) < 0.97
     task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, 0.01)
     state, evaluations = run(right, task, 0)
-    assert tuple(state.accepted) == (PARTS, PARTS, PARTS)
+    assert state.accepted.guess == state.accepted.high == PARTS
+    assert state.accepted.half_width <= 0.01 * PARTS
     assert evaluations < 2 * IMAGES
 
 
@@ -122,3 +123,30 @@ def test_the_same_answers_give_the_same_search():
     assert first.accepted == second.accepted and list(first.levels) == list(
         second.levels
     )
+
+
+@pytest.mark.parametrize("share", [LEAST, 1.0, 0.0])
+def test_a_curve_on_one_value_takes_no_more_images_than_it_must(share):
+    """Not even on the threshold, where all images leave no doubt."""
+    right = np.tile(np.arange(IMAGES) < round(share * IMAGES), (PARTS + 1, 1))
+    task = Task(PARTS, share, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
+    found = []
+    for seed in range(10):
+        state, evaluations = run(right, task, seed)
+        found.append(tuple(state.accepted))
+        assert evaluations <= 40 * IMAGES
+    wrong = sum(one != (PARTS, PARTS, PARTS) for one in found)
+    assert wrong <= scipy.stats.binom.ppf(0.999, len(found), 0.05)
+
+
+def test_a_curve_along_the_threshold_stays_open_without_all_levels():
+    generator = np.random.default_rng(8)
+    limits = np.linspace(0.95, 0.4, PARTS + 1)
+    limits[40:90] = LEAST
+    limits[90:] = 0.4
+    right = generator.random((PARTS + 1, IMAGES)) < limits[:, None]
+    truth = float((right.mean(axis=1) >= LEAST)[1:].sum())
+    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
+    state, evaluations = run(right, task, 0)
+    assert state.accepted.low - 1 <= truth <= state.accepted.high + 1
+    assert evaluations < 80 * IMAGES

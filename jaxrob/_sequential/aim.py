@@ -1,0 +1,267 @@
+"""What to look at next, so that bands leave little open for few images."""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob._sequential.bands import Bands
+from jaxrob._sequential.cheapest import Known, cheapest, seen_at
+from jaxrob._sequential.clusters import Cluster, clusters, shares
+from jaxrob._sequential.crossing import BEND, Rough, rough
+from jaxrob._sequential.task import Levels, Request, Task, in_blocks
+
+# The plan is for so much less than what may stay open.
+MARGIN = 0.85
+# A crossing that is known worse than half of what may stay open is first placed so many
+# times as well, but no better than this share of that.
+_STEP, _ENOUGH = 3.0, 0.8
+# A level places a crossing from so far away, in halves of what may stay open, but only
+# from where the slope's error puts the crossing off by less than this share of the
+# accuracy that is wanted of its place.
+_OFF, _PUTS_OFF = 1.2, 0.7
+# How far from a crossing levels stand beside it, in the same unit, and which others,
+# nearer or farther by these factors, do as well.
+_BESIDE, _NEARER, _FARTHER = 2.0, 0.5, 2.5
+# Or as far as a curve leaves a line by this share of what is to stay open.
+_SAG = 0.3
+# A slope that may be off by more is asked for before the crossing is known well.
+_SLOPE = 0.5
+# From so far on, levels beside a crossing are to be decided.
+_FAR = 1.5
+# Where all is as planned and does not suffice, the levels' deviations are to shrink by
+# this factor, if these and not the shape between them leave so much of what is open.
+_BETTER, _MOST = 0.9, 0.8
+# By how much images grow, at most and at least, that are to decide a level.
+_GROWTH, _LEAST_GROWTH = 2.0, 1.3
+
+
+class _Plan(NamedTuple):
+    """How one crossing is placed.
+
+    Attributes:
+      known: what its levels' costs depend on.
+      now: the bands.
+      cluster: what is open.
+      about: where it crosses.
+      half: half the steps that may stay open.
+      z: half the height of the bands, in standard deviations.
+    """
+
+    known: Known
+    now: Bands
+    cluster: Cluster
+    about: Rough
+    half: float
+    z: float
+
+    @property
+    def is_near(self) -> bool:
+        """Whether the crossing is known well enough to be planned to the end."""
+        return self.about.uncertainty <= self.half
+
+
+def requests(
+    task: Task, levels: Levels, now: Bands, z: float, half_width: float
+) -> list[Request]:
+    """The levels to look at next; none if nothing more can be told on this grid.
+
+    Args:
+      task: the question.
+      levels: what was seen.
+      now: what is open.
+      z: half the height of the bands, in standard deviations.
+      half_width: half the steps that may stay open.
+    """
+    found = clusters(task, now)
+    places = crossings(task, now, found)
+    given = shares(task, found, places, may_stay_open(now, half_width))
+    left = [one for one in found if one.open > given[one]]
+    plans = []
+    for one in left:
+        if about := places.get(one):
+            known = Known(task, levels, now.estimates, about.step, about.slope)
+            plans.append(_Plan(known, now, one, about, given[one] / 2, z))
+    # Crossings are found before what is beside them is looked at.
+    wanted = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
+    wanted = _new(levels, wanted)
+    if not wanted:
+        wanted = [ask for plan in plans for ask in _placing(plan)]
+        for one in left:
+            if one not in places:
+                wanted += _deciding(task, levels, now, one)
+    return _new(levels, wanted) or _finest(task, levels, now)
+
+
+def may_stay_open(now: Bands, half_width: float) -> float:
+    """How many steps that may be closed may stay open, for a half width in all."""
+    along = float((now.open - now.closable).sum())
+    # Where it runs along the threshold it stays open: then the rest is still closed.
+    return max(2 * half_width - along, half_width)
+
+
+def crossings(task: Task, now: Bands, found: list[Cluster]) -> dict[Cluster, Rough]:
+    """Where the clusters that cross do so."""
+    return {
+        one: rough(task, now.estimates, one.first, one.last)
+        for one in found
+        if one.crosses
+    }
+
+
+def _new(levels: Levels, wanted: list[Request]) -> list[Request]:
+    return [one for one in wanted if one.seen > seen_at(levels, one.step)]
+
+
+def _approach(plan: _Plan) -> list[Request]:
+    """What tells the crossing's place a few times as well."""
+    about = plan.about
+    place = max(_ENOUGH * plan.half, about.uncertainty / _STEP)
+    half = max(plan.half, plan.z * place / MARGIN)
+    centre, wanted = _centre(plan, half, place)
+    if about.unsure > _SLOPE:
+        wanted += _sides(plan, centre, half, wanted)
+    return wanted
+
+
+def _placing(plan: _Plan) -> list[Request]:
+    """The level at a crossing, those on either side of it, and those around."""
+    levels = plan.known.levels
+    centre, wanted = _centre(plan, plan.half, plan.half)
+    wanted += _sides(plan, centre, plan.half, wanted)
+    wanted += _cleared(plan, centre, wanted)
+    if new := _new(levels, wanted):
+        return new
+    # All is as planned, and does not suffice.
+    first, last = plan.cluster.first, plan.cluster.last
+    exact = plan.now.estimates.deviations[first : last + 1].min() == 0
+    if plan.cluster.straight > _MOST * plan.cluster.open and not exact:
+        for step in {one.step for one in wanted} | {centre}:
+            better = _BETTER * plan.now.estimates.at(step)[1]
+            wanted += cheapest(plan.known, {step: better}, helped=True)[1]
+    return _new(levels, wanted) or _bisected(plan)
+
+
+def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Request]]:
+    """The level that places the crossing to a half width, and what that takes.
+
+    Args:
+      plan: the plan.
+      half: the half width.
+      place: how far off the crossing may be placed, in steps.
+    """
+    about, steps = plan.about, plan.now.estimates.steps
+    start, end = int(steps[plan.cluster.first]), int(steps[plan.cluster.last])
+    here = min(max(round(about.step), start + 1), max(end - 1, start))
+    reach = max(min(_OFF * half, _PUTS_OFF * place / about.unsure), 1)
+    near = [s for s in plan.known.levels if abs(s - about.step) <= reach]
+    deviation = MARGIN * half * about.slope / plan.z
+    options = dict.fromkeys([*near, here], deviation)
+    return cheapest(plan.known, options, helped=True)
+
+
+def _sides(
+    plan: _Plan, centre: int, half: float, wanted: list[Request]
+) -> list[Request]:
+    """A level on either side of a crossing, which few images tell from the centre."""
+    task, at, slope = plan.known.task, plan.about.step, plan.about.slope
+    told = _told(plan, centre, wanted, MARGIN * half * slope / plan.z)
+    sag = math.sqrt(_SAG * half * slope * task.parts**2 / BEND)
+    usual = max(_BESIDE * half, sag, 1.0)
+    found = []
+    for sign in (-1, 1):
+        new = min(max(round(at + sign * usual), 0), task.parts)
+        options = {}
+        for step in {*plan.known.levels, new} - {centre}:
+            away = sign * (step - at)
+            fits = _NEARER * usual <= away <= _FARTHER * usual or step == new
+            if fits and away > 0:
+                # The band's edge, on the line to the centre, is to be half away.
+                rise = max(slope * half / plan.z - told, 0) / half
+                options[step] = told + rise * away
+        if options:
+            found += cheapest(plan.known, options, wanted)[1]
+    return found
+
+
+def _told(plan: _Plan, centre: int, wanted: list[Request], aim: float) -> float:
+    """The deviation of the centre once what is wanted was seen."""
+    task, levels = plan.known.task, plan.known.levels
+    asked = [one.seen for one in wanted if one.step == centre]
+    seen = max([seen_at(levels, centre), *asked])
+    alone = task.deviation * math.sqrt(1 / seen - 1 / task.num_images)
+    known = plan.now.estimates.at(centre)[1] if centre in levels else math.inf
+    return min(alone, aim, known)
+
+
+def _cleared(plan: _Plan, centre: int, asked: list[Request]) -> list[Request]:
+    """Levels away from the crossing that are still open."""
+    steps, means, deviations, _ = plan.now.estimates
+    least = plan.known.task.least
+    sides = plan.now.sides(least)
+    wanted: list[Request] = []
+    for i in range(plan.cluster.first, plan.cluster.last + 1):
+        step, off = int(steps[i]), abs(float(means[i]) - least)
+        far = abs(step - plan.about.step) > _FAR * plan.half
+        if sides[i] == 0 and far and step != centre and deviations[i] > 0:
+            enough = 0.9 * off / float(plan.now.multiples[i])
+            wanted += cheapest(plan.known, {step: enough}, asked)[1]
+    return wanted
+
+
+def _bisected(plan: _Plan) -> list[Request]:
+    """A level in the widest open interval; with none, more images of all around."""
+    task, levels = plan.known.task, plan.known.levels
+    steps, places = (
+        plan.now.estimates.steps,
+        range(plan.cluster.first, plan.cluster.last),
+    )
+    wide = [i for i in places if steps[i + 1] - steps[i] > 1]
+    if not wide:
+        inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
+        return [Request(s, in_blocks(task, _GROWTH * levels[s].seen)) for s in inside]
+    i = max(wide, key=lambda i: plan.now.closable[i])
+    start, end = int(steps[i]), int(steps[i + 1])
+    middle = (start + end) // 2
+    # Where the crossing is expected, unless a level is there.
+    if start < round(plan.about.step) < end:
+        quarter = max((end - start) // 4, 1)
+        middle = min(max(round(plan.about.step), start + quarter), end - quarter)
+    seen = min(levels[start].seen, levels[end].seen)
+    return [Request(middle, in_blocks(task, seen))]
+
+
+def _deciding(task: Task, levels: Levels, now: Bands, one: Cluster) -> list[Request]:
+    """Levels of which it is open whether they are on the side of those around."""
+    steps, means, *_ = now.estimates
+    sides = now.sides(task.least)
+    wanted = []
+    for i in range(one.first, one.last + 1):
+        level = levels[int(steps[i])]
+        if sides[i] == 0 and level.seen < task.num_images:
+            off = max(abs(float(means[i]) - task.least), 1e-9)
+            plain = (float(now.multiples[i]) * task.deviation / off) ** 2
+            enough = plain / (1 + plain / task.num_images)
+            grown = max(min(enough, _GROWTH * level.seen), _LEAST_GROWTH * level.seen)
+            wanted.append(Request(int(steps[i]), in_blocks(task, grown)))
+    if wanted:
+        return wanted
+    wide = [i for i in range(one.first, one.last) if steps[i + 1] - steps[i] > 1]
+    if not wide:
+        return []
+    i = max(wide, key=lambda i: now.closable[i])
+    return [Request(int(steps[i] + steps[i + 1]) // 2, in_blocks(task, task.block))]
+
+
+def _finest(task: Task, levels: Levels, now: Bands) -> list[Request]:
+    """What is left to look at if no plan helps; nothing if all that can be was seen."""
+    steps = now.estimates.steps
+    wanted = []
+    for i in np.flatnonzero(now.closable > 1e-9).tolist():
+        for step in steps[i : i + 2].tolist():
+            if levels[step].seen < task.num_images:
+                wanted.append(Request(step, in_blocks(task, 2 * levels[step].seen)))
+        if steps[i + 1] - steps[i] > 1:
+            middle = int(steps[i] + steps[i + 1]) // 2
+            wanted.append(Request(middle, in_blocks(task, task.block)))
+    return wanted

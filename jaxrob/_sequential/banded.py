@@ -1,0 +1,91 @@
+"""The search to a stated precision, by bands around the curve of few images.
+
+It ends as soon as the interval is as narrow as asked, which says nothing of where it
+lies: so the interval covers as often as one of a number of images fixed before (Chow
+and Robbins 1965, "On the asymptotic theory of fixed-width sequential confidence
+intervals for the mean").
+"""
+
+import numpy as np
+
+from jaxrob._sequential.aim import MARGIN, crossings, may_stay_open, requests
+from jaxrob._sequential.bands import Bands, bands, quantile
+from jaxrob._sequential.clusters import clusters, shares
+from jaxrob._sequential.estimates import Estimates, estimates
+from jaxrob._sequential.state import Accepted, State
+from jaxrob._sequential.task import OPEN, Level, Request, Task
+from jaxrob.metrics._interval import accepted_widths
+from jaxrob.strategies import ASAP
+
+# What levels away from the crossings take of the error.
+_ERROR_FAR = 0.1
+# Rounding of means of scores.
+_SLACK = 1e-9
+
+
+def look(
+    task: Task, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
+) -> State:
+    """The state once more images were seen; see `search.look`."""
+    task = _with_slack(task)
+    levels = dict(state.levels)
+    for step, scores in answers.items():
+        levels[step] = Level(scores, OPEN, 0.0)
+    seen = {step: one for step, one in levels.items() if one.seen}
+    found = estimates(seen, task.least_variance, task.num_images)
+    now = _bands(task, strategy, found)
+    steps = found.steps.astype(float)
+    guess = accepted_widths(steps, found.means, found.means, task.least)[0].sum()
+    low, high = float(now.low.sum()), float(now.high.sum())
+    sides = now.sides(task.least).tolist()
+    for step, side in zip(found.steps.tolist(), sides):
+        levels[step] = levels[step]._replace(side=side)
+    accepted = Accepted(low, high, float(guess))
+    if state.accepted.half_width < accepted.half_width:
+        # A wider look, on the way to a finer aim, takes nothing back.
+        accepted = state.accepted
+    low, high = accepted.low, accepted.high
+    accepted = Accepted(low, high, min(max(float(guess), low), high))
+    is_done = accepted.half_width <= task.precision * task.parts
+    return State(levels, accepted, bands=now, is_done=is_done)
+
+
+def following(task: Task, state: State) -> tuple[State, list[Request]]:
+    """What to look at next; nothing if no more can be told on this grid."""
+    assert state.bands is not None
+    task = _with_slack(task)
+    half_width = task.precision * task.parts
+    levels = {step: one for step, one in state.levels.items() if one.seen}
+    wanted = requests(task, levels, state.bands, height(task), half_width)
+    return state._replace(is_done=not wanted), wanted
+
+
+def height(task: Task) -> float:
+    """Half the height of the bands at crossings, in standard deviations."""
+    return quantile((1 - _ERROR_FAR) * task.error)
+
+
+def _with_slack(task: Task) -> Task:
+    """The question, with sums of scores on the threshold accepted however rounded."""
+    return task._replace(least=task.least - _SLACK)
+
+
+def _bands(task: Task, strategy: ASAP, found: Estimates) -> Bands:
+    """The bands, whose height away from crossings depends on where these are."""
+    half_width, z = task.precision * task.parts, height(task)
+    now = bands(task, strategy, found, 2 * task.precision / z, z)
+    for _ in range(2):
+        wanted = _planned_deviation(task, now, half_width)
+        if wanted is None:
+            return now
+        now = bands(task, strategy, found, wanted, z)
+    return now
+
+
+def _planned_deviation(task: Task, now: Bands, half_width: float) -> float | None:
+    """The deviation of levels that place the crossings well enough; None without."""
+    found = clusters(task, now)
+    places = crossings(task, now, found)
+    given = shares(task, found, places, may_stay_open(now, half_width))
+    wanted = [MARGIN * given[one] / 2 * places[one].slope for one in places]
+    return min(wanted) / height(task) if wanted else None

@@ -1,0 +1,112 @@
+"""How much of the range is accepted, by bands around the curve of few images."""
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy
+
+from jaxrob._sequential.between import may_cross
+from jaxrob._sequential.estimates import Estimates
+from jaxrob._sequential.task import Task
+from jaxrob.metrics._envelope import envelope
+from jaxrob.metrics._interval import accepted_widths
+from jaxrob.strategies import ASAP
+
+# Levels whose deviation is more than so many times that which crossings need count only
+# from more standard deviations on, up to so many.
+_AS_PLANNED, _FAR = 2.0, 3.3
+# A line is followed towards a crossing in intervals no wider than so many precisions,
+# or than this share of the range: in a wider one a curve may bend both ways unseen.
+_PRECISIONS_WIDE, _SHARE_WIDE = 0.75, 0.02
+# A curve runs along the threshold where all images leave more than this share of an
+# interval open.
+_ALONG = 0.5
+
+
+class Bands(NamedTuple):
+    """What bands around the estimates leave open, in m intervals of n levels.
+
+    Attributes:
+      estimates: the levels' means.
+      multiples: float64 `[n]`, half the bands' heights in standard deviations.
+      low: float64 `[m]`, the fewest accepted steps of each interval.
+      high: float64 `[m]`, the most.
+      straight: float64 `[m]`, by how much these would differ, were the curve straight
+        between the levels.
+      along: bool `[m]`, whether all images leave the interval open, because the curve
+        runs along the threshold there.
+    """
+
+    estimates: Estimates
+    multiples: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    straight: np.ndarray
+    along: np.ndarray
+
+    @property
+    def open(self) -> np.ndarray:
+        """How many steps are open in each interval, `[m]`."""
+        return self.high - self.low
+
+    @property
+    def closable(self) -> np.ndarray:
+        """How many of these more images or levels may close, `[m]`."""
+        return np.where(self.along, 0.0, self.open)
+
+    def sides(self, least: float) -> np.ndarray:
+        """1, 0 or -1 for each level: accepted, open, rejected."""
+        off = self.estimates.means - least
+        reach = self.multiples * self.estimates.deviations
+        return np.where(off >= reach, 1, np.where(off < -reach, -1, 0))
+
+
+def quantile(error: float) -> float:
+    """Half the height of a band with an error, in standard deviations."""
+    return float(-scipy.special.ndtri(error / 2))
+
+
+def bands(
+    task: Task, strategy: ASAP, found: Estimates, wanted: float, z: float
+) -> Bands:
+    """The bands, and what they leave open.
+
+    Args:
+      task: the question.
+      strategy: tells where a curve may cross between levels of one side.
+      found: the levels' means.
+      wanted: the deviation of a level that is known as well as planned.
+      z: half the bands' heights there, in standard deviations.
+    """
+    steps, means, deviations, changes = found
+    most = max(_AS_PLANNED * wanted, 1e-12)
+    multiples = np.clip(z * deviations / most, z, max(_FAR, z))
+    (lowest, highest), reach = task.bounds, multiples * deviations
+    scale = highest - lowest
+    values, least = (means - lowest) / scale, (task.least - lowest) / scale
+    # What is exact stays so: it may be on the threshold.
+    below = np.where(reach > 0, np.clip(values - reach / scale, 0, 1), values)
+    above = np.where(reach > 0, np.clip(values + reach / scale, 0, 1), values)
+    places, width = steps.astype(float), np.diff(steps)
+    doubts = found.doubts / scale
+    strays = envelope(places, values, task.num_images, doubts=doubts)
+    # Between levels single images turn right or wrong at levels of their own: the curve
+    # wanders about its line, which does not add to what the ends may be off.
+    share, heights = strays.share, reach / scale
+    wander = z * np.sqrt(changes * share * (1 - share) / task.num_images) / scale
+    height = heights[:-1] * (1 - share) + heights[1:] * share
+    more = np.hypot(height, wander) - height
+    strays = strays._replace(above=strays.above + more, below=strays.below + more)
+    low, high = accepted_widths(places, below, above, least, strays)
+    shortest, longest = accepted_widths(places, below, above, least)
+    widest = max(_PRECISIONS_WIDE * task.precision, _SHARE_WIDE) * task.parts
+    crosses = np.diff(means >= task.least)
+    unseen = (width > widest) & (crosses | (longest > shortest))
+    unseen |= ~crosses & may_cross(task, strategy, found)
+    low, high = np.where(unseen, 0.0, low), np.where(unseen, width, high)
+    exact = (deviations[:-1] == 0) & (deviations[1:] == 0)
+    # Where no image changes between two levels, none is taken to change and come back.
+    still = exact & (changes == 0)
+    low, high = np.where(still, shortest, low), np.where(still, longest, high)
+    along = exact & (width <= widest) & (high - low > _ALONG * width)
+    return Bands(found, multiples, low, high, longest - shortest, along)

@@ -1,0 +1,63 @@
+"""Means told by few images and by levels with more: errors beside those stated."""
+
+import numpy as np
+import pytest
+
+from jaxrob._sequential.estimates import estimates
+from jaxrob._sequential.task import OPEN, Level
+
+IMAGES, RUNS = 4000, 400
+
+
+def nested(shares):
+    """Scores `[levels, images]`: an image that is wrong at a level is wrong beyond."""
+    limits = (np.arange(IMAGES) + 0.5) / IMAGES
+    return (limits < np.array(shares)[:, None]).astype(float)
+
+
+def independent(shares):
+    """Scores of images that turn right and wrong at random."""
+    return (
+        np.random.default_rng(7).random((len(shares), IMAGES))
+        < np.array(shares)[:, None]
+    ).astype(float)
+
+
+@pytest.mark.parametrize("kind", [nested, independent])
+@pytest.mark.parametrize(
+    "seen",
+    [
+        {0: 4000, 10: 600, 20: 900, 30: 900},
+        {0: 1500, 10: 300, 20: 1400},
+        {0: 500, 10: 400, 20: 300, 30: 200, 40: 1000},
+    ],
+)
+def test_stated_deviations_are_those_of_random_orders(kind, seen):
+    steps = list(seen)
+    scores = kind([0.8 - 0.006 * step for step in steps])
+    least = float(np.var(scores, axis=1).min())
+    errors, stated = [], []
+    for run in range(RUNS):
+        order = np.random.default_rng([22, run]).permutation(IMAGES)
+        levels = {
+            step: Level(row[order[: seen[step]]], OPEN, 0.0)
+            for step, row in zip(steps, scores)
+        }
+        found = estimates(levels, least, IMAGES)
+        errors.append(found.means - scores.mean(axis=1))
+        stated.append(found.deviations)
+    real = np.sqrt(np.square(errors).mean(axis=0))
+    said = np.sqrt(np.square(stated).mean(axis=0))
+    # The best of several ways is picked by what they say, which favours the lucky.
+    assert (real <= 1.15 * said + 1e-12).all(), real / said
+    assert (real[said > 0] >= 0.7 * said[said > 0]).all()
+
+
+def test_a_level_with_all_images_is_exact_and_helps_its_neighbours():
+    scores = nested([0.8, 0.79])
+    order = np.random.default_rng(3).permutation(IMAGES)
+    few = Level(scores[1][order[:400]], OPEN, 0.0)
+    alone = estimates({1: few}, 0.01, IMAGES)
+    helped = estimates({0: Level(scores[0][order], OPEN, 0.0), 1: few}, 0.01, IMAGES)
+    assert helped.at(0) == pytest.approx((0.8, 0.0))
+    assert helped.at(1)[1] < 0.4 * alone.at(1)[1]
