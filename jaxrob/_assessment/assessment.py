@@ -156,9 +156,11 @@ class Assessment:
         half width `precision` asks for: what levels and images leave open together,
         with 95 % confidence.
         """
+        if math.isnan(self.robustness):
+            return Interval(0.0, 1.0)
         if self.sampling is not None:
             return self.sampling.dataset_interval
-        if self.error_bound is None or math.isnan(self.robustness):
+        if self.error_bound is None:
             return Interval(0.0, 1.0)
         low, high = (
             self.robustness - self.error_bound,

@@ -26,7 +26,7 @@ from jaxrob._runtime.checks import checked_flag, checked_integer, checked_number
 from jaxrob._sequential import even, search
 from jaxrob._sequential.cost import expected_cost
 from jaxrob._sequential.population import population_interval
-from jaxrob._sequential.search import State
+from jaxrob._sequential.state import State
 from jaxrob._sequential.task import ACCEPTED, Task
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
@@ -36,6 +36,8 @@ from jaxrob.uncertainty import unknown_threshold
 
 # The error of the interval, of "the same answer as all images", and of a requirement.
 _ERROR, _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.05, 0.001, 0.01
+# About so many looks of a search are not one another's like.
+_LOOKS = 10
 # With a budget or a requirement the precision aimed at begins here and shrinks by this.
 _FIRST_AIM, _SHRINKS = 0.1, 0.7
 # Precisions that a budget may buy, finest first, and how much of it is planned with.
@@ -77,6 +79,15 @@ class Fewest(NamedTuple):
         if self.required is not None:
             return _ERROR_OF_REQUIRED
         return _ERROR_OF_SAME if self.precision == 0 else _ERROR
+
+    @property
+    def error_of_a_look(self) -> float:
+        """The part of the error that one look may take.
+
+        Where a verdict ends all, every look may give a wrong one: they share the error.
+        """
+        gives_verdicts = self.required is not None or self.error_asked is not None
+        return self.error / _LOOKS if gives_verdicts else self.error
 
 
 def checked_fewest(
@@ -294,7 +305,7 @@ class Pursuit:
             measure.bounds,
             len(labels),
             BLOCK,
-            max(fewest.error, 1e-300),
+            max(fewest.error_of_a_look, 1e-300),
             aim,
             fewest.curtail,
         )
@@ -322,8 +333,6 @@ class Pursuit:
 
     def expected_cost(self, precision: float) -> float:
         """About how many images more a precision takes; 0 where it is not known."""
-        if self._is_even or self._state.known is None or not self._state.known.gaps:
-            return 0.0
         return expected_cost(self._task, self._state, precision)
 
     def aim_at(self, precision: float) -> None:
@@ -399,6 +408,8 @@ class Pursuit:
         guess = max(min(max(guess, high - half), low + half, 1.0), 0.0)
         if self._aim() == 0 and not self._is_even and self._status != "certain":
             guess = min(max(self._right(), low), high)
+        curve = ReducedCurve(levels, confusion, criterion.alpha)
+        values = metrics.measures[criterion.measure](confusion)
         within = population_interval(
             task._replace(parts=max(steps)) if self._is_even else task,
             {step: state.levels[step] for step in steps},
@@ -415,10 +426,8 @@ class Pursuit:
             np.array([state.levels[step].side for step in steps]),
             guess,
             Interval(low, high),
-            Interval(min(within.start, low, guess), max(within.end, high, guess)),
+            Interval(min(within.start, low), max(within.end, high)),
         )
-        curve = ReducedCurve(levels, confusion, criterion.alpha)
-        values = metrics.measures[criterion.measure](confusion)
         samples = Samples(levels, values, rounds=self._rounds)
         question = self._question._replace(threshold=criterion.threshold)
         return Exploration(

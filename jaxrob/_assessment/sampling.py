@@ -22,8 +22,8 @@ class Sampling(NamedTuple):
         them.
       error: the probability that `dataset_interval` misses, in all; 0 with `curtail`.
       status: "precise" if the precision is reached, "certain" if a requirement is met
-        or missed for certain, "budget" if that ended it, "resolution" if the strategy's
-        levels end.
+        or missed for certain, "budget" if that ended it, "resolution" if all images at
+        the strategy's levels leave more open.
       num_images: how many images of the data set count.
       evaluations: how many altered images were classified.
       seen: integers `[L]`, how many images were looked at, at each level.

@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 
 import jaxrob
 from jaxrob import strategies
@@ -54,16 +55,18 @@ def on_all_images(**settings):
 
 
 @pytest.mark.parametrize("precision", [0.1, 0.03, 0.01])
-def test_interval_is_as_narrow_as_asked_and_holds_the_truth(precision):
-    for seed in range(4):
+def test_interval_is_as_narrow_as_asked_and_mostly_holds_the_truth(precision):
+    runs, misses, off = 12, 0, 0
+    for seed in range(runs):
         result = assess(seed, precision=precision)
         low, high = result.dataset_interval
-        assert low <= TRUTH <= high
+        misses += not low <= TRUTH <= high
         assert high - low <= 2 * precision
-        assert abs(result.robustness - TRUTH) <= precision
+        off += abs(result.robustness - TRUTH) > precision
         assert result.confidence_interval.start <= low <= high
         assert high <= result.confidence_interval.end
         assert result.sampling.status == "precise"
+    assert max(misses, off) <= scipy.stats.binom.ppf(0.999, runs, 0.05)
 
 
 def test_precision_costs_evaluations():
@@ -139,10 +142,14 @@ def test_requirement_ends_early(required, is_met):
 def test_measures_that_are_means(measure, alpha):
     settings = {"measure": measure, "alpha": alpha, "threshold": 0.6}
     whole = on_all_images(**settings)
-    near = assess(precision=0.02, **settings)
     same = assess(precision=0, **settings)
     assert same.robustness == whole.robustness
-    assert near.dataset_interval.start <= whole.robustness <= near.dataset_interval.end
+    near = [assess(seed, precision=0.02, **settings) for seed in range(10)]
+    misses = sum(
+        not low <= whole.robustness <= high
+        for low, high in (one.dataset_interval for one in near)
+    )
+    assert misses <= scipy.stats.binom.ppf(0.999, len(near), 0.05)
 
 
 def test_recall_looks_at_images_of_its_class_alone():
@@ -277,3 +284,11 @@ def test_a_certain_end_has_a_guess_in_its_middle():
     low, high = result.dataset_interval
     assert result.sampling.status == "certain"
     assert low < result.robustness < high
+
+
+def test_where_nothing_is_decided_no_interval_says_anything():
+    """An accuracy counts as 1 there, whatever the classifier is worth."""
+    with pytest.warns(jaxrob.RobustnessWarning, match="NaN"):
+        result = assess(precision=0.05, threshold=0.6, alpha=0.99)
+    assert np.isnan(result.robustness)
+    assert result.dataset_interval == (0.0, 1.0)
