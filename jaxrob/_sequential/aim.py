@@ -9,7 +9,7 @@ from jaxrob._sequential.bands import Bands
 from jaxrob._sequential.cheapest import Known, cheapest, seen_at
 from jaxrob._sequential.clusters import Cluster, clusters, shares
 from jaxrob._sequential.crossing import BEND, Rough, rough
-from jaxrob._sequential.task import Levels, Request, Task, in_blocks
+from jaxrob._sequential.task import Levels, Request, Task, in_blocks, of_finite
 
 # The plan is for so much less than what may stay open.
 MARGIN = 0.85
@@ -241,7 +241,7 @@ def _deciding(task: Task, levels: Levels, now: Bands, one: Cluster) -> list[Requ
         if sides[i] == 0 and level.seen < task.num_images:
             off = max(abs(float(means[i]) - task.least), 1e-9)
             plain = (float(now.multiples[i]) * task.deviation / off) ** 2
-            enough = plain / (1 + plain / task.num_images)
+            enough = of_finite(task, plain)
             grown = max(min(enough, _GROWTH * level.seen), _LEAST_GROWTH * level.seen)
             wanted.append(Request(int(steps[i]), in_blocks(task, grown)))
     if wanted:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._sequential.estimates import Estimates
-from jaxrob._sequential.task import Levels, Request, Task, in_blocks
+from jaxrob._sequential.task import Levels, Request, Task, in_blocks, of_finite
 
 # From such a share of the images on, all are looked at.
 _ALL = 0.85
@@ -70,7 +70,7 @@ def cheapest(
 def images_for(task: Task, deviation: float) -> int:
     """How many images of its own a level takes for its mean to be known so well."""
     plain = (task.deviation / max(deviation, 1e-12)) ** 2
-    needed = plain / (1 + plain / task.num_images)
+    needed = of_finite(task, plain)
     return in_blocks(task, task.num_images if _is_most(task, needed) else needed)
 
 

@@ -3,11 +3,13 @@
 Positions are steps of a grid, integers in 0 ... parts.
 """
 
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 
 ACCEPTED, OPEN, REJECTED = 1, 0, -1
+
+_Number = TypeVar("_Number", float, np.ndarray)
 
 # What deciding a level takes beyond its price, because the prior of the evidence does
 # not know how far the level is from the threshold.
@@ -110,4 +112,9 @@ def images_needed(task: Task, distance: np.ndarray, price: float) -> np.ndarray:
         return task.num_images * np.clip(1 - margin, 0, 1)
     distance = np.maximum(np.abs(distance), 1e-9)
     plain = 2 * task.deviation**2 * (price + _PRIOR) / np.square(distance)
+    return of_finite(task, plain)
+
+
+def of_finite(task: Task, plain: _Number) -> _Number:
+    """How many of the images tell as much as so many of endlessly many."""
     return plain / (1 + plain / task.num_images)
