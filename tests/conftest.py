@@ -18,9 +18,11 @@ import pytest
 # Minutes each, of processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
 
-# Neither fused loops through MLIR nor 32 modules a program, for as many cores.
+# Neither fused loops through MLIR nor 32 modules a program, for as many cores; where a
+# test has optimisations, the first of three levels, whose programs are about as fast.
 QUICK_TO_COMPILE = (
-    "--xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
+    "--xla_backend_optimization_level=1 --xla_cpu_use_fusion_emitters=false "
+    "--xla_cpu_parallel_codegen_split_count=1"
 )
 
 
@@ -44,6 +46,17 @@ def room_for_programs():
     from jaxrob._runtime.memory_maps import make_room  # JAX reads what is set below.
 
     make_room()
+
+
+@pytest.fixture
+def optimised():
+    """XLA's optimisations, where computing takes longer than compiling."""
+    import jax
+
+    before = jax.config.values["jax_disable_most_optimizations"]
+    jax.config.update("jax_disable_most_optimizations", False)
+    yield
+    jax.config.update("jax_disable_most_optimizations", before)
 
 
 @pytest.fixture(scope="session")

@@ -1,9 +1,6 @@
 """What `accelerator.py` reads from compiled programs, against costs counted by hand."""
 
 import json
-import pathlib
-import subprocess
-import sys
 
 import jax
 import jax.numpy as jnp
@@ -21,7 +18,7 @@ from jax.sharding import Mesh
 
 from jaxrob import alterations
 
-SCRIPT = pathlib.Path(__file__).parents[2] / "experiments" / "accelerator.py"
+SCRIPT = "accelerator.py"
 TPU, GPU = targets.load("v5e"), targets.load("h100")
 # Operations of the MNIST CNN for one image: two 3x3 convolutions, two dense layers.
 MNIST_FLOPS = 2 * (28**2 * 32 * 9 + 14**2 * 64 * 9 * 32 + 3136 * 128 + 128 * 10)
@@ -376,32 +373,25 @@ def test_programs_run_where_there_is_a_device():
     assert measuring.seconds(program, compiled.executable) > 0
 
 
-def run(*arguments):
-    done = subprocess.run(
-        [sys.executable, SCRIPT, *arguments], capture_output=True, text=True
-    )
-    return done.returncode, done.stdout, done.stderr
-
-
 @pytest.mark.slow
-def test_the_script_says_what_it_lacks(tmp_path):
-    code, out, err = run()
+def test_the_script_says_what_it_lacks(run, tmp_path):
+    code, out, err = run(SCRIPT)
     assert code == 1 and "--target says what is compiled for" in out + err
-    code, out, err = run("--measure")
+    code, out, err = run(SCRIPT, "--measure")
     assert code == 1 and "needs a GPU or TPU" in out + err
     for target in (TPU, GPU):
         if environment.missing(target):
-            code, out, err = run(f"--target={target.name}")
+            code, out, err = run(SCRIPT, f"--target={target.name}")
             assert code == 1 and f'"jaxrob[{target.extra}]"' in out + err
     path = tmp_path / "earlier.json"
     path.write_text("{}")
-    code, out, err = run("--target=h100", f"--compare={path}")
+    code, out, err = run(SCRIPT, "--target=h100", f"--compare={path}")
     assert code == 1 and "is not what this script writes" in out + err
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("target", [TPU, GPU], ids=lambda target: target.name)
-def test_two_steps_compile_for_a_device_that_is_not_there(target, tmp_path):
+def test_two_steps_compile_for_a_device_that_is_not_there(run_anew, target, tmp_path):
     words = environment.missing(target)
     if words is not None:
         pytest.skip(words)
@@ -409,7 +399,7 @@ def test_two_steps_compile_for_a_device_that_is_not_there(target, tmp_path):
         f"--target={target.name}", "--alterations=rotation,jpeg_compression",
         "--num_images=64", "--num_levels=4", f"--output={tmp_path}",
     )  # fmt: skip
-    code, out, err = run(*arguments, *["--all_devices"][: target is TPU])
+    code, out, err = run_anew(SCRIPT, *arguments, *["--all_devices"][: target is TPU])
     assert code == 0, err
     path = tmp_path / f"{target.name}.json"
     document = json.loads(path.read_text())
@@ -425,6 +415,6 @@ def test_two_steps_compile_for_a_device_that_is_not_there(target, tmp_path):
         assert one["collectives"] == one["unknown_loops"] == 0
         assert any("jaxrob/alterations/" in row["line"] for row in one["lines"])
     assert jpeg["seconds"] + jpeg["prepare_seconds"] > forward["seconds"]
-    code, out, err = run(*arguments, f"--compare={path}")
+    code, out, err = run_anew(SCRIPT, *arguments, f"--compare={path}")
     assert code == 0, err
     assert "mnist_cnn, steps, 28x28x1, 64 x 4, rotation" in out

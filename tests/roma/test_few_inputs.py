@@ -303,6 +303,7 @@ def test_inputs_without_an_answer_count_by_their_draws(classifier, images):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("optimised")
 def test_the_cascade_answers_as_it_does_for_all(classifier, images):
     settings = SETTINGS | {"estimator": "auto", "epsilon": 0.05}
     full = assess(classifier, images[:128], LABELS[:128] * 0, **settings)

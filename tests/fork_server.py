@@ -1,0 +1,93 @@
+"""Runs scripts in forks of a process that has imported what they import.
+
+    python tests/fork_server.py FOLDER
+
+An interpreter takes seconds to import JAX and the rest, a fork none. No device is
+touched before the fork, so that a script finds JAX as a new process would: only what
+JAX reads of the environment when it is imported is the server's.
+
+A request is a line of JSON, the script with its arguments and variables of the
+environment; its answer is the exit status. What the script prints is then in FOLDER.
+"""
+
+import contextlib
+import importlib
+import json
+import os
+import pathlib
+import pkgutil
+import runpy
+import subprocess
+import sys
+
+IMPORTED = (
+    "cv2",
+    "dm_pix",
+    "flax.linen",
+    "jinja2",
+    "matplotlib.pyplot",
+    "numpyro",
+    "optax",
+    "orbax.checkpoint",
+    "PIL.Image",
+    "scipy.stats",
+    "sklearn.datasets",
+    "tqdm",
+)
+
+
+@contextlib.contextmanager
+def started(folder):
+    """A function that runs a script, and returns its status and what it printed."""
+    command = [sys.executable, __file__, folder]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen(command, text=True, **pipes) as server:
+
+        def run(script, *arguments, **environment):
+            request = [str(script), *map(str, arguments)], environment
+            print(json.dumps(request), file=server.stdin, flush=True)
+            code = int(server.stdout.readline())
+            return code, *((folder / name).read_text() for name in ("out", "err"))
+
+        yield run
+
+
+def main(folder):
+    prepare()
+    for line in sys.stdin:
+        process = os.fork()
+        if not process:
+            become(folder, *json.loads(line))
+            return
+        _, status = os.waitpid(process, 0)
+        print(os.waitstatus_to_exitcode(status), flush=True)
+
+
+def prepare():
+    import jaxrob
+
+    for name in IMPORTED:
+        importlib.import_module(name)
+    for module in pkgutil.walk_packages(jaxrob.__path__, "jaxrob."):
+        # Those of extras that are not installed.
+        with contextlib.suppress(ImportError):
+            if not module.name.endswith("__main__"):
+                importlib.import_module(module.name)
+    from jax._src import xla_bridge
+
+    assert not xla_bridge.backends_are_initialized()
+
+
+def become(folder, command, environment):
+    for descriptor, name in enumerate(("out", "err"), start=1):
+        file = os.open(folder / name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
+        os.dup2(file, descriptor)
+    os.environ.update(environment)
+    sys.argv[:] = command
+    # As `python script` has it.
+    sys.path[0] = str(pathlib.Path(command[0]).parent)
+    runpy.run_path(command[0], run_name="__main__")
+
+
+if __name__ == "__main__":
+    main(pathlib.Path(sys.argv[1]))
