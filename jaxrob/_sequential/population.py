@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from jaxrob._sequential.estimates import estimates
+from jaxrob._sequential.estimates import Estimates, estimates
 from jaxrob._sequential.task import Levels, Task
 from jaxrob.metrics import Interval
 from jaxrob.metrics._envelope import envelope
@@ -12,6 +12,8 @@ from jaxrob.metrics._interval import accepted_widths
 # The coverage aimed at: more than the 95 % stated, because the same images decided when
 # to stop.
 _CONFIDENCE = 0.975
+# Levels so many standard deviations from the threshold may be on it.
+_NEAR = 3.3
 # By how many standard deviations of single images' flips the curve may leave chords.
 _DEVIATIONS = 1.5
 
@@ -27,7 +29,9 @@ def population_interval(task: Task, levels: Levels) -> Interval:
       levels: what was seen, both ends of the range among it.
     """
     low, high = task.bounds
-    steps, means, deviations, _ = estimates(levels, task.least_variance, None)
+    found = estimates(levels, task.least_variance, None)
+    steps, means, deviations, *_ = found
+    heights = _heights(task, found)
     variances = np.square(deviations)
     # On the range from 0 to 1, where shares of right images lie.
     means = np.clip((means - low) / (high - low), 0, 1)
@@ -36,7 +40,7 @@ def population_interval(task: Task, levels: Levels) -> Interval:
     spread = means * (1 - means)
     inputs = np.where(spread > 0, spread / np.maximum(variances, 1e-300), seen)
     inputs = np.clip(inputs, 1, task.num_images)
-    below, above = _wilson(means, inputs)
+    below, above = _wilson(means, inputs, heights)
     positions = steps / task.parts
     typical = int(np.median(inputs))
     strays = envelope(positions, means, typical, _DEVIATIONS)
@@ -46,9 +50,28 @@ def population_interval(task: Task, levels: Levels) -> Interval:
     return Interval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
 
 
-def _wilson(means: np.ndarray, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _heights(task: Task, found: Estimates) -> np.ndarray:
+    """Half the heights of the bands in standard deviations, `[n]`.
+
+    Where neighbouring levels may all be on the threshold, one of them strays far more
+    easily than a given one: as often as if there were one more for each time that the
+    error is expected to change its sign (Rice 1945).
+    """
+    deviations = found.deviations
+    near = np.abs(found.means - task.least) <= _NEAR * deviations
+    most = deviations[:-1] * deviations[1:]
+    alike = np.clip(found.covariances / np.maximum(most, 1e-300), -1, 1)
+    turns = np.where(near[:-1] & near[1:], 2 * np.arccos(alike) / np.pi, 0.0)
+    run = np.concatenate([[0], np.cumsum(near[1:] != near[:-1])])
+    number = 1 + np.bincount(run[1:], turns, run[-1] + 1)[run]
+    error = (1 - _CONFIDENCE) / 2 / np.where(near, number, 1.0)
+    return -scipy.special.ndtri(error)
+
+
+def _wilson(
+    means: np.ndarray, inputs: np.ndarray, z: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's interval of shares of inputs whose number is no integer."""
-    z = float(scipy.special.ndtri((1 + _CONFIDENCE) / 2))
     centre = means + z**2 / (2 * inputs)
     half = z * np.sqrt(means * (1 - means) / inputs + (z / (2 * inputs)) ** 2)
     scale = 1 + z**2 / inputs
