@@ -12,7 +12,7 @@ from jaxrob._sequential.crossing import BEND, Rough, rough
 from jaxrob._sequential.task import Levels, Request, Task, in_blocks, of_finite
 
 # The plan is for so much less than what may stay open.
-MARGIN = 0.85
+MARGIN = 0.9
 # A crossing that is known worse than half of what may stay open is first placed so many
 # times as well, but no better than this share of that.
 _STEP, _ENOUGH = 3.0, 0.8
@@ -26,7 +26,10 @@ _BESIDE, _NEARER, _FARTHER = 2.0, 0.5, 2.5
 # Or as far as a curve leaves a line by this share of what is to stay open.
 _SAG = 0.3
 # A slope that may be off by more is asked for before the crossing is known well.
-_SLOPE = 0.5
+_SLOPE = 0.3
+# So much of the width is planned for where what was planned does not suffice, down to
+# so many steps.
+_LESS, _OPEN = 0.93, 1e-6
 # From so far on, levels beside a crossing are to be decided.
 _FAR = 1.5
 # Where all is as planned and does not suffice, the levels' deviations are to shrink by
@@ -75,29 +78,52 @@ def requests(
     """
     found = clusters(task, now)
     places = crossings(task, now, found)
-    given = shares(task, found, places, may_stay_open(now, half_width))
-    left = [one for one in found if one.open > given[one]]
+    width = may_stay_open(now, half_width)
+    while found and width > _OPEN:
+        given = shares(task, found, places, width)
+        left = {one: given[one] for one in found if one.open > given[one]}
+        if not left:
+            # The shape between levels leaves more open than was planned for.
+            width *= _LESS
+        elif wanted := _closing(task, levels, now, left, places, z):
+            return wanted
+        else:
+            # What no plan helps stays open, and the others get the rest.
+            found = [one for one in found if one not in left]
+            width -= sum(one.open for one in left)
+    return _finest(task, levels, now)
+
+
+def _closing(
+    task: Task,
+    levels: Levels,
+    now: Bands,
+    left: dict[Cluster, float],
+    places: dict[Cluster, Rough],
+    z: float,
+) -> list[Request]:
+    """What closes clusters but for so many steps; nothing if no plan does."""
     plans = []
-    for one in left:
+    for one, width in left.items():
         if about := places.get(one):
             known = Known(task, levels, now.estimates, about.step, about.slope)
-            plans.append(_Plan(known, now, one, about, given[one] / 2, z))
+            plans.append(_Plan(known, now, one, about, width / 2, z))
     # Crossings are found before what is beside them is looked at.
-    wanted = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
-    wanted = _new(levels, wanted)
-    if not wanted:
-        wanted = [ask for plan in plans for ask in _placing(plan)]
-        for one in left:
-            if one not in places:
-                wanted += _deciding(task, levels, now, one)
-    return _new(levels, wanted) or _finest(task, levels, now)
+    far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
+    if wanted := _new(levels, far):
+        return wanted
+    wanted = [ask for plan in plans for ask in _placing(plan)]
+    for one in left:
+        if one not in places:
+            wanted += _deciding(task, levels, now, one)
+    return _new(levels, wanted)
 
 
 def may_stay_open(now: Bands, half_width: float) -> float:
     """How many steps that may be closed may stay open, for a half width in all."""
     along = float((now.open - now.closable).sum())
     # Where it runs along the threshold it stays open: then the rest is still closed.
-    return max(2 * half_width - along, half_width)
+    return max(2 * half_width - along, half_width) / now.together
 
 
 def crossings(task: Task, now: Bands, found: list[Cluster]) -> dict[Cluster, Rough]:
@@ -125,10 +151,17 @@ def _approach(plan: _Plan) -> list[Request]:
 
 
 def _placing(plan: _Plan) -> list[Request]:
-    """The level at a crossing, those on either side of it, and those around."""
+    """The level at a crossing, then those on either side of it, then those around.
+
+    What the first tells makes the next cheaper, or shows that they are not needed.
+    """
     levels = plan.known.levels
     centre, wanted = _centre(plan, plan.half, plan.half)
+    if new := _new(levels, wanted):
+        return new
     wanted += _sides(plan, centre, plan.half, wanted)
+    if new := _new(levels, wanted):
+        return new
     wanted += _cleared(plan, centre, wanted)
     if new := _new(levels, wanted):
         return new
@@ -176,9 +209,10 @@ def _sides(
             away = sign * (step - at)
             fits = _NEARER * usual <= away <= _FARTHER * usual or step == new
             if fits and away > 0:
-                # The band's edge, on the line to the centre, is to be half away.
-                rise = max(slope * half / plan.z - told, 0) / half
-                options[step] = told + rise * away
+                # The band's edge is to be half away on the line to the centre, which
+                # errs as the centre does and by its share of their difference.
+                rest = max((slope * half / plan.z) ** 2 - told**2, 0)
+                options[step] = math.hypot(told, math.sqrt(rest) * away / half)
         if options:
             found += cheapest(plan.known, options, wanted)[1]
     return found
@@ -196,7 +230,7 @@ def _told(plan: _Plan, centre: int, wanted: list[Request], aim: float) -> float:
 
 def _cleared(plan: _Plan, centre: int, asked: list[Request]) -> list[Request]:
     """Levels away from the crossing that are still open."""
-    steps, means, deviations, _ = plan.now.estimates
+    steps, means, deviations, *_ = plan.now.estimates
     least = plan.known.task.least
     sides = plan.now.sides(least)
     wanted: list[Request] = []
@@ -212,10 +246,8 @@ def _cleared(plan: _Plan, centre: int, asked: list[Request]) -> list[Request]:
 def _bisected(plan: _Plan) -> list[Request]:
     """A level in the widest open interval; with none, more images of all around."""
     task, levels = plan.known.task, plan.known.levels
-    steps, places = (
-        plan.now.estimates.steps,
-        range(plan.cluster.first, plan.cluster.last),
-    )
+    steps = plan.now.estimates.steps
+    places = range(plan.cluster.first, plan.cluster.last)
     wide = [i for i in places if steps[i + 1] - steps[i] > 1]
     if not wide:
         inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
@@ -227,8 +259,8 @@ def _bisected(plan: _Plan) -> list[Request]:
     if start < round(plan.about.step) < end:
         quarter = max((end - start) // 4, 1)
         middle = min(max(round(plan.about.step), start + quarter), end - quarter)
-    seen = min(levels[start].seen, levels[end].seen)
-    return [Request(middle, in_blocks(task, seen))]
+    deviation = max(float(plan.now.estimates.deviations[i : i + 2].max()), 1e-9)
+    return cheapest(plan.known, {middle: deviation})[1]
 
 
 def _deciding(task: Task, levels: Levels, now: Bands, one: Cluster) -> list[Request]:
@@ -257,7 +289,7 @@ def _finest(task: Task, levels: Levels, now: Bands) -> list[Request]:
     """What is left to look at if no plan helps; nothing if all that can be was seen."""
     steps = now.estimates.steps
     wanted = []
-    for i in np.flatnonzero(now.closable > 1e-9).tolist():
+    for i in np.flatnonzero(now.closable > _OPEN).tolist():
         for step in steps[i : i + 2].tolist():
             if levels[step].seen < task.num_images:
                 wanted.append(Request(step, in_blocks(task, 2 * levels[step].seen)))

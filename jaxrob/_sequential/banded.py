@@ -12,6 +12,7 @@ from jaxrob._sequential.aim import MARGIN, crossings, may_stay_open, requests
 from jaxrob._sequential.bands import Bands, bands, quantile
 from jaxrob._sequential.clusters import clusters, shares
 from jaxrob._sequential.estimates import Estimates, estimates
+from jaxrob._sequential.joint import share_together
 from jaxrob._sequential.state import Accepted, State
 from jaxrob._sequential.task import OPEN, Level, Request, Task
 from jaxrob.metrics._interval import accepted_widths
@@ -35,17 +36,18 @@ def look(
     found = estimates(seen, task.least_variance, task.num_images)
     now = _bands(task, strategy, found)
     steps = found.steps.astype(float)
-    guess = accepted_widths(steps, found.means, found.means, task.least)[0].sum()
-    low, high = float(now.low.sum()), float(now.high.sum())
+    guess = float(accepted_widths(steps, found.means, found.means, task.least)[0].sum())
+    places = crossings(task, now, clusters(task, now))
+    now = now._replace(together=share_together(task, seen, found, places))
+    closer = (1 - now.together) * sum(one.straight for one in places) / 2
+    low, high = float(now.low.sum()) + closer, float(now.high.sum()) - closer
     sides = now.sides(task.least).tolist()
     for step, side in zip(found.steps.tolist(), sides):
         levels[step] = levels[step]._replace(side=side)
-    accepted = Accepted(low, high, float(guess))
-    if state.accepted.half_width < accepted.half_width:
+    if state.accepted.high - state.accepted.low < high - low:
         # A wider look, on the way to a finer aim, takes nothing back.
-        accepted = state.accepted
-    low, high = accepted.low, accepted.high
-    accepted = Accepted(low, high, min(max(float(guess), low), high))
+        low, high, _ = state.accepted
+    accepted = Accepted(low, high, min(max(guess, low), high))
     is_done = accepted.half_width <= task.precision * task.parts
     return State(levels, accepted, bands=now, is_done=is_done)
 

@@ -35,6 +35,7 @@ class Bands(NamedTuple):
         between the levels.
       along: bool `[m]`, whether all images leave the interval open, because the curve
         runs along the threshold there.
+      together: see `joint.share_together`.
     """
 
     estimates: Estimates
@@ -43,6 +44,7 @@ class Bands(NamedTuple):
     high: np.ndarray
     straight: np.ndarray
     along: np.ndarray
+    together: float = 1.0
 
     @property
     def open(self) -> np.ndarray:
@@ -78,7 +80,7 @@ def bands(
       wanted: the deviation of a level that is known as well as planned.
       z: half the bands' heights there, in standard deviations.
     """
-    steps, means, deviations, changes = found
+    steps, means, deviations, changes, *_ = found
     most = max(_AS_PLANNED * wanted, 1e-12)
     multiples = np.clip(z * deviations / most, z, max(_FAR, z))
     (lowest, highest), reach = task.bounds, multiples * deviations
@@ -90,15 +92,11 @@ def bands(
     places, width = steps.astype(float), np.diff(steps)
     doubts = found.doubts / scale
     strays = envelope(places, values, task.num_images, doubts=doubts)
-    # Between levels single images turn right or wrong at levels of their own: the curve
-    # wanders about its line, which does not add to what the ends may be off.
-    share, heights = strays.share, reach / scale
-    wander = z * np.sqrt(changes * share * (1 - share) / task.num_images) / scale
-    height = heights[:-1] * (1 - share) + heights[1:] * share
-    more = np.hypot(height, wander) - height
+    more = _nearer(task, found, multiples, strays.share, z)
     strays = strays._replace(above=strays.above + more, below=strays.below + more)
     low, high = accepted_widths(places, below, above, least, strays)
-    shortest, longest = accepted_widths(places, below, above, least)
+    straight = strays._replace(above=more, below=more)
+    shortest, longest = accepted_widths(places, below, above, least, straight)
     widest = max(_PRECISIONS_WIDE * task.precision, _SHARE_WIDE) * task.parts
     crosses = np.diff(means >= task.least)
     unseen = (width > widest) & (crosses | (longest > shortest))
@@ -110,3 +108,24 @@ def bands(
     low, high = np.where(still, shortest, low), np.where(still, longest, high)
     along = exact & (width <= widest) & (high - low > _ALONG * width)
     return Bands(found, multiples, low, high, longest - shortest, along)
+
+
+def _nearer(
+    task: Task, found: Estimates, multiples: np.ndarray, share: np.ndarray, z: float
+) -> np.ndarray:
+    """By how much bands are higher between levels than lines between them, `[s, m]`.
+
+    A line between two means errs less than the line between their errors, unless these
+    are one. But single images turn right or wrong at levels of their own between two:
+    the curve wanders about its line, which does not add to what the ends may be off.
+    """
+
+    def between(values: np.ndarray) -> np.ndarray:
+        return values[:-1] * (1 - share) + values[1:] * share
+
+    deviations, scale = found.deviations, task.bounds[1] - task.bounds[0]
+    apart = deviations[:-1] * deviations[1:] - found.covariances
+    variance = np.square(between(deviations)) - 2 * share * (1 - share) * apart
+    own = between(multiples) * np.sqrt(np.maximum(variance, 0))
+    wander = z * np.sqrt(found.changes * share * (1 - share) / task.num_images)
+    return (np.hypot(own, wander) - between(multiples * deviations)) / scale

@@ -11,10 +11,10 @@ from jaxrob._sequential.task import Levels, Request, Task, in_blocks, of_finite
 
 # From such a share of the images on, all are looked at.
 _ALL = 0.85
-# So many levels on either side may help one, by such shares of the images that they
-# have not seen yet.
+# So many levels on either side may help one. With more images they leave such parts of
+# the variance to the difference from them.
 _HELPERS = 4
-_MORE = (0.0, 0.15, 0.3, 0.5, 0.75, 1.0)
+_PARTS = (0.05, 0.12, 0.25, 0.5, 0.75)
 # Changes of single images undo each other on longer ways: their variance grows by this
 # power of the distance.
 _POWER = 0.8
@@ -60,8 +60,7 @@ def cheapest(
     for step, deviation in wanted.items():
         # Of several that are known well enough, the nearest to the crossing.
         off = abs(step - known.step) / known.task.parts
-        shares = _MORE if helped else _MORE[:1]
-        cost, requests = _way(known, step, deviation, asked, shares)
+        cost, requests = _way(known, step, deviation, asked, helped)
         ways.append((cost + off, step, requests))
     _, step, requests = min(ways, key=lambda way: way[0])
     return step, requests
@@ -88,7 +87,7 @@ def _way(
     step: int,
     deviation: float,
     asked: Sequence[Request],
-    shares: Sequence[float],
+    helped: bool,
 ) -> tuple[float, list[Request]]:
     """What a level costs, and what is to be looked at for it."""
     task, levels = known.task, known.levels
@@ -104,8 +103,7 @@ def _way(
     for other in {*around, *will} - {step}:
         theirs = max(seen_at(levels, other), will.get(other, 0))
         change = _change(known, step, other)
-        for share in shares:
-            images = in_blocks(task, theirs + share * (total - theirs))
+        for images in _more(task, theirs, deviation, helped):
             rest = deviation**2 - task.deviation**2 * (1 / images - 1 / total)
             if rest <= 0:
                 continue
@@ -114,6 +112,14 @@ def _way(
             if own <= images and cost < best[0]:
                 best = cost, [Request(other, images), Request(step, own)]
     return best
+
+
+def _more(task: Task, theirs: int, deviation: float, helped: bool) -> list[int]:
+    """How many images a helper may have, so that a part of the variance is left."""
+    if not helped:
+        return [theirs]
+    own = [images_for(task, deviation * math.sqrt(1 - part)) for part in _PARTS]
+    return sorted({theirs, *(number for number in own if number > theirs)})
 
 
 def _change(known: Known, step: int, other: int) -> float:

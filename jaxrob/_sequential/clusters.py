@@ -37,7 +37,7 @@ class Cluster(NamedTuple):
 
 def clusters(task: Task, now: Bands) -> list[Cluster]:
     """What is open, in clusters."""
-    _, means, deviations, _ = now.estimates
+    _, means, deviations, *_ = now.estimates
     off = means - task.least
     leans = np.abs(off) >= _LEAN * deviations
     leans[[0, -1]] = True

@@ -1,5 +1,8 @@
 """The mean score at each level, of which neighbours with more images tell more."""
 
+import math
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 import numpy as np
@@ -19,12 +22,16 @@ class Estimates(NamedTuple):
       deviations: float64 `[n]`, their standard deviations.
       changes: float64 `[n - 1]`, the mean square of the change of an image's score from
         a level to the next.
+      covariances: float64 `[n - 1]`, of a mean and the next.
+      told: how each is told, by step.
     """
 
     steps: np.ndarray
     means: np.ndarray
     deviations: np.ndarray
     changes: np.ndarray
+    covariances: np.ndarray
+    told: Mapping[int, "Told"] = MappingProxyType({})
 
     @property
     def doubts(self) -> np.ndarray:
@@ -37,7 +44,7 @@ class Estimates(NamedTuple):
         places = np.searchsorted(self.steps, steps)
         unknown = np.full(max(len(places) - 1, 0), np.nan)
         means, deviations = self.means[places], self.deviations[places]
-        return Estimates(self.steps[places], means, deviations, unknown)
+        return Estimates(self.steps[places], means, deviations, unknown, unknown)
 
     def at(self, step: int) -> tuple[float, float]:
         """The mean at a level and its standard deviation."""
@@ -45,7 +52,7 @@ class Estimates(NamedTuple):
         return float(self.means[place]), float(self.deviations[place])
 
 
-class _Told(NamedTuple):
+class Told(NamedTuple):
     """How a level's mean is told.
 
     Attributes:
@@ -77,11 +84,11 @@ def estimates(
         endlessly many.
     """
     left = 0.0 if num_images is None else 1 / num_images
-    found: dict[int, _Told] = {}
+    found: dict[int, Told] = {}
     for step in sorted(levels, key=lambda step: -levels[step].seen):
         here = levels[step]
         alone = {here.seen: {step: 1.0}}
-        best = _Told(here.mean, _variance(levels, alone, least_variance, left), alone)
+        best = Told(here.mean, _variance(levels, alone, least_variance, left), alone)
         more = [s for s in found if levels[s].seen > here.seen]
         for shares in _helpers(step, more, levels):
             told = _by_help(step, shares, levels, found, (least_variance, left))
@@ -89,9 +96,76 @@ def estimates(
         found[step] = best
     steps = np.array(sorted(found))
     both = np.array([found[step][:2] for step in steps.tolist()])
-    pairs = zip(steps[:-1].tolist(), steps[1:].tolist())
+    pairs = list(zip(steps[:-1].tolist(), steps[1:].tolist()))
     changes = [_change(levels[first], levels[second]) for first, second in pairs]
-    return Estimates(steps, both[:, 0], np.sqrt(both[:, 1]), np.array(changes))
+    limits = least_variance, left
+    covariances = [_covariance(levels, found[a], found[b], limits) for a, b in pairs]
+    means, deviations = both[:, 0], np.sqrt(both[:, 1])
+    between = np.array(changes), np.array(covariances)
+    return Estimates(steps, means, deviations, *between, found)
+
+
+def correlation(
+    levels: Levels,
+    now: Estimates,
+    pair: tuple[int, int],
+    least_variance: float,
+    num_images: int,
+) -> float:
+    """The correlation of the errors of two levels' means.
+
+    Args:
+      levels: what was seen.
+      now: the means of all images there, by `estimates`.
+      pair: the two levels.
+      least_variance: see `estimates`.
+      num_images: likewise.
+
+    Returns:
+      The correlation; 1 if one of the means has no error.
+    """
+    first, second = (now.told[step] for step in pair)
+    deviation = math.sqrt(first.variance * second.variance)
+    if deviation == 0:
+        return 1.0
+    found = _covariance(levels, first, second, (least_variance, 1 / num_images))
+    return max(found / deviation, -1.0)
+
+
+def variance_of_sum(
+    levels: Levels,
+    parts: Sequence[tuple[Told, float]],
+    least_variance: float,
+    num_images: int,
+) -> float:
+    """The variance of a sum of means, each with its factor.
+
+    Args:
+      levels: what was seen.
+      parts: how the means are told, see `Estimates`, and their factors, about 1.
+      least_variance: see `estimates`.
+      num_images: likewise.
+    """
+    return _variance(levels, _sum(parts), least_variance, 1 / num_images)
+
+
+def _covariance(
+    levels: Levels, first: Told, second: Told, limits: tuple[float, float]
+) -> float:
+    """The covariance of two means, by the variance of their difference."""
+    apart = _variance(levels, _sum([(first, 1.0), (second, -1.0)]), *limits)
+    most = math.sqrt(first.variance * second.variance)
+    return min((first.variance + second.variance - apart) / 2, most)
+
+
+def _sum(parts: Sequence[tuple[Told, float]]) -> dict[int, dict[int, float]]:
+    """The terms of a sum of means; see `Told`."""
+    terms: dict[int, dict[int, float]] = {}
+    for one, share in parts:
+        for images, factors in one.terms.items():
+            for level, factor in factors.items():
+                _add(terms.setdefault(images, {}), level, share * factor)
+    return terms
 
 
 def _change(first: Level, second: Level) -> float:
@@ -118,9 +192,9 @@ def _by_help(
     step: int,
     shares: dict[int, float],
     levels: Levels,
-    found: dict[int, _Told],
+    found: dict[int, Told],
     limits: tuple[float, float],
-) -> _Told:
+) -> Told:
     """A level's mean by its difference from others, and by what is known of these."""
     seen = levels[step].seen
     mean = levels[step].mean
@@ -131,7 +205,7 @@ def _by_help(
         for images, factors in found[other].terms.items():
             for level, factor in factors.items():
                 _add(terms.setdefault(images, {}), level, share * factor)
-    return _Told(mean, _variance(levels, terms, *limits), terms)
+    return Told(mean, _variance(levels, terms, *limits), terms)
 
 
 def _add(factors: dict[int, float], level: int, factor: float) -> None:
@@ -151,7 +225,7 @@ def _variance(
 
     Args:
       levels: what was seen.
-      terms: the sum; see `_Told`.
+      terms: the sum; see `Told`.
       least_variance: see `estimates`.
       left: one over the number of all images.
     """

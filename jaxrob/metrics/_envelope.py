@@ -8,6 +8,8 @@ from jaxrob.metrics._curvature import bend, neighbours
 
 # Straight pieces that stand for a curved edge.
 _PIECES = 32
+# A line shows a bend if it leaves the chord by so many standard deviations.
+_CLEAR = 2.0
 
 
 class Envelope(NamedTuple):
@@ -48,7 +50,8 @@ def envelope(
       deviations: by how many standard deviations of single inputs' flips the lines may
         be off.
       doubts: `[n]`, standard deviations of what the values do not err alike; by default
-        none. Lines that stray by no more than that count as the chord.
+        none. Lines that stray by no more than that count as the chord, unless one of
+        the two strays by twice as much.
     """
     share = np.linspace(0, 1, _PIECES + 1)[:, None]
     intervals = max(len(levels) - 1, 0)
@@ -79,30 +82,57 @@ def _between_lines(
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     chord = np.diff(values) / np.diff(positions)
-    above = below = np.inf
+    lines = []
     for outer, inner, away, there in (
         (left, first, share, left >= 0),
         (right, second, share - 1, right <= last),
     ):
-        outer = np.where(there, outer, second if inner is first else first)
+        other = second if inner is first else first
+        outer = np.where(there, outer, other)
         run = positions[inner] - positions[outer]
         rise = values[inner] - values[outer]
         reach = away * np.diff(positions)
-        line = (rise / run - chord) * reach
+        part, far = np.abs(away), np.abs(reach / run)
+        noise = slack = np.zeros_like(reach)
         if doubts is not None:
-            other = second if inner is first else first
-            part, far = np.abs(away), np.abs(reach / run)
             noise = np.hypot(doubts[outer] * far, doubts[other] * part)
             noise = np.hypot(noise, doubts[inner] * (far + part))
-            line = np.sign(line) * np.maximum(np.abs(line) - noise, 0)
-        off = 0.0
         if num_inputs is not None:
             flipped = np.maximum(np.abs(rise), 1 / num_inputs) / num_inputs
-            off = deviations * np.sqrt(flipped) * np.abs(reach / run)
-        above = np.minimum(above, np.where(there & (line > -off), line + off, np.inf))
-        below = np.minimum(below, np.where(there & (line < off), off - line, np.inf))
+            slack = deviations * np.sqrt(flipped) * far
+        lines.append(_Line((rise / run - chord) * reach, noise, slack, there))
+    # Where one line shows that the curve bends, the other may be as far off as it is.
+    bends = np.logical_or(*((one.there & one.is_clear).any(axis=0) for one in lines))
+    above = below = np.inf
+    for one in lines:
+        less = np.sign(one.off) * np.maximum(np.abs(one.off) - one.noise, 0)
+        off = np.where(bends, one.off, less)
+        up, down = off > -one.slack, off < one.slack
+        above = np.minimum(above, np.where(one.there & up, off + one.slack, np.inf))
+        below = np.minimum(below, np.where(one.there & down, one.slack - off, np.inf))
     # With no line on a side, the chord itself is the bound there.
     return (
         np.where(np.isinf(above), 0.0, above),
         np.where(np.isinf(below), 0.0, below),
     )
+
+
+class _Line(NamedTuple):
+    """The line through two neighbouring levels, drawn on into an interval.
+
+    Attributes:
+      off: float64 `[s, m]`, how far it lies above the chord.
+      noise: `[s, m]`, the standard deviation of that.
+      slack: `[s, m]`, how far the curve may be beyond it.
+      there: bool `[m]`, whether there are such levels.
+    """
+
+    off: np.ndarray
+    noise: np.ndarray
+    slack: np.ndarray
+    there: np.ndarray
+
+    @property
+    def is_clear(self) -> np.ndarray:
+        """Whether it leaves the chord by more than noise, bool `[s, m]`."""
+        return np.abs(self.off) > _CLEAR * self.noise

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxrob._sequential.estimates import estimates
+from jaxrob._sequential.estimates import correlation, estimates
 from jaxrob._sequential.task import OPEN, Level
 
 IMAGES, RUNS = 4000, 400
@@ -36,7 +36,7 @@ def test_stated_deviations_are_those_of_random_orders(kind, seen):
     steps = list(seen)
     scores = kind([0.8 - 0.006 * step for step in steps])
     least = float(np.var(scores, axis=1).min())
-    errors, stated = [], []
+    errors, stated, together = [], [], []
     for run in range(RUNS):
         order = np.random.default_rng([22, run]).permutation(IMAGES)
         levels = {
@@ -46,11 +46,34 @@ def test_stated_deviations_are_those_of_random_orders(kind, seen):
         found = estimates(levels, least, IMAGES)
         errors.append(found.means - scores.mean(axis=1))
         stated.append(found.deviations)
+        together.append(found.covariances)
     real = np.sqrt(np.square(errors).mean(axis=0))
     said = np.sqrt(np.square(stated).mean(axis=0))
     # The best of several ways is picked by what they say, which favours the lucky.
     assert (real <= 1.15 * said + 1e-12).all(), real / said
     assert (real[said > 0] >= 0.7 * said[said > 0]).all()
+    # How far apart neighbours err is what lines between them rest on.
+    apart = np.square(np.diff(errors, axis=1)).mean(axis=0)
+    squares = np.square(stated).mean(axis=0)
+    expected = squares[:-1] + squares[1:] - 2 * np.mean(together, axis=0)
+    assert (apart <= 1.3 * expected + 1e-12).all(), apart / expected
+
+
+@pytest.mark.parametrize("kind", [nested, independent])
+def test_errors_of_two_levels_go_together_as_in_random_orders(kind):
+    scores, seen = kind([0.8, 0.6]), (700, 500)
+    errors, said = [], []
+    for run in range(RUNS):
+        order = np.random.default_rng([23, run]).permutation(IMAGES)
+        levels = {
+            step: Level(row[order[:number]], OPEN, 0.0)
+            for step, (row, number) in enumerate(zip(scores, seen))
+        }
+        found = estimates(levels, 0.1, IMAGES)
+        errors.append(found.means - scores.mean(axis=1))
+        said.append(correlation(levels, found, (0, 1), 0.1, IMAGES))
+    real = np.corrcoef(np.transpose(errors))[0, 1]
+    assert np.mean(said) == pytest.approx(real, abs=0.15)
 
 
 def test_a_level_with_all_images_is_exact_and_helps_its_neighbours():

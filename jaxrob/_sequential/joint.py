@@ -1,0 +1,102 @@
+"""How far crossings are off together, which is less than each may be alone."""
+
+import math
+
+import numpy as np
+
+from jaxrob._sequential.aim import crossings
+from jaxrob._sequential.clusters import Cluster, clusters
+from jaxrob._sequential.crossing import Rough
+from jaxrob._sequential.estimates import Estimates, Told, correlation, variance_of_sum
+from jaxrob._sequential.state import State
+from jaxrob._sequential.task import Levels, Task
+
+
+def share_together(
+    task: Task,
+    levels: Levels,
+    now: Estimates,
+    places: dict[Cluster, Rough],
+) -> float:
+    """The error of all crossings together, as a share of the sum of their errors.
+
+    Where a mean is too high more is accepted, at every crossing. So the errors of
+    several add up as those of the means do, which are those of the same images but not
+    the same.
+    """
+    noise = np.array([one.straight for one in places])
+    if len(places) < 2 or not noise.sum() > 0:
+        return 1.0
+    at = [_nearest(now, one, about.step) for one, about in places.items()]
+    together = np.eye(len(at))
+    for i in range(len(at)):
+        for j in range(i):
+            pair = at[i], at[j]
+            found = correlation(levels, now, pair, task.least_variance, task.num_images)
+            together[i, j] = together[j, i] = found
+    total = np.sqrt(max(float(noise @ together @ noise), 0.0))
+    return min(total / float(noise.sum()), 1.0)
+
+
+def closer_apart(task: Task, first: State, other: State) -> float:
+    """By how much nearer both ends of the interval of a difference are than of two.
+
+    The same images in the same order answer for two networks, and two errors add up as
+    they go together. So the difference of what two searches accept is known better than
+    both are.
+
+    Args:
+      task: what was asked of both, whose images are the same.
+      first: one search.
+      other: the other.
+
+    Returns:
+      In steps, at least 0.
+    """
+    levels: Levels = {}
+    ways, noise = [], []
+    for number, state in enumerate((first, other)):
+        now = state.bands
+        places = crossings(task, now, clusters(task, now)) if now else {}
+        if now is None or not places:
+            return 0.0
+        open_steps = sum(one.straight for one in places)
+        noise.append(min(now.together * open_steps / 2, state.accepted.half_width))
+        ways.append(_places_off(number, now.estimates, places))
+        # Both networks' levels have names of their own.
+        levels |= {_name(number, step): one for step, one in state.levels.items()}
+    usual = sum(factor for way in ways for _, factor in way) / 2
+    signed = [
+        [(told, sign * factor / usual) for told, factor in way]
+        for sign, way in zip((1, -1), ways)
+    ]
+    limits = task.least_variance, task.num_images
+    alone = [math.sqrt(variance_of_sum(levels, way, *limits)) for way in signed]
+    apart = math.sqrt(variance_of_sum(levels, signed[0] + signed[1], *limits))
+    if sum(alone) == 0:
+        return 0.0
+    return max(1 - apart / sum(alone), 0.0) * sum(noise)
+
+
+def _places_off(
+    number: int, now: Estimates, places: dict[Cluster, Rough]
+) -> list[tuple[Told, float]]:
+    """The means that place a network's crossings, and the steps that they put off."""
+    found = []
+    for one, about in places.items():
+        told = now.told[_nearest(now, one, about.step)]
+        terms = {
+            images: {_name(number, step): factor for step, factor in factors.items()}
+            for images, factors in told.terms.items()
+        }
+        found.append((told._replace(terms=terms), 1 / about.slope))
+    return found
+
+
+def _name(number: int, step: int) -> int:
+    return -1 - step if number else step
+
+
+def _nearest(now: Estimates, one: Cluster, step: float) -> int:
+    inside = now.steps[one.first : one.last + 1]
+    return int(inside[np.abs(inside - step).argmin()])
