@@ -32,8 +32,9 @@ from jaxrob.metrics import Interval
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
 
-# The error of each of the two intervals, which add up to 0.05.
-_ERROR = 0.025
+# The error of each of the two intervals, and of that of the difference, into which the
+# errors of levels away from the crossings go twice.
+_ERROR = 0.045
 
 
 class EarlyComparison(NamedTuple):
@@ -77,10 +78,11 @@ def compare_early(
 ) -> EarlyComparison:
     """Which of two classifiers is more robust, from as few images as that takes.
 
-    Both look at the same images in the same random order, and at the same noise. It
-    ends as soon as the interval of the difference, of 95 % confidence, does not hold 0,
-    or is no wider than twice the precision. It is of this data set; `jaxrob.compare` is
-    of all images of the kind tested, from assessments on all images. Example::
+    Both look at the same images in the same random order, and at the same noise, so
+    their difference is known better than both are. It ends as soon as the interval of
+    the difference, of 95 % confidence, does not hold 0, or is no wider than twice the
+    precision. It is of this data set; `jaxrob.compare` is of all images of the kind
+    tested, from assessments on all images. Example::
 
         found = jaxrob.compare_early(improved, classifier, dataset, blur)
         print(found.difference, found.dataset_interval, found.evaluations)
@@ -139,9 +141,9 @@ def compare_early(
             if not sum([one.round() for one in contenders]):
                 break
         results = [one.result(criterion, strategy) for one in contenders]
-    (low, high), (other_low, other_high) = (one.dataset_interval for one in results)
-    interval = Interval(low - other_high, high - other_low)
+    interval = _interval(contenders)
     difference = results[0].robustness - results[1].robustness
+    difference = min(max(difference, interval.start), interval.end)
     is_certain = interval.start > 0 or interval.end < 0
     return EarlyComparison(difference, interval, is_certain, *results)
 
@@ -201,7 +203,11 @@ def _contender(
 
 def _difference(contenders: list[_Contender], precision: float) -> Interval | None:
     """The interval of the difference once it suffices, else None."""
-    (low, high), (other_low, other_high) = (one.pursuit.interval for one in contenders)
-    found = Interval(low - other_high, high - other_low)
+    found = _interval(contenders)
     is_certain = found.start > 0 or found.end < 0
     return found if is_certain or found.end - found.start <= 2 * precision else None
+
+
+def _interval(contenders: list[_Contender]) -> Interval:
+    first, second = contenders
+    return first.pursuit.less(second.pursuit)

@@ -25,6 +25,7 @@ from jaxrob._engine.picked import CountedBatches, counted
 from jaxrob._runtime.checks import checked_flag, checked_integer, checked_number
 from jaxrob._sequential import even, search
 from jaxrob._sequential.cost import expected_cost
+from jaxrob._sequential.joint import closer_apart
 from jaxrob._sequential.population import population_interval
 from jaxrob._sequential.state import State
 from jaxrob._sequential.task import ACCEPTED, Task
@@ -330,6 +331,13 @@ class Pursuit:
     def half_width(self) -> float:
         """Half of what is open, as a share of the range."""
         return self._state.accepted.half_width / self._task.parts
+
+    def less(self, other: "Pursuit") -> Interval:
+        """Where this robustness less another one is, on the same images."""
+        parts = self._task.parts
+        closer = closer_apart(self._task, self._state, other._state) / parts
+        (low, high), (other_low, other_high) = self.interval, other.interval
+        return Interval(low - other_high + closer, high - other_low - closer)
 
     def expected_cost(self, precision: float) -> float:
         """About how many images more a precision takes; 0 where it is not known."""

@@ -4,6 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+import scipy
 
 import jaxrob
 
@@ -45,6 +46,47 @@ def test_the_better_one_is_found_from_few_images(first, second):
         assert found.dataset_interval.start <= truth <= found.dataset_interval.end
         whole = jaxrob.assess(classifier(first), DATASET, DIM, 0.7)
         assert found.evaluations < 0.4 * 2 * whole.evaluations
+
+
+# Of another network, which fails on much the same images.
+OTHERS = np.clip(LIMITS * np.random.default_rng(7).uniform(0.7, 1.5, NUM_IMAGES), 0, 2)
+
+
+def other_network(variables, images):
+    """Right at levels below an image's other limit."""
+    limit, level, label = (images[:, 0, 0, i] for i in (3, 1, 2))
+    answer = jnp.where(2 * limit >= level, label, 1 - label)
+    return 8 * jax.nn.one_hot(answer.astype(int), 2)
+
+
+def first_network(variables, images):
+    return classifier(1.0).apply_fn(variables, images[..., :3])
+
+
+def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
+    pixels = np.concatenate([PIXELS, OTHERS[:, None] / 2], axis=-1)
+    dataset = jaxrob.Dataset(np.float32(pixels)[:, None, None], LABELS)
+    first, second = (
+        jaxrob.Classifier(one, jnp.float32(1.0))
+        for one in (first_network, other_network)
+    )
+    levels = (np.arange(20_000) + 0.5) / 20_000
+    shares = [(one[:, None] >= levels).mean(axis=0) for one in (LIMITS, OTHERS)]
+    truth = float(np.subtract(*(np.mean(share >= 0.7) for share in shares)))
+    runs, missed, widths, sums = 40, 0, 0.0, 0.0
+    for seed in range(runs):
+        found = jaxrob.compare_early(
+            first, second, dataset, DIM, 0.7, precision=0.02, key=jax.random.key(seed)
+        )
+        low, high = found.dataset_interval
+        missed += not low - 1 / 1024 <= truth <= high + 1 / 1024
+        assert found.is_certain or high - low <= 0.04
+        widths += high - low
+        for one in (found.first, found.second):
+            assert one.dataset_interval is not None
+            sums += one.dataset_interval.end - one.dataset_interval.start
+    assert missed <= scipy.stats.binom.ppf(0.999, runs, 0.05)
+    assert widths < 0.8 * sums
 
 
 def test_equal_ones_end_at_the_precision():
