@@ -11,6 +11,9 @@ from jaxrob._sequential.estimates import Estimates, Told, correlation, variance_
 from jaxrob._sequential.state import State
 from jaxrob._sequential.task import Levels, Task
 
+# Of sums of steps.
+_ROUNDING = 1e-6
+
 
 def share_together(
     task: Task,
@@ -60,8 +63,12 @@ def closer_apart(task: Task, first: State, other: State) -> float:
         places = crossings(task, now, clusters(task, now)) if now else {}
         if now is None or not places:
             return 0.0
-        open_steps = sum(one.straight for one in places)
-        noise.append(min(now.together * open_steps / 2, state.accepted.half_width))
+        straight = sum(one.straight for one in places)
+        width = float(now.open.sum()) - (1 - now.together) * straight
+        if state.accepted.half_width < width / 2 - _ROUNDING:
+            # An earlier look's interval was kept, whose errors these are not.
+            return 0.0
+        noise.append(now.together * straight / 2)
         ways.append(_places_off(number, now.estimates, places))
         # Both networks' levels have names of their own.
         levels |= {_name(number, step): one for step, one in state.levels.items()}
