@@ -1,0 +1,210 @@
+"""Small faults in `jaxrob/`, which the tests should notice.
+
+    python tests/mutants.py draw --seed=35 --number=40 > tests/mutants.json
+    python tests/mutants.py apply 7
+
+`draw` picks faults of five kinds over all rooms: a number off by one, a changed sign,
+`>` for `>=` and the like, a dropped key (of a call, a dict or a random number), and a
+swapped axis. `apply` writes one into the file that it concerns; git undoes it.
+
+A fault survives if no test runs its line, or if it changes nothing that one could see.
+"""
+
+import argparse
+import ast
+import json
+import pathlib
+import random
+import sys
+from collections.abc import Iterator
+from typing import NamedTuple
+
+ROOT = pathlib.Path(__file__).parents[1]
+LIST = ROOT / "tests/mutants.json"
+
+COMPARISONS = {
+    ast.Gt: (">", ">="),
+    ast.GtE: (">=", ">"),
+    ast.Lt: ("<", "<="),
+    ast.LtE: ("<=", "<"),
+    ast.Eq: ("==", "!="),
+    ast.NotEq: ("!=", "=="),
+}
+SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
+
+
+class Mutant(NamedTuple):
+    """The lines from `line` on, as they are and with the fault."""
+
+    kind: str
+    path: str
+    line: int
+    before: str
+    after: str
+
+
+def candidates(path: pathlib.Path) -> Iterator[Mutant]:
+    """All faults of a file, in functions only: other lines run at the import."""
+    source = path.read_text()
+    lines = source.splitlines(keepends=True)
+    name = str(path.relative_to(ROOT))
+    for node in _nodes_in_functions(ast.parse(source)):
+        for kind, first, last, text in _edits(source, node):
+            start, begin = _position(lines, *first)
+            end, stop = _position(lines, *last)
+            before = "".join(lines[start - 1 : end])
+            head, tail = lines[start - 1][:begin], lines[end - 1][stop:]
+            after = head + text + tail
+            if after != before:
+                yield Mutant(kind, name, start, before, after)
+
+
+def draw(seed: int, number: int) -> list[Mutant]:
+    """As many of each kind, and at least one from each room."""
+    rng = random.Random(seed)
+    found: dict[str, dict[str, list[Mutant]]] = {}
+    for path in sorted((ROOT / "jaxrob").rglob("*.py")):
+        for mutant in candidates(path):
+            rooms = found.setdefault(mutant.kind, {})
+            rooms.setdefault(_room(mutant.path), []).append(mutant)
+    drawn: list[Mutant] = []
+    seen: set[str] = set()
+    kinds = sorted(found)
+    while len(drawn) < number:
+        rooms = found[kinds[len(drawn) % len(kinds)]]
+        # Each room once, then by size.
+        weights = {room: len(those) for room, those in rooms.items()}
+        first = {room: 1 for room in rooms if room not in seen}
+        (room,) = rng.choices(*zip(*(first or weights).items()))
+        drawn.append(rooms[room].pop(rng.randrange(len(rooms[room]))))
+        seen.add(room)
+    return drawn
+
+
+def apply(mutant: Mutant, root: pathlib.Path = ROOT) -> None:
+    """Writes the fault; at the nearest place, where lines have moved since."""
+    path = root / mutant.path
+    source = path.read_text()
+    places = []
+    start = source.find(mutant.before)
+    while start >= 0:
+        if start == 0 or source[start - 1] == "\n":
+            places.append(start)
+        start = source.find(mutant.before, start + 1)
+    if not places:
+        raise ValueError(f"{mutant.path} has no such lines: {mutant.before!r}")
+    place = min(places, key=lambda at: abs(source.count("\n", 0, at) - mutant.line))
+    after = source[place + len(mutant.before) :]
+    path.write_text(source[:place] + mutant.after + after)
+
+
+def _room(path: str) -> str:
+    return path.split("/")[1]
+
+
+def _nodes_in_functions(tree: ast.AST) -> Iterator[ast.AST]:
+    for function in ast.walk(tree):
+        if isinstance(function, ast.FunctionDef):
+            for statement in function.body:
+                if not isinstance(statement, ast.FunctionDef | ast.Raise):
+                    yield from _walk(statement)
+
+
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    """All below, but for messages, annotations and functions within."""
+    yield node
+    for child in ast.iter_child_nodes(node):
+        skipped = ast.FunctionDef | ast.JoinedStr | ast.Raise
+        if not isinstance(child, skipped) and child is not getattr(
+            node, "annotation", None
+        ):
+            yield from _walk(child)
+
+
+def _edits(source: str, node: ast.AST):
+    """Kind, ends of what is replaced, and what replaces it."""
+    match node:
+        case ast.Constant(value=bool() | str()):
+            return
+        case ast.Constant(value=int(value)):
+            yield "off by one", *_ends(node), str(value + 1)
+        case ast.BinOp(left, operator, right) if type(operator) in SIGNS:
+            yield _operator("sign", source, left, right, SIGNS[type(operator)])
+        case ast.UnaryOp(ast.USub(), operand):
+            yield "sign", *_ends(node), _text(source, operand)
+        case ast.Compare(left, [operator], [right]) if type(operator) in COMPARISONS:
+            change = COMPARISONS[type(operator)]
+            yield _operator("comparison", source, left, right, change)
+        case ast.Dict(keys, values):
+            for i in range(1, len(keys)):
+                if keys[i] is not None:
+                    yield "key", _ends(values[i - 1])[1], _ends(values[i])[1], ""
+        case ast.Call():
+            yield from _edits_of_call(source, node)
+
+
+def _edits_of_call(source: str, node: ast.Call):
+    name = _text(source, node.func)
+    for keyword in node.keywords:
+        value = keyword.value
+        if keyword.arg == "axis" and isinstance(value, ast.Constant | ast.UnaryOp):
+            other = "0" if _text(source, value) != "0" else "-1"
+            yield "axis", *_ends(value), other
+        elif keyword.arg == "in_axes" and isinstance(value, ast.Tuple):
+            parts = [_text(source, element) for element in reversed(value.elts)]
+            yield "axis", *_ends(value), f"({', '.join(parts)})"
+    if name.endswith("fold_in") and len(node.args) == 2:
+        yield "key", *_ends(node), _text(source, node.args[0])
+    else:
+        given = [*node.args, *node.keywords]
+        for before, after in zip(given, given[1:]):
+            if isinstance(after, ast.keyword) and after.arg is not None:
+                yield "key", _ends(before)[1], _ends(after)[1], ""
+    if name.endswith(("moveaxis", "swapaxes", "transpose")) and len(node.args) > 1:
+        one, other = node.args[-2:]
+        swapped = f"{_text(source, other)}, {_text(source, one)}"
+        yield "axis", _ends(one)[0], _ends(other)[1], swapped
+
+
+def _operator(kind: str, source: str, left: ast.expr, right: ast.expr, change):
+    """The operator between two operands, which the tree does not place."""
+    first, last = _ends(left)[1], _ends(right)[0]
+    lines = source.splitlines(keepends=True)
+    (start, begin), (end, stop) = _position(lines, *first), _position(lines, *last)
+    between = lines[start - 1 : end]
+    between[-1] = between[-1][:stop]
+    text = "".join(between)[begin:]
+    return kind, first, last, text.replace(*change, 1)
+
+
+def _ends(node):
+    return (node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset)
+
+
+def _text(source: str, node: ast.AST) -> str:
+    return ast.get_source_segment(source, node) or ""
+
+
+def _position(lines: list[str], line: int, column: int) -> tuple[int, int]:
+    """The tree counts columns in bytes."""
+    return line, len(lines[line - 1].encode()[:column].decode())
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    commands = parser.add_subparsers(required=True, dest="command")
+    drawing = commands.add_parser("draw")
+    drawing.add_argument("--seed", type=int, required=True)
+    drawing.add_argument("--number", type=int, required=True)
+    commands.add_parser("apply").add_argument("index", type=int)
+    given = parser.parse_args()
+    if given.command == "draw":
+        rows = [mutant._asdict() for mutant in draw(given.seed, given.number)]
+        json.dump(rows, sys.stdout, indent=1)
+        print()
+    else:
+        apply(Mutant(**json.loads(LIST.read_text())[given.index]))
+
+
+if __name__ == "__main__":
+    main()
