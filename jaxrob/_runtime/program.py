@@ -4,12 +4,12 @@ import dataclasses
 import functools
 import math
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxprs_in_params
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
 from jaxrob._runtime.digest import contiguous, digest, host_array
@@ -72,7 +72,7 @@ def largest_array(jaxpr: Any) -> int:
         for variable in equation.outvars:
             if hasattr(variable.aval, "size"):
                 sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
-        sizes += map(largest_array, jaxprs_in_params(equation.params))
+        sizes += map(largest_array, _programs_within(equation.params))
     return max(sizes)
 
 
@@ -97,8 +97,18 @@ def operations(jaxpr: Any) -> float:
             terms = kernel.size / kernel.shape[params["dimension_numbers"].rhs_spec[0]]
             number += 2 * terms * equation.outvars[0].aval.size
         repeats = params["length"] if name == "scan" else 1
-        number += repeats * sum(map(operations, jaxprs_in_params(params)))
+        number += repeats * sum(map(operations, _programs_within(params)))
     return number
+
+
+def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The programs that an operation calls: a loop's body, the branches of a choice."""
+    for value in params.values():
+        for one in value if isinstance(value, tuple | list) else [value]:
+            if isinstance(one, ClosedJaxpr):
+                yield one.jaxpr
+            elif isinstance(one, Jaxpr):
+                yield one
 
 
 class _Found(NamedTuple):

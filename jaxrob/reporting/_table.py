@@ -1,6 +1,7 @@
 """Assessments as one text table."""
 
 import math
+import operator
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
@@ -22,10 +23,12 @@ def table(assessments: Sequence[Assessment]) -> str:
 
     Columns: the alteration and its range, the measure at the identity and at its
     worst, the level where it is worst, the robustness ("timeout" where numerical
-    integration failed, "undecided" where nothing is decided at an accepted level) with
-    its 95 % confidence interval, the levels evaluated and the seconds; with alpha also
-    the lowest share of inputs decided at an accepted level. The measure and its
-    threshold are below the table, or in a last column where they differ. Where the
+    integration failed, "undecided" where nothing is decided at an accepted level), by
+    how much it may be off because of few levels ("-" where no strategy knows) and its
+    95 % confidence interval because of few images, the levels evaluated and the
+    seconds; with alpha also the lowest share of inputs decided at an accepted level.
+    The measure and its threshold are below the table, or in a last column where they
+    differ, and so is what a strategy saved that chose the levels. Where the
     right answers are the network's own, a line says that it is stability. Of
     corruptions by severity the mean error over the fifteen of the benchmarks, and mCE
     of 1,000 classes, have a line each. Warnings follow.
@@ -58,7 +61,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     accepted = [_condition(assessment) for assessment in assessments]
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
-    header += ("95 % interval", "levels", "seconds")
+    header += ("levels leave", "95 % interval", "levels", "seconds")
     if any(assessment.curve.alpha is not None for assessment in assessments):
         header += ("decided",)
         rows = [
@@ -78,7 +81,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     lines.insert(1, "  ".join("-" * width for width in widths))
     if not mixed:
         lines.append(f"robustness: share of the range with {accepted[0]}")
-    lines += _words_of_few(few)
+    lines += _words_of_few(few) + _words_of_saved(assessments)
     stable = [one.alteration for one in assessments if one.is_stability]
     if stable:
         of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"
@@ -113,6 +116,7 @@ def _row(assessment: Assessment) -> tuple[str, ...]:
         f"{assessment.values[worst]:.4f}",
         f"{assessment.levels[worst]:.4g}",
         robustness_text(assessment, ".2%"),
+        "-" if assessment.error_bound is None else f"± {assessment.error_bound:.1%}",
         f"{low:.1%} - {high:.1%}",
         str(assessment.diagnostics.points),
         f"{assessment.seconds:.1f}",
@@ -150,6 +154,35 @@ def _words_of_few(few: Sequence[Assessment]) -> list[str]:
         f"have been {whole:,}",
         *(f"{status}: {words}" for status, words in _endings(samplings).items()),
     ]
+
+
+def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
+    """What choosing levels saved, beside even grids that leave as little open."""
+    chosen = [
+        one
+        for one in assessments
+        if one.error_bound is not None and one.sampling is None
+    ]
+    points = [one.diagnostics.points for one in chosen]
+    grids = [max(pair) for pair in zip(points, map(_even_grid, chosen))]
+    if sum(grids) <= sum(points):
+        return []
+    images = [one.evaluations // one.diagnostics.points for one in chosen]
+    spent, whole = (sum(map(operator.mul, some, images)) for some in (points, grids))
+    return [
+        f"levels: {sum(points):,} were chosen, {spent:,} altered images; even grids "
+        f"that leave as little open have {sum(grids):,} levels, {whole:,} images: "
+        f"{whole / spent:.1f} times as many"
+    ]
+
+
+def _even_grid(assessment: Assessment) -> int:
+    """The levels of an even grid with the same error bound: a step a crossing."""
+    above = assessment.values >= assessment.threshold
+    crossings = int((above[1:] != above[:-1]).sum())
+    if not crossings or not assessment.error_bound:
+        return 0
+    return math.ceil(crossings / assessment.error_bound - 1e-6) + 1
 
 
 def _endings(samplings: Sequence[Sampling]) -> dict[str, str]:

@@ -1,0 +1,134 @@
+"""What the machine that runs the tests has, and how much of it they take."""
+
+import math
+import os
+import pathlib
+import re
+import resource
+import shutil
+import subprocess
+import sys
+
+# A process that compiles, with all that it has compiled so far.
+BYTES_A_PROCESS = 3 * 2**30
+_CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
+_MEMBERSHIP = pathlib.Path("/proc/self/cgroup")
+
+
+def processes() -> tuple[int, str]:
+    """How many processes the tests run in, and why, in words."""
+    allowed, memory = cores(), memory_bytes()
+    fitting = max(1, int(memory // BYTES_A_PROCESS))
+    number = min(allowed, fitting)
+    plural = "es" if number > 1 else ""
+    return number, (
+        f"{number} process{plural}: {allowed} cores, and {memory / 2**30:.1f} GiB of "
+        f"memory for {fitting} of {BYTES_A_PROCESS / 2**30:.0f} GiB"
+    )
+
+
+def cores() -> int:
+    """The cores that this process may use at once."""
+    number = os.cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        number = len(os.sched_getaffinity(0))
+    shares = [number]
+    for quota, period in (*_limits("cpu", "cpu.max"), *_limits_of_version_1()):
+        if quota.isdecimal():  # Otherwise "max" or -1.
+            shares.append(math.ceil(int(quota) / int(period)))
+    return max(1, min(shares))
+
+
+def memory_bytes() -> int:
+    """The memory that this process may use, all processes that it starts included."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for name in ("memory.max", "memory.limit_in_bytes"):
+        found += [int(text) for (text,) in _limits("memory", name) if text != "max"]
+    # What `ulimit -v` leaves to each process.
+    limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+    return min(*found, limit) if limit != resource.RLIM_INFINITY else min(found)
+
+
+def _limits(controller: str, name: str) -> list[list[str]]:
+    """What limits this process's control group, and those that it is part of."""
+    found = []
+    for group in _groups(controller):
+        for folder in (group, *group.parents):
+            if folder.is_relative_to(_CONTROL_GROUPS) and (folder / name).is_file():
+                found.append((folder / name).read_text().split())
+    return found
+
+
+def _limits_of_version_1() -> list[tuple[str, str]]:
+    """The quota and the period of processor time, which are two files there."""
+    one, other = (_limits("cpu", f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    return [(quota, period) for (quota,), (period,) in zip(one, other)]
+
+
+def _groups(controller: str) -> list[pathlib.Path]:
+    """Folders of this process's control groups, of version 1 and 2."""
+    if not _MEMBERSHIP.is_file():
+        return []
+    found = []
+    for line in _MEMBERSHIP.read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if not controllers:
+            found.append(_CONTROL_GROUPS / path.lstrip("/"))
+        elif controller in controllers.split(","):
+            found.append(_CONTROL_GROUPS / controller / path.lstrip("/"))
+    return found
+
+
+def known_flags(flags: list[str], kept: pathlib.Path) -> list[str]:
+    """Those of XLA's flags that the installed jaxlib knows.
+
+    It ends a process that gives it another one, so that a process is asked, once.
+
+    Args:
+      flags: such as `--xla_a=1`.
+      kept: a file for the answer, of this jaxlib alone.
+    """
+    asked = " ".join(flags)
+    if kept.is_file():
+        before, _, answer = kept.read_text().partition("\n")
+        if before == asked:
+            return answer.split()
+    known = list(flags)
+    while known:
+        done = subprocess.run(
+            [sys.executable, "-c", "import jax; jax.devices()"],
+            env=os.environ | {"XLA_FLAGS": " ".join(known), "JAX_PLATFORMS": "cpu"},
+            capture_output=True,
+            text=True,
+        )
+        if done.returncode == 0:
+            break
+        named = set(re.findall(r"--\w+", done.stderr))
+        left = [flag for flag in known if flag.split("=")[0] not in named]
+        # A process that fails for another reason tells nothing.
+        known = left if len(left) < len(known) else []
+    kept.parent.mkdir(parents=True, exist_ok=True)
+    kept.write_text(f"{asked}\n{' '.join(known)}")
+    return known
+
+
+def bound_size(folder: pathlib.Path, current: pathlib.Path, most: int) -> None:
+    """Removes the oldest files below a folder until they take at most `most` bytes.
+
+    Folders beside `current`, of other versions, go first and whole.
+    """
+    others = [path for path in folder.iterdir() if path.is_dir() and path != current]
+    for other in sorted(others, key=lambda path: path.stat().st_mtime):
+        if _size(folder) > most:
+            shutil.rmtree(other)
+    files = [path for path in current.rglob("*") if path.is_file()]
+    size = _size(folder)
+    for path in sorted(files, key=lambda path: path.stat().st_mtime):
+        if size <= most:
+            return
+        size -= path.stat().st_size
+        path.unlink()
+
+
+def _size(folder: pathlib.Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
