@@ -43,8 +43,8 @@ def pytest_addoption(parser):
     parser.addoption(
         "--cases",
         type=int,
-        default=300,
-        help="Random cases of each property test; thousands take minutes.",
+        help="Random cases of each property test, 60 by default and 300 of all tests; "
+        "thousands take minutes.",
     )
     parser.addoption(
         "--reference",
@@ -66,10 +66,10 @@ def optimised():
     """XLA's optimisations, where computing takes longer than compiling."""
     import jax
 
-    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", False)
     yield
-    jax.config.update("jax_disable_most_optimizations", before)
+    left_out = os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
+    jax.config.update("jax_disable_most_optimizations", left_out)
 
 
 @pytest.fixture(scope="session")
@@ -83,10 +83,11 @@ def reference(pytestconfig):
     return pathlib.Path(folder)
 
 
-@pytest.fixture
+@pytest.fixture(scope="session")
 def cases(pytestconfig):
     """How many random cases a test tries."""
-    return pytestconfig.getoption("cases")
+    given = pytestconfig.getoption("cases")
+    return given or (300 if pytestconfig.getoption("all") else 60)
 
 
 def pytest_xdist_auto_num_workers():

@@ -76,8 +76,7 @@ def prepare():
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
     # JAX raises an error if a device has been touched.
-    number = jax.config.read("jax_num_cpu_devices")
-    jax.config.update("jax_num_cpu_devices", number)
+    jax.config.update("jax_num_cpu_devices", jax.config.jax_num_cpu_devices)
 
 
 def become(folder, command, environment):

@@ -262,6 +262,7 @@ def test_a_sampler_whose_size_has_changed_is_seen():
     assert hits() > 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "module",
     [

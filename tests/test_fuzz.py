@@ -26,9 +26,9 @@ READERS = (
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory, pytestconfig):
+def found(tmp_path_factory, cases):
     """By reader: what became of the mutated files."""
-    folder, cases = tmp_path_factory.mktemp("fuzz"), pytestconfig.getoption("cases")
+    folder = tmp_path_factory.mktemp("fuzz")
     process = subprocess.run(
         [sys.executable, PROGRAM, folder, str(cases), "0"],
         capture_output=True,

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("files", "broken", "named"),
     [

@@ -32,6 +32,7 @@ def found(tmp_path_factory):
     return {name: rest for name, *rest in lines}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", bombs.BOMBS)
 def test_bombs_are_refused(found, name):
     kind, message, ran_out, seconds = found[name]

@@ -58,6 +58,7 @@ def public_names(module):
     return getattr(module, "__all__", [name for name in own if name[0] != "_"])
 
 
+@pytest.mark.slow
 def test_every_room_opens_from_the_package():
     # One after another, each the first to be used.
     opened = in_a_fresh_process(

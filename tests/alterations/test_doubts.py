@@ -22,6 +22,7 @@ CLASSIFIER = jaxrob.Classifier(
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alteration, text",
     [
@@ -106,6 +107,7 @@ def test_noise_that_is_not_clipped_on_purpose_is_not_doubted():
         jaxrob.evaluate(CLASSIFIER, DATA, one, [0], key=jax.random.key(0))
 
 
+@pytest.mark.slow
 def test_every_alteration_of_the_library_keeps_the_range():
     for one in (*alterations.presets.cnn_2020(), *alterations.presets.bnn_2024()):
         jaxrob.evaluate(CLASSIFIER, DATA, one, [one.identity], key=jax.random.key(0))
@@ -128,6 +130,7 @@ class TestImages:
             (message,) = self.warned(images)
             assert "np.moveaxis(images, 1, -1)" in message
 
+    @pytest.mark.slow
     def test_shapes_that_are_as_they_should_be(self):
         random = np.random.default_rng(0)
         for shape in ((28, 28, 3), (3, 40, 3), (4, 4, 8), (2, 9, 9)):

@@ -243,6 +243,7 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
             np.testing.assert_allclose(other, first, rtol=0, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "alteration, level",
     [

@@ -63,6 +63,7 @@ def first_network(variables, images):
     return classifier(1.0).apply_fn(variables, images[..., :3])
 
 
+@pytest.mark.slow
 def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
     pixels = np.concatenate([PIXELS, OTHERS[:, None] / 2], axis=-1)
     dataset = jaxrob.Dataset(np.float32(pixels)[:, None, None], LABELS)

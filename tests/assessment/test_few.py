@@ -129,6 +129,7 @@ def test_requirement_ends_early(required, is_met):
         assert result.evaluations < 0.25 * on_all_images().evaluations
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "measure, alpha",
     [

@@ -224,6 +224,7 @@ def test_the_digits_without_a_network(jaxrob_command, tmp_path):
     assert status == 2 and "--images must say which pictures" in err
 
 
+@pytest.mark.slow
 def test_the_list_of_alterations(jaxrob_command, place, tmp_path):
     status, out, _ = jaxrob_command("alterations", "--size=50,200")
     assert status == 0

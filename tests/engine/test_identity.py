@@ -340,6 +340,7 @@ print(len(calls))
 """
 
 
+@pytest.mark.slow
 def test_the_same_code_resumes_in_another_process(tmp_path):
     """Whatever the addresses and the seed of hashes are there."""
     calls, contents = [], []

@@ -105,6 +105,7 @@ for one in (
 """
 
 
+@pytest.mark.slow
 def test_a_fingerprint_is_the_same_in_another_process():
     """Whatever the seed of hashes, on which the order of sets depends."""
     runs = [

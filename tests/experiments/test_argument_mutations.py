@@ -40,6 +40,7 @@ def public_functions(room):
     return {f"{room}.{name}" for name in names if name[0] != "_"}
 
 
+@pytest.mark.slow
 def test_every_public_function_has_a_case(cases):
     rooms = jaxrob._SUBPACKAGES
     public = {name for name in jaxrob.__all__ if name not in rooms}
@@ -50,6 +51,7 @@ def test_every_public_function_has_a_case(cases):
     assert public <= {case.name for case in cases}
 
 
+@pytest.mark.slow
 def test_wrong_arguments_are_refused_by_the_package_itself(cases):
     few = argument_mutations.chosen(cases, 3 * len(cases), seed=0)
     outcomes = [outcome(*one) for one in few]

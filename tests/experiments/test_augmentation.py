@@ -59,6 +59,7 @@ def rates(settings, steps):
     return np.array(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "peak"), [("resnet", 5e-3), ("wide_strided_cnn", 2e-3)]
 )
@@ -82,6 +83,7 @@ def test_a_single_step_has_a_rate():
     assert 0 < found <= 5e-3
 
 
+@pytest.mark.slow
 def test_photographs_are_learnt_mirrored_and_shifted():
     """Which half is bright tells the class: above or below, whatever is mirrored."""
     rng = np.random.default_rng(0)

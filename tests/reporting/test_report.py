@@ -436,6 +436,7 @@ def test_nothing_is_loaded_from_elsewhere():
     assert "http://" not in page and "https://" not in page
 
 
+@pytest.mark.slow
 def test_the_same_folder_gives_the_same_bytes(tmp_path):
     found = hostile_results("cat & dog")
     write_results(tmp_path, found)

@@ -287,6 +287,7 @@ def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
         again(None)
 
 
+@pytest.mark.slow
 def test_inputs_without_an_answer_count_by_their_draws(classifier, images):
     """And their number is not what ends a run."""
     settings = SETTINGS | {"epsilon": 0.4, "num_samples": 200}

@@ -114,6 +114,7 @@ def test_an_array_is_a_sample_too():
     np.testing.assert_array_equal(found.population_interval, again.population_interval)
 
 
+@pytest.mark.slow
 def test_another_estimator_counts_with_its_intervals():
     """ "logit" has none, so that nothing is known for sure."""
     images = np.random.default_rng(1).random((40, DIM, 1, 1), np.float32)

@@ -202,6 +202,7 @@ def test_weights_of_a_stretched_tilt_have_a_mean_of_one(norm, shape):
             assert terms.mean() == pytest.approx(expected, abs=4 * terms.std() / 89)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS[:2])
 def test_a_stretched_tilt_is_wider_along_its_directions_alone(norm):
     slope = slope_of((20, 20, 1))
@@ -219,6 +220,7 @@ def test_a_stretched_tilt_is_wider_along_its_directions_alone(norm):
     assert margin.mean() == pytest.approx(2, abs=0.15)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS[:2])
 def test_an_idle_stretch_changes_no_draw(norm):
     slope = slope_of((8, 8, 1))
@@ -229,6 +231,7 @@ def test_an_idle_stretch_changes_no_draw(norm):
         np.testing.assert_allclose(got, expected, atol=3e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_component_draws_as_it_would_alone(norm):
     slope = slope_of((8, 8, 1))

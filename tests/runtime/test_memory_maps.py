@@ -15,6 +15,7 @@ def compiled():
     return function
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number, kept", [(2_000, 1), (60_000, 0)])
 def test_programs_are_dropped_where_maps_are_many(
     compiled, number, kept, tmp_path, monkeypatch

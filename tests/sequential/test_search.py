@@ -57,7 +57,9 @@ def crossings(accepted):
 
 
 @pytest.mark.parametrize("name", CURVES)
-@pytest.mark.parametrize("precision", [0.05, 0.015])
+@pytest.mark.parametrize(
+    "precision", [0.05, pytest.param(0.015, marks=pytest.mark.slow)]
+)
 def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
     right = answers(name)
     share = right.mean(axis=1)
@@ -81,7 +83,7 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
     assert spent / runs < 9 * IMAGES
 
 
-@pytest.mark.parametrize("curtail", [False, True])
+@pytest.mark.parametrize("curtail", [False, pytest.param(True, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", CURVES)
 def test_precision_0_finds_every_crossing_to_a_step(name, curtail):
     right = answers(name)

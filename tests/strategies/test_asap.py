@@ -447,6 +447,7 @@ def test_assess_reports_the_bound_and_few_levels():
     assert again.error_bound == adaptive.error_bound
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=200)
 @given(
     st.lists(st.floats(1 / 8, 1 / 2), min_size=1, max_size=8),

@@ -72,6 +72,7 @@ def test_results_lie_in_the_range_and_differ_from_the_image(name):
     assert (np.abs(found - image).max((1, 2, 3)) > 0.05).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(OURS) - set(BY_STEPS)))
 def test_no_pixel_jumps(name):
     image = picture()
@@ -90,6 +91,7 @@ def test_few_values_move_in_a_small_step(name):
     assert np.abs(np.diff(found, axis=0)).mean((1, 2, 3)).max() < 0.004
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_gradients_are_finite(name):
     alteration = make(name)
@@ -120,6 +122,7 @@ def test_the_slope_in_the_level_is_a_difference_quotient(name):
     np.testing.assert_allclose(found, expected, rtol=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_many_levels_at_once_are_what_each_is_alone(name):
     alteration, image = make(name), picture()
@@ -131,6 +134,7 @@ def test_many_levels_at_once_are_what_each_is_alone(name):
         np.testing.assert_allclose(found, alone(ready, level), atol=2e-6)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", sorted(set(OURS) - set(IN_COLOUR)))
 def test_grey_images_are_altered(name):
     image = picture()[..., :1]
@@ -170,6 +174,7 @@ def test_bad_input_is_refused_in_words(name):
         alteration(jnp.zeros((32, 32)), 1.0, KEY)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_any_size_and_proportion_with_a_choice(name):
     image = jnp.asarray(np.random.RandomState(1).rand(20, 27, 3), jnp.float32)
