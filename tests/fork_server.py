@@ -3,8 +3,8 @@
     python tests/fork_server.py FOLDER
 
 An interpreter takes seconds to import JAX and the rest, a fork none. No device is
-touched before the fork, so that a script finds JAX as a new process would: only what
-JAX reads of the environment when it is imported is the server's.
+touched before the fork, so that a script finds JAX as a new process would: but for the
+optimisations, what JAX reads of the environment when it is imported is the server's.
 
 A request is a line of JSON, the script with its arguments and variables of the
 environment; its answer is the exit status. What the script prints is then in FOLDER.
@@ -84,6 +84,12 @@ def become(folder, command, environment):
         file = os.open(folder / name, os.O_CREAT | os.O_WRONLY | os.O_TRUNC)
         os.dup2(file, descriptor)
     os.environ.update(environment)
+    if "JAX_DISABLE_MOST_OPTIMIZATIONS" in environment:
+        import jax
+
+        # Read when JAX was imported.
+        left_out = environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
+        jax.config.update("jax_disable_most_optimizations", left_out)
     sys.argv[:] = command
     # As `python script` has it.
     sys.path[0] = str(pathlib.Path(command[0]).parent)

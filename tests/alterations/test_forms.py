@@ -52,7 +52,7 @@ def random_image(shape, seed=0):
 def correlated(image, kernel):
     """Each channel with what the kernel's pixels lie on, edge pixels repeated."""
     planes = [
-        ndimage.correlate(np.float64(image[..., k]), kernel, mode="nearest")
+        ndimage.correlate(image[..., k].astype(float), kernel, mode="nearest")
         for k in range(image.shape[-1])
     ]
     return np.stack(planes, -1)

@@ -88,8 +88,8 @@ def test_masks_are_the_image_s_at_every_level_and_in_any_batch():
 @pytest.mark.parametrize("make", [linen_classifier, nnx_classifier])
 def test_the_key_decides(make):
     np.testing.assert_array_equal(outputs(make(7)), outputs(make(7)))
-    # A sample does not depend on how many there are.
-    np.testing.assert_array_equal(outputs(make(7))[:3], outputs(make(3)))
+    # A sample does not depend on how many there are, but for rounding.
+    np.testing.assert_allclose(outputs(make(7))[:3], outputs(make(3)), rtol=1e-6)
     assert (outputs(make(7)) != outputs(make(7), 1)).any()
 
 

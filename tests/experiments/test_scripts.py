@@ -78,7 +78,7 @@ def test_quickstart_on_two_hosts(tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    small = ("--network=mlp", "--epochs=2", "--num_images=50", "--levels=3")
+    small = ("--network=mlp", "--epochs=1", "--num_images=20", "--levels=3")
 
     def command(folder, *arguments):
         output = f"--output={tmp_path / folder}"
@@ -290,7 +290,7 @@ def test_bnn_tables(run, tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
-def test_roma_cifar10(run, run_anew, tmp_path):
+def test_roma_cifar10(run, tmp_path):
     arguments = (
         "--network=mlp", "--num_images=20", "--epochs=4", "--num_samples=200",
         "--epsilon=1.2", "--noprogress", f"--output={tmp_path}",
@@ -316,7 +316,7 @@ def test_roma_cifar10(run, run_anew, tmp_path):
     assert "roma: " in out and "for one of the 3 epsilons and epochs" in out
 
     # The second run finds the network.
-    code, out, err = run_anew(
+    code, out, err = run(
         "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2",
         "--require=plr>=0.9999", "--auto_images=10",
         # The cascade's draws take longer than what compiles them.
@@ -499,10 +499,10 @@ def test_roma_global(run, tmp_path):
     assert code == 1 and "none of the probabilities can be had" in out + err
 
 
-def test_roma_truth(run_anew, tmp_path):
-    code, out, err = run_anew(
-        "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=4", "--num_images=12",
-        "--epsilons=0.6,0.9", "--runs=8", "--draws=2000", "--estimators=logit,auto",
+def test_roma_truth(run, tmp_path):
+    code, out, err = run(
+        "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=3", "--num_images=12",
+        "--epsilons=0.6", "--runs=4", "--draws=2000", "--estimators=logit,auto",
         "--noprogress", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
         # The truth's many runs take longer than what compiles them.
         JAX_DISABLE_MOST_OPTIMIZATIONS="0",
@@ -511,7 +511,7 @@ def test_roma_truth(run_anew, tmp_path):
     document = json.loads(
         (tmp_path / "roma_truth-digits-mlp-linf-0.6.json").read_text()
     )
-    assert len(document["input"]) == 4 and "logit" in out
+    assert len(document["input"]) == 3 and "logit" in out
     auto = document["summary"]["auto"]
     assert auto["answered"] == 1 and auto["largest_factor"] < 3
 

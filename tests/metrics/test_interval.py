@@ -367,7 +367,8 @@ def test_a_jump_anywhere_lies_within_the_envelope(num_levels, where, before, aft
         return np.where(x < where, before, after)
 
     levels = np.linspace(0, 1, num_levels + 3)
-    inner = (where >= levels[1]) & (where <= levels[-2])
+    # Beside where it is known, it is in the interval before.
+    inner = (where > levels[1]) & (where <= levels[-2])
     fine = np.linspace(0, 1, 4097) if inner else levels
     # The envelope is of straight pieces, a jump is not.
     fine = fine[np.abs(fine - where) > 1 / 256]

@@ -43,15 +43,29 @@ def test_a_row_for_each_assessment():
     lines = table([assessment(), other]).split("\n")
     assert cells(lines[0]) == [
         "alteration", "range", "unaltered", "worst", "at", "robustness",
-        "95 % interval", "levels", "seconds",
+        "levels leave", "95 % interval", "levels", "seconds",
     ]  # fmt: skip
     assert cells(lines[2]) == [
-        "brightness", "[-1, 1] px", "1.0000", "0.6000", "1", "66.67%",
+        "brightness", "[-1, 1] px", "1.0000", "0.6000", "1", "66.67%", "-",
         "{:.1%} - {:.1%}".format(*assessment().confidence_interval), "3", "1.3",
     ]  # fmt: skip
     assert cells(lines[3])[1:4] == ["[-1, 0.3333]", "1.0000", "1.0000"]
-    assert cells(lines[3])[5] == "100.00%" and cells(lines[3])[7] == "41"
+    assert cells(lines[3])[5] == "100.00%" and cells(lines[3])[8] == "41"
     assert lines[4:] == ["robustness: share of the range with accuracy >= 0.8"]
+
+
+def test_levels_chosen_are_set_beside_even_grids():
+    # Two crossings within 1/100 of the range each: a grid of 100 steps has them too.
+    chosen = assessment(error_bound=0.02, correct=(100, 200, 100))
+    # Nothing to save where nothing crosses.
+    flat = assessment(error_bound=0.0, correct=(200, 200, 200))
+    lines = table([chosen, flat]).split("\n")
+    assert [cells(line)[6] for line in lines[2:4]] == ["± 2.0%", "± 0.0%"]
+    assert lines[-1] == (
+        "levels: 6 were chosen, 1,200 altered images; even grids that leave as little "
+        "open have 104 levels, 20,800 images: 17.3 times as many"
+    )
+    assert "grids" not in table([flat]) and "grids" not in table([assessment()])
 
 
 def test_columns_are_aligned():

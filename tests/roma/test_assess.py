@@ -205,8 +205,9 @@ def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     np.testing.assert_array_equal(found["status"], reference.status)
     np.testing.assert_array_equal(found["hits"], reference.hits)
     np.testing.assert_array_equal(found["evaluations"], reference.evaluations)
+    # Sums over fewer rows round otherwise; a lost or doubled draw changes far more.
     np.testing.assert_allclose(
-        found["log_p"], reference.log_adversarial_probability, atol=1e-4, rtol=1e-4
+        found["log_p"], reference.log_adversarial_probability, atol=1e-3, rtol=1e-4
     )
 
 
