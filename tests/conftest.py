@@ -18,7 +18,7 @@ from importlib import metadata
 
 import pytest
 
-from . import machine
+from . import deprecations, machine
 
 # Minutes each, of processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
@@ -101,6 +101,7 @@ def pytest_report_header(config):
 
 
 def pytest_configure(config):
+    deprecations.make_errors_of_ours()
     if hasattr(config, "workerinput"):
         return  # The environment is the first process's.
     # Nothing that another jaxlib compiled is read.

@@ -53,6 +53,9 @@ def started(folder):
 
 
 def main(folder):
+    import deprecations  # Beside this script, which is not run as a module.
+
+    deprecations.make_errors_of_ours()
     prepare()
     for line in sys.stdin:
         process = os.fork()

@@ -139,8 +139,8 @@ def train(module):
 
 def assign(module):
     module.first.kernel[...] = module.first.kernel[...] * 2
-    module.last.bias.value = jnp.ones(3)
-    module.norm.mean.value = jnp.ones(8)
+    module.last.bias[...] = jnp.ones(3)
+    module.norm.mean[...] = jnp.ones(8)
     module.last.kernel = nnx.Param(jnp.ones((8, 3)))
 
 
@@ -158,7 +158,8 @@ def write_into(module):
 @pytest.mark.parametrize("change", [train, assign, draw, write_into])
 def test_a_kept_nnx_classifier_stays_as_it_was(change):
     module = NnxNormalised(nnx.Rngs(0))
-    module.last.kernel.value = np.array(module.last.kernel[...])  # it may be NumPy's
+    # It may be NumPy's.
+    module.last.kernel = nnx.Param(np.array(module.last.kernel[...]))
     module.eval()
     expected = np.asarray(special.log_softmax(module(jnp.asarray(IMAGES)), 1))
     module.train()

@@ -221,6 +221,7 @@ def both_sides(variables, images):
     return jnp.stack([0 * margin, margin], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("slopes", "distances"), [((3, 3), (3.7, 3.7)), ((1, 3), (4.4, 3.4))]
 )

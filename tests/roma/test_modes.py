@@ -86,6 +86,7 @@ def orthogonal(dim, number):
     return directions
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "shares",
     [(1, 1), (10, 1), pytest.param((1,) * 6, marks=pytest.mark.slow)],
@@ -139,6 +140,7 @@ def in_shape(variables, images):
     return jnp.stack([jnp.zeros_like(margin), margin], axis=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["auto", "splitting"])
 @pytest.mark.parametrize("dim", [2, pytest.param(5, marks=pytest.mark.slow)])
 def test_a_corner_of_few_dimensions(dim, estimator):
@@ -163,6 +165,7 @@ def test_an_island_and_a_thin_slab(estimator):
     check(run(classifier, 2, estimator), log_p)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("estimator", ["importance", "splitting"])
 def test_the_l1_ball(estimator):
     # A coordinate of a uniform point exceeds t with probability (1 - t)^d / 2.

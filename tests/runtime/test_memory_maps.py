@@ -36,6 +36,7 @@ def test_elsewhere_nothing_is_done(compiled, tmp_path, monkeypatch):
     assert compiled._cache_size() == 1
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not pathlib.Path("/proc/self/maps").exists(),
     reason="only Linux tells a process its memory maps",
