@@ -11,7 +11,7 @@ GIB = 2**30
 
 @pytest.fixture
 def limits(tmp_path, monkeypatch):
-    """Writes the files of control groups, of a machine with 64 cores and much memory."""
+    """Writes files of control groups; the machine has 64 cores and much memory."""
     monkeypatch.setattr(machine, "_CONTROL_GROUPS", tmp_path)
     monkeypatch.setattr(machine, "_MEMBERSHIP", tmp_path / "membership")
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(64), raising=False)
