@@ -43,7 +43,7 @@ def pytest_addoption(parser):
     parser.addoption(
         "--cases",
         type=int,
-        help="Random cases of each property test, 60 by default and 300 of all tests; "
+        help="Random cases of each property test, 40 by default and 300 of all tests; "
         "thousands take minutes.",
     )
     parser.addoption(
@@ -87,7 +87,7 @@ def reference(pytestconfig):
 def cases(pytestconfig):
     """How many random cases a test tries."""
     given = pytestconfig.getoption("cases")
-    return given or (300 if pytestconfig.getoption("all") else 60)
+    return given or (300 if pytestconfig.getoption("all") else 40)
 
 
 def pytest_xdist_auto_num_workers():

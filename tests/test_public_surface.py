@@ -78,6 +78,7 @@ print(json.dumps([listed, rooms]))
     assert set(ROOMS) < set(listed)
 
 
+@pytest.mark.slow
 def test_import_alone_loads_nothing_that_only_a_room_needs():
     bare, loaded = in_a_fresh_process(
         "import sys, json, jaxrob; bare = sorted(sys.modules); jaxrob.assess; "

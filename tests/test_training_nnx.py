@@ -83,6 +83,7 @@ def test_dropout_is_drawn_anew_from_the_key():
     assert (trained(KEY) != trained(jax.random.key(1))).any()
 
 
+@pytest.mark.slow
 def test_a_training_goes_on_from_its_checkpoint(tmp_path):
     settings = {"key": KEY, "epochs": 2, "batch_size": 30}
     whole = training.fit(Net(0.5), DATA, **settings)

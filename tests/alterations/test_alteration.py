@@ -130,6 +130,7 @@ def test_identity_leaves_the_image_bit_for_bit_with_any_fill(make, fill):
         np.testing.assert_array_equal(apply(make(fill=fill), image, 0.0), image)
 
 
+@pytest.mark.slow
 @every_alteration
 def test_shape_and_type_are_kept(alteration):
     image = jnp.asarray(random_image())

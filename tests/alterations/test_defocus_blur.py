@@ -53,6 +53,7 @@ def test_between_them_is_a_mixture(upper):
     np.testing.assert_allclose(found, expected, atol=TOLERANCE)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("upper", [4.0, 12.0])
 def test_radius_0_is_the_image_and_gradients_are_finite(upper):
     image = jnp.asarray(random_image((17, 16, 3)))

@@ -124,6 +124,7 @@ class TestImages:
         assert sorted({str(one.message) for one in found}) == sorted(kept)
         return kept
 
+    @pytest.mark.slow
     def test_channels_first(self):
         for channels in (1, 3, 4):
             images = np.moveaxis(np.tile(DATA.images, channels), -1, 1)
@@ -162,6 +163,7 @@ class TestImages:
             jaxrob.adversarial.fgsm(CLASSIFIER, images, [0, 1], epsilon=0.1)
 
 
+@pytest.mark.slow
 def test_a_radius_of_pixels_in_0_to_255():
     few = {"num_samples": 8, "key": jax.random.key(0)}
     with pytest.warns(RobustnessWarning, match="epsilon=8/255"):

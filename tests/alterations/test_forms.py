@@ -202,6 +202,7 @@ def test_images_own_shifts_equal_scipys_correlations(form):
         )
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(shape=shapes, reach=st.sampled_from([1, 4, 10, 90]), part=st.floats(0, 1))
 def test_blurs_forms_agree_on_any_shape(shape, reach, part):
@@ -217,6 +218,7 @@ def test_blurs_forms_agree_on_any_shape(shape, reach, part):
         np.testing.assert_allclose(other, first, rtol=0, atol=BLUR_TOLERANCE)
 
 
+@pytest.mark.slow
 @settings(max_examples=8, deadline=None)
 @given(
     shape=shapes,

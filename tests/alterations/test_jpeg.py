@@ -157,6 +157,7 @@ def test_small_and_odd_sizes_equal_pillow(size, form):
     assert_equals_pillow(synthetic_images(*size, 3), (1, 20, 50, 80, 100), form)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", JPEG_FORMS)
 def test_the_identity_keeps_what_is_no_byte(form, monkeypatch):
     def by_form(part, size, forms, *operands):

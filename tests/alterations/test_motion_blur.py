@@ -72,6 +72,7 @@ def test_directions_are_even_within_the_angle():
     assert stats.kstest(degrees / 30, "uniform", (-1, 2)).statistic < 0.12
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("upper", [4.0, 40.0])
 def test_level_0_is_the_image_and_gradients_are_finite(upper):
     image = jnp.asarray(random_image((17, 16, 3)))

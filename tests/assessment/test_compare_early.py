@@ -36,7 +36,14 @@ def compare(first, second, seed=0, **settings):
     )
 
 
-@pytest.mark.parametrize("first, second", [(1.0, 1.25), (1.25, 1.0), (0.5, 1.5)])
+@pytest.mark.parametrize(
+    "first, second",
+    [
+        (1.0, 1.25),
+        pytest.param(1.25, 1.0, marks=pytest.mark.slow),
+        pytest.param(0.5, 1.5, marks=pytest.mark.slow),
+    ],
+)
 def test_the_better_one_is_found_from_few_images(first, second):
     truth = 0.4 * (first - second)
     for seed in range(3):

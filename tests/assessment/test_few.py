@@ -54,7 +54,9 @@ def on_all_images(**settings):
     return assess(**settings)
 
 
-@pytest.mark.parametrize("precision", [0.1, 0.03, 0.01])
+@pytest.mark.parametrize(
+    "precision", [0.1, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.03, 0.01))]
+)
 def test_interval_is_as_narrow_as_asked_and_mostly_holds_the_truth(precision):
     runs, misses, off = 12, 0, 0
     for seed in range(runs):

@@ -271,6 +271,7 @@ def perturbation(scale):
     return roma.Perturbation("own", latents, apply, size=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "pair",
     [
@@ -360,6 +361,7 @@ def test_the_same_code_resumes_in_another_process(tmp_path):
     assert all(b" at 0x" not in content for content in contents[0].values())
 
 
+@pytest.mark.slow
 def test_another_distribution_of_the_levels_is_refused(tmp_path):
     dist = pytest.importorskip("numpyro.distributions")
     blur, path = alterations.gaussian_blur(), tmp_path / "journal"

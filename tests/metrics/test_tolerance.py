@@ -156,6 +156,7 @@ def test_uneven_levels_of_a_straight_line():
     assert got == pytest.approx(0.75)
 
 
+@pytest.mark.slow
 @quick
 @given(curves(), st.data())
 def test_the_order_of_the_levels_does_not_matter(case, data):

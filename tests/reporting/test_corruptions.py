@@ -51,6 +51,7 @@ def test_mean_error_and_failing_severity():
         assert len(re.findall(r"2\.50, [\d.]+ to [\d.]+", text)) == 15
 
 
+@pytest.mark.slow
 def test_mce_is_of_1000_classes_alone():
     some = fifteen(1000)
     expected = np.mean([0.3 / one.corrupted for one in ALEXNET.values()])

@@ -109,6 +109,7 @@ def test_moves_are_reversible_and_change_what_they_should(norm, shape):
     assert 0.6 < kept < 0.95
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_a_latent_can_be_put_anywhere_in_the_ball(norm):
     perturbation, shape = ball(norm, 1.0), (2, 3, 1)

@@ -32,6 +32,7 @@ def simple_distributions(draws):
         yield stats.betabinom.pmf(shares, draws, p, 1 - p)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws", [1, 2, 3])
 @pytest.mark.parametrize("number", [1, 2, 3, 6, 11])
 @pytest.mark.parametrize("tail", [0.025, 0.2])

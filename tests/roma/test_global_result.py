@@ -82,6 +82,7 @@ def test_one_draw_each_leaves_the_shares_open():
     assert found.inputs_interval[0] == pytest.approx(exact)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("number", "draws", "p", "correlation"),
     [(60, 8, 0.3, 0.2), (500, 8, 0.01, 0.3), (3, 400, 0.1, 0.1)],

@@ -95,7 +95,10 @@ def check_covers(result, log_p, least=0.92):
     assert ratio.std() < 0.15
 
 
-@pytest.mark.parametrize("probability", [1e-2, 1e-6, 1e-10])
+@pytest.mark.parametrize(
+    "probability",
+    [1e-6, *(pytest.param(p, marks=pytest.mark.slow) for p in (1e-2, 1e-10))],
+)
 @pytest.mark.parametrize("norm", ["linf", pytest.param("l2", marks=pytest.mark.slow)])
 def test_intervals_cover_the_exact_probability(norm, probability):
     result = run(linear(norm, probability), norm)
@@ -115,6 +118,7 @@ def test_probabilities_of_two_classes_add_up(estimator):
         assert np.median(result.evaluations) < 12000
 
 
+@pytest.mark.slow
 def test_a_class_far_less_probable_costs_nothing():
     result = run(linear("linf", 1e-3, 1e-9), "linf", 64)
     alone = run(linear("linf", 1e-3), "linf", 64)

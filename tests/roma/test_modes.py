@@ -102,6 +102,7 @@ def test_modes_of_one_class_are_all_found(shares):
     assert (result.effective_sample_size > 50).all()
 
 
+@pytest.mark.slow
 def test_opposite_modes_are_found():
     direction = np.random.default_rng(1).standard_normal(48)
     log_p = np.log([5e-6, 5e-6])
@@ -149,6 +150,7 @@ def test_a_corner_of_few_dimensions(dim, estimator):
     check(run(classifier, dim, estimator), log_p)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "estimator", ["splitting", pytest.param("auto", marks=pytest.mark.slow)]
 )

@@ -185,6 +185,7 @@ def stretched(norm, slope, steps, widths):
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", [(1, 4, 1), (8, 8, 1)])
 @pytest.mark.parametrize("norm", NORMS[:2])
 def test_weights_of_a_stretched_tilt_have_a_mean_of_one(norm, shape):

@@ -23,6 +23,7 @@ def independent(shares):
     ).astype(float)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [nested, independent])
 @pytest.mark.parametrize(
     "seen",

@@ -98,6 +98,7 @@ def test_precision_0_finds_every_crossing_to_a_step(name, curtail):
         assert set(found) <= set(crossings(accepted).tolist())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", CURVES)
 def test_curtailed_sides_are_never_wrong(name):
     right = answers(name)

@@ -64,6 +64,7 @@ def test_level_0_is_the_image_bit_for_bit(name):
         assert found.dtype == jnp.float32
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", OURS)
 def test_results_lie_in_the_range_and_differ_from_the_image(name):
     image = picture()
