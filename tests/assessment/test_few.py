@@ -131,15 +131,14 @@ def test_requirement_ends_early(required, is_met):
         assert result.evaluations < 0.25 * on_all_images().evaluations
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "measure, alpha",
     [
-        ("recall", None),
-        ("accuracy", 0.3),
         ("recall", 0.3),
-        ("effectiveness", 0.3),
-        ("decided_ratio", 0.3),
+        pytest.param("recall", None, marks=pytest.mark.slow),
+        pytest.param("accuracy", 0.3, marks=pytest.mark.slow),
+        pytest.param("effectiveness", 0.3, marks=pytest.mark.slow),
+        pytest.param("decided_ratio", 0.3, marks=pytest.mark.slow),
     ],
 )
 def test_measures_that_are_means(measure, alpha):

@@ -37,7 +37,6 @@ def test_the_papers_networks_have_the_papers_parameters(train):
     assert size(MLP().init(jax.random.key(0), np.zeros((1, 28, 28, 1)))) == 79_510
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("head", ["plain", "heteroscedastic"])
 def test_it_learns_and_the_elbo_rises(posteriors, data, head):
     posterior = posteriors[head]

@@ -121,7 +121,6 @@ def test_mnist_cnn_against_numpy():
     np.testing.assert_allclose(MnistCNN().apply(variables, images), expected, atol=1e-5)
 
 
-@pytest.mark.slow
 def test_vgg16_against_numpy():
     images = np.random.default_rng(0).random((2, 32, 32, 3), np.float32)
     variables = random_variables(VGG16(), images)

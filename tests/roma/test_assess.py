@@ -230,7 +230,6 @@ def test_samples_count_by_their_mean_probability(images):
     assert np.abs(samples.hits - means.hits).max() <= 1 and samples.hits.any()
 
 
-@pytest.mark.slow
 def test_hits_below_a_delta_of_one_half(classifier, images):
     """Definition 3 asks for the class as well as for its confidence."""
     few, number = images[:7], 4000
@@ -364,7 +363,6 @@ def levels_drawn(perturbation, number=4000):
 SHIFT = jaxrob.Alteration("shift", lambda image, level: image + level, -0.5, 1.5, 0.0)
 
 
-@pytest.mark.slow
 def test_levels_have_the_distribution_given():
     drawn = levels_drawn(roma.from_alteration(SHIFT))
     assert stats.kstest(drawn, stats.uniform(-0.5, 2).cdf).pvalue > 1e-3
