@@ -134,7 +134,7 @@ def test_import_takes_little_longer_than_what_it_stands_on():
     for program in programs.values():
         seconds(program)  # from the disk, once
     taken = {name: [] for name in programs}
-    for _ in range(5):
+    for _ in range(3):
         for name, program in programs.items():
             taken[name].append(seconds(program))
     ours, others = (statistics.median(taken[name]) for name in programs)
