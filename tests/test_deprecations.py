@@ -45,6 +45,14 @@ def test_what_the_project_causes_is_an_error(packages):
         from warner import other  # noqa: F401
 
 
+@pytest.mark.filterwarnings("ignore:no more called:DeprecationWarning")
+def test_what_a_test_ignores_by_its_words_is_none(packages):
+    warner, _ = packages
+    warner.called()
+    with pytest.raises(PendingDeprecationWarning):
+        warner.deep()
+
+
 @pytest.mark.filterwarnings("always")
 def test_what_packages_cause_among_themselves_stays_a_warning(packages):
     _, user = packages

@@ -22,6 +22,9 @@ DATA = jaxrob.Dataset(IMAGES, RANDOM.integers(0, 4, 24), name="random")
 KEY = jax.random.key(0)
 BLUR = alterations.gaussian_blur(0.0, 2.0)
 
+# Deprecated, and what users still have.
+of_torch_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.trace. is deprecated")
+
 
 def module(*last, seed=0):
     torch.manual_seed(seed)
@@ -147,6 +150,7 @@ def test_modules_that_write_to_their_images():
     assert gradient[:, 0, 1, 0].tolist() == [1, 1] and gradient.sum() == 2
 
 
+@of_torch_jit
 @pytest.mark.parametrize(
     "wrap",
     [
@@ -282,6 +286,7 @@ def version(net):
     return jaxrob.provenance(classifier, DATA)["network"]["version"]
 
 
+@of_torch_jit
 def test_whatever_a_module_holds_tells_it_apart():
     kinds = [
         Held,

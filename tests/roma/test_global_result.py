@@ -11,7 +11,11 @@ from scipy import stats
 
 from jaxrob import roma
 
-RNG = np.random.default_rng(0)
+
+@pytest.fixture
+def rng():
+    """Each test's own, so that what it draws does not depend on those before."""
+    return np.random.default_rng(0)
 
 
 def result(hits, num_samples, categories=None, labels=None, **fields):
@@ -45,9 +49,9 @@ def drawn(rng, number, draws, p, correlation):
     return rng.binomial(draws, local), local
 
 
-def test_mean_and_parts_of_the_variance():
+def test_mean_and_parts_of_the_variance(rng):
     """Against the analysis of variance of the single draws."""
-    hits, _ = drawn(RNG, 400, 8, 0.2, 0.3)
+    hits, _ = drawn(rng, 400, 8, 0.2, 0.3)
     found = result(hits, 8).global_robustness("all")
     assert found.names == ("all",) and found.inputs == 400 and found.unanswered == 0
     single = (np.arange(8) < hits[:, None]).astype(float)
@@ -61,10 +65,10 @@ def test_mean_and_parts_of_the_variance():
     assert found.correlation == pytest.approx(0.3, abs=0.06)
 
 
-def test_draws_share_is_unbiased_over_many_runs():
+def test_draws_share_is_unbiased_over_many_runs(rng):
     shares = []
     for _ in range(200):
-        hits, _ = drawn(RNG, 200, 4, 0.3, 0.25)
+        hits, _ = drawn(rng, 200, 4, 0.3, 0.25)
         found = result(hits, 4).global_robustness("all")
         shares.append((found.draws_variance[0], found.variance[0]))
     within, between = np.mean(shares, axis=0)
@@ -72,8 +76,8 @@ def test_draws_share_is_unbiased_over_many_runs():
     assert between == pytest.approx(0.3 * 0.7 * (0.25 + 0.75 / 4), rel=0.02)
 
 
-def test_one_draw_each_leaves_the_shares_open():
-    found = result(RNG.random(100) < 0.2, 1).global_robustness("all")
+def test_one_draw_each_leaves_the_shares_open(rng):
+    found = result(rng.random(100) < 0.2, 1).global_robustness("all")
     assert np.isnan(found.draws_share[0]) and np.isnan(found.inputs_asymptotic).all()
     assert found.status == "given"
     hits = round(found.probability[0] * 100)
@@ -124,8 +128,8 @@ def test_all_categories_hold_together():
     assert missed_asymptotic <= stats.binom.isf(1e-3, 300, 0.06)
 
 
-def test_each_alone_is_as_if_the_others_were_not_there():
-    hits, _ = drawn(RNG, 90, 8, 0.2, 0.2)
+def test_each_alone_is_as_if_the_others_were_not_there(rng):
+    hits, _ = drawn(rng, 90, 8, 0.2, 0.2)
     categories = np.repeat([0, 2], [60, 30])
     alone = result(hits[:60], 8).global_robustness("all")
     together = result(hits, 8, categories).global_robustness(jointly=False)
@@ -141,8 +145,8 @@ def test_each_alone_is_as_if_the_others_were_not_there():
         )
 
 
-def test_categories_by_label_by_prediction_and_without_inputs():
-    hits, _ = drawn(RNG, 90, 8, 0.2, 0.2)
+def test_categories_by_label_by_prediction_and_without_inputs(rng):
+    hits, _ = drawn(rng, 90, 8, 0.2, 0.2)
     labels = np.repeat([2, 1], 45)
     local = result(hits, 8, np.repeat([0, 1], [60, 30]), labels)
     assert local.global_robustness().names == ("0", "1")
@@ -260,8 +264,8 @@ def test_what_holds_for_any_hits(hits, confidence):
     assert (found.status == "given") == ~np.isnan(found.population_asymptotic[0, 0])
 
 
-def test_json():
-    hits, _ = drawn(RNG, 90, 8, 0.2, 0.2)
+def test_json(rng):
+    hits, _ = drawn(rng, 90, 8, 0.2, 0.2)
     local = result(hits, 8, np.repeat([0, 2], [60, 30]))
     found = local.global_robustness(class_names=("a", "b", "c"))
     document = json.loads(found.to_json())
