@@ -23,7 +23,7 @@ KEY = jax.random.key(0)
 BLUR = alterations.gaussian_blur(0.0, 2.0)
 
 # Deprecated, and what users still have.
-of_torch_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.trace. is deprecated")
+of_torch_jit = pytest.mark.filterwarnings("ignore:.*torch.jit.* is deprecated")
 
 
 def module(*last, seed=0):
