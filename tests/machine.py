@@ -105,8 +105,9 @@ def known_flags(flags: list[str], kept: pathlib.Path) -> list[str]:
             break
         named = set(re.findall(r"--\w+", done.stderr))
         left = [flag for flag in known if flag.split("=")[0] not in named]
-        # A process that fails for another reason tells nothing.
-        known = left if len(left) < len(known) else []
+        if len(left) == len(known):
+            return []  # It failed for another reason: nothing to keep.
+        known = left
     kept.parent.mkdir(parents=True, exist_ok=True)
     kept.write_text(f"{asked}\n{' '.join(known)}")
     return known
@@ -117,7 +118,7 @@ def bound_size(folder: pathlib.Path, current: pathlib.Path, most: int) -> None:
 
     Folders beside `current`, of other versions, go first and whole.
     """
-    others = [path for path in folder.iterdir() if path.is_dir() and path != current]
+    others = [path for path in folder.glob("*") if path.is_dir() and path != current]
     for other in sorted(others, key=lambda path: path.stat().st_mtime):
         if _size(folder) > most:
             shutil.rmtree(other)

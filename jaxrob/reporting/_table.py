@@ -61,7 +61,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     accepted = [_condition(assessment) for assessment in assessments]
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
-    header += ("levels leave", "95 % interval", "levels", "seconds")
+    header += ("error bound", "95 % interval", "levels", "seconds")
     if any(assessment.curve.alpha is not None for assessment in assessments):
         header += ("decided",)
         rows = [

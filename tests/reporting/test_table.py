@@ -43,7 +43,7 @@ def test_a_row_for_each_assessment():
     lines = table([assessment(), other]).split("\n")
     assert cells(lines[0]) == [
         "alteration", "range", "unaltered", "worst", "at", "robustness",
-        "levels leave", "95 % interval", "levels", "seconds",
+        "error bound", "95 % interval", "levels", "seconds",
     ]  # fmt: skip
     assert cells(lines[2]) == [
         "brightness", "[-1, 1] px", "1.0000", "0.6000", "1", "66.67%", "-",
