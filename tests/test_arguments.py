@@ -20,9 +20,9 @@ BLUR = alterations.gaussian_blur(0.0, 1.0)
 
 
 MODULE = networks.MnistCNN(2)
-CLASSIFIER = jaxrob.Classifier.from_linen(MODULE, MODULE.init(KEY, IMAGES))
+CLASSIFIER = jaxrob.Classifier.from_linen(MODULE, jax.jit(MODULE.init)(KEY, IMAGES))
 MLP = networks.MLP((4,), 2)
-FLAT_CLASSIFIER = jaxrob.Classifier.from_linen(MLP, MLP.init(KEY, FLAT.images))
+FLAT_CLASSIFIER = jaxrob.Classifier.from_linen(MLP, jax.jit(MLP.init)(KEY, FLAT.images))
 
 
 @pytest.mark.parametrize(

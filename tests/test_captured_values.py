@@ -303,7 +303,7 @@ def test_a_network_in_training_does_not_warn():
             return linen.Dense(3)(images.reshape(len(images), -1))
 
     for seed in range(2):
-        variables = Net().init(jax.random.key(seed), IMAGES)
+        variables = jax.jit(Net().init)(jax.random.key(seed), IMAGES)
         found = predicted(jaxrob.Classifier.from_linen(Net(), variables))
         expected = np.asarray(Net().apply(variables, IMAGES)).argmax(1)
         np.testing.assert_array_equal(found, expected)

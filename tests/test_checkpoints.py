@@ -33,7 +33,7 @@ def state(seed):
 
 def same(one, other):
     leaves = zip(jax.tree.leaves(one), jax.tree.leaves(other))
-    return all((a == b).all() for a, b in leaves)
+    return all(np.array_equal(a, b) for a, b in leaves)
 
 
 def restored(path, like, **changes):

@@ -89,7 +89,7 @@ class Normalised(linen.Module):
 
 def test_linen_module_with_mutable_collections():
     module = Normalised()
-    variables = module.init(jax.random.key(0), IMAGES)
+    variables = jax.jit(module.init)(jax.random.key(0), IMAGES)
     variables["batch_stats"]["BatchNorm_0"]["mean"] += 0.3
     classifier = jaxrob.Classifier.from_linen(module, variables, train=False)
     expected = special.log_softmax(module.apply(variables, IMAGES), 1)
@@ -199,7 +199,7 @@ def test_nnx_modules_of_one_kind_share_a_structure():
 
 
 def test_linen_classifiers_of_equal_modules_share_a_structure():
-    variables = MLP().init(jax.random.key(0), IMAGES)
+    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
     structures = [
         jax.tree.structure(jaxrob.Classifier.from_linen(MLP(), variables))
         for _ in range(2)
@@ -208,7 +208,7 @@ def test_linen_classifiers_of_equal_modules_share_a_structure():
 
 
 def test_variables_are_the_leaves():
-    variables = MLP().init(jax.random.key(0), IMAGES)
+    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
     classifier = jaxrob.Classifier.from_linen(MLP(), variables)
     assert len(jax.tree.leaves(classifier)) == len(jax.tree.leaves(variables))
     doubled = jax.tree.map(lambda leaf: 2 * leaf, classifier)
@@ -216,13 +216,13 @@ def test_variables_are_the_leaves():
 
 
 def test_gradients_pass_to_images_and_variables():
-    variables = MLP().init(jax.random.key(0), IMAGES)
+    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
     classifier = jaxrob.Classifier.from_linen(MLP(), variables)
 
     def loss(classifier, images):
         return classifier.log_probabilities(images)[0, :, 0].sum()
 
-    gradients = jax.grad(loss, (0, 1))(classifier, IMAGES)
+    gradients = jax.jit(jax.grad(loss, (0, 1)))(classifier, IMAGES)
     assert all(np.isfinite(leaf).all() for leaf in jax.tree.leaves(gradients))
     assert np.abs(gradients[1]).max() > 0
 
@@ -286,7 +286,7 @@ def test_stochastic_classifier_without_keys():
 
 
 def test_number_of_classes():
-    variables = MLP().init(jax.random.key(0), IMAGES)
+    variables = jax.jit(MLP().init)(jax.random.key(0), IMAGES)
     classifier = jaxrob.Classifier.from_linen(MLP(), variables)
     assert classifier.num_classes((5, 5, 1)) == 10
     with pytest.raises(ValueError, match=r"failed on images of the shape \[B, 5, 5, 3"):

@@ -48,7 +48,7 @@ def outputs(classifier):
 def test_training_is_that_of_the_same_linen_module():
     """The same weights to begin with, the same images: the same classifier."""
     net, settings = Net(), {"key": KEY, "epochs": 3, "batch_size": 30}
-    begun = Linen().init(KEY, IMAGES[:1])
+    begun = jax.jit(Linen().init)(KEY, IMAGES[:1])
     begun["params"]["first"]["kernel"] = net.first.kernel[...]
     begun["params"]["last"]["kernel"] = net.last.kernel[...]
 

@@ -1,5 +1,7 @@
 """The log-probabilities of what a classifier returned."""
 
+import functools
+
 import jax
 import jax.numpy as jnp
 
@@ -10,6 +12,8 @@ _SUM_TOLERANCE = 1e-2
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
+# One program, also for a caller that compiles nothing.
+@functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
     """The log-probabilities of what a classifier returned.
 
@@ -35,6 +39,7 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
     return jnp.where(in_range, log_probabilities, jnp.nan)
 
 
+@functools.partial(jax.jit, static_argnames="axis")
 def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
     """The logarithm of the mean probability over the samples along `axis`."""
     number = log_probabilities.shape[axis]

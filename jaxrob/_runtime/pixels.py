@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jaxrob._runtime.warnings import warn
 
 
+@jax.jit
 def as_floats(images: Any) -> jax.Array:
     """Images as the library works on them: float32, bytes divided by 255.
 

@@ -98,12 +98,15 @@ def _cdf(distribution: "Distribution", at: np.ndarray) -> np.ndarray:
     support = distribution.support
     first = float(getattr(support, "lower_bound", -np.inf))
     last = float(getattr(support, "upper_bound", np.inf))
+    # Of few lengths, because JAX compiles each operation for each length.
+    room = max(64, 1 << (len(at) - 1).bit_length())
+    inside = np.pad(np.clip(at, first, last), (0, room - len(at)), mode="edge")
     # In float32 the masses of close levels would be mostly rounding.
     with jax.enable_x64(True):
         try:
-            below = distribution.cdf(jnp.asarray(np.clip(at, first, last)))
+            below = distribution.cdf(jnp.asarray(inside))
         except (AttributeError, NotImplementedError):
             raise ValueError(
                 f"level_distribution must have a CDF; {kind} has none"
             ) from None
-        return np.asarray(below, np.float64)
+        return np.asarray(below, np.float64)[: len(at)]

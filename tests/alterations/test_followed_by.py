@@ -27,6 +27,7 @@ def test_every_level_but_the_identity_goes_through_the_function():
     found = followed_by(blur, halved)
     assert found.name == "gaussian blur followed by halved"
     assert (found.lower, found.upper, found.unit) == (0, 2, "px")
+    blur, found = jax.jit(blur), jax.jit(found)
     np.testing.assert_array_equal(found(IMAGE, 0.0), IMAGE)
     for level in (1e-6, 0.7, 2.0):
         expected = np.asarray(blur(IMAGE, level)) / 2
@@ -36,12 +37,13 @@ def test_every_level_but_the_identity_goes_through_the_function():
 def test_many_levels_and_images_at_once_and_gradients():
     found = followed_by(alterations.brightness(-0.5, 0.5), halved)
     levels = jnp.float32([-0.25, 0, 0.25])
-    images = jnp.stack([jnp.asarray(IMAGE), 1 - IMAGE])
+    images = np.stack([IMAGE, 1 - IMAGE])
     over_images = jax.vmap(found, (0, None))
     altered = jax.jit(jax.vmap(over_images, (None, 0)))(images, levels)
     np.testing.assert_array_equal(altered[1], images)
     np.testing.assert_allclose(altered[0], images * 0.75 / 2, atol=1e-6)
-    slope = jax.grad(lambda level: found(jnp.full((2, 2, 1), 0.5), level).sum())
+    grey = np.full((2, 2, 1), 0.5, np.float32)
+    slope = jax.jit(jax.grad(lambda level: found(grey, level).sum()))
     # d/dl of (1 + l) / 2 / 2 for each of four pixels; at the identity it is the image.
     assert slope(0.2) == pytest.approx(1.0) and np.isfinite(slope(0.0))
 
@@ -50,8 +52,8 @@ def test_a_corruption_draws_as_it_does_alone():
     noise = common.gaussian_noise(32)
     found = followed_by(noise, halved, "noise of two")
     assert (found.name, found.stochastic) == ("noise of two", True)
-    expected = np.asarray(noise(IMAGE, 3.0, KEY)) / 2
-    np.testing.assert_allclose(found(IMAGE, 3.0, KEY), expected, atol=1e-6)
+    expected = np.asarray(jax.jit(noise)(IMAGE, 3.0, KEY)) / 2
+    np.testing.assert_allclose(jax.jit(found)(IMAGE, 3.0, KEY), expected, atol=1e-6)
 
 
 def test_levels_of_one_effect_stay_one():
@@ -63,6 +65,7 @@ def test_published_form_is_what_pillow_stores():
     """ImageNet-C: truncated to bytes, then a JPEG file of quality 85, optimized."""
     contrast = common.contrast(64)
     published = next(one for one in presets_of_files(64) if one.name == contrast.name)
+    contrast, published = jax.jit(contrast), jax.jit(published)
     for level in (0.5, 1.0, 5.0):
         altered = np.asarray(contrast(IMAGE, level))
         file = io.BytesIO()
@@ -75,7 +78,7 @@ def test_published_form_is_what_pillow_stores():
 
 
 def test_bytes_are_kept_by_truncation():
-    found = truncation_to_bytes(jnp.float32(np.arange(256) / 255))
+    found = jax.jit(truncation_to_bytes)(np.float32(np.arange(256) / 255))
     np.testing.assert_array_equal(np.rint(np.asarray(found) * 255), np.arange(256))
 
 

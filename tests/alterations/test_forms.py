@@ -306,9 +306,11 @@ def identity_by(part, form, image):
     padded = np.pad(image, ((3, 3), (3, 3), (0, 0)))
     if part == "shifts":
         down, right = np.mgrid[-3:4, -3:4].reshape(2, 49)
-        return SHIFTS[form](padded, jnp.eye(49)[24], down, right, 3)
-    down, right = jnp.array([0, 1, 2]), jnp.array([0, -1, -1])
-    return OWN_SHIFTS[form](padded, jnp.eye(3)[0], down, right, 3)
+        shift = jax.jit(lambda *args: SHIFTS[form](*args, down, right, 3))
+        return shift(padded, np.eye(49, dtype=np.float32)[24])
+    shift = jax.jit(functools.partial(OWN_SHIFTS[form], reach=3))
+    weights = np.eye(3, dtype=np.float32)[0]
+    return shift(padded, weights, np.array([0, 1, 2]), np.array([0, -1, -1]))
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,5 @@
+import functools
+
 import jax
 import numpy as np
 import pytest
@@ -77,15 +79,20 @@ def test_equals_pillows_crop_and_resize(shape):
 
 def test_equals_jaxs_scale_and_translate():
     image = random_image((28, 28, 3))
-    for factor in FACTORS:
-        truth = jax.image.scale_and_translate(
-            image,
-            image.shape,
-            (0, 1),
-            np.array([factor, factor], np.float32),
-            np.array([14, 14], np.float32) * np.float32(1 - factor),
-            "linear",
+    scaled = jax.jit(
+        functools.partial(
+            jax.image.scale_and_translate,
+            shape=image.shape,
+            spatial_dims=(0, 1),
+            method="linear",
             antialias=False,
+        )
+    )
+    for factor in FACTORS:
+        truth = scaled(
+            image,
+            scale=np.array([factor, factor], np.float32),
+            translation=np.array([14, 14], np.float32) * np.float32(1 - factor),
         )
         # Both are off in float32.
         np.testing.assert_allclose(

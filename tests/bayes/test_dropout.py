@@ -43,7 +43,7 @@ class NnxLinear(nnx.Module):
 
 def linen_classifier(num_samples, module=None):
     module = module or Linear()
-    variables = module.init(jax.random.key(0), IMAGES)
+    variables = jax.jit(module.init)(jax.random.key(0), IMAGES)
     return bayes.mc_dropout(module, variables, num_samples)
 
 
@@ -96,7 +96,7 @@ def test_the_key_decides(make):
 @pytest.mark.slow
 def test_all_else_is_in_evaluation_mode():
     module = Normalised()
-    variables = module.init(jax.random.key(0), IMAGES)
+    variables = jax.jit(module.init)(jax.random.key(0), IMAGES)
     variables["batch_stats"]["BatchNorm_0"]["mean"] += 0.5
     classifier = bayes.mc_dropout(module, variables, 20_000)
     expected = module.apply(variables, IMAGES)

@@ -12,7 +12,7 @@ from jaxrob.networks import MLP
 RANDOM = np.random.default_rng(0)
 IMAGES = np.float32(RANDOM.random((6, 3, 3, 1)))
 MODULE = MLP(features=(4,), num_classes=3)
-MEMBERS = [MODULE.init(jax.random.key(seed), IMAGES) for seed in range(3)]
+MEMBERS = [jax.jit(MODULE.init)(jax.random.key(seed), IMAGES) for seed in range(3)]
 
 
 class NnxLinear(nnx.Module):
@@ -85,7 +85,7 @@ def test_ensembles_of_equal_modules_are_one_program():
 def test_bad_members():
     with pytest.raises(ValueError, match="members is empty"):
         bayes.ensemble(MODULE, [])
-    other = MLP(features=(5,), num_classes=3).init(jax.random.key(0), IMAGES)
+    other = jax.jit(MLP(features=(5,), num_classes=3).init)(jax.random.key(0), IMAGES)
     with pytest.raises(ValueError, match="those of member 2 differ"):
         bayes.ensemble(MODULE, [*MEMBERS[:2], other])
     with pytest.raises(TypeError, match="module must be a Flax module.*; got .*str"):

@@ -27,7 +27,7 @@ class Dropping(linen.Module):
 def saved(posteriors, sampled_posterior, nnx_posterior, modules, nnx_module, images):
     """By name: something to save, and its module."""
     plain, dropping = modules["plain"], Dropping()
-    members = [plain.init(jax.random.key(seed), images) for seed in range(2)]
+    members = [jax.jit(plain.init)(jax.random.key(seed), images) for seed in range(2)]
     state = nnx.state(nnx_module)
     states = [jax.tree.map(jnp.copy, state) for _ in range(2)]
     factor = jnp.tril(jnp.ones((107, 107)))
@@ -38,7 +38,10 @@ def saved(posteriors, sampled_posterior, nnx_posterior, modules, nnx_module, ima
         "nnx draws": (bayes.classifier(nnx_posterior, 4, key=KEY), nnx_module),
         "ensemble": (bayes.ensemble(plain, members), plain),
         "nnx ensemble": (bayes.ensemble(nnx_module, states), nnx_module),
-        "dropout": (bayes.mc_dropout(dropping, dropping.init(KEY, images)), dropping),
+        "dropout": (
+            bayes.mc_dropout(dropping, jax.jit(dropping.init)(KEY, images)),
+            dropping,
+        ),
         "nnx dropout": (bayes.mc_dropout(nnx_module), nnx_module),
     }
     for head, posterior in posteriors.items():
@@ -143,7 +146,7 @@ def test_foreign_files(tmp_path, modules):
 
 def test_what_cannot_be_saved(tmp_path, modules, images):
     path, module = tmp_path / "file.npz", modules["plain"]
-    plain = jaxrob.Classifier.from_linen(module, module.init(KEY, images))
+    plain = jaxrob.Classifier.from_linen(module, jax.jit(module.init)(KEY, images))
     for value, name in (
         (plain, "Classifier"),
         ("posterior", "'posterior', of type str"),
@@ -262,7 +265,7 @@ WRONG_DRAWS = {
 def written(tmp_path_factory, modules, images):
     """By kind: a file, and its module, without any training."""
     folder, module = tmp_path_factory.mktemp("saved"), modules["plain"]
-    params = module.init(KEY, images)["params"]
+    params = jax.jit(module.init)(KEY, images)["params"]
     scale = jax.tree.map(lambda leaf: jnp.full_like(leaf, 0.1), params)
     likelihood = Likelihood(params_apply_fn(module), Head("plain", 1))
     posterior = bayes.Posterior(likelihood, params, scale, elbo=np.float32([-3, -2]))

@@ -34,7 +34,7 @@ def classifier():
 
 def make_classifier(seed, module=None):
     module = module or MnistCNN()
-    variables = module.init(jax.random.key(seed), jnp.zeros((1, 28, 28, 1)))
+    variables = jax.jit(module.init)(jax.random.key(seed), jnp.zeros((1, 28, 28, 1)))
     return jaxrob.Classifier.from_linen(module, variables)
 
 

@@ -134,7 +134,7 @@ class Net(linen.Module):
         return linen.Dense(4)(x)
 
 
-VARIABLES = Net().init(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
+VARIABLES = jax.jit(Net().init)(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
 
 
 def net(**left_on):

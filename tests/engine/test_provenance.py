@@ -125,7 +125,7 @@ def test_a_fingerprint_is_the_same_in_another_process():
 def test_modules_are_told_apart_by_their_fields():
     image = jnp.zeros((1, 28, 28, 1))
     modules = MLP((100,)), MLP((100, 100)), MLP((100,), num_classes=3)
-    variables = [module.init(jax.random.key(0), image) for module in modules]
+    variables = [jax.jit(module.init)(jax.random.key(0), image) for module in modules]
     assert len({*map(fingerprint_of_linen, modules, variables)}) == 3
 
 

@@ -18,7 +18,7 @@ from jaxrob.networks import MLP, _idc_cnn, load_idc_weights
 
 def npz_target(folder):
     module = MLP(features=(4,), num_classes=3)
-    params = module.init(jax.random.key(0), np.zeros((1, 2, 2, 1)))["params"]
+    params = jax.jit(module.init)(jax.random.key(0), np.zeros((1, 2, 2, 1)))["params"]
     scale = jax.tree.map(lambda leaf: np.full_like(leaf, 0.1), params)
     likelihood = Likelihood(params_apply_fn(module), Head("plain", 1))
     posterior = bayes.Posterior(likelihood, params, scale, elbo=np.float32([-2, -1]))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from corruptions_2019.benchmark_code import Fed, load
@@ -91,10 +90,10 @@ def noise(size):
 def ours(name, image, severities, drawn, folder=None):
     """Our pictures of bytes at all severities, in 0 to 255."""
     alteration = alteration_of(name, folder)
-    image = jnp.float32(image) / 255
+    image = np.float32(image) / 255
     prepared = (image, drawn) if drawn is not None else alteration.prepared(image)[0]
     altered = jax.jit(jax.vmap(alteration.fn, (None, 0)))
-    return np.asarray(altered(prepared, jnp.float32(severities))) * 255
+    return np.asarray(altered(prepared, np.float32(severities))) * 255
 
 
 def theirs(name, image, severity, random, folder):
@@ -133,7 +132,7 @@ def _shots(image, chance, folder):
     def counts(mean):
         return poisson.ppf(np.float64(uniform), np.maximum(mean, 1e-300))
 
-    return Case(shot_draws(jnp.asarray(uniform)), lambda: {"poisson": counts})
+    return Case(jax.jit(shot_draws)(uniform), lambda: {"poisson": counts})
 
 
 def _impulses(image, chance, folder):
@@ -179,7 +178,7 @@ def _spatter(image, chance, folder):
 
 def _motion(image, chance, folder):
     angle = chance.uniform(-45, 45)
-    drawn = by_severity("motion_blur", image, Motion(jnp.float32(angle)))
+    drawn = by_severity("motion_blur", image, Motion(np.float32(angle)))
     return Case(drawn, lambda: {"uniform": lambda low, high: angle})
 
 
@@ -188,7 +187,7 @@ def _snow(image, chance, folder):
         np.float32(chance.randn(*image.shape[:2])),
         chance.uniform(-135, -45),
     )
-    draws = SnowDraws(flakes, Motion(jnp.float32(angle)))
+    draws = SnowDraws(flakes, Motion(np.float32(angle)))
 
     def random():
         return {

@@ -36,8 +36,8 @@ def folder(tmp_path, monkeypatch):
 
 
 def test_a_picture_is_added_by_the_severitys_shares(folder):
-    image = jnp.full((224, 224, 3), 0.25)
-    frost = common.frost(folder=folder)
+    image = np.full((224, 224, 3), 0.25, np.float32)
+    frost = jax.jit(common.frost(folder=folder))
     for level, of_image, of_frost in ((0, 1, 0), (1, 1, 0.4), (1.5, 0.9, 0.5)):
         found = np.asarray(frost(image, level, KEY))
         assert np.ptp(found) < 0.02
@@ -123,9 +123,9 @@ def test_images_that_it_cannot_take_are_refused(folder):
 
 
 def test_level_0_is_the_image_and_gradients_are_finite(folder):
-    image = jnp.asarray(np.random.RandomState(0).rand(32, 32, 3), jnp.float32)
-    frost = common.frost(folder=folder)
+    image = np.float32(np.random.RandomState(0).rand(32, 32, 3))
+    frost = jax.jit(common.frost(folder=folder))
     np.testing.assert_array_equal(frost(image, 0.0, KEY), image)
     gradient = jax.grad(lambda image, level: frost(image, level, KEY).sum(), (0, 1))
-    for part in gradient(image, 2.5):
+    for part in jax.jit(gradient)(image, 2.5):
         assert np.isfinite(part).all()
