@@ -12,6 +12,7 @@ installed version has others; JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings both back,
 """
 
 import functools
+import gc
 import os
 import pathlib
 from importlib import metadata
@@ -123,6 +124,12 @@ def pytest_configure(config):
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
+
+
+def pytest_sessionfinish():
+    # pytest looks for what tests left behind five times, JAX's caches included.
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):

@@ -1,6 +1,7 @@
 """Room for compiled programs in a process that compiles many."""
 
 import pathlib
+import time
 
 import jax
 
@@ -9,6 +10,9 @@ import jax
 _MAPS = pathlib.Path("/proc/self/maps")
 _LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
 _LARGEST_SHARE = 0.4
+# Counting takes up to 30 ms; in a second no process compiles as much as is left.
+_SECONDS = 1.0
+_counted_at = -_SECONDS
 
 
 def make_room() -> None:
@@ -17,6 +21,10 @@ def make_room() -> None:
     They are compiled anew when they are called next. Elsewhere than on Linux it does
     nothing.
     """
+    global _counted_at
+    if time.monotonic() - _counted_at < _SECONDS:
+        return
+    _counted_at = time.monotonic()
     try:
         with _MAPS.open("rb") as maps:
             number = sum(1 for _ in maps)

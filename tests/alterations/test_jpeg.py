@@ -2,6 +2,7 @@
 
 import functools
 import io
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -23,24 +24,20 @@ if not features.check("libjpeg_turbo"):
     pytest.skip("this Pillow has no libjpeg-turbo", allow_module_level=True)
 
 QUALITIES = tuple(range(1, 101))
-SIZES = (
-    (17, 23),
-    (28, 28),
+SIZES = (1, 1), (2, 2), (3, 5), (4, 4), (5, 3), (8, 8), (32, 32), (50, 50), (64, 48)
+# Of grey pictures and of coloured ones, with sides of whole blocks and without.
+IMAGES = [
+    ((17, 23), 3),
+    ((28, 28), 1),
     *(
-        pytest.param(size, marks=pytest.mark.slow)
-        for size in (
-            (1, 1),
-            (2, 2),
-            (3, 5),
-            (4, 4),
-            (5, 3),
-            (8, 8),
-            (32, 32),
-            (50, 50),
-            (64, 48),
-        )
+        pytest.param(size, channels, marks=pytest.mark.slow)
+        for size, channels in [
+            ((17, 23), 1),
+            ((28, 28), 3),
+            *itertools.product(SIZES, (1, 3)),
+        ]
     ),
-)
+]
 
 
 def pillow_round_trip(image: np.ndarray, quality: int) -> np.ndarray:
@@ -124,8 +121,7 @@ def photographs(height: int, width: int, channels: int) -> np.ndarray:
 
 
 @pytest.mark.parametrize("form", JPEG_FORMS)
-@pytest.mark.parametrize("channels", (1, 3))
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: f"{s[0]}x{s[1]}")
+@pytest.mark.parametrize("size, channels", IMAGES, ids=str)
 def test_images_equal_pillow_at_every_quality(size, channels, form):
     images = synthetic_images(*size, channels)
     if size in ((28, 28), (50, 50)):
@@ -151,7 +147,11 @@ def test_the_largest_coefficients_equal_pillow(form):
 
 
 @pytest.mark.parametrize("form", JPEG_FORMS)
-@pytest.mark.parametrize("size", ((1, 1), (3, 4), (9, 5)), ids=str)
+@pytest.mark.parametrize(
+    "size",
+    [(3, 4), *(pytest.param(one, marks=pytest.mark.slow) for one in ((1, 1), (9, 5)))],
+    ids=str,
+)
 def test_small_and_odd_sizes_equal_pillow(size, form):
     # Chroma is repeated up to a width of 4, and interpolated from there.
     assert_equals_pillow(synthetic_images(*size, 3), (1, 20, 50, 80, 100), form)

@@ -8,6 +8,11 @@ import pytest
 from jaxrob._runtime import memory_maps
 
 
+@pytest.fixture(autouse=True)
+def counts_at_each_call(monkeypatch):
+    monkeypatch.setattr(memory_maps, "_SECONDS", 0.0)
+
+
 @pytest.fixture
 def compiled():
     function = jax.jit(lambda x: x + 1)

@@ -15,6 +15,10 @@ CURVES = {
     "peak": 0.55 + 0.4 * np.exp(-(((LEVELS - 0.52) / 0.22) ** 2)),
     "jump": np.where(LEVELS < 0.437, 0.93, 0.5),
 }
+ALL_CURVES = pytest.mark.parametrize(
+    "name",
+    ["peak", *(pytest.param(one, marks=pytest.mark.slow) for one in ("steep", "jump"))],
+)
 MOST_ROUNDS = 80
 
 
@@ -56,7 +60,7 @@ def crossings(accepted):
     return np.flatnonzero(accepted[1:] != accepted[:-1])
 
 
-@pytest.mark.parametrize("name", CURVES)
+@ALL_CURVES
 @pytest.mark.parametrize(
     "precision", [0.05, pytest.param(0.015, marks=pytest.mark.slow)]
 )
@@ -84,7 +88,7 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
 
 
 @pytest.mark.parametrize("curtail", [False, pytest.param(True, marks=pytest.mark.slow)])
-@pytest.mark.parametrize("name", CURVES)
+@ALL_CURVES
 def test_precision_0_finds_every_crossing_to_a_step(name, curtail):
     right = answers(name)
     accepted = right.mean(axis=1) >= LEAST
