@@ -23,6 +23,8 @@ from jaxrob.alterations import (
     zoom,
 )
 
+from .pictures import apply, random_image
+
 
 def negate(image, level):
     return (1 - level) * image + level * (1 - image)
@@ -45,8 +47,6 @@ every_alteration = pytest.mark.parametrize(
 KEY = jax.random.key(0)
 SHAPE = (9, 12, 3)  # what a translation of 4 px leaves something of
 
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
 
 @jax.jit
 def apply_all(image, levels, key):
@@ -58,10 +58,6 @@ def apply_all(image, levels, key):
         jax.vmap(functools.partial(alteration, image, key=key))(at)
         for alteration, at in zip(ALTERATIONS, levels)
     ]
-
-
-def random_image(shape=SHAPE, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def spread_levels(alteration):
@@ -133,7 +129,7 @@ def test_identity_leaves_the_image_bit_for_bit_with_any_fill(make, fill):
 @pytest.mark.slow
 @every_alteration
 def test_shape_and_type_are_kept(alteration):
-    image = jnp.asarray(random_image())
+    image = jnp.asarray(random_image(SHAPE))
     for level in (alteration.lower, alteration.identity, alteration.upper):
         # As a Python number, and as what NumPy's linspace gives.
         for number in (level, np.float64(level), jnp.float32(level)):
@@ -146,7 +142,7 @@ def test_shape_and_type_are_kept(alteration):
 
 @pytest.mark.slow
 def test_traced_levels_give_what_eager_ones_give():
-    image = random_image()
+    image = random_image(SHAPE)
     traced_by_alteration = apply_all(image, LEVELS, KEY)
     for alteration, levels, traced in zip(ALTERATIONS, LEVELS, traced_by_alteration):
         # Operation by operation, JPEG takes seconds to compile; it is compiled here
@@ -169,7 +165,7 @@ def test_traced_levels_give_what_eager_ones_give():
 
 @pytest.mark.slow
 def test_images_in_a_batch_do_not_matter_to_each_other():
-    images = np.stack([random_image(seed=seed) for seed in range(3)])
+    images = np.stack([random_image(SHAPE, seed=seed) for seed in range(3)])
     keys = jax.random.split(KEY, 3)
     together = jax.jit(jax.vmap(apply_all, (0, None, 0)))(images, LEVELS, keys)
     for index, (image, key) in enumerate(zip(images, keys)):
@@ -192,9 +188,9 @@ def test_output_is_within_the_unit_interval_and_never_nan(image, place, seed):
         "black": np.zeros(SHAPE),
         "white": np.ones(SHAPE),
         "checks": np.indices(SHAPE).sum(0) % 2,
-        "bytes": np.round(random_image(seed=seed) * 255) / 255,
-        "tiny": random_image(seed=seed) * 1e-38,
-        "noise": random_image(seed=seed),
+        "bytes": np.round(random_image(SHAPE, seed=seed) * 255) / 255,
+        "tiny": random_image(SHAPE, seed=seed) * 1e-38,
+        "noise": random_image(SHAPE, seed=seed),
     }[image].astype(np.float32)
     levels = [at.copy() for at in LEVELS]
     for alteration, at in zip(ALTERATIONS, levels):
@@ -225,7 +221,7 @@ def test_gradients_are_finite():
         return [slope(alteration, at) for alteration, at in zip(alterations, levels)]
 
     for alteration, (of_image, of_level) in zip(
-        alterations, slopes(random_image(), levels)
+        alterations, slopes(random_image(SHAPE), levels)
     ):
         assert np.isfinite(of_image).all(), alteration
         assert np.isfinite(of_level).all(), alteration
@@ -280,11 +276,11 @@ def test_identity_is_the_lower_end_unless_given():
 )
 def test_stochastic_alterations_need_a_key(alteration):
     with pytest.raises(ValueError, match="key"):
-        alteration(random_image(), alteration.upper)
+        alteration(random_image(SHAPE), alteration.upper)
 
 
 def test_the_key_alone_decides_what_is_drawn():
-    image, other = random_image(), jax.random.fold_in(KEY, 1)
+    image, other = random_image(SHAPE), jax.random.fold_in(KEY, 1)
     one, again, another = (apply_all(image, LEVELS, key) for key in (KEY, KEY, other))
     for index, alteration in enumerate(ALTERATIONS):
         np.testing.assert_array_equal(one[index], again[index])
@@ -304,7 +300,7 @@ def test_prepare_is_done_once_whatever_the_level():
         return (1 - level) * image + level * mean
 
     alteration = Alteration("contrast", towards_mean, 0, 1, prepare=prepare)
-    image = random_image()
+    image = random_image(SHAPE)
     prepared = alteration.prepared(image)
     for level in (0.0, 0.5, 1.0):
         np.testing.assert_array_equal(
@@ -317,7 +313,7 @@ def test_prepare_is_done_once_whatever_the_level():
 
 @pytest.mark.parametrize("alteration", [gaussian_noise(), zoom()], ids=lambda a: a.name)
 def test_prepared_then_at_level_is_the_call(alteration):
-    image, level = random_image(), np.float32(alteration.upper)
+    image, level = random_image(SHAPE), np.float32(alteration.upper)
     prepared = alteration.prepared(image, KEY)
     np.testing.assert_array_equal(
         alteration.at_level(prepared, level), alteration(image, level, KEY)
@@ -447,7 +443,7 @@ def test_canonical_jpeg_levels_are_whole_but_for_quality_100():
 
 
 def test_canonical_jpeg_levels_have_the_effect_of_those_they_stand_for():
-    image = random_image()
+    image = random_image(SHAPE)
     alteration = jpeg_compression()
     # In float32, on the device: halves, the ends, and what lies close to them.
     levels = np.array([0.01, 0.49, 0.5, 0.51, 1.5, 49.5, 98.5, 98.6, 99.5, 100])

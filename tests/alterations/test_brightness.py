@@ -1,13 +1,12 @@
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageEnhance
 
-from jaxrob.alterations import Alteration, brightness
+from jaxrob.alterations import brightness
 
-apply = jax.jit(Alteration.__call__, static_argnums=0)
+from .pictures import apply
 
 
 def random_bytes(shape, seed=0):

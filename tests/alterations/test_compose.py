@@ -19,18 +19,14 @@ from jaxrob.alterations import (
     zoom,
 )
 
+from .pictures import apply, random_image
+
 # A level mapped in float32 is off by 1e-7 of its range, and what is done with it
 # magnifies that by less than 10.
 TOLERANCE = 1e-6
 
 KEY = jax.random.key(7)
 BLACK = np.zeros((100, 100, 3), np.float32)
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape=(12, 9, 3)):
-    return np.random.default_rng(0).random(shape, np.float32)
 
 
 def quality(level):
@@ -47,7 +43,7 @@ def ranges():
 
 
 def test_rescale_maps_levels_linearly():
-    image = random_image()
+    image = random_image((12, 9, 3))
     rescaled = rescale(brightness(-0.5, 0.25), 10, 40, unit="lux")
     assert (rescaled.name, rescaled.unit) == ("brightness", "lux")
     assert (rescaled.lower, rescaled.upper, rescaled.identity) == (10, 40, 30)
@@ -62,7 +58,7 @@ def test_rescale_maps_levels_linearly():
 
 @pytest.mark.slow
 def test_rescale_twice_is_rescale_once():
-    image = random_image()
+    image = random_image((12, 9, 3))
     twice = rescale(rescale(gaussian_blur(0, 2), -3, 5), 0, 1)
     once = rescale(gaussian_blur(0, 2), 0, 1)
     for level in (0.0, 0.1, 0.7, 1.0):
@@ -151,7 +147,7 @@ def test_rescaled_jpegs_canonical_levels_have_the_effect_of_those_they_stand_for
 
 
 def test_compose_applies_the_members_in_order():
-    image = random_image()
+    image = random_image((12, 9, 3))
     members = gaussian_blur(0, 2), zoom(1, 3), brightness(0, 0.5)
     forth, back = compose(members), compose(members[::-1])
     for level in (0.3, 1.0):
@@ -165,7 +161,7 @@ def test_compose_applies_the_members_in_order():
 
 
 def test_compose_takes_levels_in_its_range():
-    image = random_image()
+    image = random_image((12, 9, 3))
     composed = compose([brightness(-1, 0), brightness(-0.5, 0)], lower=-10, upper=30)
     assert (composed.lower, composed.upper, composed.identity) == (-10, 30, 30)
     np.testing.assert_allclose(
@@ -174,7 +170,7 @@ def test_compose_takes_levels_in_its_range():
 
 
 def test_compose_of_one_is_that_one_rescaled():
-    image = random_image()
+    image = random_image((12, 9, 3))
     composed, rescaled = compose([zoom()]), rescale(zoom(), 0, 1)
     assert (composed.name, composed.identity) == ("zoom", 0)
     np.testing.assert_array_equal(
@@ -184,7 +180,7 @@ def test_compose_of_one_is_that_one_rescaled():
 
 @pytest.mark.slow
 def test_compose_nests():
-    image = random_image()
+    image = random_image((12, 9, 3))
     inner = compose([gaussian_blur(0, 2), brightness(0, 0.5)], 0, 3)
     nested = compose([inner, zoom()])
     flat = compose([gaussian_blur(0, 2), brightness(0, 0.5), zoom()])
@@ -194,7 +190,7 @@ def test_compose_nests():
 
 
 def test_compose_with_an_identity_inside_the_range():
-    image = random_image()
+    image = random_image((12, 9, 3))
     composed = compose([brightness(-0.5, 0.5), horizontal_translation(-2, 2)])
     assert composed.identity == 0.5
     np.testing.assert_array_equal(apply(composed, image, 0.5), image)

@@ -4,16 +4,12 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from jaxrob.alterations import Alteration, defocus_blur
+from jaxrob.alterations import defocus_blur
+
+from .pictures import apply, random_image
 
 # Spectra of images of values up to 1 are off by some 1e-7 of their sum.
 TOLERANCE = 5e-6
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def disk(radius):

@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 from scipy import ndimage
 
-from jaxrob.alterations import Alteration, elastic_deformation
+from jaxrob.alterations import elastic_deformation
 from jaxrob.alterations._elastic_deformation import Displacement, displaced, smooth
 from jaxrob.alterations._warp import warped
 
+from .pictures import apply, random_image
+
 KEY = jax.random.key(21)
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 @pytest.mark.parametrize("sigma", [0.4, 3.0, 60.0])

@@ -26,6 +26,8 @@ from jaxrob.alterations._gaussian_blur import BLUR
 from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
 from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
+from .pictures import random_image
+
 # As in the alterations' own tests: positions are off by 1e-7 of the image's size.
 TOLERANCE = 2e-5
 BLUR_TOLERANCE = 3e-6
@@ -51,10 +53,6 @@ SHAPES = [
 
 by_form = functools.partial(pytest.mark.parametrize, "form")
 shapes = st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 2, 3]))
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def correlated(image, kernel):

@@ -5,7 +5,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from jaxrob.alterations import Alteration, gaussian_blur
+from jaxrob.alterations import gaussian_blur
+
+from .pictures import apply, random_image
 
 # Twice what the two errors sum to: the kernel is truncated at 5 times the range's
 # upper end, beyond which lies a share of 6e-7 along each axis, and sums in float32
@@ -13,12 +15,6 @@ from jaxrob.alterations import Alteration, gaussian_blur
 TOLERANCE = 3e-6
 
 SHAPES = [(28, 28, 1), (28, 28, 3), (50, 50, 3), (3, 5, 3), (1, 9, 1), (9, 1, 3)]
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def scipy_blur(image, sigma):

@@ -3,15 +3,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxrob.alterations import Alteration, gaussian_noise
+from jaxrob.alterations import gaussian_noise
+
+from .pictures import apply
 
 # Keys are fixed, so these tests of chance pass or fail for good: at these levels of
 # confidence a right generator fails for one key in thousands.
 KEY = jax.random.key(2020)
 SHAPE = (120, 110, 3)
 BLACK = np.zeros(SHAPE, np.float32)  # adding to 0 loses no digit of the noise
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
 
 
 def noise(level, key=KEY, upper=1.0):

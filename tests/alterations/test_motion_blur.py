@@ -4,17 +4,13 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from jaxrob.alterations import Alteration, motion_blur
+from jaxrob.alterations import motion_blur
 from jaxrob.alterations._motion_blur import Motion, moved, ready
+
+from .pictures import apply, random_image
 
 KEY = jax.random.key(21)
 TOLERANCE = 2e-6
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def along_a_line(image, degrees, sigma, width):

@@ -1,14 +1,15 @@
 import cmath
 
 import dm_pix
-import jax
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import ndimage
 
-from jaxrob.alterations import Alteration, rotation
+from jaxrob.alterations import rotation
+
+from .pictures import apply, random_image
 
 # Positions in float32 are off by some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1 along each axis: measured 4e-6 at 50 pixels.
@@ -16,12 +17,6 @@ TOLERANCE = 2e-5
 
 SHAPES = [(28, 28, 1), (50, 50, 3), (3, 5, 3), (1, 9, 1)]
 ANGLES = (-180.0, -135.0, -90.0, -33.3, -0.5, 0.0, 10.0, 45.0, 90.0, 121.0, 180.0)
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def inscribed(width, height, degrees):

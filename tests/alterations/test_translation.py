@@ -7,10 +7,11 @@ from PIL import Image
 from scipy import ndimage
 
 from jaxrob.alterations import (
-    Alteration,
     horizontal_translation,
     vertical_translation,
 )
+
+from .pictures import apply, random_image
 
 # Positions in float32 are off by some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1: measured 4e-6 at 50 pixels.
@@ -21,12 +22,7 @@ FILL_MODES = [("edge", "nearest"), ("constant", "grid-constant")]
 # Symmetric and asymmetric, and with the identity at either end.
 RANGES = [(-4.0, 4.0), (-2.0, 6.5), (0.0, 5.0), (-7.25, 0.0)]
 
-apply = jax.jit(Alteration.__call__, static_argnums=0)
 both_axes = pytest.mark.parametrize("axis", [0, 1], ids=["vertical", "horizontal"])
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def window(size, lower, upper, level):

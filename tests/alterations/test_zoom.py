@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from PIL import Image
 from scipy import ndimage
 
-from jaxrob.alterations import Alteration, zoom
+from jaxrob.alterations import zoom
+
+from .pictures import apply, random_image
 
 # Positions in float32 are off by some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1: measured 5e-6 at 50 pixels.
@@ -16,12 +18,6 @@ TOLERANCE = 2e-5
 
 SHAPES = [(28, 28, 1), (50, 50, 3), (3, 5, 3), (1, 9, 1)]
 FACTORS = (1.0, 1.001, 1.1, 4 / 3, 1.5, 1.99, 2.0)
-
-apply = jax.jit(Alteration.__call__, static_argnums=0)
-
-
-def random_image(shape, seed=0):
-    return np.random.default_rng(seed).random(shape, np.float32)
 
 
 def scipy_zoom(image, factor):

@@ -1,0 +1,13 @@
+"""Images to alter, and one program of an alteration for all its levels."""
+
+import jax
+import numpy as np
+
+from jaxrob.alterations import Alteration
+
+apply = jax.jit(Alteration.__call__, static_argnums=0)
+
+
+def random_image(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
+    """An image of even noise, float32 in [0, 1)."""
+    return np.random.default_rng(seed).random(shape, np.float32)
