@@ -529,7 +529,8 @@ def test_roma_truth(run, tmp_path):
     document = json.loads(
         (tmp_path / "roma_truth-digits-mlp-linf-0.6.json").read_text()
     )
-    assert len(document["input"]) == 2 and "logit" in out
+    # Pairs whose truth is known: of which network, the version of JAX decides.
+    assert 2 <= len(document["input"]) <= 3 and "logit" in out
     auto = document["summary"]["auto"]
     assert auto["answered"] == 1 and auto["largest_factor"] < 3
 

@@ -205,10 +205,12 @@ def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     np.testing.assert_array_equal(found["status"], reference.status)
     np.testing.assert_array_equal(found["hits"], reference.hits)
     np.testing.assert_array_equal(found["evaluations"], reference.evaluations)
-    # Sums over fewer rows round otherwise; a lost or doubled draw changes far more.
-    np.testing.assert_allclose(
-        found["log_p"], reference.log_adversarial_probability, atol=1e-3, rtol=1e-4
-    )
+    # Sums over fewer rows round otherwise, which puts one draw of hundreds on the
+    # boundary's other side now and then; what a device lost would be an eighth.
+    expected = reference.log_adversarial_probability
+    np.testing.assert_allclose(found["log_p"], expected, atol=0.02)
+    alike = np.isclose(found["log_p"], expected, atol=1e-3, rtol=1e-4)
+    assert alike.sum() >= 62, "of 65"
 
 
 @pytest.mark.slow
