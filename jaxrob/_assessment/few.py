@@ -177,10 +177,10 @@ def explore_few(
     at_first = sum(part.stop - part.start for one in pursuits for part in one.parts())
     if left < at_first:
         raise ValueError(
-            f"budget must be at least {at_first}, for {BLOCK} images at each of the "
-            f"first levels; got {left}"
+            f"budget must be at least {at_first}, for {min(BLOCK, len(order))} images "
+            f"at each of the first levels; got {left}"
         )
-    while left >= BLOCK:
+    while left > 0:
         if fewest.budget is not None:
             _aim_at_what(pursuits, left)
         spent = pursue(classifier, data, order, pursuits, execution, left)
@@ -305,7 +305,7 @@ class Pursuit:
             measure.least,
             measure.bounds,
             len(labels),
-            BLOCK,
+            min(BLOCK, len(labels)),
             max(fewest.error_of_a_look, 1e-300),
             aim,
             fewest.curtail,

@@ -8,6 +8,7 @@ from jaxrob import reporting
 from jaxrob._command import reports
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
+from jaxrob._runtime.readable import readable
 from jaxrob.reporting import Results
 
 
@@ -35,7 +36,8 @@ def run(values: Values, words: Sequence[str]) -> str:
             f"{found.difference:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
         )
         worse += reporting.worse(after[before.alteration], before)
-    print("\n".join(lines))
+    # A name begins no line of its own.
+    print("\n".join(map(readable, lines)))
     reports.write(values.report, [new], [old])
     return reporting.verdict([], {}, worse)
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._runtime.checks import checked_sequence
+from jaxrob._runtime.readable import readable
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._few import (
@@ -76,26 +77,29 @@ def table(assessments: Sequence[Assessment]) -> str:
     if few:
         header += ("on this data set", "images", "of all", "ended")
         rows = [(*row, *_of_few(one)) for row, one in zip(rows, assessments)]
+    # Names of users and files begin no line of their own, and steer no terminal.
+    rows = [tuple(map(readable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *rows)]
     lines = [_line(row, widths) for row in (header, *rows)]
     lines.insert(1, "  ".join("-" * width for width in widths))
+    below = []
     if not mixed:
-        lines.append(f"robustness: share of the range with {accepted[0]}")
-    lines += _words_of_few(few) + _words_of_saved(assessments)
+        below.append(f"robustness: share of the range with {accepted[0]}")
+    below += _words_of_few(few) + _words_of_saved(assessments)
     stable = [one.alteration for one in assessments if one.is_stability]
     if stable:
         of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"
-        lines.append(
+        below.append(
             f"stability{of}: right is what the network itself answers unaltered"
         )
     if (found := corruptions(assessments)) is not None:
-        lines += corruption_lines(found)
+        below += corruption_lines(found)
     for assessment in assessments:
         for warning in (*assessment.warnings, *assessment.diagnostics.warnings):
             # Some begin with the name, because they are also seen one by one.
             name = f"{assessment.alteration}: "
-            lines.append(name + warning.removeprefix(name))
-    return "\n".join(lines)
+            below.append(name + warning.removeprefix(name))
+    return "\n".join([*lines, *map(readable, below)])
 
 
 def robustness_text(assessment: Assessment, form: str) -> str:

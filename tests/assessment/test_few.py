@@ -94,6 +94,29 @@ def test_curtailed_levels_are_certain():
     assert result.sampling.error == 0
 
 
+@pytest.mark.parametrize("number", [1, 100])
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"precision": 0},
+        {"precision": 0.01},
+        {"precision": 0.01, "curtail": True},
+        {"required": 0.41, "curtail": True},
+        {"budget": 2_000, "required": 0.39},
+    ],
+    ids=str,
+)
+def test_fewer_images_than_are_looked_at_together(number, settings):
+    """A level takes all of them at once, and the truth is known to a level."""
+    few = dataset_of(LIMITS[:number], LABELS[:number])
+    for seed in range(3):
+        truth = on_all_images(seed=seed, dataset=few).robustness
+        result = assess(seed, dataset=few, **settings)
+        low, high = result.dataset_interval
+        assert low - 1e-9 <= truth <= high + 1e-9
+        assert set(result.sampling.seen) == {number}
+
+
 @pytest.mark.parametrize("settings", [{"precision": 0}, {"curtail": True}])
 def test_levels_of_uniform(settings):
     strategy = strategies.Uniform(21)

@@ -139,6 +139,12 @@ def test_compare(assess, jaxrob_command, tmp_path):
     assert float(found[1]) == pytest.approx(difference, abs=0.02)
     assert jaxrob_command("compare", new, old)[0] == 0
     assert jaxrob_command("compare", f"{old}/brightness.json", old)[0] == 0
+    # A name of a file's writes no line of its own.
+    text = (tmp_path / "old" / "brightness.json").read_text()
+    forged = tmp_path / "forged.json"
+    forged.write_text(text.replace('"brightness"', '"a\\n\\u001bblur: 5% -> 9%"'))
+    status, out, _ = jaxrob_command("compare", f"{forged}", f"{forged}")
+    assert status == 0 and out.startswith("a (U+001B)blur: 5% -> 9%: ")
     status, _, err = jaxrob_command("compare", old)
     assert status == 2 and "expected old new" in err
     assert assess(f"--output={tmp_path / 'other'}")[0] == 0

@@ -54,6 +54,16 @@ def test_a_row_for_each_assessment():
     assert lines[4:] == ["robustness: share of the range with accuracy >= 0.8"]
 
 
+def test_a_name_from_a_file_begins_no_line_and_steers_no_terminal():
+    name = "a\x1b[2J\x07\u202e\ngaussian blur: 55.00% -> 95.00%"
+    hostile = {"alteration": name, "unit": "\r", "warnings": (f"{name}: \n beware",)}
+    plain = assessment(warnings=("brightness: beware",))
+    found = table([assessment(**hostile)])
+    assert len(found.split("\n")) == len(table([plain]).split("\n"))
+    assert all(one.isprintable() for one in found.split("\n"))
+    assert "a(U+001B)[2J(U+0007)(U+202E) gaussian blur" in found
+
+
 def test_levels_chosen_are_set_beside_even_grids():
     # Two crossings within 1/100 of the range each: a grid of 100 steps has them too.
     chosen = assessment(error_bound=0.02, correct=(100, 200, 100))

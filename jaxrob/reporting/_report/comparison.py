@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._report.text import readable
+from jaxrob._runtime.readable import readable
 from jaxrob.reporting._results import Results
 
 

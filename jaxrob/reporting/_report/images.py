@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from jaxrob.reporting._report.text import readable, short, with_unit
+from jaxrob._runtime.readable import readable
+from jaxrob.reporting._report.text import short, with_unit
 from jaxrob.reporting._results import Picture
 
 # So much may all pictures of a report take, as base64: a page of 5 MB is still read by

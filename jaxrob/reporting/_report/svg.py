@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from jaxrob.reporting._report.text import number, readable, short
+from jaxrob._runtime.readable import readable
+from jaxrob.reporting._report.text import number, short
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 20, 14, 40

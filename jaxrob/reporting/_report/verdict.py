@@ -4,10 +4,11 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._runtime.readable import readable
 from jaxrob.metrics import Interval
 from jaxrob.reporting._gate import Requirement, ends, quantities, unmet
 from jaxrob.reporting._report.certainty import certainty, is_open
-from jaxrob.reporting._report.text import counted, interval, percent, readable, short
+from jaxrob.reporting._report.text import counted, interval, percent, short
 from jaxrob.reporting._results import Results
 from jaxrob.roma import RomaResult
 

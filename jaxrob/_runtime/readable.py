@@ -1,0 +1,27 @@
+"""Texts of others, on one line."""
+
+import re
+import unicodedata
+
+# Joiners that some scripts cannot do without; all else that is not seen is spelt out.
+_SEEN = "\u200c\u200d"
+_SPACE = re.compile(r"[\s\x1c-\x1f\x85]+")
+
+
+def readable(text: str) -> str:
+    """A text on one line, in which what cannot be seen is spelt out.
+
+    Names come from users and files. A character that reverses the direction of
+    writing would show another name than the one that is there, and half of a surrogate
+    pair cannot be written to a file.
+    """
+    text = _SPACE.sub(" ", text)
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(
+        f"(U+{ord(one):04X})"
+        if unicodedata.category(one) in ("Cc", "Cf", "Cs", "Cn", "Co", "Zl", "Zp")
+        and one not in _SEEN
+        else one
+        for one in text
+    )
