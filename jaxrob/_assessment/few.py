@@ -484,6 +484,8 @@ class Pursuit:
             guess = self._state.accepted.guess / self._task.parts
             distance = abs(guess - self._fewest.required)
             aim = min(aim, max(_OF_DISTANCE * distance, 0.0))
+        # Below half a step, a smaller one buys nothing on the way to 0.
+        aim = aim if aim >= 0.5 / self._task.parts else self._aim()
         self._task = self._task._replace(precision=max(aim, self._aim()))
         return True
 

@@ -10,6 +10,7 @@ import scipy
 
 import jaxrob
 from jaxrob import strategies
+from jaxrob._sequential import search
 
 NUM_IMAGES = 3000
 THRESHOLD = 0.7
@@ -115,6 +116,17 @@ def test_fewer_images_than_are_looked_at_together(number, settings):
         low, high = result.dataset_interval
         assert low - 1e-9 <= truth <= high + 1e-9
         assert set(result.sampling.seen) == {number}
+
+
+def test_a_budget_ends_soon_where_no_precision_is_fine_enough(monkeypatch):
+    """All images at a level leave more open than any precision on the way to 0."""
+    looks = []
+    look = search.look
+    monkeypatch.setattr(search, "look", lambda *a: looks.append(0) or look(*a))
+    few = dataset_of(np.repeat([0.0, 0.5], [50, 51]), LABELS[:101])
+    with pytest.warns(jaxrob.RobustnessWarning, match="already below"):
+        assess(dataset=few, threshold=1.0, precision=0, budget=4949)
+    assert len(looks) < 100
 
 
 @pytest.mark.parametrize("settings", [{"precision": 0}, {"curtail": True}])
