@@ -212,16 +212,7 @@ def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarr
 
 
 def join(first: C, second: C) -> C:
-    """A curve with the levels of two curves of the same images.
-
-    Raises:
-      ValueError: if the images were not the same, or not in the same order.
-    """
-    if not np.array_equal(_labels(first), _labels(second)):
-        raise ValueError(
-            "the data set gave other labels, or another order, on a later pass; they "
-            "must be the same, in the same order, on every pass"
-        )
+    """A curve with the levels of two curves of the same images."""
     return dataclasses.replace(
         first,
         **{
@@ -241,13 +232,6 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
     """
     parts = {name: part[rows] for name, part in _by_level(curve)}
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
-
-
-def _labels(curve: Curve | ReducedCurve) -> np.ndarray:
-    """The labels; of a reduced curve, how many there are of each class."""
-    if isinstance(curve, ReducedCurve):
-        return curve.confusion[0].sum(-1)
-    return curve.labels
 
 
 def _by_level(curve: Curve | ReducedCurve) -> list[tuple[str, np.ndarray]]:

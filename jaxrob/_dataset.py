@@ -14,9 +14,11 @@ from jaxrob._runtime.checks import (
     checked_names,
     checked_text,
 )
+from jaxrob._runtime.digest import digest
 from jaxrob._runtime.images import checked_images, plain_array
 from jaxrob._runtime.naming import named
 
+_NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.
 _DIVIDED_TWICE = 1.001 / 255
 
@@ -107,8 +109,10 @@ class Dataset:
 
         Args:
           batches: an iterable of `(images, labels)`, each as `Dataset` takes them. On
-            every pass it must give the same batches in the same order, so it must not
-            shuffle. Evaluation reads it on a thread of its own, a little ahead.
+            every pass it must give the same batches in the same order, so it must
+            neither shuffle nor augment: a batch that differs from what it was on an
+            earlier pass is refused. Evaluation reads it on a thread of its own, a
+            little ahead.
             Batches may differ in length, not in type. An iterator, which is used up
             after one pass, is refused: an adaptive strategy reads the data several
             times.
@@ -137,6 +141,10 @@ class BatchedDataset:
     source: Iterable[tuple[Any, Any]] = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
+    # Of each batch; after the last one, of none.
+    _digests: list[str] = dataclasses.field(
+        default_factory=list, init=False, repr=False
+    )
 
     def __post_init__(self) -> None:
         if isinstance(self.source, Iterator):
@@ -161,9 +169,10 @@ class BatchedDataset:
         Raises:
           TypeError: if the type of a batch is refused by `Dataset`.
           ValueError: if its values are, if a batch has images of another shape or type
-            than the first one, or if there is no batch.
+            than the first one, if there is no batch, or if a batch is not what it was
+            on an earlier pass.
         """
-        first = None
+        first, index = None, -1
         for index, batch in enumerate(self.source):
             try:
                 images, labels = batch
@@ -179,9 +188,22 @@ class BatchedDataset:
                     f"batch {index} of {self.name}: images of shape {kind[0]} and type "
                     f"{kind[1]} after images of shape {first[0]} and type {first[1]}"
                 )
+            self._check_same(index, digest([data.images, data.labels]))
             yield data
         if first is None:
             raise ValueError(f"{self.name} is empty: its iterable gave no batch")
+        self._check_same(index + 1, _NO_BATCH)
+
+    def _check_same(self, index: int, found: str) -> None:
+        """Keeps the digest of a batch, and compares with it on later passes."""
+        if index == len(self._digests):
+            self._digests.append(found)
+        elif self._digests[index] != found:
+            raise ValueError(
+                f"batches of {self.name} must be the same, in the same order, on every "
+                f"pass; batch {index} is not what it was before. Leave out shuffling "
+                "and random augmentation."
+            )
 
 
 def with_own_answers(dataset: Dataset, predicted: np.ndarray) -> Dataset:

@@ -161,6 +161,26 @@ def test_batches_are_read_anew():
         assert all(batch.class_names == ("a", "b", "c") for batch in batches)
 
 
+@pytest.mark.parametrize("change", ["pixel", "label", "fewer", "more", "cut"])
+def test_batches_that_change_are_refused(change):
+    given = [(images(3), labels(3)), (images(2), labels(2))]
+    dataset = Dataset.from_batches(given, name="some")
+    next(dataset.batches())  # A first look reads no further.
+    assert len(list(dataset.batches())) == len(list(dataset.batches())) == 2
+    pixels, number = images(2), labels(2)
+    pixels[1, 2, 3, 0] = 1 - pixels[1, 2, 3, 0]
+    given[1:] = {
+        "pixel": [(pixels, number)],
+        "label": [(images(2), (number + 1) % 2)],
+        "fewer": [],
+        "more": [*given[1:], *given[1:]],
+        "cut": [(images(2)[:1], number[:1]), (images(2)[1:], number[1:])],
+    }[change]
+    batch = 2 if change == "more" else 1
+    with pytest.raises(ValueError, match=f"batches of some must .* batch {batch} is"):
+        list(dataset.batches())
+
+
 def test_what_is_used_up_after_one_pass_is_refused():
     pairs = [(images(), labels())]
     for once in ((pair for pair in pairs), iter(pairs), map(tuple, pairs)):

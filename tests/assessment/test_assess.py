@@ -488,20 +488,28 @@ def test_bad_settings(settings, message):
         assess(**settings)
 
 
-def test_batches_in_another_order_on_a_later_pass_are_refused():
-    class Shuffled:
+@pytest.mark.parametrize("what", ["order", "pixels"])
+def test_batches_that_differ_on_a_later_pass_are_refused(what):
+    """A loader that shuffles; one that augments, whose labels stay."""
+
+    class Loader:
         passes = 0
 
         def __iter__(self):
             self.passes += 1
-            order = np.random.default_rng(self.passes).permutation(NUM_IMAGES)
-            part = ByLevel.dataset[order]
-            yield part.images, part.labels
+            rng = np.random.default_rng(self.passes)
+            images, labels = ByLevel.dataset.images, ByLevel.dataset.labels
+            if what == "order":
+                order = rng.permutation(NUM_IMAGES)
+                images, labels = images[order], labels[order]
+            else:
+                images = images * rng.uniform(0.9, 1.0)
+            yield images, labels
 
-    with pytest.raises(ValueError, match="the same order, on every pass"):
+    with pytest.raises(ValueError, match="the same order, on every pass; batch 0"):
         jaxrob.assess(
             CLASSIFIER,
-            jaxrob.Dataset.from_batches(Shuffled()),
+            jaxrob.Dataset.from_batches(Loader()),
             ByLevel.alteration,
             0.5,
             strategy=Halving(),
