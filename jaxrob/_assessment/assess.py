@@ -329,6 +329,7 @@ def result_of(
         | {
             "alteration": alteration_fingerprint(alteration),
             "settings": settings(alteration),
+            "stochastic": source["stochastic"] or alteration.stochastic,
         },
         seconds=exploration.seconds,
         sampling=exploration.sampling,

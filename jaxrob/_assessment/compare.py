@@ -8,6 +8,7 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
 from jaxrob.metrics._bootstrap import (
     RESAMPLES,
@@ -58,6 +59,9 @@ def compare(
     The two may have looked at different levels, and differ in alpha. What the choice of
     levels adds is not in the interval. Replicates that leave the measure undefined are
     left out.
+
+    Where noise is drawn, both should be assessed with the same key; otherwise a
+    `RobustnessWarning` says so.
 
     Args:
       first: an assessment with single answers, not reduced.
@@ -178,6 +182,13 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
             )
     _check_same("alteration's parameters", *(one["alteration"] for one in sources))
     _check_same("images", *(one["dataset"]["fingerprint"] for one in sources))
+    keys = [one.get("key") for one in sources if one.get("stochastic")]
+    if len(keys) == 2 and keys[0] != keys[1]:
+        warn(
+            f"the two assessments of {first.alteration} drew their noise from other "
+            f"keys, {keys[0]} and {keys[1]}, so that a part of the difference is "
+            "chance that the interval does not count. Assess both with one key."
+        )
 
 
 def _check_single(name: str, one: Assessment) -> None:

@@ -55,6 +55,8 @@ def provenance(
       * "versions": of Python, jaxrob and the packages that results depend on, by name.
       * "devices": their "platform" ("cpu", "gpu" or "tpu"), "kind" and "count".
       * "key": the key's data, a list of integers; or None.
+      * "stochastic": whether the key decides what the classifier answers; in an
+        assessment also whether it decides how images are altered.
       * "classifier": a digest of the variables, and of what `apply_fn` computes: its
         operations and constants, as JAX traces them for images of this shape. None
         for a function on the host that has no name and version (see
@@ -84,6 +86,7 @@ def provenance(
             "count": len(devices),
         },
         "key": None if key is None else host_array(key).tolist(),
+        "stochastic": classifier.stochastic,
         "classifier": classifier_fingerprint(classifier),
         "network": _network(classifier),
         "dataset": {

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -71,6 +72,27 @@ def with_limits(limits, levels, threshold):
     wrong = limits < levels[:, None]
     labels = np.zeros(len(limits), int)
     return with_answers(levels, wrong.astype(np.int16), labels, threshold=threshold)
+
+
+def test_other_noise_draws_a_warning():
+    """The key of an alteration that draws nothing does not count."""
+    noise = jaxrob.Alteration(
+        "noise",
+        lambda image, x, key: image.at[..., 2].set(x * jax.random.uniform(key)),
+        0.0,
+        1.0,
+        stochastic=True,
+    )
+    one, other = jax.random.key(0), jax.random.key(1)
+    few = {"strategy": strategies.Uniform(2)}
+    first = assess(1.0, alteration=noise, key=one, **few)
+    again = assess(0.9, alteration=noise, key=one, **few)
+    second = assess(0.9, alteration=noise, key=other, **few)
+    compare(first, again)
+    message = r"noise drew .* keys, \[0, 0\] and \[0, 1\].*with one key"
+    with pytest.warns(jaxrob.RobustnessWarning, match=message):
+        compare(first, jaxrob.Assessment.from_json(second.to_json()))
+    compare(assess(1.0, key=one, **few), assess(0.9, key=other, **few))
 
 
 class Population:
