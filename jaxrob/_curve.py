@@ -138,11 +138,27 @@ class Curve:
           misclassified ("unknown" is no failure). Of two levels equally near it is the
           lower one. NaN if there is none.
         """
+        wrong = (self.predicted != self.labels) & ~self.unknown
+        return self._first_level(wrong, identity)
+
+    def first_unknown_level(self, identity: float) -> np.ndarray:
+        """For each image, how little alteration makes the answer "unknown".
+
+        Args:
+          identity: the level at which nothing is altered.
+
+        Returns:
+          float64 `[N]`: the level nearest to the identity at which the answer is
+          "unknown", of two equally near ones the lower. NaN if there is none.
+        """
+        return self._first_level(self.unknown, identity)
+
+    def _first_level(self, which: np.ndarray, identity: float) -> np.ndarray:
+        """The level nearest to the identity where `which` `[L, N]` holds; or NaN."""
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
-        wrong = (self.predicted != self.labels) & ~self.unknown
-        first = wrong[order].argmax(axis=0)
-        return np.where(wrong.any(axis=0), self.levels[order][first], np.nan)
+        first = which[order].argmax(axis=0)
+        return np.where(which.any(axis=0), self.levels[order][first], np.nan)
 
     def reduced(self) -> "ReducedCurve":
         """The counts by class, without the single answers."""

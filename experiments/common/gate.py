@@ -92,5 +92,6 @@ def require_of_assessments(
     earlier: Sequence[jaxrob.Assessment] = (),
 ) -> None:
     """`require` of assessments, and that none is worse than an earlier one."""
+    reporting.warn_of_undecided(requirements, assessments)
     found = {one.alteration: reporting.quantities(one) for one in assessments}
     require(requirements, found, reporting.worse_than(assessments, earlier))

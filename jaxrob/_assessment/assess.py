@@ -41,8 +41,8 @@ from jaxrob.metrics import RULES
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
 
-# A share of inputs decided that is hardly an answer for the rest.
-_FEWEST_DECIDED = 0.1
+# With fewer inputs decided, the rest may decide what the network is worth.
+_FEWEST_DECIDED = 0.75
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -341,7 +341,7 @@ def result_of(
 
 def _warn_of_undecided(result: Assessment) -> None:
     """Warns where few inputs, or none, stand behind an accepted level."""
-    if result.curve.alpha is None:
+    if not result.is_of_decided:
         return
     name, alpha = result.alteration, result.curve.alpha
     if result.undecided.any():

@@ -100,6 +100,12 @@ class Assessment:
             return metrics.scored_robustness(self.scores.values, self.scores.weights)
         return self._robustness_of(self.values)
 
+    @property
+    def is_of_decided(self) -> bool:
+        """Whether the measure passes over "unknown" answers; False without alpha."""
+        counts_unknown = self.measure in ("effectiveness", "decided_ratio")
+        return self.curve.alpha is not None and not counts_unknown
+
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
         """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
@@ -227,12 +233,24 @@ class Assessment:
         Raises:
           ValueError: if the curve keeps only counts.
         """
+        return self._answers("first_failing_level").first_failing_level(self.identity)
+
+    @property
+    def first_unknown_level(self) -> np.ndarray:
+        """float64 `[N]`, see `Curve.first_unknown_level`.
+
+        Raises:
+          ValueError: if the curve keeps only counts.
+        """
+        return self._answers("first_unknown_level").first_unknown_level(self.identity)
+
+    def _answers(self, needed_by: str) -> Curve:
         if isinstance(self.curve, ReducedCurve):
             raise ValueError(
-                "first_failing_level needs the answer on each image; this curve keeps "
-                "only counts (reduced)"
+                f"{needed_by} needs the answer on each image; this curve keeps only "
+                "counts (reduced)"
             )
-        return self.curve.first_failing_level(self.identity)
+        return self.curve
 
     def to_json(self, answers: bool = True) -> str:
         """The assessment as JSON text.

@@ -109,6 +109,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     quantities = {
         one.alteration: reporting.quantities(one) for one in results.assessments
     }
+    reporting.warn_of_undecided(asked.requirements, results.assessments)
     return reporting.verdict(asked.requirements, quantities, worse)
 
 

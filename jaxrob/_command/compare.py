@@ -34,12 +34,22 @@ def run(values: Values, words: Sequence[str]) -> str:
             f"{before.alteration}: {before.robustness:.2%} -> "
             f"{after[before.alteration].robustness:.2%}, difference "
             f"{found.difference:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
+            f"{_decided(before, after[before.alteration])}"
         )
         worse += reporting.worse(after[before.alteration], before)
     # A name begins no line of its own.
     print("\n".join(map(readable, lines)))
     reports.write(values.report, [new], [old])
     return reporting.verdict([], {}, worse)
+
+
+def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
+    """The least shares of decided images, where "unknown" answers do not count."""
+    if not (before.is_of_decided or after.is_of_decided):
+        return ""
+    then, now = (f"{one.lowest_decided_ratio:.1%}" for one in (before, after))
+    shares = f"{then} -> {now}".replace("nan%", "-")
+    return f", decided at accepted levels: {shares} or more"
 
 
 def read(path: str) -> Results:

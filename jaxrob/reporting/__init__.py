@@ -8,6 +8,7 @@ from jaxrob.reporting._gate import (
     requirement,
     unmet,
     verdict,
+    warn_of_undecided,
     worse,
     worse_than,
 )
@@ -46,6 +47,7 @@ __all__ = (
     "to_markdown",
     "unmet",
     "verdict",
+    "warn_of_undecided",
     "worse",
     "worse_than",
     "write_results",

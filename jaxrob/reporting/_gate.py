@@ -15,6 +15,7 @@ from jaxrob._runtime.checks import (
     checked_text,
 )
 from jaxrob._runtime.naming import named
+from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
 from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.roma import RomaResult
@@ -149,6 +150,32 @@ def unmet(
         for quantity, least in requirements
         if not ends(values[quantity])[0] >= least
     ]
+
+
+def warn_of_undecided(
+    requirements: Sequence[Requirement], assessments: Sequence[Assessment]
+) -> None:
+    """Warns of a gate that a network passes which leaves most images undecided.
+
+    Args:
+      requirements: what is required of the assessments.
+      assessments: what it is required of.
+    """
+    asked = {one.quantity for one in requirements}
+    of_decided = [one for one in assessments if one.is_of_decided]
+    if not of_decided or "decided" in asked:
+        return
+    if not asked & {"robustness", "robustness.low"}:
+        return
+    shares = [one.lowest_decided_ratio for one in of_decided]
+    known = [one for one in shares if not math.isnan(one)]
+    least = f", {min(known):.1%} of the images at least" if known else ""
+    warn(
+        f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
+        f"decided images alone{least}: a network that declines most of them meets it. "
+        'Require "decided>=0.9" as well, or take measure="effectiveness", which counts '
+        "unknown answers."
+    )
 
 
 def ends(value: float | Interval) -> Interval:

@@ -4,6 +4,8 @@ import math
 import operator
 from collections.abc import Sequence
 
+import numpy as np
+
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._runtime.checks import checked_sequence
@@ -27,7 +29,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     integration failed, "undecided" where nothing is decided at an accepted level), by
     how much it may be off because of few levels ("-" where no strategy knows) and its
     95 % confidence interval because of few images, the levels evaluated and the
-    seconds; with alpha also the lowest share of inputs decided at an accepted level.
+    seconds; with alpha also the lowest share of inputs decided at an accepted level,
+    and beside a value that is of the decided inputs alone their share ("0.984 of 66%").
     The measure and its threshold are below the table, or in a last column where they
     differ, and so is what a strategy saved that chose the levels. Where the
     right answers are the network's own, a line says that it is stability. Of
@@ -110,14 +113,14 @@ def robustness_text(assessment: Assessment, form: str) -> str:
 
 
 def _row(assessment: Assessment) -> tuple[str, ...]:
-    at_identity = assessment.values[assessment.levels == assessment.identity]
-    worst = assessment.values.argmin()
+    at_identity = np.flatnonzero(assessment.levels == assessment.identity)
+    worst = int(assessment.values.argmin())
     low, high = assessment.confidence_interval
     return (
         assessment.alteration,
         f"[{assessment.lower:.4g}, {assessment.upper:.4g}] {assessment.unit}".rstrip(),
-        f"{at_identity[0]:.4f}" if len(at_identity) else "-",
-        f"{assessment.values[worst]:.4f}",
+        _value(assessment, int(at_identity[0])) if len(at_identity) else "-",
+        _value(assessment, worst),
         f"{assessment.levels[worst]:.4g}",
         robustness_text(assessment, ".2%"),
         "-" if assessment.error_bound is None else f"± {assessment.error_bound:.1%}",
@@ -125,6 +128,14 @@ def _row(assessment: Assessment) -> tuple[str, ...]:
         str(assessment.diagnostics.points),
         f"{assessment.seconds:.1f}",
     )
+
+
+def _value(assessment: Assessment, index: int) -> str:
+    """The measure at a level, and of which share of the images it is."""
+    value = f"{assessment.values[index]:.4f}"
+    if assessment.is_of_decided:
+        value += f" of {assessment.decided_ratio[index]:.1%}"
+    return value
 
 
 def _of_few(assessment: Assessment) -> tuple[str, ...]:

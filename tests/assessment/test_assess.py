@@ -1,5 +1,7 @@
 """Assessments from classifiers whose accuracy is known in closed form."""
 
+import dataclasses
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -604,12 +606,13 @@ def test_unknown_answers_are_left_out_of_the_accuracy():
         return jnp.where(sure[:, None], jnp.array([9.0, 0.0]), jnp.array([0.0, 0.1]))
 
     images = np.repeat(np.float32([0, 1]), 10).reshape(-1, 1, 1, 1)
-    result = jaxrob.assess(
-        jaxrob.Classifier(apply, None),
-        jaxrob.Dataset(images, np.zeros(20, int)),
-        jaxrob.Alteration("nothing", lambda image, level: image, 0, 1),
-        alpha=0.8,
-    )
+    with pytest.warns(jaxrob.RobustnessWarning, match="only 50.0% of the inputs"):
+        result = jaxrob.assess(
+            jaxrob.Classifier(apply, None),
+            jaxrob.Dataset(images, np.zeros(20, int)),
+            jaxrob.Alteration("nothing", lambda image, level: image, 0, 1),
+            alpha=0.8,
+        )
     assert (result.values == 1).all()
     assert (result.curve.indecision == 0.5).all()
     assert (result.curve.with_unknown(None).accuracy == 0.5).all()
@@ -656,11 +659,78 @@ def test_robustness_is_not_known_where_nothing_is_decided():
     assert np.isnan(scored.robustness)
 
 
-def test_a_tenth_decided_is_the_least_without_a_warning():
-    with pytest.warns(jaxrob.RobustnessWarning, match="only 2.0% of the inputs"):
-        few = assess_unsure(1.5, strategy=strategies.Uniform(11))
-    assert few.robustness == 1 and few.lowest_decided_ratio == 0.02
-    assert "2.0%" in reporting.table([few])
-    some = assess_unsure(2.0, strategy=strategies.Uniform(11))
+def test_three_quarters_decided_are_the_least_without_a_warning():
+    with pytest.warns(jaxrob.RobustnessWarning, match="only 65.0% of the inputs"):
+        few = assess_unsure(4.2, strategy=strategies.Uniform(11))
+    assert few.robustness == 1 and few.lowest_decided_ratio == 0.65
+    assert "65.0%" in reporting.table([few])
+    some = assess_unsure(8.0, strategy=strategies.Uniform(11))
     assert some.robustness == 1 and some.warnings == ()
-    assert reporting.quantities(some)["decided"] == some.lowest_decided_ratio > 0.1
+    assert reporting.quantities(some)["decided"] == some.lowest_decided_ratio > 0.75
+
+
+def test_each_line_says_of_how_many_images_it_is():
+    some = assess_unsure(8.0, strategy=strategies.Uniform(11))
+    shares = [f"{some.decided_ratio[at]:.1%}" for at in (0, 10)]
+    assert shares[0] > shares[1]
+    row = reporting.table([some]).splitlines()[2]
+    assert f" 1.0000 of {shares[0]} " in row
+    counted = assess_unsure(8.0, measure="effectiveness", threshold=0.3)
+    assert " of " not in reporting.table([counted]).splitlines()[2]
+    needed = [reporting.requirement("robustness>=0.5", ["robustness"])]
+    results = reporting.Results("net", None, (some,), requirements=needed)
+    page = reporting.to_markdown([results])
+    share = f"{some.lowest_decided_ratio:.1%}".replace("%", " %")
+    assert f"where levels are accepted, {share} or more" in page
+    assert "100.0 % of the 94.5 % decided" in page
+
+
+@pytest.mark.parametrize(
+    "required, measure, warns",
+    [
+        (["robustness"], "accuracy", True),
+        (["robustness.low"], "accuracy", True),
+        (["robustness", "decided"], "accuracy", False),
+        (["decided"], "accuracy", False),
+        ([], "accuracy", False),
+        (["robustness"], "effectiveness", False),
+    ],
+)
+def test_a_gate_that_passes_what_declines_warns(required, measure, warns):
+    levels = strategies.Uniform(2)
+    one = assess_unsure(8.0, measure=measure, threshold=0.3, strategy=levels)
+    needed = [reporting.Requirement(name, 0.5) for name in required]
+    if warns:
+        with pytest.warns(jaxrob.RobustnessWarning, match='Require "decided>=0.9"'):
+            reporting.warn_of_undecided(needed, [one])
+    else:
+        reporting.warn_of_undecided(needed, [one])
+    plain = dataclasses.replace(one, curve=one.curve.with_unknown(None))
+    reporting.warn_of_undecided(needed, [plain])
+
+
+@pytest.mark.parametrize(
+    "image, said",
+    [
+        (5, "The image is unknown unaltered."),
+        # 1 - 4 s**2 is above 0.1 where s, 8 * 0.15 - level, is below 0.474.
+        (29, "The image is unknown first at 0.8 (not yet at 0.7)."),
+        (199, "The image is unknown at no level that was looked at."),
+    ],
+)
+def test_where_one_image_is_unknown_first(image, said):
+    pick = slice(image, image + 1)
+    dataset = jaxrob.Dataset(ByLevel.dataset.images[pick], [image % 2])
+    result = jaxrob.assess(
+        unsure(8.0),
+        dataset,
+        ByLevel.alteration,
+        measure="effectiveness",
+        threshold=0.0,
+        alpha=0.9,
+        strategy=strategies.Uniform(11),
+    )
+    expected = {5: 0.0, 29: 0.8, 199: np.nan}[image]
+    np.testing.assert_allclose(result.first_unknown_level, [expected])
+    page = reporting.to_markdown([reporting.Results(None, None, (result,))])
+    assert said in page

@@ -241,7 +241,7 @@ def alteration(
         image_error=interval(*one.confidence_interval),
         joint_error=_joint_error(one, joint),
         unaltered=_unaltered(one),
-        lowest=percent(one.values[worst]),
+        lowest=_value(one, worst),
         lowest_at=with_unit(one.levels[worst], one.unit),
         accepted=_accepted(one),
         counted_as=_counted_as(one),
@@ -342,8 +342,16 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
 
 
 def _unaltered(one: Assessment) -> str:
-    at = one.values[one.levels == one.identity]
-    return percent(at[0]) if len(at) else "not measured"
+    at = np.flatnonzero(one.levels == one.identity)
+    return _value(one, int(at[0])) if len(at) else "not measured"
+
+
+def _value(one: Assessment, index: int) -> str:
+    """The measure at a level, and of which share of the images it is."""
+    value = percent(one.values[index])
+    if one.is_of_decided:
+        value += f" of the {percent(one.decided_ratio[index])} decided"
+    return value
 
 
 def _accepted(one: Assessment) -> str:
@@ -404,9 +412,31 @@ def _undecided(one: Assessment) -> str:
             f" Where levels are accepted, at least {percent(one.lowest_decided_ratio)} "
             "of the images are decided."
         )
-    if one.measure == "accuracy":
-        text += " The accuracy is that of the decided images alone."
-    return text
+    if one.is_of_decided:
+        text += f" The {one.measure} is that of the decided images alone."
+    return text + _first_unknown(one)
+
+
+def _first_unknown(one: Assessment) -> str:
+    """How many images become "unknown"; of one image, at which level first."""
+    if one.sampling is not None or not isinstance(one.curve, Curve):
+        return ""
+    first = one.first_unknown_level
+    becomes = ~np.isnan(first)
+    if len(first) > 1:
+        at_once = int((first == one.identity).sum())
+        return (
+            f" Of {counted(len(first), 'image')}, {at_once:,} are unknown unaltered, "
+            f"{int(becomes.sum()) - at_once:,} others at some level, and "
+            f"{int((~becomes).sum()):,} at none that was looked at."
+        )
+    if not becomes[0]:
+        return " The image is unknown at no level that was looked at."
+    level, not_yet = float(first[0]), _not_yet(one, float(first[0]))
+    if level == one.identity:
+        return " The image is unknown unaltered."
+    before = f" (not yet at {not_yet})" if not_yet else ""
+    return f" The image is unknown first at {with_unit(level, one.unit)}{before}."
 
 
 def _figure(one: Assessment) -> Markup:

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.readable import readable
 from jaxrob.metrics import Interval
 from jaxrob.reporting._gate import Requirement, ends, quantities, unmet
@@ -130,11 +131,19 @@ def _checks(
             checks.append(_of_roma(requirement, results.roma))
             continue
         for one, joint in zip(results.assessments, joints):
-            words = certainty(one, requirement, joint, number)
+            words = certainty(one, requirement, joint, number) + _of_decided(one)
             open_ = is_open(one, requirement)
             found = quantities(one)
             checks.append(_check(requirement, one.alteration, found, words, open_))
     return checks
+
+
+def _of_decided(one: Assessment) -> str:
+    """Of which images a robustness is, where "unknown" answers do not count."""
+    if not one.is_of_decided or math.isnan(one.lowest_decided_ratio):
+        return ""
+    least = percent(one.lowest_decided_ratio)
+    return f". Of the decided images alone: where levels are accepted, {least} or more"
 
 
 def _of_roma(requirement: Requirement, roma: RomaResult | None) -> Check:
