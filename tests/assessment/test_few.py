@@ -176,6 +176,7 @@ def test_requirement_ends_early(required, is_met):
         pytest.param("decided_ratio", 0.3, marks=pytest.mark.slow),
     ],
 )
+@pytest.mark.filterwarnings("ignore:.*of the inputs are decided")
 def test_measures_that_are_means(measure, alpha):
     settings = {"measure": measure, "alpha": alpha, "threshold": 0.6}
     whole = on_all_images(**settings)
