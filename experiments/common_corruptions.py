@@ -55,7 +55,7 @@ from common import (
 from corruptions_2019 import beside, cells, figures, replay, retrained
 
 import jaxrob
-from jaxrob import data, reporting, strategies, training
+from jaxrob import data, strategies, training
 
 _EPOCHS_USUAL = {"digits": 10, "cifar10": 24}
 _THRESHOLDS = {"digits": 0.7, "cifar10": 0.7}
@@ -208,10 +208,7 @@ def _table(
         document["reference"] = _beside(classifier, by_name, test_set)
     _write(document, some, test_set, output)
     files.write_assessments(output, assessments)
-    gate.require(
-        _requirements(),
-        {one.alteration: reporting.quantities(one) for one in assessments},
-    )
+    gate.require_of_assessments(_requirements(), assessments)
 
 
 def _network() -> jaxrob.Classifier:

@@ -52,7 +52,7 @@ from roma_2022 import figures, findings, hic, tables
 from roma_2022.results import CATEGORIES, Timed, by_category, category, without_nan
 
 import jaxrob
-from jaxrob import data, reporting, roma, training
+from jaxrob import data, roma, training
 
 
 class _Setting(NamedTuple):
@@ -175,10 +175,7 @@ def main(argv: Sequence[str]) -> None:
         "answers": answers,
     }
     _write(document, found, drawn)
-    gate.require(
-        _requirements(),
-        {name: reporting.quantities(result) for name, (result, *_) in found.items()},
-    )
+    gate.require(_requirements(), {name: one for name, (one, *_) in found.items()})
 
 
 def _title() -> str:

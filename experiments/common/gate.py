@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from absl import app, flags
 
 import jaxrob
-from jaxrob import reporting
+from jaxrob import reporting, roma
 
 # `--help` shows these flags as those of the script, which asks for them.
 flags.disclaim_key_flags()
@@ -72,14 +72,14 @@ def earlier(
 
 def require(
     requirements: Sequence[reporting.Requirement],
-    found: Mapping[str, Mapping[str, float]],
+    found: Mapping[str, jaxrob.Assessment | roma.RomaResult | Mapping[str, float]],
     worse: Sequence[str] = (),
 ) -> None:
     """Ends the script with status 1 if something is not good enough.
 
     Args:
       requirements: what `--require` asks for.
-      found: the values of the quantities, by what they are of.
+      found: results, or the values of quantities, by what they are of.
       worse: further things that are not good enough, in words.
     """
     if line := reporting.verdict(requirements, found, worse):
@@ -92,6 +92,5 @@ def require_of_assessments(
     earlier: Sequence[jaxrob.Assessment] = (),
 ) -> None:
     """`require` of assessments, and that none is worse than an earlier one."""
-    reporting.warn_of_undecided(requirements, assessments)
-    found = {one.alteration: reporting.quantities(one) for one in assessments}
+    found = {one.alteration: one for one in assessments}
     require(requirements, found, reporting.worse_than(assessments, earlier))

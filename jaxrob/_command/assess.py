@@ -106,11 +106,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)], shown)
-    quantities = {
-        one.alteration: reporting.quantities(one) for one in results.assessments
-    }
-    reporting.warn_of_undecided(asked.requirements, results.assessments)
-    return reporting.verdict(asked.requirements, quantities, worse)
+    by_name = {one.alteration: one for one in results.assessments}
+    return reporting.verdict(asked.requirements, by_name, worse)
 
 
 def _asked(values: Values) -> _Asked:

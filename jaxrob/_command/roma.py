@@ -60,12 +60,11 @@ def run(values: Values, words: Sequence[str]) -> str:
         result = _estimated(found, values, journal, found.dataset)
         statuses.answers_are_there()
         _write(output, earlier, result, requirements)
-    quantities = reporting.quantities(result)
     _tell(result)
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)])
-    return reporting.verdict(requirements, {"RoMA": quantities})
+    return reporting.verdict(requirements, {"RoMA": result})
 
 
 def _estimated(

@@ -8,7 +8,6 @@ from jaxrob.reporting._gate import (
     requirement,
     unmet,
     verdict,
-    warn_of_undecided,
     worse,
     worse_than,
 )
@@ -47,7 +46,6 @@ __all__ = (
     "to_markdown",
     "unmet",
     "verdict",
-    "warn_of_undecided",
     "worse",
     "worse_than",
     "write_results",

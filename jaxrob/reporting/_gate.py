@@ -24,6 +24,9 @@ from jaxrob.roma import RomaResult
 QUANTITIES = ("robustness", "robustness.low", "decided", "plr", "plr.low")
 
 
+Quantities = Mapping[str, float | Interval]
+
+
 class Requirement(NamedTuple):
     """A quantity and the least value, in [0, 1], that is good enough."""
 
@@ -36,7 +39,7 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
 
     Example::
 
-        found = {result.alteration: reporting.quantities(result) for result in results}
+        found = {result.alteration: result for result in results}
         least = reporting.requirement("robustness>=0.9", ["robustness"])
         for sentence in reporting.unmet([least], found):
             print(sentence)  # blur: robustness is 0.85, at least 0.9 is required
@@ -122,60 +125,44 @@ def _robustness(result: Assessment) -> float | Interval:
 
 def unmet(
     requirements: Sequence[Requirement],
-    found: Mapping[str, Mapping[str, float | Interval]],
+    found: Mapping[str, Assessment | RomaResult | Quantities],
 ) -> list[str]:
     """What falls short, in words: nothing if all is good enough.
 
     Args:
       requirements: the requirements; each holds for everything found.
-      found: the values of the quantities, by the name of what they belong to, such as
-        an alteration. A value that is NaN is not good enough, nor an interval that
-        does not lie above the requirement as a whole.
+      found: what was found, by the name of what it belongs to, such as an alteration:
+        a result, or its `quantities`. A value that is NaN is not good enough, nor an
+        interval that does not lie above the requirement as a whole. A
+        `RobustnessWarning` says so where an assessment with alpha would pass that
+        leaves most inputs undecided.
     """
-    requirements = checked_sequence(
-        "requirements", requirements, tuple, "Requirement", fewest=0
-    )
-    check_type("found", found, Mapping, "quantities by the name of what has them")
-    for name, values in found.items():
-        check_type(f"found[{name!r}]", values, Mapping, "numbers by quantity")
-    for quantity, least in requirements:
-        checked_text("a requirement's quantity", quantity)
-        checked_number("a requirement's least", least, at_least=0, at_most=1)
-        for name, values in found.items():
-            _check_value(f"found[{name!r}]", values, quantity)
+    requirements = _checked(requirements, found)
+    values = _quantities_of(found)
+    for quantity, _ in requirements:
+        for name in values:
+            _check_value(f"found[{name!r}]", values[name], quantity)
+    assessments = [one for one in found.values() if isinstance(one, Assessment)]
+    _warn_of_undecided(requirements, assessments)
     return [
-        f"{name}: {quantity} is {_said(values[quantity], least)}, at least {least:g} "
-        "is required"
-        for name, values in found.items()
-        for quantity, least in requirements
-        if not ends(values[quantity])[0] >= least
+        f"{name}: {one.quantity} is {_said(values[name][one.quantity], one.least)}, at "
+        f"least {one.least:g} is required"
+        for name in values
+        for one in requirements
+        if _falls_short(values[name], one)
     ]
 
 
-def warn_of_undecided(
-    requirements: Sequence[Requirement], assessments: Sequence[Assessment]
-) -> None:
-    """Warns of a gate that a network passes which leaves most images undecided.
-
-    Args:
-      requirements: what is required of the assessments.
-      assessments: what it is required of.
-    """
-    asked = {one.quantity for one in requirements}
-    of_decided = [one for one in assessments if one.is_of_decided]
-    if not of_decided or "decided" in asked:
-        return
-    if not asked & {"robustness", "robustness.low"}:
-        return
-    shares = [one.lowest_decided_ratio for one in of_decided]
-    known = [one for one in shares if not math.isnan(one)]
-    least = f", {min(known):.1%} of the images at least" if known else ""
-    warn(
-        f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
-        f"decided images alone{least}: a network that declines most of them meets it. "
-        'Require "decided>=0.9" as well, or take measure="effectiveness", which counts '
-        "unknown answers."
-    )
+def is_open(result: Assessment | RomaResult, requirement: Requirement) -> bool:
+    """Whether a requirement that is not met is not shown to be missed either."""
+    quantity, least = requirement
+    low, high = ends(quantities(result)[quantity])
+    # From few images an interval, which may hold what is required.
+    if math.isnan(low) or low < least <= high:
+        return True
+    if isinstance(result, RomaResult):
+        return quantity == "plr.low" and result.mean_plr >= least
+    return quantity == "robustness.low" and result.confidence_interval.end >= least
 
 
 def ends(value: float | Interval) -> Interval:
@@ -259,26 +246,91 @@ def worse_than(
 
 def verdict(
     requirements: Sequence[Requirement],
-    found: Mapping[str, Mapping[str, float | Interval]],
+    found: Mapping[str, Assessment | RomaResult | Quantities],
     worse: Sequence[str] = (),
 ) -> str:
     """What is not good enough, in one line; "" if all is.
 
-    The command and the scripts end with this line, and status 1.
+    The command and the scripts end with this line, and status 1. It begins with "not
+    shown to be good enough" where nothing is worse and, of each requirement that is
+    not met, more images might still show that it is; a report's headline says the same.
 
     Args:
       requirements: what has to be reached, see `unmet`.
-      found: the values of the quantities, by what they are of.
+      found: what was found, see `unmet`.
       worse: what else is not good enough, in words; see `worse_than`.
     """
     worse = checked_sequence("worse", worse, str, "texts", fewest=0)
     failed = [*unmet(requirements, found), *worse]
-    return "not good enough: " + "; ".join(failed) if failed else ""
+    if not failed:
+        return ""
+    results = {name: one for name, one in found.items() if not isinstance(one, Mapping)}
+    only_open = not worse and all(
+        name in results and is_open(results[name], one)
+        for name, values in _quantities_of(found).items()
+        for one in requirements
+        if _falls_short(values, one)
+    )
+    begins = "not shown to be good enough" if only_open else "not good enough"
+    return f"{begins}: {'; '.join(failed)}"
 
 
-def _check_value(
-    name: str, values: Mapping[str, float | Interval], quantity: str
+def _warn_of_undecided(
+    requirements: Sequence[Requirement], assessments: Sequence[Assessment]
 ) -> None:
+    """Warns of a gate that a network passes which leaves most images undecided.
+
+    Args:
+      requirements: what is required of the assessments.
+      assessments: what it is required of.
+    """
+    asked = {one.quantity for one in requirements}
+    of_decided = [one for one in assessments if one.is_of_decided]
+    if not of_decided or "decided" in asked:
+        return
+    if not asked & {"robustness", "robustness.low"}:
+        return
+    shares = [one.lowest_decided_ratio for one in of_decided]
+    known = [one for one in shares if not math.isnan(one)]
+    least = f", {min(known):.1%} of the images at least" if known else ""
+    warn(
+        f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
+        f"decided images alone{least}: a network that declines most of them meets it. "
+        'Require "decided>=0.9" as well, or take measure="effectiveness", which counts '
+        "unknown answers."
+    )
+
+
+def _checked(
+    requirements: Sequence[Requirement], found: Mapping[str, object]
+) -> Sequence[Requirement]:
+    requirements = checked_sequence(
+        "requirements", requirements, tuple, "Requirement", fewest=0
+    )
+    kinds = Mapping | Assessment | RomaResult
+    check_type("found", found, Mapping, "results or quantities by name")
+    for name, one in found.items():
+        check_type(f"found[{name!r}]", one, kinds, "a result, or numbers by quantity")
+    for quantity, least in requirements:
+        checked_text("a requirement's quantity", quantity)
+        checked_number("a requirement's least", least, at_least=0, at_most=1)
+    return requirements
+
+
+def _quantities_of(
+    found: Mapping[str, Assessment | RomaResult | Quantities],
+) -> dict[str, Quantities]:
+    return {
+        name: one if isinstance(one, Mapping) else quantities(one)
+        for name, one in found.items()
+    }
+
+
+def _falls_short(values: Quantities, requirement: Requirement) -> bool:
+    return not ends(values[requirement.quantity])[0] >= requirement.least
+
+
+def _check_value(name: str, values: Quantities, quantity: str) -> None:
     """Refuses values without a quantity, or with one that is no number in [0, 1]."""
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")

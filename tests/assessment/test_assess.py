@@ -702,11 +702,11 @@ def test_a_gate_that_passes_what_declines_warns(required, measure, warns):
     needed = [reporting.Requirement(name, 0.5) for name in required]
     if warns:
         with pytest.warns(jaxrob.RobustnessWarning, match='Require "decided>=0.9"'):
-            reporting.warn_of_undecided(needed, [one])
+            reporting.unmet(needed, {"dim": one})
     else:
-        reporting.warn_of_undecided(needed, [one])
+        reporting.unmet(needed, {"dim": one})
     plain = dataclasses.replace(one, curve=one.curve.with_unknown(None))
-    reporting.warn_of_undecided(needed, [plain])
+    reporting.unmet(needed, {"dim": plain})
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import Assessment
+from jaxrob import Assessment, reporting
 from jaxrob.alterations import (
     compose,
     gaussian_noise,
@@ -28,6 +28,20 @@ def left_pixels(variables, images):
     return images[:, 0, :2, 0]
 
 
+def assessed(alteration):
+    network = {"name": "net", "class_names": ("a", "b")}
+    classifier = jaxrob.Classifier(left_pixels, {}, **network)
+    dataset = jaxrob.Dataset(np.full((4, 6, 6, 1), 0.5, np.float32), [0, 0, 0, 0])
+    return jaxrob.assess(
+        classifier,
+        dataset,
+        alteration,
+        threshold=0.0,
+        key=jax.random.key(0),
+        strategy=jaxrob.strategies.Uniform(2),
+    )
+
+
 @pytest.mark.parametrize(
     "alteration, expected",
     [
@@ -41,21 +55,24 @@ def left_pixels(variables, images):
 )
 @pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
 def test_settings_and_names(alteration, expected):
-    network = {"name": "net", "class_names": ("a", "b")}
-    classifier = jaxrob.Classifier(left_pixels, {}, **network)
-    dataset = jaxrob.Dataset(np.full((4, 6, 6, 1), 0.5, np.float32), [0, 0, 0, 0])
-    found = jaxrob.assess(
-        classifier,
-        dataset,
-        alteration,
-        threshold=0.0,
-        key=jax.random.key(0),
-        strategy=jaxrob.strategies.Uniform(2),
-    )
+    found = assessed(alteration)
     document = json.loads(found.to_json())["provenance"]
     assert document["settings"] == expected
     assert document["network"] == {"name": "net", "class_names": ["a", "b"]}
     assert Assessment.from_json(found.to_json()).provenance == document
+
+
+@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+@pytest.mark.parametrize("write", [reporting.to_html, reporting.to_markdown])
+def test_a_report_says_what_a_level_is_and_no_private_name(write):
+    def page(alteration):
+        found = assessed(alteration)
+        return write([reporting.Results("net", ("a", "b"), (found,))])
+
+    words = "above 1 the image is magnified"
+    assert words in page(zoom()) and "jaxrob.alterations._" not in page(zoom())
+    # A level of 0.5 is a factor of 1.5 here.
+    assert words not in page(rescale(zoom(), 0, 1))
 
 
 @pytest.mark.parametrize(

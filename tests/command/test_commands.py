@@ -168,7 +168,7 @@ def test_roma(assess, jaxrob_command, tmp_path):
     assert f"mean plr {both.roma.plr.mean():.6f}" in out
     # Fifty draws leave the lower end far below 1.
     status, _, err = jaxrob_command(*arguments, "--require=plr.low>=0.999")
-    assert status == 1 and "not good enough: RoMA: plr.low is" in err
+    assert status == 1 and "not shown to be good enough: RoMA: plr.low is" in err
     status, _, err = jaxrob_command(*arguments, "--classifier=net.py:worse")
     assert status == 2 and "it holds results of another network" in err
     status, _, err = jaxrob_command(*arguments, "--estimator=importance")

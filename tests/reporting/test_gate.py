@@ -149,6 +149,24 @@ def test_a_verdict_is_one_line():
     assert reporting.verdict([], found) == ""
 
 
+@pytest.mark.parametrize("least", [0.3, 0.45, 0.5, 0.55, 0.9])
+@pytest.mark.parametrize("quantity", ["robustness", "robustness.low"])
+def test_the_line_begins_as_the_headline_of_a_report_does(quantity, least):
+    one, needed = assess(1.0), [Requirement(quantity, least)]
+    line = reporting.verdict(needed, {"dim": one})
+    page = reporting.to_markdown(
+        [reporting.Results("net", None, (one,), requirements=needed)]
+    ).lower()
+    beginnings = ("not shown to be good enough: ", "not good enough: ")
+    assert [line.startswith(one) for one in beginnings] == [
+        one in page for one in beginnings
+    ]
+    assert ("good enough: the one check is met" in page) == (not line)
+    interval = one.confidence_interval
+    if quantity == "robustness.low" and interval.start < least:
+        assert line.startswith(beginnings[int(interval.end < least)])
+
+
 def test_worse_than_earlier_ones():
     good, bad = assess(1.0), assess(0.45)
     assert reporting.worse_than([good], []) == []

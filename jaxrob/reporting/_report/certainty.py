@@ -64,17 +64,6 @@ def _of_all(
     return words
 
 
-def is_open(one: Assessment, requirement: Requirement) -> bool:
-    """Whether more images might still show that an unmet requirement is met."""
-    if requirement.quantity == "robustness":
-        few = one.sampling is not None and not is_open_by_levels(one.sampling)
-        return few and one.dataset_interval.end >= requirement.least
-    return (
-        requirement.quantity == "robustness.low"
-        and one.confidence_interval.end >= requirement.least
-    )
-
-
 def _still(one: Assessment, reached: tuple[float, float], how: str, number: int) -> str:
     """What is left where all intervals are to hold at once, and of the levels' error.
 

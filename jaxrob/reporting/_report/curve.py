@@ -1,6 +1,7 @@
 """What a report says of one assessment."""
 
 import math
+import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -10,6 +11,7 @@ from markupsafe import Markup
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
+from jaxrob._runtime.digest import digest
 from jaxrob.reporting._few import (
     asked_for,
     ended,
@@ -111,7 +113,7 @@ class Alteration(NamedTuple):
       identity: the level that alters nothing.
       reason: why the range is plausible; empty where nobody said.
       settings: how the alteration was made, beside its range.
-      parameters: what the alteration is, in the library's words.
+      digest: tells the alteration from any other.
       condition: when a level is accepted.
       measure: the measure's name.
       what: "robustness" or "stability".
@@ -156,7 +158,7 @@ class Alteration(NamedTuple):
     identity: str
     reason: str
     settings: str
-    parameters: str
+    digest: str
     condition: str
     measure: str
     what: str
@@ -230,7 +232,7 @@ def alteration(
         identity=with_unit(one.identity, one.unit),
         reason=reason or "",
         settings=_settings(one),
-        parameters=provenance if isinstance(provenance, str) else "",
+        digest=digest([ascii(provenance)]) if isinstance(provenance, str) else "",
         condition=_condition(one),
         measure=one.measure,
         what="stability" if one.is_stability else "robustness",
@@ -278,11 +280,15 @@ def _settings(one: Assessment) -> str:
 
 
 def _unit(one: Assessment) -> str:
-    """The unit, and what a level of an alteration of the library is."""
+    """The unit, and what a level of an alteration of the library is.
+
+    Levels of a rescaled alteration are of another kind, though its name is the same.
+    """
     unit = short(one.unit, 40) or "none"
-    source = one.provenance.get("alteration")
-    of_library = isinstance(source, str) and "fn=jaxrob.alterations._" in source
-    words = _LEVELS.get(one.alteration) if of_library else None
+    source = str(one.provenance.get("alteration") or "")
+    outermost = source.partition("fn=")[2]
+    is_as_made = re.match(r"jaxrob\.alterations\._(?!compose\.)", outermost)
+    words = _LEVELS.get(one.alteration) if is_as_made else None
     return f"{unit} ({words})" if words else unit
 
 

@@ -7,8 +7,8 @@ from typing import NamedTuple
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.readable import readable
 from jaxrob.metrics import Interval
-from jaxrob.reporting._gate import Requirement, ends, quantities, unmet
-from jaxrob.reporting._report.certainty import certainty, is_open
+from jaxrob.reporting._gate import Requirement, ends, is_open, quantities, unmet
+from jaxrob.reporting._report.certainty import certainty
 from jaxrob.reporting._report.text import counted, interval, percent, short
 from jaxrob.reporting._results import Results
 from jaxrob.roma import RomaResult
@@ -148,11 +148,7 @@ def _of_decided(one: Assessment) -> str:
 
 def _of_roma(requirement: Requirement, roma: RomaResult | None) -> Check:
     found = {} if roma is None else quantities(roma)
-    # Of a NaN, or without a result, nothing is known.
-    least = requirement.least
-    open_ = (
-        requirement.quantity == "plr.low" and ends(found.get("plr", 0.0))[0] >= least
-    )
+    open_ = roma is None or is_open(roma, requirement)
     words = "an average over the tested images alone" if found else ""
     return _check(requirement, "RoMA", found, words, open_)
 
@@ -167,7 +163,6 @@ def _check(
     value = found.get(requirement.quantity, math.nan)
     failed = unmet([requirement], {of: {requirement.quantity: value}})
     low, high = ends(value)
-    # From few images an interval, which may hold what is required.
     unknown = math.isnan(low) or low < requirement.least <= high
     shown = NOT_KNOWN
     if low == high:
@@ -180,7 +175,7 @@ def _check(
         shown,
         NOT_KNOWN if unknown else NOT_MET if failed else MET,
         words,
-        bool(failed) and (unknown or open_),
+        bool(failed) and open_,
     )
 
 
