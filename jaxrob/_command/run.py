@@ -19,6 +19,9 @@ from jaxrob._runtime.warnings import RobustnessWarning
 
 _WIDTH = 88
 # As absl writes what is no boolean.
+# Arguments as messages of the library write them; pairs of numbers or words.
+_ARGUMENT = re.compile(r"(?<![\w./-])([a-z_]+)=(?=\S)")
+_PAIR = re.compile(r"(--\w+=)\((\w+), (\w+)\)")
 _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
@@ -129,7 +132,7 @@ def _main(arguments: list[str]) -> int:
     if {"--help", "-help", "-h"} & set(rest):
         print(_help_of(name, command))
         return statuses.GOOD
-    with _warnings_on_a_line():
+    with _warnings_on_a_line(command.flags):
         return _ended(name, command, rest)
 
 
@@ -156,7 +159,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
         if isinstance(error, KeyboardInterrupt):
             say(_interrupted(error, values), name)
         elif status == statuses.WRONG_USE:
-            say(_refusal(error), name)
+            say(_as_flags(_refusal(error), values), name)
         else:
             printing.say_traceback(error)
             say(f"failed: {type(error).__name__}: {error}", name)
@@ -171,6 +174,15 @@ def _refusal(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
     return str(error) or type(error).__name__
+
+
+def _as_flags(text: str, values: flags.FlagValues) -> str:
+    """A message of the library, whose arguments are flags here."""
+
+    def flag(found: re.Match[str]) -> str:
+        return f"--{found[1]}=" if found[1] in values else found[0]
+
+    return _PAIR.sub(r"\1\2,\3", _ARGUMENT.sub(flag, text))
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
@@ -232,11 +244,11 @@ def _defined(some: Any) -> flags.FlagValues:
 
 
 @contextlib.contextmanager
-def _warnings_on_a_line() -> Iterator[None]:
+def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
     """Warnings are said without the line of the library's code that they come from."""
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
-        say(f"warning: {message}")
+        say(f"warning: {_as_flags(str(message), values)}")
 
     with warnings.catch_warnings():
         # Not errors, whatever the environment says: these have no status.

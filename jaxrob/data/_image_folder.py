@@ -133,7 +133,7 @@ def image_folder(
         raise ValueError(
             f"{path}: {len(order)} images of {height}x{width} pixels take "
             f"{math.prod(shape)} bytes; at most max_bytes={max_bytes} are decoded. "
-            "Pass size=(height, width) for smaller images, or a larger max_bytes"
+            "Pass size=(height, width) for smaller images, or max_bytes=... for more"
         )
     pixels = np.empty(shape, np.uint8)
 

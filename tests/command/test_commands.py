@@ -124,6 +124,21 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     assert status == 2 and "expected folder..." in err
 
 
+def test_messages_name_flags(jaxrob_command, tmp_path):
+    folder = tmp_path / "pictures" / "some"
+    folder.mkdir(parents=True)
+    for width in (8, 9):
+        Image.new("L", (width, 8)).save(folder / f"{width}.png")
+    arguments = ("assess", "--classifier=net.py:net", f"--images={folder.parent}")
+    status, _, err = jaxrob_command(*arguments)
+    assert status == 2 and "pass --size=height,width to resize all" in err
+    status, _, err = jaxrob_command(*arguments, "--size=8", "--max_bytes=9")
+    assert status == 2 and "Pass --size=height,width for smaller" in err
+    assert "--max_bytes=" in err
+    status, _, err = jaxrob_command(*arguments, "--crop=9")
+    assert status == 2 and "fewer than --crop=9,9 keeps" in err
+
+
 def test_compare(assess, jaxrob_command, tmp_path):
     asked = ("--alterations=brightness(-0.5,0)", "--levels=21")
     for name, network in (("old", "net"), ("new", "worse")):
