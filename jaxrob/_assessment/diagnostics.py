@@ -26,6 +26,14 @@ _WIDEST_UNSEEN = 0.2
 _ROUNDING = 1e-6
 
 
+_MORE_LEVELS = (
+    "More levels tell: --levels=65, or in Python strategies.Uniform(65) or "
+    "strategies.ASAP(concavity=128)."
+)
+#: What `Diagnostics` may warn of, the gravest first.
+SIGNS = ("jitter", "unseen", "margin", "plateau")
+
+
 class Diagnostics(NamedTuple):
     """How a curve was sampled.
 
@@ -57,34 +65,40 @@ class Diagnostics(NamedTuple):
     @property
     def warnings(self) -> tuple[str, ...]:
         """What to beware of, a sentence each."""
-        found = []
+        return tuple(self.signs.values())
+
+    @property
+    def signs(self) -> dict[str, str]:
+        """The warnings by their causes, which are `SIGNS`; the gravest first."""
+        found = {}
         if self.jitter > _MOST_JITTER:
-            found.append(
+            found["jitter"] = (
                 f"Values jump between close levels (jitter {self.jitter:.0f}, about 1 "
                 "is usual). Either the alteration is not continuous there, or the "
                 "levels do not share their random numbers; then neither the robustness "
-                "from few levels nor its error bound can be relied on."
-            )
-        if self.plateau > _MOST_PLATEAU:
-            found.append(
-                f"In {_percent(self.plateau)} of the range the measure is within a few "
-                "images of the threshold: there, chance decides what is accepted."
+                "from few levels nor its error bound can be relied on. Let the key "
+                "alone decide what is drawn, and not the level."
             )
         if self.widest_interval > _WIDEST_UNSEEN * (1 + _ROUNDING):
-            found.append(
+            found["unseen"] = (
                 f"An interval of {_percent(self.widest_interval)} of the range holds "
-                "no level: what happens within is not seen."
+                f"no level: what happens within is not seen. {_MORE_LEVELS}"
             )
         if self.margin <= _MOST_ROUGHNESS * self.roughness:
-            found.append(
-                "The curve may cross the threshold unseen between two levels that are "
-                f"far apart. A straight line there stays {100 * self.margin:.2g} "
-                "percentage points away from it; elsewhere the curve leaves such lines "
-                f"by up to {100 * self.roughness:.2g}, which is half as much or more. "
-                "More levels tell: --levels=65, or in Python strategies.Uniform(65) or "
-                "strategies.ASAP(concavity=128)."
+            found["margin"] = (
+                "Between two levels that are far apart the measure may cross the "
+                f"threshold and come back unseen: it is within {100 * self.margin:.2g} "
+                "percentage points of the threshold there, and elsewhere it strays by "
+                f"up to {100 * self.roughness:.2g} from the straight line between its "
+                f"neighbours. {_MORE_LEVELS}"
             )
-        return tuple(found)
+        if self.plateau > _MOST_PLATEAU:
+            found["plateau"] = (
+                f"In {_percent(self.plateau)} of the range the measure is within a few "
+                "images of the threshold: there, chance decides what is accepted. More "
+                "images tell."
+            )
+        return found
 
 
 def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:

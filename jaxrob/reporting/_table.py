@@ -19,6 +19,7 @@ from jaxrob.reporting._few import (
     of_all_images,
     sampling_of,
 )
+from jaxrob.reporting._warned import by_cause
 
 
 def table(assessments: Sequence[Assessment]) -> str:
@@ -35,7 +36,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     differ, and so is what a strategy saved that chose the levels. Where the
     right answers are the network's own, a line says that it is stability. Of
     corruptions by severity the mean error over the fifteen of the benchmarks, and mCE
-    of 1,000 classes, have a line each. Warnings follow.
+    of 1,000 classes, have a line each. A warning for each cause follows, the gravest
+    first, with what it is of.
 
     From few images (`Assessment.sampling`) there are also where the robustness on all
     images of the data set is, the altered images classified, their share of all at
@@ -97,11 +99,7 @@ def table(assessments: Sequence[Assessment]) -> str:
         )
     if (found := corruptions(assessments)) is not None:
         below += corruption_lines(found)
-    for assessment in assessments:
-        for warning in (*assessment.warnings, *assessment.diagnostics.warnings):
-            # Some begin with the name, because they are also seen one by one.
-            name = f"{assessment.alteration}: "
-            below.append(name + warning.removeprefix(name))
+    below += [f"{one.of}: {one.text}" for one in by_cause(assessments)]
     return "\n".join([*lines, *map(readable, below)])
 
 

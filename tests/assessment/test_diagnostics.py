@@ -133,7 +133,7 @@ def test_levels_saved_at_a_risk_are_named():
     # Less two standard deviations of flips.
     assert 0.09 < diagnostics.roughness <= 0.1
     (warning,) = diagnostics.warnings
-    assert "stays 6 percentage points away" in warning
+    assert "within 6 percentage points of the threshold" in warning
     # With levels close together there is no such risk, and none on a smooth curve.
     levels = np.linspace(0, 1, 33)
     assert math.isnan(diagnosed(rough, levels).margin)

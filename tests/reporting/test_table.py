@@ -112,8 +112,27 @@ def test_what_to_beware_of_is_said():
     seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1)
     lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[5:]
     assert [line.split(": ")[0] for line in lines] == ["brightness"] * 4
-    assert "jitter 50" in lines[0] and "30.0 %" in lines[1]
-    assert "50.0 %" in lines[2]
+    # The gravest first.
+    for line, words in zip(lines, ["jitter 50", "50.0 %", "within 1 perc", "30.0 %"]):
+        assert words in line
+
+
+def test_each_cause_has_one_line():
+    seen = Diagnostics(3, 1, 0.15, 50.0, 0.0, 0.2, 0.01)
+    names = [f"a{n}" for n in range(7)]
+    several = [
+        assessment(
+            alteration=name,
+            diagnostics=seen._replace(jitter=50.0 + n),
+            warnings=(f"{name}: is {n / 2} and should be 1", "the same of all"),
+        )
+        for n, name in enumerate(names)
+    ]
+    lines = table([*several, assessment(diagnostics=seen)]).split("\n")[-3:]
+    some = "7 of 8 (a0, a1, a2, a3, a4, ...)"
+    assert lines[0] == f"{some}: is 0.0 and should be 1 (Numbers of a0.)"
+    assert lines[1] == f"{some}: the same of all"
+    assert lines[2].startswith("8 of 8 (a0, a1,") and "jitter 50" in lines[2]
 
 
 def test_no_assessment():

@@ -30,6 +30,7 @@ from jaxrob.reporting._report.tested import (
 from jaxrob.reporting._report.text import short
 from jaxrob.reporting._report.verdict import Verdict, overall, verdict_of
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._warned import Warned, by_cause
 
 _MOST_WARNED = 5  # What is named of which there are warnings.
 
@@ -65,6 +66,7 @@ class Network(NamedTuple):
       no_pictures: why none are shown, or not all; empty if all are.
       condition: when a level is accepted, if that is the same for all alterations.
       strategy: what chose the levels and how the integral over them is taken, likewise.
+      warned: a warning for each cause.
     """
 
     anchor: str
@@ -79,6 +81,7 @@ class Network(NamedTuple):
     no_pictures: str
     condition: str | None
     strategy: str | None
+    warned: tuple[Warned, ...]
 
 
 class Side(NamedTuple):
@@ -102,8 +105,8 @@ class Document(NamedTuple):
       between: comparisons of the networks with the first one.
       multiplicity: how many intervals there are.
       reduced: the side to which pictures are reduced, or None.
-      num_warnings: how many warnings there are.
-      warned: what they are about, and how many each.
+      num_warnings: how many causes of warnings there are.
+      warned: what they are of.
       meanings: pairs of a quantity that is required and what it is.
       has_plan: whether there was a plan for some network.
       has_stability: whether some numbers are of stability.
@@ -162,7 +165,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         for index, (one, name) in enumerate(zip(results, names))
     )
     assessments = [each for one in results for each in one.assessments]
-    warned = _warned(networks)
+    warned = [each for one in networks for each in one.warned]
     return Document(
         title=f"Robustness of {_listed([short(name) for name in names])}",
         version=jaxrob.__version__,
@@ -174,7 +177,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         between=between,
         multiplicity=many,
         reduced=side,
-        num_warnings=sum(number for _, number in warned),
+        num_warnings=len(warned),
         warned=_named(warned),
         meanings=tuple(
             dict.fromkeys(each for one in networks for each in one.verdict.meanings)
@@ -220,6 +223,7 @@ def _network(
         _no_pictures(results),
         _of_all([each.condition for each in alterations]),
         _of_all([_chosen_by(one) for one in alterations]),
+        by_cause(results.assessments, results.roma),
     )
 
 
@@ -266,19 +270,8 @@ def _no_pictures(results: Results) -> str:
     )
 
 
-def _warned(networks: Sequence[Network]) -> list[tuple[str, int]]:
-    """What there are warnings of, and how many."""
-    found = []
-    for one in networks:
-        before = f"{short(one.name, 30)}, " if len(networks) > 1 else ""
-        parts = [(short(each.name, 30), each.warnings) for each in one.alterations]
-        parts += [("RoMA", one.local.warnings)] if one.local else []
-        found += [(before + name, len(texts)) for name, texts in parts if texts]
-    return found
-
-
-def _named(warned: Sequence[tuple[str, int]]) -> str:
-    said = [f"{number} on {name}" for name, number in warned[:_MOST_WARNED]]
+def _named(warned: Sequence[Warned]) -> str:
+    said = [short(one.of, 160) for one in warned[:_MOST_WARNED]]
     return "; ".join(said) + ("; ..." if len(warned) > _MOST_WARNED else "")
 
 
