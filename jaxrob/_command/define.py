@@ -145,7 +145,7 @@ def measuring(to: Values) -> None:
         "alterations",
         [],
         "An alteration, with its range if the default is not meant: "
-        '"gaussian_blur(0,4)", rotation, "rotation(-30,30,fill=edge)", or '
+        '"gaussian_blur(0,4)", zoom, "rotation(-30,30,fill=crop)", or '
         '"file.py:name(0,1)", a function of your own, WHICH IS RUN; or imagenet_c or '
         "cifar_c, the fifteen corruptions of a benchmark. As often as you like; by "
         "default the papers' eight. `jaxrob alterations` lists them.",

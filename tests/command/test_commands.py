@@ -184,10 +184,11 @@ def test_roma(assess, jaxrob_command, tmp_path):
 
 def test_a_dry_run_says_what_there_will_be(assess, tmp_path):
     status, out, err = assess(
-        "--dry_run", "--alterations=zoom(1,2)", "--alterations=brightness"
+        "--dry_run", "--alterations=zoom(1,2)", "--alterations=rotation"
     )
     assert status == 0, err
     assert "40 images x 3 levels x 2 alterations: 240 forward passes" in out
+    assert "warning: rotation: without a range it is [-180, 180] degrees" in err
     assert "passes a second" in out and re.search(r"time: about \d+ s", out)
     assert not (tmp_path / "results").exists()
     # What is wrong is said all the same.
