@@ -111,6 +111,14 @@ def pictures(to: Values) -> None:
         flag_values=to,
     )
     flags.DEFINE_enum(
+        "orientation",
+        "exif",
+        ("exif", "stored"),
+        "Of pictures: put upright as their EXIF says, or taken as they are stored, as "
+        "torchvision's loader does.",
+        flag_values=to,
+    )
+    flags.DEFINE_enum(
         "channels", "rgb", ("rgb", "grey"), "Of pictures.", flag_values=to
     )
     flags.DEFINE_string(
