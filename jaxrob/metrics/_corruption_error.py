@@ -401,7 +401,7 @@ def _check_same_kind(some: Sequence[_Errors]) -> None:
             "all curves, those of the reference too, must be of the same classes; got "
             f"curves of {' and of '.join(map(str, classes))} classes{hint}"
         )
-    sizes = sorted({one.size for one in some} - {None})  # pyright: ignore
+    sizes = sorted({one.size for one in some} - {None}, key=str)
     if len(sizes) > 1:
         raise ValueError(
             "all corruptions, those of the reference too, must take the parameters for "
