@@ -30,7 +30,7 @@ _ALTERATIONS = (
     alterations.brightness(),
     alterations.gaussian_noise(0.0, 0.1),
     alterations.gaussian_blur(0.0, 2.0),
-    alterations.rotation(-60.0, 60.0),
+    alterations.rotation(-60.0, 60.0, fill="crop"),
     alterations.zoom(1.0, 2.0),
     alterations.horizontal_translation(-4.0, 4.0),
     alterations.vertical_translation(-4.0, 4.0),

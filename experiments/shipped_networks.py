@@ -110,7 +110,7 @@ def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
         alterations.brightness(),
         alterations.gaussian_noise(0.0, 0.02),
         alterations.gaussian_blur(0.0, 2.0),
-        alterations.rotation(-30.0, 30.0),
+        alterations.rotation(-30.0, 30.0, fill="crop"),
     )
     results = jaxrob.assess(
         classifier,

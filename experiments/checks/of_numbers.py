@@ -118,7 +118,12 @@ def _of_measures() -> list[Case]:
 def _of_corruption_errors() -> list[Case]:
     confusion = CONFUSION[:1].repeat(6, 0) + 1
     curve = jaxrob.ReducedCurve(np.arange(6.0), confusion)
-    pair = {"curve": curve, "reference": metrics.ALEXNET["fog"]}
+    curves = {
+        name: jaxrob.ReducedCurve(np.arange(6.0), confusion.copy())
+        for name in metrics.ALEXNET
+    }
+    reference = metrics.ReferenceErrors(0.4, 0.8)
+    pair = {"curve": curve, "reference": reference}
     confidence = A(0.9, INSIDE_SHARE)
     singles = ("corruption_error", "relative_corruption_error")
     return [
@@ -134,8 +139,8 @@ def _of_corruption_errors() -> list[Case]:
         case(
             "metrics.mean_corruption_error",
             metrics.mean_corruption_error,
-            curves=dict.fromkeys(metrics.ALEXNET, curve),
-            reference=A(metrics.ALEXNET, OR_NONE),
+            curves=curves,
+            reference=A(dict.fromkeys(metrics.ALEXNET, reference), OR_NONE),
             relative=A(False, FLAG),
             confidence=confidence,
         ),

@@ -314,6 +314,7 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
             interpolation="bicubic",
             labels=A("folders", PATH | OR_NONE),
             class_names=names,
+            orientation="exif",
             max_bytes=A(1000, COUNT),
         ),
         case(

@@ -193,7 +193,16 @@ def assess(
                 look_at_curve(one, exploration, criterion)
             own += messages
     results = tuple(
-        result_of(one, exploration, criterion, rule, strategy, source, of_all + own)
+        result_of(
+            one,
+            exploration,
+            criterion,
+            rule,
+            strategy,
+            image.shape,
+            source,
+            of_all + own,
+        )
         for one, exploration, own in zip(alterations, explorations, of_each)
     )
     return results if several else results[0]
@@ -296,6 +305,7 @@ def result_of(
     criterion: Criterion,
     rule: str,
     strategy: Strategy,
+    image_shape: tuple[int, ...],
     source: dict[str, Any],
     warned: list[str],
 ) -> Assessment:
@@ -328,8 +338,8 @@ def result_of(
         provenance=source
         | {
             "alteration": alteration_fingerprint(alteration),
-            "settings": settings(alteration),
             "stochastic": source["stochastic"] or alteration.stochastic,
+            "settings": settings(alteration, image_shape),
         },
         seconds=exploration.seconds,
         sampling=exploration.sampling,

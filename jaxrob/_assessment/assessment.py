@@ -38,7 +38,8 @@ class Assessment:
         levels was asked for, or None.
       curve: the answers (or counts) behind it, levels ascending.
       provenance: versions, devices, key, the alteration with its parameters ("settings"
-        holds `fill` and `clip` by name), and fingerprints of classifier and data. One
+        holds `fill` and `clip` by name, and the `size` of which a benchmark's
+        corruption takes the parameters), and fingerprints of classifier and data. One
         from a folder of results that followed a plan has the plan's digest, as "plan".
       diagnostics: how it was sampled, and signs that the numbers deceive.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.

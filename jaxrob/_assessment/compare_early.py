@@ -180,6 +180,7 @@ class _Contender(NamedTuple):
             criterion,
             strategy.rule,
             strategy,
+            self.ready.image.shape,
             self.ready.source,
             self.warned,
         )

@@ -87,7 +87,8 @@ def _image(path: str | None) -> np.ndarray:
     from jaxrob.data._decode import decode_image
     from jaxrob.data._files import read_file
 
-    return decode_image(read_file(pathlib.Path(path)), path)
+    image, _ = decode_image(read_file(pathlib.Path(path)), path)
+    return image
 
 
 def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) -> None:

@@ -9,6 +9,7 @@ from jaxrob import alterations
 from jaxrob._command import user_code
 from jaxrob._command.grammar import Value, Written
 from jaxrob._command.refused import Refused, did_you_mean
+from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration, presets
 
 
@@ -51,7 +52,9 @@ _KNOWN = {
         lambda height, width: _tenth(height),
         "10 % of the height, as in the papers of 2022 and 2024",
     ),
-    "rotation": _Known(alterations.rotation, None, "as in the paper of 2020"),
+    "rotation": _Known(
+        alterations.rotation, None, "upside down too, as in the paper of 2020"
+    ),
     "brightness": _Known(alterations.brightness, None, "as in the papers"),
     "zoom": _Known(alterations.zoom, None, "as in the papers"),
     "gaussian_noise": _Known(
@@ -194,6 +197,17 @@ def all_made(
     if frost_folder is not None and "frost" not in seen:
         raise Refused(f"--frost={frost_folder}: frost is not among the alterations")
     return [one for one, _ in pairs]
+
+
+def warn_of_ranges(some: Sequence[Written]) -> None:
+    """Warns of a default range that is hardly any camera's."""
+    for one in some:
+        if one.name == "rotation" and one.ends is None:
+            warn(
+                f"{one.text}: without a range it is [-180, 180] degrees, as in the "
+                "paper of 2020, so that pictures stand upside down too. Say what may "
+                "happen to yours, such as rotation(-15,15)."
+            )
 
 
 def _of_preset(written: Written, frost_folder: str | None) -> Sequence[Alteration]:

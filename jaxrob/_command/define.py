@@ -111,6 +111,14 @@ def pictures(to: Values) -> None:
         flag_values=to,
     )
     flags.DEFINE_enum(
+        "orientation",
+        "exif",
+        ("exif", "stored"),
+        "Of pictures: put upright as their EXIF says, or taken as they are stored, as "
+        "torchvision's loader does.",
+        flag_values=to,
+    )
+    flags.DEFINE_enum(
         "channels", "rgb", ("rgb", "grey"), "Of pictures.", flag_values=to
     )
     flags.DEFINE_string(
@@ -145,7 +153,7 @@ def measuring(to: Values) -> None:
         "alterations",
         [],
         "An alteration, with its range if the default is not meant: "
-        '"gaussian_blur(0,4)", rotation, "rotation(-30,30,fill=edge)", or '
+        '"gaussian_blur(0,4)", zoom, "rotation(-30,30,fill=crop)", or '
         '"file.py:name(0,1)", a function of your own, WHICH IS RUN; or imagenet_c or '
         "cifar_c, the fifteen corruptions of a benchmark. As often as you like; by "
         "default the papers' eight. `jaxrob alterations` lists them.",

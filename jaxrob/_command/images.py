@@ -9,7 +9,15 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 
 # Flags that mean something for one kind of pictures alone.
-_OF_FOLDERS = ("size", "resize", "crop", "interpolation", "channels", "max_bytes")
+_OF_FOLDERS = (
+    "size",
+    "resize",
+    "crop",
+    "interpolation",
+    "orientation",
+    "channels",
+    "max_bytes",
+)
 _OF_ARRAYS = ("images_array", "labels_array")
 
 
@@ -95,6 +103,7 @@ def _folder(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset
         interpolation=values.interpolation,
         labels=labels,
         class_names=class_names,
+        orientation=values.orientation,
         max_bytes=values.max_bytes,
     )
 

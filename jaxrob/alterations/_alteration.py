@@ -233,6 +233,11 @@ def check_image(name: str, image: jax.Array) -> None:
         raise ValueError(
             f"{name}: image must have the shape [H, W, C]; got {image.shape}"
         )
+    check_floating(name, image)
+
+
+def check_floating(name: str, image: jax.Array) -> None:
+    """Refuses an array, of whatever shape, of other than floating numbers."""
     if not jnp.issubdtype(image.dtype, jnp.floating):
         raise TypeError(
             f"{name}: image must be floating, in [0, 1]; got {named(image)}"
@@ -242,6 +247,11 @@ def check_image(name: str, image: jax.Array) -> None:
 def in_float32(image: jax.Array) -> jax.Array:
     """An image of half precision in float32, in which it is altered; others as is."""
     return image.astype(jnp.promote_types(image.dtype, jnp.float32))
+
+
+def as_given(altered: jax.Array, image: jax.Array) -> jax.Array:
+    """An altered image in the precision of the image, as far as JAX has it."""
+    return altered.astype(jnp.result_type(image))
 
 
 def check_colours(name: str, image: jax.Array) -> None:

@@ -5,7 +5,13 @@ import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import checked_flag
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import (
+    Alteration,
+    as_given,
+    check_floating,
+    check_image,
+    checked_range,
+)
 
 
 def gaussian_noise(
@@ -15,7 +21,8 @@ def gaussian_noise(
 
     Arcaini et al. (2020), table I (GN). The level is the variance, for pixels in
     [0, 1]: the paper's [0, 200] on pixels in 0-255 is [0, 200 / 255**2]. The same key
-    gives the same noise at every level, up to its scale.
+    gives the same noise at every level, up to its scale, and for images of every
+    precision.
 
     Args:
       lower: lowest variance, 0: the range must hold the identity.
@@ -44,15 +51,18 @@ def gaussian_noise(
 
 
 def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
-    """Standard normal numbers, one for each of the array's values."""
-    return jax.random.normal(key, image.shape, image.dtype)
+    """Standard normal numbers, float32, one for each of the array's values.
+
+    In the array's own type, a key would stand for other noise in each type.
+    """
+    return jax.random.normal(key, image.shape, jnp.float32)
 
 
 def add_noise(
     image: jax.Array, noise: jax.Array, scale: jax.typing.ArrayLike
 ) -> jax.Array:
     """The image plus noise of a standard deviation, clipped to [0, 1]."""
-    return jnp.clip(image + scale * noise, 0.0, 1.0)
+    return as_given(jnp.clip(image + scale * noise, 0.0, 1.0), image)
 
 
 def _draw_image_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
@@ -61,6 +71,7 @@ def _draw_image_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.
 
 
 def _draw_noise(image: jax.Array, key: jax.Array) -> tuple[jax.Array, jax.Array]:
+    check_floating("gaussian_noise", image)
     return image, draw_noise(image, key)
 
 
@@ -71,4 +82,6 @@ def _add_noise(
     # The square root's slope at 0 is infinite: keep 0 out of the branch not taken.
     positive = level > 0
     scale = jnp.where(positive, jnp.sqrt(jnp.where(positive, level, 1.0)), 0.0)
-    return add_noise(image, noise, scale) if clip else image + scale * noise
+    if clip:
+        return add_noise(image, noise, scale)
+    return as_given(image + scale * noise, image)

@@ -5,7 +5,12 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import (
+    Alteration,
+    as_given,
+    check_image,
+    checked_range,
+)
 
 
 class ImpulseDraws(NamedTuple):
@@ -62,7 +67,7 @@ def set_impulses(
     image: jax.Array, draws: ImpulseDraws, share: jax.typing.ArrayLike
 ) -> jax.Array:
     """The image with a share of its values set to 0 or 1."""
-    impulse = draws.is_salt.astype(image.dtype)
+    impulse = as_given(draws.is_salt, image)
     return jnp.where(draws.uniform < share, impulse, image)
 
 

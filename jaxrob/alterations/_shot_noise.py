@@ -6,7 +6,13 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import (
+    Alteration,
+    as_given,
+    check_image,
+    checked_range,
+    in_float32,
+)
 
 # Counts up to this one are found by adding up probabilities, those above by an
 # expansion about the normal quantile.
@@ -79,7 +85,7 @@ def shot_draws(uniform: jax.Array) -> ShotDraws:
 
 def draw_shots(image: jax.Array, key: jax.Array) -> ShotDraws:
     """Numbers of which photons are counted."""
-    return shot_draws(jax.random.uniform(key, image.shape))
+    return shot_draws(jax.random.uniform(key, image.shape, jnp.float32))
 
 
 def count_photons(
@@ -89,11 +95,13 @@ def count_photons(
     per_photon = jnp.asarray(per_photon)
     positive = per_photon > 0
     safe = jnp.where(positive, per_photon, 1.0)
-    # One division, the same for one level and for many.
-    counts = poisson_quantile(image * (1 / safe), draws)
+    # One division, the same for one level and for many. In half precision many photons
+    # could not be told apart.
+    counts = poisson_quantile(in_float32(image) * (1 / safe), draws)
     # The count of what is no number would be one.
     counted = positive & ~jnp.isnan(image)
-    return jnp.where(counted, jnp.clip(counts * safe, 0.0, 1.0), image)
+    found = as_given(jnp.clip(counts * safe, 0.0, 1.0), image)
+    return jnp.where(counted, found, image)
 
 
 def poisson_quantile(mean: jax.Array, draws: ShotDraws) -> jax.Array:

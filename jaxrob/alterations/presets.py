@@ -63,7 +63,7 @@ def cnn_2020() -> tuple[Alteration, ...]:
     return (
         horizontal_translation(-4.0, 4.0, fill="crop"),
         vertical_translation(-4.0, 4.0, fill="crop"),
-        rotation(-180.0, 180.0),
+        rotation(-180.0, 180.0, fill="crop"),
         brightness(-0.5, 0.5),
         zoom(1.0, 2.0),
         gaussian_noise(0.0, 200 / 255**2),

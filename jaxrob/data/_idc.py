@@ -11,6 +11,7 @@ from jaxrob._dataset import Dataset
 from jaxrob._runtime.checks import checked_path
 from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._files import read_file
+from jaxrob.data._oddities import Oddities, warn_of
 
 _NAME = re.compile(r".*_class([01])\.png", re.IGNORECASE | re.DOTALL)
 _SIZE = Expected(50, 50, "expected 50x50")
@@ -54,7 +55,9 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
         )
     labels = np.array([_label(path) for path in paths], np.int32)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
-        images = np.stack(list(pool.map(_read, paths)))
+        images, odd = zip(*pool.map(_read, paths))
+    warn_of(folder, odd, len(paths))
+    images = np.stack(images)
     return Dataset(images, labels, class_names=("benign", "malignant"), name="idc")
 
 
@@ -67,5 +70,5 @@ def _label(path: pathlib.Path) -> int:
     return int(match[1])
 
 
-def _read(path: pathlib.Path) -> np.ndarray:
+def _read(path: pathlib.Path) -> tuple[np.ndarray, Oddities]:
     return decode_image(read_file(path), str(path), expected=_SIZE)

@@ -21,6 +21,7 @@ from jaxrob._runtime.naming import named
 from jaxrob.data._classes import checked_class_names, numbered, read_labels
 from jaxrob.data._decode import SUFFIXES, Expected, Fit, decode_image, image_size
 from jaxrob.data._files import read_file
+from jaxrob.data._oddities import Oddities, warn_of
 from jaxrob.data._tar import read_tar
 
 # Of the decoded images together: 100,000 of ImageNet's at 224 x 224.
@@ -47,6 +48,7 @@ def image_folder(
     interpolation: str = "bicubic",
     labels: str | os.PathLike[str] | None = FOLDERS,
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
+    orientation: str = "exif",
     max_bytes: int = MAX_BYTES,
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
@@ -63,7 +65,10 @@ def image_folder(
     class and file name. The class folders may lie inside enclosing folders, if these
     hold no other image. Hidden files and folders are left out, Thumbs.db and
     desktop.ini, and other files beside the class folders. The first frame of an
-    animation is taken; transparent images are laid on white.
+    animation is taken. Pictures of phones are put upright, as their EXIF says, and
+    transparent ones are laid on white: not all loaders that networks are trained with
+    do so. A `jaxrob.RobustnessWarning` counts these pictures, and those of 16 bits a
+    channel that use only 12 or 14.
 
     Args:
       path: a folder, or a tar or tar.gz archive (read once, in memory).
@@ -84,6 +89,8 @@ def image_folder(
         order of the sorted names: a sequence, or the path of a text file with a name on
         each line or of a JSON file with a list, or an object of names and indices.
         Names without pictures are allowed.
+      orientation: "exif" puts every picture upright, as its EXIF says, before its size
+        is looked at; "stored" takes it as it is stored, as torchvision's loader does.
       max_bytes: the most that the decoded images may take together, by default 16 GiB.
         Their number and the first one's header tell, before any is decoded. An
         archive's own bytes are limited to as many.
@@ -103,7 +110,7 @@ def image_folder(
         256 MiB and 100 times its size. The message names the file.
       ImportError: if Pillow is missing.
     """
-    fit = _checked_fit(_check_size(size), resize, crop, interpolation)
+    fit = _checked_fit(_check_size(size), resize, crop, interpolation, orientation)
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)
@@ -126,7 +133,7 @@ def image_folder(
     numbers, names = numbered(classes, names, path)
     expected = None
     if fit.crop is None and not isinstance(fit.resize, tuple):
-        expected = _expected(images, order, path)
+        expected = _expected(images, order, path, fit)
     height, width = cast(tuple, expected[:2] if expected else fit.crop or fit.resize)
     shape = (len(order), height, width, 1 if grey else 3)
     if math.prod(shape) > max_bytes:
@@ -136,15 +143,19 @@ def image_folder(
             "Pass size=(height, width) for smaller images, or max_bytes=... for more"
         )
     pixels = np.empty(shape, np.uint8)
+    odd: list[Oddities] = []
 
     def decode(numbers: range) -> None:
         for index in numbers:
             parts = order[index]
             # Popped, so that an archive's bytes do not stay behind.
             data, name = images.pop(parts)(), _name(path, parts)
-            pixels[index] = decode_image(data, name, fit, grey, expected)
+            pixels[index], found = decode_image(data, name, fit, grey, expected)
+            if found != Oddities():
+                odd.append(found)
 
     _in_threads(decode, len(order))
+    warn_of(path, odd, len(order))
     return Dataset(pixels, numbers, class_names=names, name=path.name)
 
 
@@ -186,11 +197,11 @@ def _collected(
 
 
 def _expected(
-    images: dict[_Parts, _Read], order: list[_Parts], path: pathlib.Path
+    images: dict[_Parts, _Read], order: list[_Parts], path: pathlib.Path, fit: Fit
 ) -> Expected:
     """The first image's size, which all must have."""
     name = _name(path, order[0])
-    height, width = image_size(images[order[0]](), name)
+    height, width = image_size(images[order[0]](), name, fit)
     return Expected(
         height,
         width,
@@ -269,9 +280,14 @@ def _walk(path: pathlib.Path) -> Iterator[tuple[_Parts, _Read | None]]:
 
 
 def _checked_fit(
-    size: tuple[int, int] | None, resize: Any, crop: Any, interpolation: Any
+    size: tuple[int, int] | None,
+    resize: Any,
+    crop: Any,
+    interpolation: Any,
+    orientation: Any,
 ) -> Fit:
-    """How images are resized and cropped, each argument checked."""
+    """How images are put upright, resized and cropped, each argument checked."""
+    check_choice("orientation", orientation, ("exif", "stored"))
     check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
     if isinstance(crop, int | np.integer) and not isinstance(crop, bool):
         crop = (crop, crop)
@@ -287,7 +303,7 @@ def _checked_fit(
                 "crop must be given with resize, which leaves the longer sides as they "
                 "come; got None"
             )
-    return Fit(resize or size, crop, interpolation)
+    return Fit(resize or size, crop, interpolation, orientation)
 
 
 def _check_size(size: Any, argument: str = "size") -> tuple[int, int] | None:

@@ -7,7 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_type, checked_flag, checked_text
+from jaxrob._runtime.checks import (
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_text,
+)
 from jaxrob._runtime.naming import named
 from jaxrob.metrics._bootstrap import RESAMPLES, drawn, percentiles
 from jaxrob.metrics._checks import (
@@ -28,10 +33,15 @@ class ReferenceErrors(NamedTuple):
     Attributes:
       unaltered: on unaltered images.
       corrupted: the mean over severities 1 to 5 of a corruption.
+      num_classes: of how many classes they are, so that curves of others are refused;
+        None of errors that stand for any.
+      size: likewise, for images of how many pixels the corruption's parameters are.
     """
 
     unaltered: float
     corrupted: float
+    num_classes: int | None = None
+    size: int | None = None
 
 
 class CorruptionError(NamedTuple):
@@ -50,13 +60,14 @@ class CorruptionError(NamedTuple):
     reason: str
 
 
-#: AlexNet's errors on ImageNet-C, of 1,000 classes, by the name of the corruption.
+#: AlexNet's errors on ImageNet-C, of 1,000 classes and with the parameters for 224 px,
+#: by the name of the corruption. Curves of others are refused.
 #: Source: appendix C of Hendrycks and Dietterich, Benchmarking neural network
 #: robustness to common corruptions and surface variations, 2018, as the package
 #: robustness_metrics of google-research has them.
 ALEXNET: Mapping[str, ReferenceErrors] = MappingProxyType(
     {
-        name: ReferenceErrors(0.4348, corrupted)
+        name: ReferenceErrors(0.4348, corrupted, 1000, 224)
         for name, corrupted in (
             ("gaussian noise", 0.886),
             ("shot noise", 0.894),
@@ -110,7 +121,9 @@ def corruption_error(
       TypeError: if an argument has a wrong type.
       ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
         is of an alteration without severities or of the network's own answers, two
-        curves are of other numbers of classes, or the confidence lies outside (0, 1).
+        are of other numbers of classes or, as far as they say it, of parameters for
+        other sizes, or the confidence lies outside (0, 1). `ALEXNET` is of 1,000
+        classes and 224 px: for others give errors of your own, `ReferenceErrors`.
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
     return _mean(*pair, relative=False, confidence=confidence)
@@ -160,7 +173,9 @@ def mean_corruption_error(
 
     Args:
       curves: curves by the corruption's name, such as "gaussian noise", or assessments.
-        All fifteen of `ALEXNET` must be there; others are not counted.
+        All fifteen of `ALEXNET` must be there, each under its own name: an assessment
+        knows its corruption, a curve only that it is no other's. Others are not
+        counted.
       reference: curves of the reference likewise, or `ReferenceErrors` by name, such as
         `ALEXNET`, whose errors are those on ImageNet-C alone; or None.
       relative: whether the mean is that of `relative_corruption_error`.
@@ -173,8 +188,8 @@ def mean_corruption_error(
     Raises:
       TypeError: as `corruption_error`.
       ValueError: if a corruption is missing, since the mean over the others is another
-        number; if relative errors are asked for without a reference; as
-        `corruption_error`.
+        number; if one stands under another's name, or a curve under two; if relative
+        errors are asked for without a reference; as `corruption_error`.
     """
     relative = checked_flag("relative", relative)
     if relative and reference is None:
@@ -195,7 +210,8 @@ class _Errors(NamedTuple):
       wrong: `[2, N]`, for each image the same two; None of counts and numbers alone.
       labels: `[N]`, those of the images; None likewise.
       fingerprint: of the data set, if it is known.
-      num_classes: how many classes it tells; None of numbers.
+      num_classes: how many classes it tells; None if not known.
+      size: whose parameters the corruption takes, in pixels; None if not known.
       exact: whether it is a published number.
     """
 
@@ -205,6 +221,7 @@ class _Errors(NamedTuple):
     labels: np.ndarray | None = None
     fingerprint: str | None = None
     num_classes: int | None = None
+    size: int | None = None
     exact: bool = False
 
 
@@ -233,7 +250,37 @@ def _all_of(name: str, curves: Any, relative: bool) -> list[_Errors]:
             f"{', '.join(missing)} "
             f"{'is' if len(missing) == 1 else 'are'} missing"
         )
-    return [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
+    found = [_checked(f"{name}: {key}", by_name[key], relative) for key in ALEXNET]
+    _check_names(name, by_name)
+    return found
+
+
+def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
+    """Refuses what is another corruption than it stands for, as far as that is known.
+
+    Raises:
+      ValueError: if one is, or if one curve stands for two.
+    """
+    stands_for: dict[int, str] = {}
+    for key in ALEXNET:
+        one = by_name[key]
+        own = getattr(one, "alteration", None)
+        if own is not None:
+            if own.replace("_", " ").partition(" followed by ")[0] != key:
+                raise ValueError(
+                    f"{name} must hold each corruption by its own name; got an "
+                    f"assessment of {own!r} as {key!r}"
+                )
+        elif not isinstance(one, ReferenceErrors):
+            # A curve does not know its corruption. Equal answers alone may be chance,
+            # or a network that sees no difference.
+            answers = one.predicted if hasattr(one, "predicted") else one.confusion
+            first = stands_for.setdefault(id(answers), key)
+            if first != key:
+                raise ValueError(
+                    f"{name} must hold a curve of each corruption; got the same one as "
+                    f"{first!r} and {key!r}"
+                )
 
 
 def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
@@ -241,6 +288,8 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         return _Errors(
             checked_share(f"{name}: unaltered", one.unaltered),
             checked_share(f"{name}: corrupted", one.corrupted),
+            num_classes=_known_integer(f"{name}: num_classes", one.num_classes, 2),
+            size=_known_integer(f"{name}: size", one.size, 1),
             exact=True,
         )
     curve = getattr(one, "curve", one)
@@ -267,7 +316,12 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         getattr(curve, "labels", None),
         provenance.get("dataset", {}).get("fingerprint"),
         counts.shape[-2],
+        provenance.get("settings", {}).get("size"),
     )
+
+
+def _known_integer(name: str, value: int | None, at_least: int) -> int | None:
+    return None if value is None else checked_integer(name, value, at_least=at_least)
 
 
 def _check_meant(name: str, one: Any, curve: Any) -> None:
@@ -312,7 +366,7 @@ def _mean(
 ) -> CorruptionError:
     confidence = checked_confidence(confidence)
     both = [ours] if references is None else [ours, references]
-    _check_same_classes([one for some in both for one in some])
+    _check_same_kind([one for some in both for one in some])
     sums = [np.array([[one.unaltered, one.corrupted] for one in some]) for some in both]
     value = float(_ratios([one.T[..., None] for one in sums], relative)[0])
     if math.isnan(value):
@@ -330,12 +384,28 @@ def _mean(
     )
 
 
-def _check_same_classes(some: Sequence[_Errors]) -> None:
-    numbers = sorted({one.num_classes for one in some if one.num_classes is not None})
-    if len(numbers) > 1:
+def _check_same_kind(some: Sequence[_Errors]) -> None:
+    """Refuses errors of different tasks, which say nothing of each other.
+
+    Raises:
+      ValueError: if they are of other numbers of classes, or of other sizes.
+    """
+    own = (
+        ". AlexNet's published errors are of 1,000 classes and 224 px; for others give "
+        "errors of a network of your own, or reference=None of a mean"
+    )
+    hint = own if any(one.exact and one.num_classes for one in some) else ""
+    classes = sorted({one.num_classes for one in some} - {None})  # pyright: ignore
+    if len(classes) > 1:
         raise ValueError(
             "all curves, those of the reference too, must be of the same classes; got "
-            f"curves of {' and of '.join(map(str, numbers))} classes"
+            f"curves of {' and of '.join(map(str, classes))} classes{hint}"
+        )
+    sizes = sorted({one.size for one in some} - {None}, key=str)
+    if len(sizes) > 1:
+        raise ValueError(
+            "all corruptions, those of the reference too, must take the parameters for "
+            f"one size; got those for {' and for '.join(map(str, sizes))} px{hint}"
         )
 
 

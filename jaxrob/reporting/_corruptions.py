@@ -6,11 +6,8 @@ from typing import NamedTuple
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
 
-# Of ImageNet-C, on which AlexNet's errors are known.
-_CLASSES = 1000
 # Dividing by 1 leaves the mean error.
 _ITSELF = ReferenceErrors(1.0, 1.0)
 
@@ -21,7 +18,8 @@ class Corruption(NamedTuple):
     Attributes:
       name: the corruption's name.
       error: the mean error over severities 1 to 5.
-      relative_to_alexnet: the corruption error; None of other than 1,000 classes.
+      relative_to_alexnet: the corruption error; None of other than 1,000 classes at
+        224 px.
       fails_at: the severity from which on the network is not good enough; None where
         the unaltered images were not evaluated, or not all images were.
     """
@@ -38,7 +36,8 @@ class Corruptions(NamedTuple):
     Attributes:
       rows: of each.
       mean: the mean error over the fifteen of the benchmark.
-      mce: mCE, relative to AlexNet's errors; None of other than 1,000 classes.
+      mce: mCE, relative to AlexNet's errors; None of other than 1,000 classes at 224
+        px.
     """
 
     rows: tuple[Corruption, ...]
@@ -54,7 +53,7 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     found = {one.alteration: one for one in assessments if one.unit == "severity"}
     if not found:
         return None
-    like_alexnet = all(_classes(one.curve) == _CLASSES for one in found.values())
+    like_alexnet = all(_is_like_alexnet(one) for one in found.values())
     rows = tuple(
         Corruption(
             name,
@@ -139,8 +138,11 @@ def _all(one: Assessment) -> Assessment:
     return one
 
 
-def _classes(curve: Curve | ReducedCurve) -> int:
-    return curve.confusion.shape[1]
+def _is_like_alexnet(one: Assessment) -> bool:
+    """Whether it is of as many classes, and as far as that is known of one size."""
+    alexnet = next(iter(ALEXNET.values()))
+    size = one.provenance.get("settings", {}).get("size", alexnet.size)
+    return one.curve.confusion.shape[1] == alexnet.num_classes and size == alexnet.size
 
 
 def _known(measured: Callable[[], CorruptionError]) -> CorruptionError:

@@ -337,7 +337,7 @@ def test_equal_parameters_give_equal_alterations():
     [
         (lambda: gaussian_blur(0, 2), lambda: gaussian_blur(0, 3)),
         (lambda: gaussian_noise(), lambda: gaussian_noise(clip=False)),
-        (lambda: rotation(), lambda: rotation(fill="edge")),
+        (lambda: rotation(), lambda: rotation(fill="crop")),
         (lambda: horizontal_translation(), lambda: vertical_translation()),
         (lambda: rescale(zoom(), 0, 1), lambda: rescale(zoom(), 0, 2)),
         (

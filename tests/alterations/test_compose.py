@@ -348,6 +348,7 @@ def test_presets_crop_as_the_papers_do_whatever_the_default_is():
     tenth = [make(-0.1, 0.1, fill="crop", unit="relative") for make in makers]
     # Equal alterations run the same programs, so their outputs are the same bits.
     assert translations(presets.cnn_2020()) == px
+    assert presets.cnn_2020()[2] == rotation(-180.0, 180.0, fill="crop")
     for benchmark in ("mnist", "idc"):
         found = translations(presets.asap_2022(benchmark))
         of_size = [rescale(one, -1.0, 1.0, "10 % of the size") for one in tenth]

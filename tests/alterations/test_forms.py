@@ -263,7 +263,7 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
         (zoom(), 1.3),
         (horizontal_translation(), 1.3),
         (vertical_translation(fill="constant"), -2.4),
-        (rotation(), 33.0),
+        (rotation(fill="crop"), 33.0),
         (rotation(fill="constant"), -100.0),
         (defocus_blur(), 2.6),
         (motion_blur(), 1.7),

@@ -51,6 +51,30 @@ def test_what_is_no_image_is_refused(name, image, says):
         altered(MADE[name], image)
 
 
+@pytest.mark.parametrize(
+    "name", ["gaussian_noise", "speckle_noise", "shot_noise", "impulse_noise"]
+)
+def test_a_key_stands_for_the_same_noise_in_every_precision(name):
+    alteration = getattr(alterations, name)()
+    for dtype in (jnp.float16, jnp.bfloat16):
+        image = jnp.asarray(IMAGE, dtype)
+        # Of the same values, so that the two results differ by one rounding.
+        exact = np.asarray(altered(alteration, image.astype(jnp.float32)))
+        found = altered(alteration, image)
+        assert found.dtype == dtype
+        off = np.abs(np.asarray(found, np.float32) - exact)
+        assert (off <= jnp.finfo(dtype).eps / 2 * exact + 1e-7).all()
+    # JAX warns of 64 bits that it was asked for and does not have.
+    found = altered(alteration, IMAGE.astype(np.float64))
+    np.testing.assert_array_equal(found, altered(alteration, IMAGE))
+
+
+def test_noise_of_what_has_no_fractions_is_refused():
+    noise = alterations.gaussian_noise(clip=False)
+    with pytest.raises(TypeError, match="image must be floating"):
+        altered(noise, np.arange(4))
+
+
 def test_what_is_no_number_is_no_count():
     image = IMAGE.copy()
     image[3, 4, 1] = np.nan

@@ -16,6 +16,7 @@ from .pictures import apply, random_image
 TOLERANCE = 2e-5
 
 SHAPES = [(28, 28, 1), (50, 50, 3), (3, 5, 3), (1, 9, 1)]
+CROP = rotation(fill="crop")
 ANGLES = (-180.0, -135.0, -90.0, -33.3, -0.5, 0.0, 10.0, 45.0, 90.0, 121.0, 180.0)
 
 
@@ -124,7 +125,7 @@ def test_crop_shows_the_inscribed_square(size, degrees, seed):
     side = 1 / (abs(np.cos(angle)) + abs(np.sin(angle)))
     truth, _, _ = scipy_crop(image, degrees, side)
     np.testing.assert_allclose(
-        apply(rotation(), image, degrees), truth, rtol=0, atol=TOLERANCE
+        apply(CROP, image, degrees), truth, rtol=0, atol=TOLERANCE
     )
 
 
@@ -134,7 +135,7 @@ def test_crop_shows_the_inscribed_rectangle(shape):
     for degrees in ANGLES:
         truth, _, _ = scipy_crop(image, degrees, inscribed(shape[1], shape[0], degrees))
         np.testing.assert_allclose(
-            apply(rotation(), image, degrees), truth, rtol=0, atol=TOLERANCE
+            apply(CROP, image, degrees), truth, rtol=0, atol=TOLERANCE
         )
 
 
@@ -149,7 +150,7 @@ def test_crop_never_samples_outside():
         side = 1 / (abs(np.cos(angle)) + abs(np.sin(angle)))
         _, rows, columns = scipy_crop(ramp, degrees, side)
         np.testing.assert_allclose(
-            apply(rotation(), ramp, degrees)[..., 0],
+            apply(CROP, ramp, degrees)[..., 0],
             0.1 + 0.02 * rows + 0.03 * columns,
             rtol=0,
             atol=TOLERANCE,
@@ -167,6 +168,23 @@ def test_no_border_appears(fill):
         altered = np.asarray(apply(rotation(fill=fill), image, degrees))
         assert altered.min() >= image.min() - 1e-6
         assert altered.max() <= image.max() + 1e-6
+
+
+def test_by_default_nothing_is_magnified():
+    row, column = np.mgrid[:29, :29] - 14
+    disk = np.float32(np.hypot(row, column) < 7)[..., None]
+    for degrees, magnified in ((15.0, 1.5), (45.0, 2.0)):
+        assert apply(rotation(), disk, degrees).sum() == pytest.approx(
+            disk.sum(), rel=0.02
+        )
+        # (cos + sin)^2 is the area's factor.
+        found = apply(CROP, disk, degrees).sum() / disk.sum()
+        assert found == pytest.approx(magnified, rel=0.02)
+
+
+def test_identity_is_not_cropped():
+    image = random_image((20, 17, 3))
+    np.testing.assert_array_equal(apply(CROP, image, 0.0), image)
 
 
 def test_constant_fills_the_corners_with_black():

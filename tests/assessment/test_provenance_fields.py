@@ -10,12 +10,15 @@ import jaxrob
 from jaxrob import Assessment, reporting
 from jaxrob.alterations import (
     compose,
+    followed_by,
     gaussian_noise,
     horizontal_translation,
     rescale,
     rotation,
     zoom,
 )
+from jaxrob.alterations._settings import settings
+from jaxrob.alterations.common import contrast
 
 from .test_serialization import assessment, put
 
@@ -42,6 +45,15 @@ def assessed(alteration):
     )
 
 
+def same(image):
+    return image
+
+
+def test_the_size_is_that_of_the_images_if_none_is_said():
+    for side, size in ((28, 32), (200, 224), (300, 299)):
+        assert settings(contrast(), (side, 2 * side, 3)) == {"size": size}
+
+
 @pytest.mark.parametrize(
     "alteration, expected",
     [
@@ -50,6 +62,7 @@ def assessed(alteration):
         (zoom(), {}),
         (rescale(rescale(EDGE, 0, 1), 0, 9), {"fill": "edge"}),
         (compose([CROP, EDGE]), BOTH),
+        (followed_by(contrast(224), same), {"size": 224, "followed by": "same"}),
         (jaxrob.Alteration("own", lambda image, level: image, 0.0, 1.0), {}),
     ],
 )

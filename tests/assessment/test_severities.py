@@ -85,6 +85,7 @@ def test_severities_are_there_for_mce_whatever_asap_chooses():
     strategy = strategies.Including(strategies.ASAP(), presets.SEVERITIES)
     result = assessed(0.06, strategy)
     curve = jaxrob.evaluate(classifier(0.06), DATA, CONTRAST, presets.SEVERITIES)
+    assert result.provenance["settings"] == {"size": 32}
     reference = metrics.ReferenceErrors(0.1, 0.5)
     found = metrics.corruption_error(result, reference)
     assert found == metrics.corruption_error(curve, reference)

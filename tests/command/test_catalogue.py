@@ -63,6 +63,14 @@ def test_default_ranges_scale_with_the_pictures():
             assert ends(name, shape) == (default.lower, default.upper)
 
 
+def test_a_rotation_without_a_range_is_said_to_be_of_any_angle():
+    for text in ("rotation", "rotation(fill=crop)"):
+        written = [grammar.read(one) for one in ("zoom", text)]
+        with pytest.warns(RobustnessWarning, match=r"\[-180, 180\].*rotation\(-15,15"):
+            catalogue.warn_of_ranges(written)
+    catalogue.warn_of_ranges([grammar.read("rotation(-180,180)")])
+
+
 def test_a_range_that_is_written_is_taken():
     assert ends("gaussian_blur(0,4)", SHAPE) == (0, 4)
     found = made("rotation(-30,30,fill=edge)")

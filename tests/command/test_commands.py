@@ -105,6 +105,24 @@ def test_pictures_are_resized_and_cropped(assess, tmp_path):
         assert status == 0 and shape in out, err
 
 
+def test_photographs_of_phones_stand_upright(assess, place, tmp_path):
+    assert assess()[0] == 0
+    upright = only(tmp_path / "results").values
+    turned = Image.Exif()
+    turned[0x112] = 6
+    for path in (place / "pictures").glob("*/*.png"):
+        copy = tmp_path / "phone" / path.relative_to(place / "pictures")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        Image.open(path).transpose(Image.Transpose.ROTATE_90).save(copy, exif=turned)
+    status, _, err = assess(f"--images={tmp_path / 'phone'}")
+    assert status == 0 and "warning: " in err and "40 of 40 pictures are stored" in err
+    np.testing.assert_array_equal(only(tmp_path / "results").values, upright)
+    arguments = f"--images={tmp_path / 'phone'}", "--orientation=stored"
+    status, _, err = assess(*arguments)
+    assert status == 0 and "of 40 pictures" not in err
+    assert only(tmp_path / "results").values[1] < upright[1] - 0.3
+
+
 def test_a_report_of_an_assessment_is_that_of_its_folder(
     assess, jaxrob_command, tmp_path
 ):
@@ -199,10 +217,11 @@ def test_roma(assess, jaxrob_command, tmp_path):
 
 def test_a_dry_run_says_what_there_will_be(assess, tmp_path):
     status, out, err = assess(
-        "--dry_run", "--alterations=zoom(1,2)", "--alterations=brightness"
+        "--dry_run", "--alterations=zoom(1,2)", "--alterations=rotation"
     )
     assert status == 0, err
     assert "40 images x 3 levels x 2 alterations: 240 forward passes" in out
+    assert "warning: rotation: without a range it is [-180, 180] degrees" in err
     assert "passes a second" in out and re.search(r"time: about \d+ s", out)
     assert not (tmp_path / "results").exists()
     # What is wrong is said all the same.

@@ -104,6 +104,8 @@ WRONG = [
     (["--images=nowhere"], "nowhere: expected a folder or a tar archive there"),
     (["--images=mnist", "--channels=rgb"], "--channels has no meaning for a data set"),
     (["--images=test.npz"], "--channels has no meaning for an .npz file"),
+    (["--images=test.npz", "--orientation=exif"], "--orientation has no meaning for"),
+    (["--orientation=upright"], "should be one of <exif|stored>"),
     (["--images_array=x"], "--images_array has no meaning for pictures"),
     (["--labels=nowhere.csv"], "nowhere.csv"),
     (["--class_names=one"], "there is no such file; names have commas"),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxrob import Classifier, assess
+from jaxrob import Classifier, RobustnessWarning, assess
 from jaxrob._dataset import check_labels_below
 from jaxrob.alterations import brightness
 from jaxrob.data import image_folder
@@ -152,7 +152,9 @@ def test_transparency_is_laid_on_white(tmp_path):
     pixels[0, :, :3] = [200, 100, 0]
     pixels[0, :, 3] = [255, 0, 51]  # 51 is a fifth
     expected = [[200, 100, 0], [255, 255, 255], [244, 224, 204]]
-    np.testing.assert_array_equal(one(tmp_path, encode(pixels))[0], expected)
+    with pytest.warns(RobustnessWarning, match="laid on white"):
+        found = one(tmp_path, encode(pixels))
+    np.testing.assert_array_equal(found[0], expected)
 
 
 def test_modes(tmp_path):
@@ -173,7 +175,9 @@ def test_modes(tmp_path):
     np.testing.assert_array_equal(one(tmp_path, encode(palette))[0], colours)
     data = encode(palette, transparency=1)
     colours[1] = [255, 255, 255]
-    np.testing.assert_array_equal(one(tmp_path, data)[0], colours)
+    with pytest.warns(RobustnessWarning, match="laid on white"):
+        found = one(tmp_path, data)
+    np.testing.assert_array_equal(found[0], colours)
 
     cmyk = one(tmp_path, encode(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "JPEG"))
     assert np.abs(cmyk.astype(int) - [255, 0, 0]).max() < 5

@@ -1,5 +1,6 @@
 """Corruption errors against sums by hand, published tables and normal theory."""
 
+import dataclasses
 import math
 
 import numpy as np
@@ -26,6 +27,10 @@ OWN_ALEXNET = """.311 .181 .072 .021 .006 .294 .160 .073 .020 .012
 .379 .198 .105 .099 .062 .315 .232 .157 .121 .056 .550 .514 .464 .389 .291
 .350 .233 .109 .027 .009 .471 .302 .440 .357 .190 .475 .450 .267 .129 .086
 .486 .452 .423 .349 .256"""
+
+
+# Of any number of classes, as a reference of one's own is.
+OF_ALL = {name: ReferenceErrors(*one[:2]) for name, one in ALEXNET.items()}
 
 
 def table(text):
@@ -83,7 +88,7 @@ def test_levels_between_and_their_order_do_not_matter():
 
 def test_alexnet_of_the_leaderboard_is_nearly_the_published_one():
     """5,000 images of 50,000, seen through another decoder."""
-    found = metrics.mean_corruption_error(replayed(OWN_ALEXNET), ALEXNET)
+    found = metrics.mean_corruption_error(replayed(OWN_ALEXNET), OF_ALL)
     assert found.value == pytest.approx(1, abs=0.015)
 
 
@@ -94,21 +99,19 @@ def test_plain_mean_is_one_less_the_mean_accuracy():
 
 def test_resnet_50_is_where_the_benchmark_has_it():
     """76.7 % in the paper, of an older ResNet-50 and all images."""
-    for reference in (ALEXNET, replayed(OWN_ALEXNET)):
+    for reference in (OF_ALL, replayed(OWN_ALEXNET)):
         found = metrics.mean_corruption_error(replayed(RESNET50), reference)
         assert 0.74 < found.value < 0.78
 
 
 def test_mean_of_equal_curves_is_that_of_one():
     one, reference = random_curve(1), random_curve(2)
-    curves = dict.fromkeys(NAMES, one)
+    curves, references = copies(one), copies(reference)
     for relative, single in (
         (False, metrics.corruption_error),
         (True, metrics.relative_corruption_error),
     ):
-        found = metrics.mean_corruption_error(
-            curves, dict.fromkeys(NAMES, reference), relative
-        )
+        found = metrics.mean_corruption_error(curves, references, relative)
         expected = single(one, reference)
         assert found.value == pytest.approx(expected.value)
         assert found.confidence_interval == pytest.approx(expected.confidence_interval)
@@ -155,10 +158,51 @@ def test_curves_of_other_classes_are_refused():
     for pair in ((ours, other), (other, ours)):
         with pytest.raises(ValueError, match="same classes; got curves of 3 and of 5"):
             metrics.corruption_error(*pair)
-    mixed = dict.fromkeys(NAMES, ours) | {"snow": other}
+    mixed = copies(ours) | {"snow": other}
     with pytest.raises(ValueError, match="same classes"):
         metrics.mean_corruption_error(mixed, None)
-    assert metrics.mean_corruption_error(dict.fromkeys(NAMES, ours), ALEXNET).value > 0
+    for measure in (metrics.corruption_error, metrics.relative_corruption_error):
+        with pytest.raises(ValueError, match="3 and of 1000 cl.*1,000 classes and 224"):
+            measure(ours, ALEXNET["fog"])
+        assert measure(ours, OF_ALL["fog"]).value > 0
+    with pytest.raises(ValueError, match="of 3 and of 1000 classes.*reference=None"):
+        metrics.mean_corruption_error(copies(ours), ALEXNET)
+    for wrong in ({"num_classes": 1}, {"size": 0}, {"num_classes": 2.5}):
+        with pytest.raises((TypeError, ValueError), match=f"{[*wrong][0]} must be"):
+            metrics.corruption_error(ours, OF_ALL["fog"]._replace(**wrong))
+
+
+def test_of_1000_classes_alexnets_errors_are_the_reference():
+    levels, labels = LEVELS[1:], np.zeros(10, np.int32)
+    predicted = np.where(np.arange(10) < 3, 999, labels) * np.ones((5, 1), np.int16)
+    curve = jaxrob.Curve(levels, predicted.astype(np.int16), None, None, labels, 1000)
+    found = metrics.corruption_error(curve, ALEXNET["fog"])
+    assert found.value == pytest.approx(0.3 / 0.819)
+
+
+def copies(curve):
+    """The same answers in an array of its own for each corruption."""
+    return {
+        name: dataclasses.replace(curve, predicted=curve.predicted.copy())
+        for name in NAMES
+    }
+
+
+def test_one_curve_is_not_fifteen():
+    one = random_curve(5)
+    kept = dict.fromkeys(NAMES, one.reduced())
+    curves = copies(one)
+    for some in (
+        dict.fromkeys(NAMES, one),
+        kept,
+        curves | {"fog": curves["snow"].with_unknown(None)},
+    ):
+        with pytest.raises(ValueError, match="the same one as .* and "):
+            metrics.mean_corruption_error(some, None)
+    with pytest.raises(ValueError, match="reference must hold a curve of each"):
+        metrics.mean_corruption_error(curves, kept)
+    # Errors of one's own may well be equal.
+    metrics.mean_corruption_error(curves, dict.fromkeys(NAMES, OF_ALL["fog"]))
 
 
 def labels():

@@ -1,5 +1,6 @@
 """What tables and reports say of corruptions by severity."""
 
+import dataclasses
 import importlib.util
 import math
 import pathlib
@@ -9,8 +10,10 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob.metrics import ALEXNET
+from jaxrob import metrics
+from jaxrob.metrics import ALEXNET, ReferenceErrors
 from jaxrob.reporting import table, to_html, to_markdown
+from jaxrob.reporting._corruptions import corruptions
 
 _spec = importlib.util.spec_from_file_location(
     "reports", pathlib.Path(__file__).with_name("reports.py")
@@ -36,6 +39,36 @@ def corruption(name, accuracies, num_classes=3, number=100):
 def fifteen(num_classes=3):
     falling = [0.95, 0.9, 0.85, 0.75, 0.6, 0.4]
     return [corruption(name, falling, num_classes) for name in ALEXNET]
+
+
+def test_assessments_stand_under_their_own_names():
+    some = {one.alteration: one for one in fifteen()}
+    assert metrics.mean_corruption_error(some, None).value == pytest.approx(0.3)
+    swapped = some | {"fog": some["snow"]}
+    with pytest.raises(ValueError, match="an assessment of 'snow' as 'fog'"):
+        metrics.mean_corruption_error(swapped, None)
+    stored = dataclasses.replace(some["fog"], alteration="fog followed by to bytes")
+    metrics.mean_corruption_error(some | {"fog": stored}, None)
+
+
+def sized(one, size):
+    provenance = one.provenance | {"settings": {"size": size}}
+    return dataclasses.replace(one, provenance=provenance)
+
+
+def test_alexnets_errors_are_of_224_px():
+    fog = corruption("fog", [0.9] * 6, 1000)
+    assert metrics.corruption_error(sized(fog, 224), ALEXNET["fog"]).value < 1
+    for size in (32, 299):
+        other = sized(fog, size)
+        with pytest.raises(ValueError, match=r"those for .* and for .* px.*224 px"):
+            metrics.corruption_error(other, ALEXNET["fog"])
+        metrics.corruption_error(other, ReferenceErrors(0.4, 0.8))
+        with pytest.raises(ValueError, match="for one size"):
+            metrics.corruption_error(other, sized(fog, 64))
+        found = corruptions([other])
+        assert found.mce is None and found.rows[0].relative_to_alexnet is None
+    assert corruptions([sized(fog, 224)]).rows[0].relative_to_alexnet is not None
 
 
 def both(assessments):

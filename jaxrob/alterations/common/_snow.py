@@ -63,7 +63,7 @@ def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> SnowDraws:
     del rows
     flakes, motion = jax.random.split(key)
     return SnowDraws(
-        jax.random.normal(flakes, image.shape[:2], image.dtype),
+        jax.random.normal(flakes, image.shape[:2], jnp.float32),
         draw_motion(motion, *_ANGLES),
     )
 

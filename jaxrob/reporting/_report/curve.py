@@ -12,6 +12,7 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._runtime.digest import digest
+from jaxrob.alterations.common._parameters import SIZES
 from jaxrob.reporting._few import (
     asked_for,
     ended,
@@ -59,7 +60,7 @@ _SETTINGS = {
     "fill crop": "cropped and scaled up, so that no border appears",
     "clip True": "pixels stay in [0, 1]",
     "clip False": "pixels may leave [0, 1]",
-}
+} | {f"size {size}": f"the benchmark's parameters for {size} px" for size in SIZES}
 
 
 class OfClass(NamedTuple):
