@@ -138,7 +138,7 @@ def _new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
         try:
             os.mkdir(new)
         except OSError as error:
-            raise not_written(new, error) from error
+            raise not_written(folder, error) from error
         # Before it is locked another writer may take it for left, and remove it.
         with _held(new, wait=True, unless_known=True) as is_held:
             if not is_held:

@@ -274,6 +274,9 @@ def test_who_may_not_write_reads_what_was_left(small_disk):
         there = sorted(path.name for path in place.rglob("*"))
         found.append(read(place))
         assert found[-1] in (OLD, NEW)
+        with pytest.raises(OSError, match="Read-only") as error:
+            write_new(place)
+        assert error.value.filename == str(place)
         assert sorted(path.name for path in place.rglob("*")) == there
         subprocess.run(["umount", str(place)], check=True)
     assert OLD in found and NEW in found
