@@ -10,6 +10,7 @@ import pytest
 PROGRAM = pathlib.Path(__file__).with_name("fuzzing") / "run.py"
 READERS = (
     "JSON",
+    "few images' JSON",
     "journal",
     "RoMA's journal",
     "npz",

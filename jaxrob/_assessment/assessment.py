@@ -280,7 +280,8 @@ class Assessment:
           ValueError: if the text is not strict JSON, not of this format, a part is
             missing, unknown, outside its range, of a wrong type or shape, or does not
             go with the others, or the robustness or values that it states are not those
-            of its counts.
+            of its counts. From few images the counts do not tell all: there a part that
+            is not what was written is refused by the digests that the text holds.
         """
         check_type("text", text, str | bytes, "the text that to_json gave")
         return serialization.from_json(text, Assessment)

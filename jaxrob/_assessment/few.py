@@ -1,6 +1,5 @@
 """Robustness from few images: rounds of levels and images, of all alterations."""
 
-import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -10,7 +9,7 @@ import numpy as np
 
 from jaxrob import metrics
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.diagnostics import diagnose
+from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.explore import Exploration
 from jaxrob._assessment.per_image import PerImage, check_per_image, per_image
 from jaxrob._assessment.sampling import Sampling
@@ -435,6 +434,7 @@ class Pursuit:
             guess,
             Interval(low, high),
             Interval(min(within.start, low), max(within.end, high)),
+            self._fewest.required,
         )
         samples = Samples(levels, values, rounds=self._rounds)
         question = self._question._replace(threshold=criterion.threshold)
@@ -442,11 +442,7 @@ class Pursuit:
             curve,
             samples,
             None,
-            # What lies between levels is in the interval; and values of different
-            # numbers of images tell no roughness.
-            diagnose(question, samples, len(self._scores))._replace(
-                jitter=math.nan, margin=math.nan, roughness=math.nan
-            ),
+            diagnose_few(question, samples, len(self._scores)),
             None,
             self._seconds,
             sampling,

@@ -11,7 +11,7 @@ from typing import Any, TypeVar, cast
 
 import numpy as np
 
-from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.document import (
     check_interval,
     check_levels,
@@ -20,12 +20,15 @@ from jaxrob._assessment.document import (
     counts,
     numbers,
 )
-from jaxrob._assessment.sampling import sampling_document, sampling_of
+from jaxrob._assessment.sampling import Beside, sampling_document, sampling_of
 from jaxrob._assessment.scoring import Scores
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.checks import check_type, checked_integer, checked_number
 from jaxrob._runtime.files import most_unpacked
+from jaxrob._runtime.seal import SEAL, check_seal, sealed
 from jaxrob._runtime.strict_json import parsed, short
+from jaxrob.strategies import Question
+from jaxrob.strategies._strategy import Samples
 
 T = TypeVar("T")
 
@@ -54,6 +57,9 @@ def to_json(assessment: Any, answers: bool) -> str:
             for name in _ANSWERS
             if getattr(curve, name) is not None
         }
+    # From few images, the numbers are not those of the counts alone.
+    if assessment.sampling is not None:
+        document = sealed(document)
     return json.dumps(document, allow_nan=False)
 
 
@@ -66,7 +72,11 @@ def from_json(text: str | bytes, kind: Callable[..., T]) -> T:
     try:
         assessment: Any = _made(document, kind, most_unpacked(len(text)))
         again = _document(assessment)
-        for name in _DERIVED:
+        more, derived = {"answers"}, _DERIVED
+        if assessment.sampling is not None:
+            # All that is known of it stands there.
+            more, derived = {SEAL}, (*_DERIVED, "confidence_interval")
+        for name in derived:
             if document[name] != again[name]:
                 raise ValueError(
                     f"the {name} stated, {short(document[name])}, is not that of the "
@@ -74,7 +84,10 @@ def from_json(text: str | bytes, kind: Callable[..., T]) -> T:
                 )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a part is missing or malformed: {error!r}") from error
-    if unknown := sorted(document.keys() - again.keys() - {"answers"}):
+    if assessment.sampling is not None:
+        _check_diagnostics(assessment)
+        check_seal(document)
+    if unknown := sorted(document.keys() - again.keys() - more):
         raise ValueError(f"unknown parts: {unknown}")
     return assessment
 
@@ -121,11 +134,14 @@ def _made(document: dict[str, Any], kind: Callable[..., T], most: int) -> T:
     check_interval(document["confidence_interval"])
     curve = _curve(document, most)
     check_levels(curve.levels, settings)
-    totals = curve.confusion.sum(axis=(1, 2))
+    diagnostics = _diagnostics(document)
+    beside = Beside(
+        curve.levels, curve.confusion, settings, curve.alpha, diagnostics.points
+    )
     return kind(
-        sampling=sampling_of(document["sampling"], totals),
+        sampling=sampling_of(document["sampling"], beside),
         curve=curve,
-        diagnostics=_diagnostics(document),
+        diagnostics=diagnostics,
         warnings=_warnings(document),
         scores=_scores(document),
         **settings,
@@ -234,7 +250,26 @@ def _diagnostics(document: dict[str, Any]) -> Diagnostics:
             values[name] = checked_number(f"diagnostics: {name}", found[name])
         if values[name] < 0:
             raise ValueError(f"diagnostics: {name} is negative, {found[name]}")
+    if not values["points"]:
+        raise ValueError("diagnostics: points must be at least 1; got 0")
     return Diagnostics(**values)
+
+
+def _check_diagnostics(one: Any) -> None:
+    """Refuses others than those of the levels and their values.
+
+    Raises:
+      ValueError: if one is another.
+    """
+    question = Question(one.lower, one.upper, one.threshold, one.identity)
+    samples = Samples(one.levels, one.values, rounds=one.diagnostics.rounds)
+    again = diagnose_few(question, samples, one.diagnostics.points)
+    for name, stated, found in zip(again._fields, one.diagnostics, again):
+        if not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True):
+            raise ValueError(
+                f"diagnostics: {name} is stated as {stated:g}, but is {found:g} by the "
+                "levels and their values"
+            )
 
 
 def _warnings(document: dict[str, Any]) -> tuple[str, ...]:

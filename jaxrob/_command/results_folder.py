@@ -12,6 +12,7 @@ from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._runtime.hosts import is_first
+from jaxrob._runtime.swap import is_there
 from jaxrob.reporting import Results
 
 try:
@@ -40,7 +41,7 @@ def earlier(output: pathlib.Path, found: Subject) -> Results:
       Refused: if it holds results of another network, or of one that may be another.
     """
     nothing = Results(found.name, found.class_names, ())
-    if not (output / "results.json").exists():
+    if not is_there(output, "results.json"):
         return nothing
     there = reporting.read_results(output)
     few = found.dataset[:1]

@@ -23,6 +23,7 @@ from jaxrob._engine.records import malformed
 from jaxrob._runtime.files import open_file
 from jaxrob._runtime.hosts import from_first, is_first
 from jaxrob._runtime.warnings import warn
+from jaxrob._runtime.written import sync
 
 _FORMAT = "jaxrob journal 1"
 
@@ -64,7 +65,7 @@ class Journal:
             os.truncate(self.path, length)
         if not known:
             self._write(header)
-            _sync_folder(self.path.parent)
+            sync(self.path.parent)
 
     def append(self, record: dict[str, Any]) -> None:
         """Writes a record, which may hold arrays, and waits until it is on the disk.
@@ -285,11 +286,3 @@ def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
             found += _differences(known.get(key), wanted.get(key), part)
         return found
     return [] if known == wanted else [f"{name} was {known!r}, is {wanted!r}"]
-
-
-def _sync_folder(folder: pathlib.Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -54,8 +54,8 @@ def attack_from_json(text: str | bytes) -> Attack:
     Raises:
       TypeError: if it is no text.
       ValueError: if the text is not strict JSON, not of this format, a part is missing,
-        unknown, outside its range or of a wrong type or length, or does not go with the
-        others.
+        unknown, outside its range or of a wrong type or length, does not go with the
+        others, or is not what was written.
     """
     return Attack(np.zeros((0, 0, 0, 0), np.float32), **made_of(text))
 

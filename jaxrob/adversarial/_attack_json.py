@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._runtime.seal import SEAL, check_seal, sealed
 from jaxrob._runtime.strict_json import (
     booleans,
     floats,
@@ -26,12 +27,12 @@ _MOST = 1 + 1e-5
 def attack_to_json(attack: Any) -> str:
     """See `Attack.to_json`."""
     document = {name: jsonable(np.asarray(getattr(attack, name))) for name in _PARTS}
-    return json.dumps({"format": _FORMAT} | document, allow_nan=False)
+    return json.dumps(sealed({"format": _FORMAT} | document), allow_nan=False)
 
 
 def made_of(text: Any) -> dict[str, np.ndarray]:
     """The fields but the images by name; see `attack_from_json`."""
-    found = parsed_object(text, _FORMAT, _PARTS)
+    found = parsed_object(text, _FORMAT, (*_PARTS, SEAL))
     try:
         made = _arrays(found)
     except TypeError as error:
@@ -44,6 +45,7 @@ def made_of(text: Any) -> dict[str, np.ndarray]:
                 f"there are {number}; got {len(array)}"
             )
     _check_together(made)
+    check_seal(found)
     return made
 
 

@@ -10,9 +10,12 @@ from flax import nnx
 from jaxrob._classifier import OUTPUTS
 from jaxrob._runtime.checks import check_choice, check_type, checked_integer
 from jaxrob._runtime.digest import host_array
+from jaxrob._runtime.strict_json import checked_parts, short
 from jaxrob.bayes._head import checked_head
 from jaxrob.bayes._network import as_dicts
 
+#: Of a posterior, the arrays and dictionaries of arrays.
+FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
 # By kind, what the header tells beside the arrays.
 _SETTINGS = {
     "posterior": ("head",),
@@ -33,16 +36,15 @@ def check_header(header: Any, form: str) -> None:
 
     Raises:
       TypeError: if a part has another type.
-      ValueError: if it is of another format, or a part is missing or has a value that
-        is not allowed. The message names the part.
+      ValueError: if it is of another format, or a part is missing, unknown or has a
+        value that is not allowed. The message names the part.
     """
     check_type("the header", header, dict, "an object")
     if header.get("format") != form:
         raise ValueError(f"its format is {header.get('format')!r}, not {form!r}")
     check_choice("kind", header.get("kind"), tuple(_SETTINGS))
-    for name in _SETTINGS[header["kind"]]:
-        if name not in header:
-            raise ValueError(f"{name!r} is missing in the header")
+    settings = _SETTINGS[header["kind"]]
+    checked_parts("the header", header, {"format", "kind", "arrays", *settings})
     if "outputs" in header:
         check_choice("outputs", header["outputs"], OUTPUTS)
     if "num_samples" in header:
@@ -69,14 +71,17 @@ def check_arrays(kind: str, tree: dict[str, Any]) -> None:
       tree: the arrays in nested dictionaries.
 
     Raises:
-      ValueError: if one is missing, or its type or shape does not fit the others'. The
-        message names it.
+      ValueError: if one is missing or unknown, or its type or shape does not fit the
+        others'. The message names it.
     """
+    known = FIELDS if kind == "posterior" else ("variables",)
+    _check_known(tree, "", known)
     if kind == "posterior":
         _check_posterior(tree)
     elif kind == "draws":
         _flat(tree.get("variables"), "variables")
         variables = tree["variables"]
+        _check_known(variables, "variables/", ("params", "fixed"))
         _check_fixed(variables, "variables/fixed")
         draws = _flat(variables.get("params"), "variables/params")
         _check_leading_axis(draws, "variables/params")
@@ -115,6 +120,11 @@ def check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
                 f"'{prefix}/{name}' has the shape {shape}; the module's is "
                 f"{array.shape}"
             )
+
+
+def _check_known(node: dict[str, Any], place: str, known: tuple[str, ...]) -> None:
+    if unknown := sorted(f"{place}{name}" for name in node.keys() - set(known)):
+        raise ValueError(f"the file has unknown arrays: {short(unknown)}")
 
 
 def _check_posterior(tree: dict[str, Any]) -> None:

@@ -15,7 +15,14 @@ from jaxrob._runtime.checks import checked_path
 from jaxrob._runtime.digest import host_array
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.npz import DAMAGE, read_npz
-from jaxrob.bayes._check_saved import check_arrays, check_header, check_module
+from jaxrob._runtime.strict_json import parsed, short
+from jaxrob._runtime.written import write_file
+from jaxrob.bayes._check_saved import (
+    FIELDS,
+    check_arrays,
+    check_header,
+    check_module,
+)
 from jaxrob.bayes._classifier import apply_draws, from_draws
 from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
 from jaxrob.bayes._ensemble import apply_members, from_members
@@ -26,7 +33,6 @@ from jaxrob.bayes._posterior import Posterior
 
 _FORMAT = "jaxrob.bayes 1"
 _HEADER = "header"
-_FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
 
 
 def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
@@ -40,12 +46,14 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
 
     Raises:
       TypeError: if it is neither, or its variables are no nested dictionaries.
+      OSError: if the file cannot be written, for instance on a full disk; it names the
+        file.
     """
     path = checked_path("path", path)
 
     if isinstance(value, Posterior):
         kind, head = "posterior", value.likelihood.head
-        tree = {name: getattr(value, name) for name in _FIELDS}
+        tree = {name: getattr(value, name) for name in FIELDS}
         settings = {"head": head}
     else:
         kind, settings = _settings(value)
@@ -65,10 +73,7 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     header = {"format": _FORMAT, "kind": kind, "arrays": described, **settings}
     contents = io.BytesIO()
     np.savez(contents, **{_HEADER: np.array(json.dumps(header))}, **arrays)
-    temporary = f"{path}.{os.getpid()}.tmp"
-    with open(temporary, "wb") as file:
-        file.write(contents.getvalue())
-    os.replace(temporary, path)
+    write_file(path, contents.getvalue())
 
 
 def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
@@ -85,8 +90,9 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
     Raises:
       FileNotFoundError: if there is no such file.
       ValueError: if the file is damaged, compressed, or not what `save` writes: a part
-        is missing, NaN, or of a type or shape that does not go with the others or, as
-        far as it tells, with the module. No more is unpacked than the file has bytes.
+        is missing, unknown, NaN, or of a type or shape that does not go with the others
+        or, as far as it tells, with the module. No more is unpacked than the file has
+        bytes.
       TypeError: if `module` is no module.
     """
     path = checked_path("path", path)
@@ -113,7 +119,7 @@ def _made(
 ) -> Posterior | Classifier:
     if header["kind"] == "posterior":
         head = checked_head(*header["head"])
-        fields = {name: tree.get(name) for name in _FIELDS}
+        fields = {name: tree.get(name) for name in FIELDS}
         fields["fixed"] = fields["fixed"] or {}
         if fields["elbo"] is not None:
             fields["elbo"] = np.asarray(fields["elbo"])
@@ -149,7 +155,7 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]
     text = arrays.get(_HEADER)
     if text is None or text.dtype.kind != "U" or text.shape:
         raise ValueError(f"{_HEADER!r}, a text, is missing")
-    header = json.loads(str(text))
+    header = parsed(str(text))
     check_header(header, _FORMAT)
     tree: dict[str, Any] = {}
     for location, dtype in header["arrays"]:
@@ -167,6 +173,9 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]
             node[location[-1]] = _from_numpy(arrays[name], dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from None
+    described = {"/".join(map(str, location)) for location, _ in header["arrays"]}
+    if unknown := sorted(arrays.keys() - described - {_HEADER}):
+        raise ValueError(f"the file has unknown arrays: {short(unknown)}")
     return header, tree
 
 

@@ -14,6 +14,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.checks import check_type, checked_path
 from jaxrob._runtime.files import check_regular, content_of
 from jaxrob._runtime.npz import DAMAGE, read_npz
+from jaxrob._runtime.swap import read_together, write_together
 from jaxrob.adversarial import attack_from_json
 from jaxrob.reporting._index import Entry, index_json, read_index
 from jaxrob.reporting._results import Picture, Results, check_picture
@@ -36,11 +37,14 @@ _ASSESSMENT = b'"jaxrob assessment '
 def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     """Writes results into a folder, which is made if need be.
 
-    `results.json` is the index, written last. Each assessment is a file of its own,
-    named after its alteration, with the plan's digest in its provenance. RoMA's result
-    is `roma.json`, the attack's, without its images, `attack.json`, and the pictures
-    are in `pictures.npz`. Results that the folder already holds are replaced. Equal
-    results give equal bytes.
+    `results.json` is the index. Each assessment is a file of its own, named after its
+    alteration, with the plan's digest in its provenance. RoMA's result is `roma.json`,
+    the attack's, without its images, `attack.json`, and the pictures are in
+    `pictures.npz`. Equal results give equal bytes.
+
+    Results that the folder already holds are replaced, all of them at once: whenever a
+    run is killed, `read_results` gives those from before or the new ones. So the disk
+    needs room for both.
 
     Example::
 
@@ -58,7 +62,8 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a requirement or the plan is none that a file may hold.
-      OSError: if the folder cannot be written to.
+      OSError: if the folder cannot be written to, or the disk is full. Then the folder
+        holds what it held, and the error names the file.
     """
     path = checked_path("folder", folder)
     check_type("results", results, Results, "a jaxrob.reporting.Results")
@@ -67,22 +72,22 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     attack = None if results.attack is None else _ATTACK
     index = index_json(results, names, roma, attack)
     read_index(index)  # Refused before anything is replaced.
-    path.mkdir(parents=True, exist_ok=True)
-    # Without them whatever is interrupted is no mixture of two results.
-    for name in (_INDEX, _ROMA, _ATTACK, _PICTURES):
-        (path / name).unlink(missing_ok=True)
+    contents: dict[str, bytes] = {}
     for name, one in zip(names, results.assessments):
         if results.plan is not None:
             provenance = one.provenance | {"plan": results.plan.digest}
             one = dataclasses.replace(one, provenance=provenance)
-        _write(path / name, one.to_json().encode())
+        contents[name] = one.to_json().encode()
     if results.roma is not None:
-        _write(path / _ROMA, results.roma.to_json().encode())
+        contents[_ROMA] = results.roma.to_json().encode()
     if results.attack is not None:
-        _write(path / _ATTACK, results.attack.to_json().encode())
-    if content := _packed(results):
-        _write(path / _PICTURES, content)
-    _write(path / _INDEX, index.encode())
+        contents[_ATTACK] = results.attack.to_json().encode()
+    if pictures := _packed(results):
+        contents[_PICTURES] = pictures
+    contents[_INDEX] = index.encode()
+    gone = {_ROMA, _ATTACK, _PICTURES} - contents.keys()
+    path.mkdir(parents=True, exist_ok=True)
+    write_together(path, contents, sorted(gone))
 
 
 def read_results(folder: str | os.PathLike[str]) -> Results:
@@ -103,23 +108,32 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
     path = checked_path("folder", folder)
     if not path.is_dir():
         raise ValueError(f"folder must be one of results; got {path}, which is none")
-    # A link that leads nowhere is refused where it is read.
-    if not os.path.lexists(path / _INDEX):
-        return _without_index(path)
-    index = _read(path / _INDEX, read_index, _MOST_INDEX)
+
+    def read(place: Callable[[str], pathlib.Path]) -> Results:
+        # A link that leads nowhere is refused where it is read.
+        if not os.path.lexists(place(_INDEX)):
+            return _without_index(path)
+        return _by_index(place)
+
+    return read_together(path, _INDEX, read)
+
+
+def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
+    """The results, by their index; `place` tells where a file is."""
+    index = _read(place(_INDEX), read_index, _MOST_INDEX)
     assessments = tuple(
-        _read(path / entry.file, Assessment.from_json) for entry in index.entries
+        _read(place(entry.file), Assessment.from_json) for entry in index.entries
     )
-    roma = index.roma and _read(path / index.roma, RomaResult.from_json)
-    attack = index.attack and _read(path / index.attack, attack_from_json)
+    roma = index.roma and _read(place(index.roma), RomaResult.from_json)
+    attack = index.attack and _read(place(index.attack), attack_from_json)
     if index.plan is not None:
         for entry, one in zip(index.entries, assessments):
             if one.provenance.get("plan") != index.plan.digest:
                 raise ValueError(
-                    f"{path / entry.file}: it was not assessed by the plan that "
+                    f"{place(entry.file)}: it was not assessed by the plan that "
                     f"{_INDEX} holds"
                 )
-    pictures = _with_images(path / _PICTURES, index.entries)
+    pictures = _with_images(place(_PICTURES), index.entries)
     try:
         return Results(
             network=index.network,
@@ -134,7 +148,7 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
             plan=index.plan,
         )
     except (TypeError, ValueError) as error:
-        raise ValueError(f"{path / _INDEX}: {error}") from error
+        raise ValueError(f"{place(_INDEX)}: {error}") from error
 
 
 def _names(alterations: Sequence[str]) -> list[str]:
@@ -205,13 +219,6 @@ def _check_inside(path: pathlib.Path) -> None:
             f"{path}: a link that leads out of the folder, which is not followed; put "
             "the file itself there"
         )
-
-
-def _write(path: pathlib.Path, content: bytes) -> None:
-    """Writes a file: whole or, if interrupted, not at all."""
-    unfinished = path.with_name(path.name + ".part")
-    unfinished.write_bytes(content)
-    unfinished.replace(path)
 
 
 def _packed(results: Results) -> bytes:

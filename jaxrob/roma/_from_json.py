@@ -13,6 +13,7 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_text,
 )
+from jaxrob._runtime.seal import SEAL, check_seal
 from jaxrob._runtime.strict_json import floats, integers, parsed_object, short, texts
 from jaxrob.roma._estimate import MOST_MODES, UNSEEN
 from jaxrob.roma._estimators import ESTIMATORS
@@ -43,7 +44,7 @@ _OF_ROMA = ("statistic", "boxcox_lambda", "mean", "std")
 def from_json(text: Any, kind: Callable[..., T]) -> T:
     """The text as an object of the class `kind`; see `RomaResult.from_json`."""
     names = [field.name for field in dataclasses.fields(cast(Any, kind))]
-    found = parsed_object(text, FORMAT, [*names, "caveats"])
+    found = parsed_object(text, FORMAT, [*names, "caveats", SEAL])
     try:
         texts("caveats", found["caveats"])
         made = _settings(found) | _inputs(found) | _answers(found) | _details(found)
@@ -51,6 +52,7 @@ def from_json(text: Any, kind: Callable[..., T]) -> T:
         raise ValueError(f"a part is malformed: {error}") from error
     _check_lengths(made)
     _check_together(made)
+    check_seal(found)
     return kind(**made)
 
 

@@ -259,7 +259,7 @@ class RomaResult:
         Raises:
           TypeError: if it is no text.
           ValueError: if the text is not strict JSON, not of this format, a part is
-            missing, unknown, outside its range or of a wrong type or length, or does
-            not go with the others.
+            missing, unknown, outside its range or of a wrong type or length, does not
+            go with the others, or is not what was written.
         """
         return from_json(text, RomaResult)

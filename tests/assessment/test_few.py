@@ -207,7 +207,8 @@ def test_counts_are_of_the_images_seen():
 def test_same_key_gives_the_same_bytes():
     def text(seed):
         document = json.loads(assess(seed, precision=0.02).to_json())
-        return {name: document[name] for name in document if name != "seconds"}
+        del document["seconds"], document["digests"]["seconds"]
+        return document
 
     assert text(1) == text(1)
     assert text(1) != text(2)

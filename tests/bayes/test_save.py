@@ -13,6 +13,8 @@ from jaxrob.bayes._head import Head
 from jaxrob.bayes._model import Likelihood
 from jaxrob.bayes._network import params_apply_fn
 
+from ..runtime.test_swap import room_for
+
 KEY = jax.random.key(0)
 
 
@@ -204,6 +206,14 @@ def put_array(name, make):
     return change
 
 
+def add_array(*place):
+    def change(header, arrays):
+        arrays["/".join(place)] = np.float32([2])
+        header["arrays"].append([place, "float32"])
+
+    return change
+
+
 def set_header(**values):
     return lambda header, arrays: header.update(values)
 
@@ -238,6 +248,13 @@ WRONG_POSTERIORS = {
     "no format": (drop_header("format"), "format"),
     "kind": (set_header(kind="x"), "kind"),
     "no kind": (drop_header("kind"), "kind"),
+    "temperature": (set_header(temperature=2.0), "unknown parts.*temperature"),
+    "outputs": (set_header(outputs="logits"), "unknown parts.*outputs"),
+    "array that is not described": (
+        lambda header, arrays: arrays.update(temperature=np.float32([2])),
+        "unknown arrays.*temperature",
+    ),
+    "array beside the fields": (add_array("temperature"), "unknown.*temperature"),
     "no head": (drop_header("head"), "head"),
     "head": (set_header(head=["x", 1]), "head"),
     "head of nothing": (set_header(head=None), "head"),
@@ -252,6 +269,11 @@ WRONG_POSTERIORS = {
     ),
 }
 WRONG_DRAWS = {
+    "array beside the variables": (add_array("temperature"), "unknown.*temperature"),
+    "array beside the draws": (
+        add_array("variables", "temperature"),
+        "unknown.*variables/temperature",
+    ),
     "other numbers of draws": (
         put_array(f"variables/params/{KERNEL}", lambda a: a[:2]),
         "as many samples",
@@ -319,6 +341,21 @@ def test_a_module_of_another_width_is_named(tmp_path, nnx_module):
     other.layers[0] = nnx.Linear(9, 5, rngs=nnx.Rngs(0))
     with pytest.raises(ValueError, match=r"file.npz: does not fit .*\(5,\)"):
         bayes.load(path, other)
+
+
+def test_a_full_disk_leaves_the_file_that_was_there(tmp_path, modules, written):
+    path = tmp_path / "file.npz"
+    path.write_bytes(written["posterior"])
+    value = bayes.load(path, modules["plain"])
+    for room in (0, 100):
+        with room_for(room), pytest.raises(OSError, match="No space left") as error:
+            bayes.save(path, value)
+        assert error.value.filename == str(path)
+        assert [one.name for one in tmp_path.iterdir()] == ["file.npz"]
+        assert path.read_bytes() == written["posterior"]
+    with pytest.raises(FileNotFoundError) as error:
+        bayes.save(tmp_path / "none" / "file.npz", value)
+    assert error.value.filename == str(tmp_path / "none" / "file.npz")
 
 
 def test_a_compressed_file_is_refused(tmp_path, written, modules):

@@ -1,6 +1,7 @@
 """Journals, and the JSON of assessments, of RoMA and of attacks."""
 
 import base64
+import dataclasses
 import json
 import zlib
 
@@ -8,14 +9,18 @@ import numpy as np
 from mutations import Seed, Target
 
 import jaxrob
-from jaxrob import adversarial, roma
-from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob import adversarial, reporting, roma
+from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
+from jaxrob._assessment.sampling import Sampling
 from jaxrob._engine.answers import Answers
 from jaxrob._engine.journal import Journal
 from jaxrob._engine.kept_answers import KeptAnswers
+from jaxrob.metrics import Interval
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._work import Inputs
+from jaxrob.strategies import Question
+from jaxrob.strategies._strategy import Samples
 
 random_values = np.random.default_rng(0)
 
@@ -175,6 +180,61 @@ def json_target():
     return Target("JSON", seeds_of(texts), read, check, names_file=False)
 
 
+def few_images():
+    """At five levels, of 40 images; right are 39, 36 of 40, 22 of 32, 10, 2."""
+    levels = np.linspace(0.0, 1.0, 5)
+    seen, right = np.array([40, 40, 32, 20, 20]), np.array([39, 36, 22, 8, 2])
+    confusion = np.zeros((5, 2, 3), int)
+    confusion[:, 0, 0], confusion[:, 0, 1] = right, seen - right
+    sampling = Sampling(
+        precision=0.125,
+        budget=200,
+        curtail=False,
+        error=0.05,
+        status="precise",
+        num_images=40,
+        evaluations=152,
+        seen=seen,
+        sides=np.array([1, 1, 0, -1, -1]),
+        robustness=0.5,
+        dataset_interval=Interval(0.4, 0.6),
+        population_interval=Interval(0.3, 0.7),
+    )
+    question = Question(0.0, 1.0, 0.5, 0.0)
+    first = assessments()[0]
+    return dataclasses.replace(
+        first,
+        rule="right",
+        strategy="Uniform(n=5)",
+        error_bound=None,
+        diagnostics=diagnose_few(question, Samples(levels, right / seen), 5),
+        curve=jaxrob.ReducedCurve(levels, confusion),
+        sampling=sampling,
+    )
+
+
+def few_target():
+    def read(path):
+        return jaxrob.Assessment.from_json(path.read_bytes())
+
+    def check(found):
+        low, high = found.dataset_interval
+        assert 0 <= low <= found.robustness <= high <= 1
+        assert reporting.table([found])
+
+    texts = [few_images().to_json()]
+    seeds = protected(seeds_of(texts))
+    return Target("few images' JSON", seeds, read, check, same_text, names_file=False)
+
+
+def protected(seeds):
+    return [seed._replace(is_protected=True) for seed in seeds]
+
+
+def same_text(one, other):
+    return one.to_json() == other.to_json()
+
+
 def roma_result():
     none = np.full(3, np.nan)
     return roma.RomaResult(
@@ -209,7 +269,8 @@ def roma_json_target():
         assert roma.RomaResult.from_json(text).to_json() == text
 
     texts = [roma_result().to_json()]
-    return Target("RoMA's JSON", seeds_of(texts), read, check, names_file=False)
+    seeds = protected(seeds_of(texts))
+    return Target("RoMA's JSON", seeds, read, check, same_text, names_file=False)
 
 
 def attack_result():
@@ -237,4 +298,5 @@ def attack_target():
         assert adversarial.attack_from_json(text).to_json() == text
 
     texts = [attack_result().to_json()]
-    return Target("attack", seeds_of(texts), read, check, names_file=False)
+    seeds = protected(seeds_of(texts))
+    return Target("attack", seeds, read, check, same_text, names_file=False)

@@ -20,6 +20,7 @@ import warnings
 from arrays import npz_target, weights_target
 from documents import (
     attack_target,
+    few_target,
     journal_target,
     json_target,
     roma_json_target,
@@ -103,6 +104,7 @@ def main(folder, cases, seed, *names):
     warnings.simplefilter("ignore")
     targets = (
         json_target(),
+        few_target(),
         journal_target(),
         roma_target(),
         npz_target(folder),

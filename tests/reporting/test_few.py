@@ -11,9 +11,12 @@ import pytest
 
 import jaxrob
 from jaxrob import ReducedCurve, reporting
+from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob.metrics import Interval
 from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
+from jaxrob.strategies import Question
+from jaxrob.strategies._strategy import Samples
 
 _spec = importlib.util.spec_from_file_location(
     "reports", pathlib.Path(__file__).with_name("reports.py")
@@ -52,6 +55,9 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
         rule="right",
         strategy="ASAP(n=1024)",
         sampling=Sampling(**(sampling | changes)),
+        diagnostics=diagnose_few(
+            Question(0.0, 4.0, 0.8, 0.0), Samples(made.LEVELS, RIGHT / SEEN), 9
+        ),
     )
 
 

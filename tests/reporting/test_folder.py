@@ -4,18 +4,21 @@ import dataclasses
 import datetime
 import json
 import os
+import shutil
 import threading
 
 import numpy as np
 import pytest
 
 from jaxrob import reporting
+from jaxrob._runtime import swap
 from jaxrob.reporting import _folder
 from jaxrob.reporting._results import picture_digest
 
 from ..adversarial.test_attack_json import attack
 from ..assessment.test_serialization import assessment, drop, put, same_settings
 from ..roma.test_from_json import result
+from ..runtime.test_swap import Killed, killed_at, room_for
 
 PLAN = reporting.Plan(
     "cameras",
@@ -334,6 +337,56 @@ def test_what_no_file_may_hold_replaces_nothing(tmp_path):
     with pytest.raises(ValueError, match="quantity must be one of"):
         reporting.write_results(tmp_path, wrong)
     assert content(tmp_path) == before
+
+
+@pytest.fixture(scope="module")
+def another():
+    """Another run of the same network: fewer parts, and others of the same name."""
+    few = (assessment(alteration="rain", images=25), assessment(alteration="fog"))
+    return reporting.Results("net <b>", None, few)
+
+
+def test_a_full_disk_leaves_the_results_that_were_there(tmp_path, another):
+    reporting.write_results(tmp_path, results())
+    before = content(tmp_path)
+    for room in (0, 1, 1000, 5000):
+        with room_for(room), pytest.raises(OSError, match="No space left") as error:
+            reporting.write_results(tmp_path, another)
+        assert str(error.value.filename).startswith(str(tmp_path / ""))
+        assert content(tmp_path) == before
+    assert reporting.read_results(tmp_path).roma is not None
+
+
+def test_a_run_that_is_killed_leaves_the_old_results_or_the_new_ones(tmp_path, another):
+    reporting.write_results(tmp_path / "old", results())
+    shutil.copytree(tmp_path / "old", tmp_path / "new")
+    reporting.write_results(tmp_path / "new", another)
+    old, new = (content(tmp_path / name) for name in ("old", "new"))
+    seen = []
+    for moment in range(0, 200, 2):
+        folder = shutil.copytree(tmp_path / "old", tmp_path / str(moment))
+        try:
+            with killed_at(moment):
+                reporting.write_results(folder, another)
+            break
+        except Killed:
+            pass
+        # Read even where nothing may be moved to its place.
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(swap, "_finish_left", lambda folder, wait: None)
+            read = reporting.read_results(folder)
+        again = reporting.read_results(folder)
+        for found in (read, again):
+            assert len(found.assessments) == 2
+            assert (found.roma is None) == (found.attack is None)
+            assert (found.roma is None) == (found.plan is None)
+            assert found.roma is None or found.pictures[0][0].image is not None
+        there = {path.name: path for path in folder.iterdir() if path.is_file()}
+        there = {name: path.read_bytes() for name, path in there.items()}
+        assert there == (new if again.roma is None else old)
+        seen.append(again.roma is None)
+    assert content(folder) == new
+    assert seen == sorted(seen) and len(set(seen)) == 2
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 import builtins
 import dataclasses
 import hashlib
+import html
 import importlib.util
 import os
 import pathlib
@@ -193,6 +194,24 @@ def test_no_pictures_is_said():
     for shown in (page, text):
         assert "Of the 2 pictures that the results name, 1 is missing" in shown
         assert "hold no pictures" not in shown
+
+
+def test_a_verdict_on_other_requirements_than_the_plan_says_so():
+    plan = made.plan(requirements=(Requirement("robustness.low", 0.9),))
+    words = "But the plan requires something else: robustness.low >= 0.9."
+    asked = (Requirement("robustness", 0.25),)
+    # Both a verdict and none.
+    for requirements, before in ((asked, "the one check is met."), ((), "failed.")):
+        found = made.results(plan=plan, requirements=requirements)
+        for form in both([found]):
+            assert f"{before} {words}" in html.unescape(form).replace("\\", "")
+    for same in (
+        made.results(plan=made.plan()),
+        made.results(requirements=()),
+        made.results(plan=plan, requirements=plan.requirements),
+    ):
+        for form in both([same]):
+            assert "But the plan requires" not in form
 
 
 def test_results_that_differ_from_the_plan():

@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._plan import Plan, PlannedAlteration
 from jaxrob.reporting._report.text import counted, number, percent, short
-from jaxrob.reporting._report.verdict import written
+from jaxrob.reporting._report.verdict import is_as_planned, written
 from jaxrob.reporting._results import Results
 
 _MOST_CLASSES = 60
@@ -247,7 +247,7 @@ def _differences(results: Results, plan: Plan) -> list[str]:
                 f"{one.alteration}: the number of images was not chosen as the plan "
                 f"says, {_planned_few(plan)}."
             )
-    if set(results.requirements) != set(plan.requirements):
+    if not is_as_planned(results):
         found.append("What was required is not what the plan requires.")
     return found
 

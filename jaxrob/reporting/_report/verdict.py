@@ -93,8 +93,9 @@ def verdict_of(
     asked = dict.fromkeys(one.quantity for one in results.requirements)
     meanings = tuple((one, _MEANINGS[one]) for one in asked if one in _MEANINGS)
     worse = tuple(results.worse)
+    other = _other_than_planned(results)
     if not checks and not worse:
-        words = "No requirement was given, so nothing was passed or failed."
+        words = f"No requirement was given, so nothing was passed or failed.{other}"
         return Verdict(network, None, words, meanings, checks, worse)
     said = []
     if failed:
@@ -113,13 +114,27 @@ def verdict_of(
     words = "Good enough: " if passed else "Not good enough: "
     if failed and not worse and all(check.is_open for check in failed):
         words = "Not shown to be good enough: "
-    words += "; ".join(said) + "."
+    words += "; ".join(said) + "." + other
     return Verdict(network, passed, words, meanings, checks, worse)
+
+
+def is_as_planned(results: Results) -> bool:
+    """Whether what was required is what the plan requires, if there is one."""
+    plan = results.plan
+    return plan is None or set(results.requirements) == set(plan.requirements)
 
 
 def written(requirement: Requirement) -> str:
     """A requirement as a user writes it."""
     return f"{requirement.quantity} >= {requirement.least:g}"
+
+
+def _other_than_planned(results: Results) -> str:
+    """A sentence, where a verdict is not on what the plan requires."""
+    if results.plan is None or is_as_planned(results):
+        return ""
+    planned = ", ".join(map(written, results.plan.requirements)) or "nothing"
+    return f" But the plan requires something else: {planned}."
 
 
 def _checks(

@@ -1,0 +1,59 @@
+"""Files that are written whole and to the disk, or not at all."""
+
+import contextlib
+import os
+import secrets
+
+
+def write_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file in place of what is there. Until it is whole, that stays.
+
+    Raises:
+      OSError: if it cannot be written, for instance on a full disk; it names the file.
+    """
+    path = os.fspath(path)
+    unfinished = f"{path}.{secrets.token_hex(4)}.part"
+    try:
+        write_new(unfinished, content)
+        sync(unfinished)
+        os.replace(unfinished, path)
+    except BaseException as error:
+        with contextlib.suppress(OSError):
+            os.unlink(unfinished)
+        if isinstance(error, OSError):
+            raise not_written(path, error) from error
+        raise
+    sync(os.path.dirname(path) or os.curdir)
+
+
+def write_new(path: str | os.PathLike[str], content: bytes) -> None:
+    """Writes a file where there is none. `sync` takes it to the disk.
+
+    Raises:
+      OSError: if it cannot be written; what there is of it stays.
+    """
+    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
+    try:
+        left = memoryview(content)
+        while left:
+            left = left[os.write(file, left) :]
+    finally:
+        os.close(file)
+
+
+def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
+    """The error for a file that cannot be written, by its own name."""
+    return OSError(
+        error.errno,
+        f"it cannot be written ({error.strerror}); what was there stays",
+        os.fspath(path),
+    )
+
+
+def sync(path: str | os.PathLike[str]) -> None:
+    """Waits until a file, or the names in a folder, are on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
