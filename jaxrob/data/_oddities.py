@@ -44,13 +44,13 @@ def warn_of(path: str | os.PathLike[str], odd: Sequence[Oddities], number: int) 
         "are stored turned or mirrored, as their EXIF says (an orientation other than "
         "1), and were put upright, as viewers show them. A network whose loader "
         "ignores EXIF, as torchvision's does, learnt them as they are stored: "
-        'orientation="stored", or --orientation=stored.',
+        'orientation="stored".',
     )
     tell(
         sum(one.orientation is None for one in odd),
         "have an orientation in their EXIF that is damaged or none of 1 to 8, and were "
         "taken as they are stored. Write it anew if they are not upright; "
-        'orientation="stored", or --orientation=stored, does not look at it.',
+        'orientation="stored" does not look at it.',
     )
     tell(
         sum(one.is_transparent for one in odd),
