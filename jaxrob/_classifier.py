@@ -31,7 +31,7 @@ from jaxrob._runtime.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._runtime.failures import failed_on_images
+from jaxrob._runtime.failures import check_one_array, failed_on_images
 from jaxrob._runtime.host_function import MOST_IMAGES, HostFunction
 from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob._runtime.naming import named
@@ -70,9 +70,9 @@ class Classifier:
     Attributes:
       apply_fn: `apply_fn(variables, images)`, or `apply_fn(variables, images, keys)`
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
-        image. It returns `[B, K]`, or `[S, B, K]` from S posterior samples or members
-        of an ensemble. Give the same function object each time: another one is
-        compiled anew, even if it does the same. Arrays that the function takes from
+        image. It returns one array, `[B, K]`, or `[S, B, K]` from S posterior samples
+        or members of an ensemble. Give the same function object each time: another one
+        is compiled anew, even if it does the same. Arrays that the function takes from
         around it, such as a module's weights, become constants of the compiled
         program: new ones are seen, but compiled anew, and draw a warning.
       variables: a pytree of arrays; weights belong here.
@@ -459,14 +459,16 @@ class Classifier:
         The one column of a binary sigmoid head, `s`, becomes `[1 - s, s]`.
 
         Raises:
+          TypeError: if `apply_fn` returns several arrays: a tuple, a list, a dict.
           ValueError: as `log_probabilities`, but "scores" are not refused.
         """
         check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
         args = (images, keys) if self.stochastic else (images,)
-        outputs = jnp.asarray(self.apply_fn(self.variables, *args))
-        outputs = outputs.astype(jnp.float32)
+        returned = self.apply_fn(self.variables, *args)
+        check_one_array("the classifier", returned)
+        outputs = jnp.asarray(returned).astype(jnp.float32)
         if outputs.ndim == 2:
             outputs = outputs[None]
         if outputs.ndim != 3 or outputs.shape[1] != len(images):

@@ -13,6 +13,7 @@ from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.digest import digest
+from jaxrob._runtime.failures import check_one_array
 
 _PURPOSE = "Classifier.from_keras"
 # The last layer's activation, and what it makes of the outputs.
@@ -75,7 +76,9 @@ class KerasRun:
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         keras = required("keras", _PURPOSE, "keras")
-        return _numbers(keras, self.model(images, training=False))
+        returned = self.model(images, training=False)
+        check_one_array("the Keras model", returned)
+        return _numbers(keras, returned)
 
 
 def read_keras(model: Any) -> KerasNetwork:
