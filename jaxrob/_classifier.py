@@ -213,7 +213,7 @@ class Classifier:
 
         Args:
           module: a `torch.nn.Module` from a batch of images to one tensor `[B, K]`.
-          outputs: see `Classifier`. By default what the last layer says
+          outputs: see `Classifier`. By default what the layer registered last says
             ("probabilities" of a Softmax, "sigmoid" of a Sigmoid), otherwise "logits".
           scale: by what pixels in [0, 1] are multiplied, one number or one for each
             channel; 255 for a network that takes 0 to 255. By default 1.
@@ -233,8 +233,8 @@ class Classifier:
 
         Raises:
           TypeError: if it is no module, or another argument has a wrong type.
-          ValueError: if `outputs` contradicts the last layer, the module cannot be
-            copied, or another argument is outside its range.
+          ValueError: if the module cannot be copied, or another argument is outside its
+            range; as it is first called, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
@@ -329,11 +329,13 @@ class Classifier:
     ) -> "Classifier":
         """A Keras model as it is now, or the model in a `.keras` file.
 
-        On Keras's JAX backend it runs inside the compiled step, with gradients, and its
-        weights are the classifier's variables. On another backend it runs on the host,
-        without gradients, and draws a warning that says so. Keras takes the backend
-        from the environment variable KERAS_BACKEND when it is first imported. If that
-        is here, and it is not set, JAX is taken. Needs the extra `jaxrob[keras]`.
+        The classifier has weights of its own. On Keras's JAX backend the model runs
+        inside the compiled step, with gradients; once a layer was added, removed or set
+        otherwise the classifier is refused, and the model needs another one. On another
+        backend it runs on the host, without gradients, and draws a warning that says
+        so. Keras takes the backend from the environment variable KERAS_BACKEND when it
+        is first imported. If that is here, and it is not set, JAX is taken. Needs the
+        extra `jaxrob[keras]`.
 
         Example::
 
@@ -358,7 +360,7 @@ class Classifier:
           FileNotFoundError: if there is nothing at the path.
           TypeError: if an argument has a wrong type.
           ValueError: if the file is refused, the model is not built, has several inputs
-            or outputs or cannot be copied, or `outputs` contradicts its last layer.
+            or outputs or cannot be copied.
           ImportError: if Keras is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)

@@ -1,8 +1,10 @@
 """Keras models: on JAX inside the step, on another backend on the host."""
 
+import contextlib
 import copy
 import dataclasses
 import os
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -55,12 +57,24 @@ class KerasStep:
     """A model on the JAX backend, as a pure function of its variables' values.
 
     Equal ones of the same model run in the programs that were compiled for the first.
+
+    Attributes:
+      model: the model itself: a copy would be compiled anew each time.
+      variables: its variables.
+      made_of: its layers, each with its settings, which must stay.
     """
 
     model: Any
     variables: tuple[Any, ...] = dataclasses.field(compare=False)
+    made_of: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:
+        if _made_of(self.model) != self.made_of:
+            raise ValueError(
+                f"the Keras model {self.model.name} was changed after it was given: a "
+                "layer was added, removed or replaced, or a setting of one is another. "
+                "Make the classifier anew: jaxrob.Classifier.from_keras(model)"
+            )
         keras = required("keras", _PURPOSE, "keras")
         # Not `stateless_call`, which fails once layers are frozen or thawed.
         given = list(zip(self.variables, values, strict=True))
@@ -98,7 +112,7 @@ def read_keras(model: Any) -> KerasNetwork:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
         _check_built(model)
-        # On JAX its values are copied, which is all that changes.
+        # On JAX its values are copied; layers that change are refused.
         own = model if backend == "jax" else _copied(keras, model)
     for what in ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
@@ -119,7 +133,33 @@ def read_keras(model: Any) -> KerasNetwork:
 def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
     """A model on the JAX backend as a function of its variables' values, and these."""
     variables = tuple(model.variables)
-    return KerasStep(model, variables), [variable.value for variable in variables]
+    step = KerasStep(model, variables, _made_of(model))
+    return step, [variable.value for variable in variables]
+
+
+def _made_of(model: Any) -> tuple[tuple[Any, str], ...]:
+    """A model's layers, and what they are set to where they say it."""
+    found = []
+    for layer in getattr(model, "_flatten_layers", list)():
+        settings = None
+        if not getattr(layer, "layers", None):  # Those within say it themselves.
+            with contextlib.suppress(NotImplementedError):
+                settings = layer.get_config()
+        # Addresses tell nothing: a layer may make objects as it is asked.
+        text = re.sub(r"0x[0-9a-fA-F]+", "", repr(_computing(settings)))
+        found.append((layer, text))
+    return tuple(found)
+
+
+def _computing(settings: Any) -> Any:
+    """Settings without whether layers are trained, of which answers do not depend."""
+    if isinstance(settings, dict):
+        return {
+            key: _computing(value)
+            for key, value in settings.items()
+            if key != "trainable"
+        }
+    return settings
 
 
 def _digest(keras: Any, model: Any) -> str:

@@ -88,6 +88,59 @@ def test_outputs_are_read_from_the_last_layer(activation, outputs):
     assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
 
 
+class WithSpare(keras.Model):
+    """Its softmax is for predictions, and comes last among its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(4)
+        self.softmax = layers.Softmax()
+
+    def call(self, images):
+        return self.dense(keras.ops.reshape(images, (len(images), -1)))
+
+
+def test_the_last_layer_only_says_the_default():
+    net = WithSpare()
+    net(np.zeros((1, 8, 8, 3), np.float32))
+    classifier = jaxrob.Classifier.from_keras(net, "logits")
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
+    default = jaxrob.Classifier.from_keras(net)
+    assert default.outputs == "probabilities"
+    with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
+        jaxrob.evaluate(default, DATA, BRIGHTNESS, [0.0])
+    contradicting = jaxrob.Classifier.from_keras(model("softmax"), "logits")
+    with pytest.warns(jaxrob.RobustnessWarning, match='pass outputs="probabilities"'):
+        jaxrob.evaluate(contradicting, DATA, BRIGHTNESS, [0.0])
+
+
+def set_otherwise(net):
+    net.layers[0].activation = keras.activations.relu
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda net: net.pop(),
+        lambda net: net.add(layers.Activation("relu")),
+        lambda net: (net.pop(), net.add(layers.Dense(4))),
+        set_otherwise,
+    ],
+)
+def test_a_model_whose_layers_change_is_refused(change):
+    net = model()
+    classifier = jaxrob.Classifier.from_keras(net)
+    net.compile("sgd", "sparse_categorical_crossentropy")
+    net.fit(IMAGES / 255, DATA.labels, verbose=0)
+    net.trainable = False
+    assert classifier.num_classes((8, 8, 3)) == 4
+    change(net)
+    with pytest.raises(ValueError, match="model sequential.* was changed after it was"):
+        jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    jaxrob.Classifier.from_keras(net).num_classes((8, 8, 3))
+
+
 def test_layers_that_preprocess():
     first = [layers.Rescaling(1 / 255), layers.RandomFlip(), layers.CenterCrop(6, 6)]
     keras.utils.set_random_seed(0)
@@ -141,8 +194,6 @@ def test_models_that_are_refused():
         jaxrob.Classifier.from_keras(Own())
     with pytest.raises(TypeError, match="model must be a keras.Model or the path"):
         jaxrob.Classifier.from_keras(print)
-    with pytest.raises(ValueError, match='outputs must be "probabilities", as the'):
-        jaxrob.Classifier.from_keras(model("softmax"), "logits")
     with pytest.raises(ValueError, match="class_names must be 4"):
         jaxrob.Classifier.from_keras(model(), class_names=["a"])
     source = keras.Input((8, 8, 3))
