@@ -26,8 +26,6 @@ _ACTIVATIONS = {
     "log_softmax": "logits",
     "linear": "logits",
 }
-# Scales of at most this are of pixels of 0 to 255: 1/255, 1/127.5, 1/128.
-_DIVIDES = 1 / 64
 # Layers that leave what the outputs mean as it is.
 _PASSING = ("Dropout", "Flatten", "Reshape", "Identity")
 
@@ -39,7 +37,6 @@ class KerasNetwork(NamedTuple):
       model: a copy of it.
       outputs: what its last layer says that it returns, None if it does not say.
       num_classes: K, None if the model does not say.
-      takes_bytes: whether its first layer divides, so that it takes pixels of 0 to 255.
       digest: of its layers and weights; None on JAX, which looks into it.
       backend: "jax", or another one.
     """
@@ -47,7 +44,6 @@ class KerasNetwork(NamedTuple):
     model: Any
     outputs: str | None
     num_classes: int | None
-    takes_bytes: bool
     digest: str | None
     backend: str
 
@@ -124,7 +120,6 @@ def read_keras(model: Any) -> KerasNetwork:
         own,
         _activation(own),
         shape[1] if isinstance(shape, tuple) and is_plain else None,
-        _takes_bytes(own),
         None if backend == "jax" else _digest(keras, own),
         backend,
     )
@@ -213,18 +208,6 @@ def _copied(keras: Any, model: Any) -> Any:
             f"of its own; a class of yours needs get_config: {error}"
         ) from error
     return own
-
-
-def _takes_bytes(model: Any) -> bool:
-    """Whether the first layer rescales pixels of 0 to 255."""
-    for layer in getattr(model, "layers", ()):
-        if getattr(layer, "layers", None):
-            return _takes_bytes(layer)
-        if type(layer).__name__ == "Rescaling":
-            return bool(np.abs(np.asarray(layer.scale, float)).max() <= _DIVIDES)
-        if type(layer).__name__ != "InputLayer":
-            return False
-    return False
 
 
 def _activation(model: Any) -> str | None:

@@ -125,11 +125,6 @@ def keras_network(
     outputs = outputs or found.outputs or "logits"
     name = str(found.model.name) if name is None else name
     num_classes = 2 if found.num_classes == 1 else found.num_classes
-    if found.takes_bytes and preprocessing.scale == (1.0,):
-        warn(
-            f"the first layer of {name} rescales pixels of 0 to 255, and gets those in "
-            "[0, 1]. Pass scale=255."
-        )
     if found.backend == "jax":
         if batch_size is not None:
             raise ValueError(

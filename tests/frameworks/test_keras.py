@@ -151,8 +151,37 @@ def test_layers_that_preprocess():
     curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
     truth = np.asarray(net.predict(IMAGES, verbose=0))
     np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+
+
+def bright(scale):
+    """Two classes: dark images and bright ones, of pixels up to the scale."""
+    labels = np.arange(40) % 2
+    images = RANDOM.random((40, 8, 8, 3)) * 0.3 + 0.6 * labels[:, None, None, None]
+    return np.float32(scale * images), labels
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [layers.RandomFlip(), layers.RandomContrast(0.1), layers.Rescaling(1 / 255)],
+        [layers.Normalization(mean=127.0, variance=3600.0)],
+        [layers.Lambda(lambda x: x / 255)],
+    ],
+    ids=["augmentation", "normalization", "lambda"],
+)
+def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
+    keras.utils.set_random_seed(0)
+    last = layers.Dense(2)
+    net = keras.Sequential([keras.Input((8, 8, 3)), *first, layers.Flatten(), last])
+    weights = np.ones((192, 1), np.float32) * [[-1, 1]] / 20
+    middle = 0.6 if net.layers[0].name.startswith("norm") else 8.6 * 0.5
+    last.set_weights([weights, np.float32([middle, -middle])])
+    images, labels = bright(1)
+    data = jaxrob.Dataset(images, labels)
+    right = jaxrob.Classifier.from_keras(net, scale=255)
+    assert jaxrob.evaluate(right, data, BRIGHTNESS, [0.0]).accuracy[0] > 0.9
     with pytest.warns(jaxrob.RobustnessWarning, match="Pass scale=255"):
-        jaxrob.Classifier.from_keras(net)
+        jaxrob.evaluate(jaxrob.Classifier.from_keras(net), data, BRIGHTNESS, [0.0])
 
 
 @pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"])
