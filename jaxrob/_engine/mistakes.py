@@ -105,8 +105,8 @@ def worth_asking(
 ) -> bool:
     """Whether a check that asks a classifier once more is worth its time.
 
-    It is the first time that a classifier of this structure is seen, and until it
-    passes the check; then only where the check costs next to nothing.
+    It is the first time that a classifier of this structure is seen, and as long as it
+    fails the check; then only where the check costs next to nothing.
 
     Args:
       what: the check: "company", or a `scale_check`.
@@ -216,9 +216,16 @@ def check_in_company(
     return passed
 
 
-def scale_check(labels: np.ndarray) -> str:
-    """Which check of the scale there can be: with the labels, if they differ."""
-    return "labelled scale" if np.ptp(labels[:MANY]) > 0 else "scale"
+def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
+    """Which check of the scale there can be, of images with these labels.
+
+    With labels that differ it is of the accuracy, otherwise of the confidences. Of a
+    few images, or of scores, these tell nothing: None.
+    """
+    if np.ptp(labels[:MANY]) > 0:
+        return "accuracy by scale"
+    has_enough = len(labels) >= _FEWEST and classifier.outputs != "scores"
+    return "confidence by scale" if has_enough else None
 
 
 def check_scale(
@@ -242,12 +249,13 @@ def check_scale(
     first = slice(len(labels))
     answers, as_bytes = _rows(answers, first), _rows(as_bytes, first)
     seems = takes_bytes(answers, as_bytes, labels)
-    what = scale_check(labels)
-    _passed(what, jax.tree.structure(classifier)).append(seems is False)
+    what = scale_check(classifier, labels)
+    assert what is not None
+    _passed(what, jax.tree.structure(classifier)).append(not seems)
     if not seems:
         return False
     seen = "answers nearly the same for each of them"
-    if what == "labelled scale":
+    if what == "accuracy by scale":
         right = [np.mean(one.predicted == labels) for one in (answers, as_bytes)]
         seen = f"is right for {right[0]:.0%} of them, and for {right[1]:.0%} times 255"
     warn(
@@ -260,56 +268,42 @@ def check_scale(
 
 def takes_bytes(
     answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
-) -> bool | None:
+) -> bool:
     """Whether a classifier takes pixels of 0 to 255, by its answers on both scales.
 
     In [0, 1] all images are nearly black to one that takes bytes, so that its
     confidences hardly differ; times 255 it is right far more often than now, and than
     the most frequent class. One that takes [0, 1] is too sure of itself times 255, even
     if it has just begun to learn. The limits are those that told networks of both kinds
-    apart at each stage of a training, on MNIST and CIFAR-10.
+    apart at each stage of a training on MNIST.
 
     Args:
       answers: `[n]`, on images in [0, 1].
       as_bytes: `[n]`, on the same images times 255.
       labels: `[n]`; if all are alike they say nothing.
-
-    Returns:
-      Whether it does; None if its answers do not tell.
     """
     has_confidence = not np.isnan(answers.confidence).any()  # Scores have none.
     spread = np.ptp(answers.confidence) if has_confidence else 0.0
     sure = as_bytes.confidence.mean()
     saturated = (as_bytes.confidence > 1 - 1e-6).mean()
-    if scale_check(labels) == "labelled scale":
-        are_better = _are_better(answers, as_bytes, labels)
-        if not are_better:
-            return are_better
-        too_sure = saturated > 0.5 and sure > 0.35 + np.mean(
-            as_bytes.predicted == labels
-        )
+    if np.ptp(labels) > 0:
+        accuracy = np.mean(as_bytes.predicted == labels)
+        too_sure = saturated > 0.5 and sure > accuracy + 0.35
         alike = spread <= 0.1 and _share_of_one(answers) >= 0.4
-        return True if alike and not too_sure else None
-    if len(labels) < _FEWEST:
-        return None
+        return bool(alike and not too_sure and _is_better(answers, as_bytes, labels))
     alike = has_confidence and spread <= 0.03 and answers.confidence.mean() <= 0.95
     differ = _share_of_one(answers) >= 0.9 and _share_of_one(as_bytes) <= 0.7
     return bool(alike and differ and sure >= 0.5 and saturated <= 0.5)
 
 
-def _are_better(
-    answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
-) -> bool | None:
-    """Whether a classifier is right more often as it gets bytes, and not by chance."""
+def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) -> bool:
+    """Whether a classifier is right far more often with bytes, and not by chance."""
     right, right_as_bytes = answers.predicted == labels, as_bytes.predicted == labels
     most_frequent = np.bincount(labels).max() / len(labels)
-    if right.mean() > most_frequent and right.mean() >= right_as_bytes.mean():
-        return False
     if right_as_bytes.mean() < max(right.mean(), most_frequent) + _FAR_BETTER:
-        return None
+        return False
     gained, changed = (right_as_bytes & ~right).sum(), (right_as_bytes ^ right).sum()
-    is_chance = scipy.special.bdtrc(gained - 1, changed, 0.5) > _CHANCE
-    return None if is_chance else True
+    return bool(scipy.special.bdtrc(gained - 1, changed, 0.5) <= _CHANCE)
 
 
 def _share_of_one(answers: HostAnswers) -> float:

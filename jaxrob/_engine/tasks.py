@@ -306,9 +306,9 @@ def _checks_due(
     in_turn = levels_in_turn(setup.image_shape, mesh)
     one_more = len(placed.images) * (1 if in_turn else levels)
     few = one_more if setup.network is None else min(len(placed.images), MANY)
-    scale = scale_check(placed.block.labels)
+    scale = scale_check(setup.classifier, placed.block.labels)
     checks = [("company", "company", one_more)]
-    if is_least and len(setup.image_shape) == 3:
+    if is_least and scale is not None and len(setup.image_shape) == 3:
         checks.append(("scale", scale, few))
     due = set()
     for name, what, cost in checks:

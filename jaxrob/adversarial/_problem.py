@@ -113,7 +113,8 @@ def make_problem(
             "the classifier returned NaN, or rows that are no probabilities, for "
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
-    if worth_asking(scale_check(labels), classifier, MANY, 0, mesh):
+    scale = scale_check(classifier, labels)
+    if scale is not None and worth_asking(scale, classifier, MANY, 0, mesh):
         few = 255 * images[:MANY], labels[:MANY]
         as_bytes, _ = _answers(classifier, *few, keys, rows, mesh)
         check_scale(classifier, before, as_bytes, labels)
