@@ -31,7 +31,7 @@ from jaxrob._runtime.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._runtime.failures import failed_on_images
+from jaxrob._runtime.failures import check_one_array, failed_on_images
 from jaxrob._runtime.host_function import MOST_IMAGES, HostFunction
 from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob._runtime.naming import named
@@ -70,9 +70,9 @@ class Classifier:
     Attributes:
       apply_fn: `apply_fn(variables, images)`, or `apply_fn(variables, images, keys)`
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
-        image. It returns `[B, K]`, or `[S, B, K]` from S posterior samples or members
-        of an ensemble. Give the same function object each time: another one is
-        compiled anew, even if it does the same. Arrays that the function takes from
+        image. It returns one array, `[B, K]`, or `[S, B, K]` from S posterior samples
+        or members of an ensemble. Give the same function object each time: another one
+        is compiled anew, even if it does the same. Arrays that the function takes from
         around it, such as a module's weights, become constants of the compiled
         program: new ones are seen, but compiled anew, and draw a warning.
       variables: a pytree of arrays; weights belong here.
@@ -213,7 +213,7 @@ class Classifier:
 
         Args:
           module: a `torch.nn.Module` from a batch of images to one tensor `[B, K]`.
-          outputs: see `Classifier`. By default what the last layer says
+          outputs: see `Classifier`. By default what the layer registered last says
             ("probabilities" of a Softmax, "sigmoid" of a Sigmoid), otherwise "logits".
           scale: by what pixels in [0, 1] are multiplied, one number or one for each
             channel; 255 for a network that takes 0 to 255. By default 1.
@@ -233,8 +233,8 @@ class Classifier:
 
         Raises:
           TypeError: if it is no module, or another argument has a wrong type.
-          ValueError: if `outputs` contradicts the last layer, the module cannot be
-            copied, or another argument is outside its range.
+          ValueError: if the module cannot be copied, or another argument is outside its
+            range; as it is first called, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
@@ -329,11 +329,13 @@ class Classifier:
     ) -> "Classifier":
         """A Keras model as it is now, or the model in a `.keras` file.
 
-        On Keras's JAX backend it runs inside the compiled step, with gradients, and its
-        weights are the classifier's variables. On another backend it runs on the host,
-        without gradients, and draws a warning that says so. Keras takes the backend
-        from the environment variable KERAS_BACKEND when it is first imported. If that
-        is here, and it is not set, JAX is taken. Needs the extra `jaxrob[keras]`.
+        The classifier has weights of its own. On Keras's JAX backend the model runs
+        inside the compiled step, with gradients; once a layer was added, removed or set
+        otherwise the classifier is refused, and the model needs another one. On another
+        backend it runs on the host, without gradients, and draws a warning that says
+        so. Keras takes the backend from the environment variable KERAS_BACKEND when it
+        is first imported. If that is here, and it is not set, JAX is taken. Needs the
+        extra `jaxrob[keras]`.
 
         Example::
 
@@ -358,7 +360,7 @@ class Classifier:
           FileNotFoundError: if there is nothing at the path.
           TypeError: if an argument has a wrong type.
           ValueError: if the file is refused, the model is not built, has several inputs
-            or outputs or cannot be copied, or `outputs` contradicts its last layer.
+            or outputs or cannot be copied.
           ImportError: if Keras is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
@@ -459,14 +461,16 @@ class Classifier:
         The one column of a binary sigmoid head, `s`, becomes `[1 - s, s]`.
 
         Raises:
+          TypeError: if `apply_fn` returns several arrays: a tuple, a list, a dict.
           ValueError: as `log_probabilities`, but "scores" are not refused.
         """
         check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
             raise ValueError("the classifier is stochastic and needs keys; got None")
         args = (images, keys) if self.stochastic else (images,)
-        outputs = jnp.asarray(self.apply_fn(self.variables, *args))
-        outputs = outputs.astype(jnp.float32)
+        returned = self.apply_fn(self.variables, *args)
+        check_one_array("the classifier", returned)
+        outputs = jnp.asarray(returned).astype(jnp.float32)
         if outputs.ndim == 2:
             outputs = outputs[None]
         if outputs.ndim != 3 or outputs.shape[1] != len(images):

@@ -189,7 +189,7 @@ def check_no_communication(mesh):
     aim = attacked, classes, None
     lowered = (
         answer_at_levels.lower(
-            classifier, prepared, index, key, at, np.int32(2), **static
+            classifier, prepared, index, key, at, np.int32(2), np.float32(1), **static
         ),
         _draws._step.lower(
             Work(classifier, roma.ball("linf", 0.1), jnp.float32(0.4), key, mesh),

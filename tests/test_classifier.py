@@ -9,7 +9,7 @@ from flax import linen, nnx
 from scipy import special
 
 import jaxrob
-from jaxrob import alterations
+from jaxrob import alterations, bayes
 from jaxrob._engine.answers import answer
 from jaxrob._runtime.digest import host_array
 from jaxrob._runtime.log_probabilities import log_normalised
@@ -265,6 +265,71 @@ def test_outputs_of_a_wrong_shape(shape):
     classifier = returning(np.zeros(shape, np.float32), "logits")
     with pytest.raises(ValueError, match="the classifier must return"):
         classifier.log_probabilities(IMAGES)
+
+
+class WithFeatures(linen.Module):
+    @linen.compact
+    def __call__(self, images):
+        x = linen.Dense(4)(images.reshape(len(images), -1))
+        return x, -x
+
+
+class WithFeaturesNnx(nnx.Module):
+    def __call__(self, images):
+        x = images.reshape(len(images), -1)
+        return x, -x
+
+
+def several(pack):
+    return lambda variables, images: pack(images[:, 0, :, 0], images[:, 1, :, 0])
+
+
+def on_host(pack):
+    return jaxrob.Classifier.from_host(lambda images: several(pack)(None, images), 5)
+
+
+@pytest.mark.parametrize(
+    "make, named",
+    [
+        (lambda: jaxrob.Classifier(several(lambda *both: both)), "tuple"),
+        (lambda: jaxrob.Classifier(several(lambda *both: list(both))), "list"),
+        (lambda: jaxrob.Classifier(several(lambda x, y: {"logits": x})), "dict"),
+        (
+            lambda: jaxrob.Classifier.from_linen(
+                WithFeatures(),
+                {
+                    "params": {
+                        "Dense_0": {"kernel": np.zeros((25, 4)), "bias": VALUES[0]}
+                    }
+                },
+            ),
+            "tuple",
+        ),
+        (lambda: jaxrob.Classifier.from_nnx(WithFeaturesNnx()), "tuple"),
+        (lambda: on_host(lambda *both: both), "tuple"),
+        (lambda: on_host(lambda x, y: {"logits": x}), "dict"),
+        (
+            lambda: bayes.ensemble(several(lambda *both: both), [{"w": VALUES}]),
+            "tuple",
+        ),
+    ],
+)
+def test_several_arrays_are_no_samples(make, named):
+    """Neither stacked nor averaged, but refused before anything is computed."""
+    classifier = make()
+    words = rf"must return one array \[B, K\]; got {named} of length"
+    with pytest.raises((ValueError, TypeError), match=words):
+        jaxrob.evaluate(
+            classifier,
+            jaxrob.Dataset(IMAGES, np.zeros(6, int)),
+            alterations.brightness(),
+            [0.0],
+        )
+
+
+def test_a_list_of_rows_from_the_host_is_an_array():
+    classifier = jaxrob.Classifier.from_host(lambda images: VALUES[:6].tolist(), 4)
+    np.testing.assert_array_equal(classifier.raw_outputs(IMAGES)[0], VALUES)
 
 
 def test_outputs_of_an_unknown_kind():

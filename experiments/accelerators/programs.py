@@ -110,6 +110,7 @@ def step(
         shapes.key(mesh),
         shapes.array((num_levels,), jnp.float32, mesh),
         shapes.array((), jnp.int32, mesh),
+        shapes.array((), jnp.float32, mesh),
     )
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
     return Program(
@@ -120,7 +121,11 @@ def step(
         network.rows,
         # Where levels are taken in turn, as many as are asked for.
         turns=num_levels,
-        values={4: levels.astype(np.float32), 5: np.int32(num_levels)},
+        values={
+            4: levels.astype(np.float32),
+            5: np.int32(num_levels),
+            6: np.float32(1),
+        },
     )
 
 

@@ -1,8 +1,10 @@
 """Keras models: on JAX inside the step, on another backend on the host."""
 
+import contextlib
 import copy
 import dataclasses
 import os
+import re
 import sys
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.digest import digest
+from jaxrob._runtime.failures import check_one_array
 
 _PURPOSE = "Classifier.from_keras"
 # The last layer's activation, and what it makes of the outputs.
@@ -23,8 +26,6 @@ _ACTIVATIONS = {
     "log_softmax": "logits",
     "linear": "logits",
 }
-# Scales of at most this are of pixels of 0 to 255: 1/255, 1/127.5, 1/128.
-_DIVIDES = 1 / 64
 # Layers that leave what the outputs mean as it is.
 _PASSING = ("Dropout", "Flatten", "Reshape", "Identity")
 
@@ -36,7 +37,6 @@ class KerasNetwork(NamedTuple):
       model: a copy of it.
       outputs: what its last layer says that it returns, None if it does not say.
       num_classes: K, None if the model does not say.
-      takes_bytes: whether its first layer divides, so that it takes pixels of 0 to 255.
       digest: of its layers and weights; None on JAX, which looks into it.
       backend: "jax", or another one.
     """
@@ -44,7 +44,6 @@ class KerasNetwork(NamedTuple):
     model: Any
     outputs: str | None
     num_classes: int | None
-    takes_bytes: bool
     digest: str | None
     backend: str
 
@@ -54,12 +53,24 @@ class KerasStep:
     """A model on the JAX backend, as a pure function of its variables' values.
 
     Equal ones of the same model run in the programs that were compiled for the first.
+
+    Attributes:
+      model: the model itself: a copy would be compiled anew each time.
+      variables: its variables.
+      made_of: its layers, each with its settings, which must stay.
     """
 
     model: Any
     variables: tuple[Any, ...] = dataclasses.field(compare=False)
+    made_of: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:
+        if _made_of(self.model) != self.made_of:
+            raise ValueError(
+                f"the Keras model {self.model.name} was changed after it was given: a "
+                "layer was added, removed or replaced, or a setting of one is another. "
+                "Make the classifier anew: jaxrob.Classifier.from_keras(model)"
+            )
         keras = required("keras", _PURPOSE, "keras")
         # Not `stateless_call`, which fails once layers are frozen or thawed.
         given = list(zip(self.variables, values, strict=True))
@@ -75,7 +86,9 @@ class KerasRun:
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
         keras = required("keras", _PURPOSE, "keras")
-        return _numbers(keras, self.model(images, training=False))
+        returned = self.model(images, training=False)
+        check_one_array("the Keras model", returned)
+        return _numbers(keras, returned)
 
 
 def read_keras(model: Any) -> KerasNetwork:
@@ -95,7 +108,7 @@ def read_keras(model: Any) -> KerasNetwork:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
         _check_built(model)
-        # On JAX its values are copied, which is all that changes.
+        # On JAX its values are copied; layers that change are refused.
         own = model if backend == "jax" else _copied(keras, model)
     for what in ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
@@ -107,7 +120,6 @@ def read_keras(model: Any) -> KerasNetwork:
         own,
         _activation(own),
         shape[1] if isinstance(shape, tuple) and is_plain else None,
-        _takes_bytes(own),
         None if backend == "jax" else _digest(keras, own),
         backend,
     )
@@ -116,7 +128,33 @@ def read_keras(model: Any) -> KerasNetwork:
 def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
     """A model on the JAX backend as a function of its variables' values, and these."""
     variables = tuple(model.variables)
-    return KerasStep(model, variables), [variable.value for variable in variables]
+    step = KerasStep(model, variables, _made_of(model))
+    return step, [variable.value for variable in variables]
+
+
+def _made_of(model: Any) -> tuple[tuple[Any, str], ...]:
+    """A model's layers, and what they are set to where they say it."""
+    found = []
+    for layer in getattr(model, "_flatten_layers", list)():
+        settings = None
+        if not getattr(layer, "layers", None):  # Those within say it themselves.
+            with contextlib.suppress(NotImplementedError):
+                settings = layer.get_config()
+        # Addresses tell nothing: a layer may make objects as it is asked.
+        text = re.sub(r"0x[0-9a-fA-F]+", "", repr(_computing(settings)))
+        found.append((layer, text))
+    return tuple(found)
+
+
+def _computing(settings: Any) -> Any:
+    """Settings without whether layers are trained, of which answers do not depend."""
+    if isinstance(settings, dict):
+        return {
+            key: _computing(value)
+            for key, value in settings.items()
+            if key != "trainable"
+        }
+    return settings
 
 
 def _digest(keras: Any, model: Any) -> str:
@@ -170,18 +208,6 @@ def _copied(keras: Any, model: Any) -> Any:
             f"of its own; a class of yours needs get_config: {error}"
         ) from error
     return own
-
-
-def _takes_bytes(model: Any) -> bool:
-    """Whether the first layer rescales pixels of 0 to 255."""
-    for layer in getattr(model, "layers", ()):
-        if getattr(layer, "layers", None):
-            return _takes_bytes(layer)
-        if type(layer).__name__ == "Rescaling":
-            return bool(np.abs(np.asarray(layer.scale, float)).max() <= _DIVIDES)
-        if type(layer).__name__ != "InputLayer":
-            return False
-    return False
 
 
 def _activation(model: Any) -> str | None:

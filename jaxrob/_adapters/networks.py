@@ -48,7 +48,7 @@ def torch_network(
     from jaxrob._adapters.torch_module import read_torch
 
     found = read_torch(module, outputs)
-    outputs = _outputs(outputs, found.outputs)
+    outputs = outputs or found.outputs or "logits"
     name = type(module).__qualname__ if name is None else name
     host = HostFunction(
         found.run,
@@ -77,7 +77,14 @@ def onnx_network(
 
     del version
     found = read_onnx(path)
-    outputs = _outputs(outputs, found.outputs)
+    # An operation is what makes the outputs, not only what stands last in a list. Of
+    # scores the largest counts, whatever made them.
+    if outputs not in (None, "scores", found.outputs or outputs):
+        raise ValueError(
+            f'outputs must be "{found.outputs}", as the last operation says, or None; '
+            f'got "{outputs}"'
+        )
+    outputs = outputs or found.outputs or "logits"
     name = pathlib.Path(path).name if name is None else name
     fixed, *lengths = found.input_shape
     if batch_size is not None and fixed not in (None, batch_size):
@@ -115,14 +122,9 @@ def keras_network(
 
     del version
     found = read_keras(model)
-    outputs = _outputs(outputs, found.outputs)
+    outputs = outputs or found.outputs or "logits"
     name = str(found.model.name) if name is None else name
     num_classes = 2 if found.num_classes == 1 else found.num_classes
-    if found.takes_bytes and preprocessing.scale == (1.0,):
-        warn(
-            f"the first layer of {name} rescales pixels of 0 to 255, and gets those in "
-            "[0, 1]. Pass scale=255."
-        )
     if found.backend == "jax":
         if batch_size is not None:
             raise ValueError(
@@ -157,20 +159,6 @@ def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
     module = nnx.merge(graph, state)
     module.eval()
     return module(images)
-
-
-def _outputs(given: str | None, found: str | None) -> str:
-    """What the outputs are, by the caller and the last layer, which must agree.
-
-    Raises:
-      ValueError: if they do not.
-    """
-    # Scores are anything whose largest counts.
-    if given is not None and found not in (None, given) and given != "scores":
-        raise ValueError(
-            f'outputs must be "{found}", as the last layer says, or None; got "{given}"'
-        )
-    return given or found or "logits"
 
 
 def _laid_out(

@@ -158,10 +158,13 @@ def check_valid(
         "sigmoid": "NaN, or activations outside [0, 1],",
         "logits": "NaN, or infinite logits,",
     }.get(classifier.outputs, "NaN")
+    hint = ""
+    if classifier.outputs in ("probabilities", "sigmoid"):
+        hint = '. If it returns logits, say outputs="logits"'
     raise ValueError(
         f"the classifier returned {what} for {invalid.any(axis=0).sum()} of "
         f"{predicted.shape[1]} images in a block, first at level {level:g} of "
-        f"{alteration.name} (which may have made them NaN)"
+        f"{alteration.name} (which may have made them NaN){hint}"
     )
 
 

@@ -7,16 +7,17 @@ import collections
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+import scipy
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.answers import Answers
+from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import classifier_keys
@@ -26,10 +27,21 @@ from jaxrob._runtime.warnings import warn
 
 # Images that are looked at more closely.
 _FEW = 16
+# Likewise where they are in a block that is computed as a whole.
+MANY = 64
 # Rows whose sum is this close to 1 are distributions, in bfloat16 too.
 _SUM_TOLERANCE = 1e-2
 # Confidences of the same image that differ by more are no rounding.
 _LARGEST_DIFFERENCE = 1e-3
+# The confidence of the best of two classes that tie is at most a half.
+_MOST_OF_A_TIE = 0.5 + _LARGEST_DIFFERENCE
+# Outputs that differ by less of the largest one are equal in bfloat16.
+_ROUNDING = 1e-2
+# By so much more often a network is right on the scale that it takes, not by chance.
+_FAR_BETTER = 0.2
+_CHANCE = 0.01
+# Without labels fewer images than these tell nothing.
+_FEWEST = 4
 # A check that takes no more than this share of the answers costs next to nothing.
 _LARGEST_SHARE = 0.01
 
@@ -88,93 +100,259 @@ def check_logits(
         )
 
 
-def worth_asking_again(
-    classifier: Classifier, one_more: int, number: int, mesh: Mesh
+def worth_asking(
+    what: str, classifier: Classifier, one_more: int, number: int, mesh: Mesh
 ) -> bool:
-    """Whether `check_in_company` is worth its time.
+    """Whether a check that asks a classifier once more is worth its time.
 
     It is the first time that a classifier of this structure is seen, and as long as it
     fails the check; then only where the check costs next to nothing.
 
     Args:
+      what: the check: "company", or a `scale_check`.
       classifier: the classifier.
-      one_more: answers in the step that the check takes.
+      one_more: answers that the check takes.
       number: answers in all; 0 if it is not known.
       mesh: the devices. Those of other processes cannot be asked.
     """
     if mesh.is_multi_process:
         return False
-    found_alike = list(_found_alike(jax.tree.structure(classifier)))
-    return found_alike != [True] or one_more <= _LARGEST_SHARE * number
+    passed = list(_passed(what, jax.tree.structure(classifier)))
+    return passed != [True] or one_more <= _LARGEST_SHARE * number
+
+
+class Again(NamedTuple):
+    """Asks a classifier about images in a block, by the block's own program.
+
+    Attributes:
+      answers: the answers at the levels of a step, of which the first row counts.
+      outputs: what the classifier returns at the first of them, `[S, B, K]`. This
+        compiles a program, and is asked only of answers that may be ties.
+      as_bytes: the place of the level that alters least, and the answers there on the
+        altered images times 255: the first row counts, and of it the first `MANY`.
+    """
+
+    answers: Callable[[jax.Array], Answers]
+    outputs: Callable[[jax.Array], jax.Array]
+    as_bytes: Callable[[jax.Array], tuple[int, Answers]]
 
 
 def check_in_company(
     classifier: Classifier,
     placed: PlacedBlock,
     answers: Answers,
-    answer_again: Callable[[jax.Array], Answers],
+    again: Again,
     stochastic: bool,
-) -> None:
-    """Warns of a classifier whose answer on an image depends on the images beside it.
+) -> bool:
+    """Warns of a classifier whose answer on an image depends on more than the image.
 
-    So do batch statistics and dropout that were left on after training. The first
-    images are classified again, among copies of one of them.
+    On the images beside it depend batch statistics and dropout that were left on after
+    training: the first images are classified again, among copies of one of them. What
+    answers the same question differently is random, or keeps a state.
 
     Args:
       classifier: the classifier.
       placed: a block of images.
       answers: `[l, B]`, those on the block, of which the first row counts.
-      answer_again: gives the answers at the same levels on other images in the same
-        block, by the same program.
+      again: asks about other images in the block.
       stochastic: whether noise is drawn for each image, so that copies of one image
         have answers of their own.
+
+    Returns:
+      Whether it passed.
     """
     images = np.asarray(placed.images)
+    number = len(placed.block.labels)
     # Of each device's images at least half must be others.
     on_each = len(images) // placed.images.sharding.num_devices
-    kept = min(_FEW, len(placed.block.labels), on_each // 2)
-    if not kept:
-        return
+    kept = min(MANY, number, on_each // 2)
+    before = row_of(answers, 0)
+
+    def asked(chosen: np.ndarray) -> tuple[HostAnswers, jax.Array]:
+        others = jax.device_put(images[chosen], placed.images.sharding)
+        return row_of(again.answers(others), 0), others
+
+    def differs(found: HostAnswers, other: HostAnswers, rows: Any) -> np.ndarray:
+        """Of the answers on `others`, at the rows, from those before or beside them."""
+        return _differs(
+            found, other, lambda: np.asarray(again.outputs(others))[:, rows]
+        )
+
     chosen = np.arange(len(images))
     chosen[kept:] = 0
-    again = answer_again(jax.device_put(images[chosen], placed.images.sharding))
-    before, after = (_first_row(one) for one in (answers, again))
-    differs = _differs(
-        Answers(*(part[:kept] for part in before)),
-        Answers(*(part[:kept] for part in after)),
-    )
-    what = f"{differs.sum()} of the first {kept} images"
-    if not differs.any() and not (stochastic or classifier.stochastic):
-        one = Answers(*(part[:1] for part in after))
-        differs = _differs(one, Answers(*(part[kept:] for part in after)))
-        what = f"{differs.sum()} of {len(differs)} copies of one image"
-    _found_alike(jax.tree.structure(classifier)).append(not differs.any().item())
-    if differs.any():
+    what, found = "", np.zeros(1, bool)
+    if kept:
+        after, others = asked(chosen)
+        found = differs(
+            _rows(after, slice(kept)), _rows(before, slice(kept)), slice(kept)
+        )
+        what = f"{found.sum()} of the first {kept} images"
+        if not found.any() and not (stochastic or classifier.stochastic):
+            copies = slice(kept, None)
+            found = differs(_rows(after, copies), _rows(after, slice(1)), copies)
+            what = f"{found.sum()} of {len(found)} copies of one image"
+    depends = found.any()
+    if depends or not kept:
+        # A single image has no company, but may be answered differently each time.
+        repeated, others = asked(np.arange(len(images)))
+        every = slice(number)
+        found = differs(_rows(repeated, every), _rows(before, every), every)
+    passed = not (depends or found.any())
+    _passed("company", jax.tree.structure(classifier)).append(passed)
+    if found.any():
+        warn(
+            f"the classifier answers {found.sum()} of {number} images differently when "
+            "it is asked the same again. It keeps a state between calls, or draws "
+            "random numbers: switch that off (model.eval(), deterministic=True), or "
+            "take them from the keys of stochastic=True."
+        )
+    elif depends:
         warn(
             f"the classifier answers {what} differently, depending on the images "
             "beside them. It seems to be left in training mode, where batch statistics "
             "or dropout are on. Switch that off: train=False, "
             "use_running_average=True, deterministic=True or model.eval()."
         )
+    return passed
 
 
-@functools.lru_cache(maxsize=256)
-def _found_alike(structure: Any) -> collections.deque[bool]:
-    """What the last check of a classifier of this structure found, if there was one."""
-    del structure
+def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
+    """Which check of the scale there can be, of images with these labels.
+
+    With labels that differ it is of the accuracy, otherwise of the confidences. Of a
+    few images, or of scores, these tell nothing: None.
+    """
+    if np.ptp(labels[:MANY]) > 0:
+        return "accuracy by scale"
+    has_enough = len(labels) >= _FEWEST and classifier.outputs != "scores"
+    return "confidence by scale" if has_enough else None
+
+
+def check_scale(
+    classifier: Classifier,
+    answers: HostAnswers,
+    as_bytes: HostAnswers,
+    labels: np.ndarray,
+) -> bool:
+    """Warns of a classifier that takes pixels of 0 to 255 and gets those in [0, 1].
+
+    Args:
+      classifier: the classifier.
+      answers: `[B]`, on images in [0, 1]; those beyond the labels are not looked at.
+      as_bytes: `[B]`, on the same images times 255, the first `MANY` at least.
+      labels: `[n]` of the images; zeros if there are none.
+
+    Returns:
+      Whether it warned.
+    """
+    labels = labels[:MANY]
+    first = slice(len(labels))
+    answers, as_bytes = _rows(answers, first), _rows(as_bytes, first)
+    seems = takes_bytes(answers, as_bytes, labels)
+    what = scale_check(classifier, labels)
+    assert what is not None
+    _passed(what, jax.tree.structure(classifier)).append(not seems)
+    if not seems:
+        return False
+    seen = "answers nearly the same for each of them"
+    if what == "accuracy by scale":
+        right = [np.mean(one.predicted == labels) for one in (answers, as_bytes)]
+        seen = f"is right for {right[0]:.0%} of them, and for {right[1]:.0%} times 255"
+    warn(
+        f"the classifier gets pixels in [0, 1], and seems to take those of 0 to 255: "
+        f"of {len(labels)} images it {seen}. Pass scale=255 to Classifier.from_..., or "
+        "multiply by 255 in your function."
+    )
+    return True
+
+
+def takes_bytes(
+    answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
+) -> bool:
+    """Whether a classifier takes pixels of 0 to 255, by its answers on both scales.
+
+    In [0, 1] all images are nearly black to one that takes bytes, so that its
+    confidences hardly differ; times 255 it is right far more often than now, and than
+    the most frequent class. One that takes [0, 1] is too sure of itself times 255, even
+    if it has just begun to learn. The limits are those that told networks of both kinds
+    apart at each stage of a training on MNIST.
+
+    Args:
+      answers: `[n]`, on images in [0, 1].
+      as_bytes: `[n]`, on the same images times 255.
+      labels: `[n]`; if all are alike they say nothing.
+    """
+    has_confidence = not np.isnan(answers.confidence).any()  # Scores have none.
+    spread = np.ptp(answers.confidence) if has_confidence else 0.0
+    sure = as_bytes.confidence.mean()
+    saturated = (as_bytes.confidence > 1 - 1e-6).mean()
+    if np.ptp(labels) > 0:
+        accuracy = np.mean(as_bytes.predicted == labels)
+        too_sure = saturated > 0.5 and sure > accuracy + 0.35
+        alike = spread <= 0.1 and _share_of_one(answers) >= 0.4
+        return bool(alike and not too_sure and _is_better(answers, as_bytes, labels))
+    alike = has_confidence and spread <= 0.03 and answers.confidence.mean() <= 0.95
+    differ = _share_of_one(answers) >= 0.9 and _share_of_one(as_bytes) <= 0.7
+    return bool(alike and differ and sure >= 0.5 and saturated <= 0.5)
+
+
+def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) -> bool:
+    """Whether a classifier is right far more often with bytes, and not by chance."""
+    right, right_as_bytes = answers.predicted == labels, as_bytes.predicted == labels
+    most_frequent = np.bincount(labels).max() / len(labels)
+    if right_as_bytes.mean() < max(right.mean(), most_frequent) + _FAR_BETTER:
+        return False
+    gained, changed = (right_as_bytes & ~right).sum(), (right_as_bytes ^ right).sum()
+    return bool(scipy.special.bdtrc(gained - 1, changed, 0.5) <= _CHANCE)
+
+
+def _share_of_one(answers: HostAnswers) -> float:
+    """The share of the most frequent answer."""
+    return np.unique(answers.predicted, return_counts=True)[1].max() / len(
+        answers.predicted
+    )
+
+
+@functools.lru_cache(maxsize=512)
+def _passed(what: str, structure: Any) -> collections.deque[bool]:
+    """Whether a classifier of this structure passed a check last, if it was made."""
+    del what, structure
     return collections.deque(maxlen=1)
 
 
-def _first_row(answers: Answers) -> Answers[np.ndarray]:
-    return Answers(*(np.asarray(part)[0] for part in fetch(answers)))
+def row_of(answers: Answers, row: int) -> HostAnswers:
+    """The answers at one of the levels, on the host."""
+    return Answers(*(np.asarray(part)[row] for part in fetch(answers)))
 
 
-def _differs(one: Answers[np.ndarray], other: Answers[np.ndarray]) -> np.ndarray:
-    """Where answers differ by more than rounding; by the class if that is all."""
-    change = np.abs(one.confidence - other.confidence)
-    return np.where(
-        np.isnan(change), one.predicted != other.predicted, change > _LARGEST_DIFFERENCE
-    )
+def _rows(answers: HostAnswers, rows: slice) -> HostAnswers:
+    return Answers(*(part[rows] for part in answers))
+
+
+def _differs(
+    one: HostAnswers, other: HostAnswers, outputs: Callable[[], np.ndarray]
+) -> np.ndarray:
+    """Where answers differ by more than rounding.
+
+    Args:
+      one: `[n]`.
+      other: `[n]`, or `[1]`.
+      outputs: what the classifier returns for the first, `[S, n, K]`; called only if
+        classes differ that may be the best two within rounding.
+    """
+    with np.errstate(invalid="ignore"):
+        change = np.abs(one.confidence - other.confidence)
+        differs = change > _LARGEST_DIFFERENCE
+        # Two classes cannot both have more than half.
+        is_clear = np.minimum(one.confidence, other.confidence) > _MOST_OF_A_TIE
+    classes = one.predicted != other.predicted
+    if (classes & ~differs & ~is_clear).any():
+        scores = outputs().mean(axis=0)
+        pair = np.stack(np.broadcast_arrays(one.predicted, other.predicted), axis=1)
+        worse = np.take_along_axis(scores, np.maximum(pair, 0), axis=1).min(axis=1)
+        behind = scores.max(axis=1) - worse
+        is_clear |= behind > _ROUNDING * np.abs(scores).max(axis=1)
+    return differs | (classes & is_clear)
 
 
 @jax.jit

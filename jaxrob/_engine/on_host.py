@@ -39,6 +39,7 @@ def network_on_host(classifier: Classifier, mesh: Mesh) -> OnHost | None:
 def alter(
     prepared: Any,
     level: jax.Array,
+    scale: jax.Array,
     *,
     alteration: Alteration,
     preprocessing: Preprocessing,
@@ -49,21 +50,36 @@ def alter(
     Args:
       prepared: the block, from `prepare`.
       level: float32, a number.
+      scale: see `answer_at_levels`.
       alteration: the alteration.
       preprocessing: what the network asks for.
       mesh: the devices.
     """
 
-    def local(prepared: Any, level: jax.Array) -> Altered:
+    def local(prepared: Any, level: jax.Array, scale: jax.Array) -> Altered:
         images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
-        return Altered(preprocessing(images))
+        return Altered(preprocessing(images * scale.astype(images.dtype)))
 
-    return on_each_device(local, mesh, split=(True, False))(prepared, level)
+    split = (True, False, False)
+    return on_each_device(local, mesh, split)(prepared, level, scale)
 
 
-def ask(classifier: Classifier, network: OnHost, altered: Altered) -> Answers:
-    """The network's answers `[1, B]`; it runs now."""
-    outputs = network.function(np.asarray(altered.images))
+def ask(
+    classifier: Classifier, network: OnHost, altered: Altered, number: int | None = None
+) -> Answers:
+    """The network's answers `[1, B]`; it runs now.
+
+    Args:
+      classifier: the classifier.
+      network: the network.
+      altered: the images.
+      number: how many of them the network is asked, the first ones; None for all. The
+        answers to the others mean nothing.
+    """
+    images = np.asarray(altered.images)
+    outputs = network.function(images[:number])
+    # Of the shape for which the answers' program is compiled.
+    outputs = np.pad(outputs, [(0, len(images) - len(outputs)), (0, 0)])
     return _answers(outputs, kind=classifier.outputs)
 
 

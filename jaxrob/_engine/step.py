@@ -55,6 +55,7 @@ def answer_at_levels(
     key: jax.Array,
     levels: jax.Array,
     num_levels: jax.Array,
+    scale: jax.Array,
     *,
     alteration: Alteration,
     mesh: Mesh,
@@ -71,6 +72,8 @@ def answer_at_levels(
       levels: float32 `[L]`.
       num_levels: how many of the levels count, the first ones. On a CPU and a TPU the
         answers at the others are zeros.
+      scale: float32, a number by which the altered pixels are multiplied; 1 leaves
+        them as they are, bit for bit.
       alteration: the alteration.
       mesh: the devices.
 
@@ -85,13 +88,15 @@ def answer_at_levels(
         key: jax.Array,
         levels: jax.Array,
         num_levels: jax.Array,
+        scale: jax.Array,
     ) -> Answers:
         keys = classifier_keys(key, index) if classifier.stochastic else None
 
         # Levels outside, images inside: what depends on the level alone is computed
         # once for each level.
         def altered(level: jax.Array) -> jax.Array:
-            return jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
+            images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
+            return images * scale.astype(images.dtype)
 
         def at_level(level: jax.Array) -> Answers:
             return answer(classifier, altered(level), keys)
@@ -117,6 +122,38 @@ def answer_at_levels(
         answers = answer(classifier, images, keys)
         return jax.tree.map(lambda part: part.reshape(shape), answers)
 
-    split = (False, True, True, False, False, False)
+    split = (False, True, True, False, False, False, False)
     per_device = on_each_device(local, mesh, split, joined_along=1)
-    return per_device(classifier, prepared, index, key, levels, num_levels)
+    return per_device(classifier, prepared, index, key, levels, num_levels, scale)
+
+
+@functools.partial(jax.jit, static_argnames=("alteration", "mesh"))
+def outputs_at_level(
+    classifier: Classifier,
+    prepared: Any,
+    index: jax.Array,
+    key: jax.Array,
+    level: jax.Array,
+    *,
+    alteration: Alteration,
+    mesh: Mesh,
+) -> jax.Array:
+    """What a classifier returns on a block at one level, `[S, B, K]`.
+
+    The arguments are those of `answer_at_levels`.
+    """
+
+    def local(
+        classifier: Classifier,
+        prepared: Any,
+        index: jax.Array,
+        key: jax.Array,
+        level: jax.Array,
+    ) -> jax.Array:
+        keys = classifier_keys(key, index) if classifier.stochastic else None
+        images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
+        return classifier.raw_outputs(images, keys)
+
+    split = (False, True, True, False, False)
+    per_device = on_each_device(local, mesh, split, joined_along=1)
+    return per_device(classifier, prepared, index, key, level)

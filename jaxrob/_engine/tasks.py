@@ -2,7 +2,7 @@
 
 import collections
 import contextlib
-from collections.abc import Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
@@ -17,17 +17,22 @@ from jaxrob._engine.checks import check_valid
 from jaxrob._engine.collect import Collector
 from jaxrob._engine.execution import Execution
 from jaxrob._engine.mistakes import (
+    MANY,
+    Again,
     check_in_company,
     check_logits,
+    check_scale,
     is_flat,
-    worth_asking_again,
+    row_of,
+    scale_check,
+    worth_asking,
 )
 from jaxrob._engine.on_host import Altered, alter, ask, network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.sizes import levels_in_step, levels_in_turn, rows_for
-from jaxrob._engine.step import answer_at_levels, prepare
+from jaxrob._engine.step import answer_at_levels, outputs_at_level, prepare
 from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.hosts import check_same, gathered, put
+from jaxrob._runtime.hosts import check_same, fetch, gathered, put
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.mesh import platform, whole_on
 from jaxrob.alterations import Alteration
@@ -187,38 +192,93 @@ def _dispatched(
     mesh = setup.execution.mesh
     static = {"alteration": task.alteration, "mesh": mesh}
 
-    def answer(images: Any, at: np.ndarray, num_levels: int) -> Answers | Altered:
+    def answer(
+        images: Any, at: np.ndarray, num_levels: int, scale: float = 1.0
+    ) -> Answers | Altered:
         if setup.network is not None:
             given = {"preprocessing": setup.network.preprocessing, **static}
-            return alter(images, at[0], **given)
-        levels = at, np.int32(num_levels)
+            return alter(images, at[0], np.float32(scale), **given)
+        how = at, np.int32(num_levels), np.float32(scale)
         answers = answer_at_levels(
-            setup.classifier, images, index, setup.key, *levels, **static
+            setup.classifier, images, index, setup.key, *how, **static
         )
         return gathered(answers)
 
     prepared = prepare(images, index, setup.key, **static)
     # What is known already leaves a step's shape as it is, and so its rounding.
     each = _levels_a_step(setup, len(images), len(wanted))
+    least = missing[_least(task.levels[missing], task.alteration)]
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
         # Filled up with the last level: every step has the same shape.
         filled = rows + rows[-1:] * (each - len(rows))
         at = task.levels[filled].astype(np.float32)
         step = _Step(task, block, rows, answer(prepared, at, len(rows)))
-        if _is_time_to_ask_again(setup, len(images), each, number):
-
-            def in_company(others: jax.Array, at: np.ndarray = at) -> Answers:
-                others = prepare(others, index, setup.key, **static)
-                return _answered(answer(others, at, 1), setup.classifier)
-
+        due = _checks_due(setup, placed, each, number, least in rows)
+        if due:
             answers = _answered(step.answers, setup.classifier)
             step = step._replace(answers=answers)
+            again = _again(setup, task.alteration, index, at, answer)
             stochastic = task.alteration.stochastic
-            check_in_company(setup.classifier, placed, answers, in_company, stochastic)
+            _look_closer(due, setup, placed, answers, again, stochastic)
         if platform(mesh) != "cpu":
             jax.copy_to_host_async(step.answers)
         yield step
+
+
+def _look_closer(
+    due: set[str],
+    setup: Setup,
+    placed: PlacedBlock,
+    answers: Answers,
+    again: Again,
+    stochastic: bool,
+) -> None:
+    """Makes the checks that ask a classifier once more."""
+    classifier, labels = setup.classifier, placed.block.labels
+    if "company" in due:
+        if not check_in_company(classifier, placed, answers, again, stochastic):
+            # Its other answers tell nothing.
+            setup.execution.looked.add("scale")
+            return
+    if "scale" in due:
+        row, as_bytes = again.as_bytes(placed.images)
+        if check_scale(classifier, row_of(answers, row), row_of(as_bytes, 0), labels):
+            setup.execution.looked.add("outputs")
+
+
+def _again(
+    setup: Setup,
+    alteration: Alteration,
+    index: jax.Array,
+    at: np.ndarray,
+    answer: Callable[..., Answers | Altered],
+) -> Again:
+    """Asks about images in a block again, at one of the levels of a step."""
+    classifier = setup.classifier
+    static = {"alteration": alteration, "mesh": setup.execution.mesh}
+
+    def answers(images: jax.Array) -> Answers:
+        prepared = prepare(images, index, setup.key, **static)
+        return _answered(answer(prepared, at, 1), classifier)
+
+    def outputs(images: jax.Array) -> jax.Array:
+        prepared = prepare(images, index, setup.key, **static)
+        given = classifier, prepared, index, setup.key, at[0]
+        return fetch(outputs_at_level(*given, **static))
+
+    def as_bytes(images: jax.Array) -> tuple[int, Answers]:
+        row = _least(at, alteration)
+        prepared = prepare(images, index, setup.key, **static)
+        found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
+        return row, _answered(found, classifier, MANY)
+
+    return Again(answers, outputs, as_bytes)
+
+
+def _least(levels: np.ndarray, alteration: Alteration) -> int:
+    """The place of the level that alters least."""
+    return int(np.abs(levels - alteration.identity).argmin())
 
 
 def _levels_a_step(setup: Setup, images: int, num_levels: int) -> int:
@@ -230,15 +290,33 @@ def _levels_a_step(setup: Setup, images: int, num_levels: int) -> int:
     )
 
 
-def _is_time_to_ask_again(setup: Setup, images: int, levels: int, number: int) -> bool:
-    """Whether `check_in_company` is due: at the first step, where it is worth it."""
-    execution = setup.execution
-    if "company" in execution.looked:
-        return False
-    execution.looked.add("company")
-    in_turn = levels_in_turn(setup.image_shape, execution.mesh)
-    one_more = images * (1 if in_turn else levels)
-    return worth_asking_again(setup.classifier, one_more, number, execution.mesh)
+def _checks_due(
+    setup: Setup, placed: PlacedBlock, levels: int, number: int, is_least: bool
+) -> set[str]:
+    """Which checks ask again at a step, once in a call: those that are worth it.
+
+    Args:
+      setup: what the steps share.
+      placed: the block.
+      levels: in a step.
+      number: answers in all.
+      is_least: whether the step holds the level that alters least.
+    """
+    mesh, looked = setup.execution.mesh, setup.execution.looked
+    in_turn = levels_in_turn(setup.image_shape, mesh)
+    one_more = len(placed.images) * (1 if in_turn else levels)
+    few = one_more if setup.network is None else min(len(placed.images), MANY)
+    scale = scale_check(setup.classifier, placed.block.labels)
+    checks = [("company", "company", one_more)]
+    if is_least and scale is not None and len(setup.image_shape) == 3:
+        checks.append(("scale", scale, few))
+    due = set()
+    for name, what, cost in checks:
+        if name not in looked:
+            looked.add(name)
+            if worth_asking(what, setup.classifier, cost, number, mesh):
+                due.add(name)
+    return due
 
 
 def _asked(step: _Step, classifier: Classifier) -> _Step:
@@ -246,12 +324,15 @@ def _asked(step: _Step, classifier: Classifier) -> _Step:
     return step._replace(answers=_answered(step.answers, classifier))
 
 
-def _answered(answers: Answers | Altered, classifier: Classifier) -> Answers:
+def _answered(
+    answers: Answers | Altered, classifier: Classifier, number: int | None = None
+) -> Answers:
+    """Answers; of a network on the host to the first so many images at least."""
     if isinstance(answers, Answers):
         return answers
     network = on_host(classifier.apply_fn)
     assert network is not None
-    return ask(classifier, network, answers)
+    return ask(classifier, network, answers, number)
 
 
 def _held_back(items: Iterable[T], number: int) -> Iterator[T]:

@@ -10,6 +10,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._runtime.failures import check_one_array
+
 # In one call.
 MOST_IMAGES = 2**20
 # Of JAX's types too, such as bfloat16, which NumPy counts among the void ones.
@@ -67,7 +69,11 @@ class HostFunction:
         parts = []
         for batch, number in _batches(images, self.batch_size, self.writes):
             with _noted(batch.shape):
-                outputs = np.asarray(self.function(batch))
+                returned = self.function(batch)
+                # A list of rows is what services return; its shape is checked.
+                if not isinstance(returned, list):
+                    check_one_array("the host function", returned)
+                outputs = np.asarray(returned)
                 self._check(outputs, len(batch))
             parts.append(np.asarray(outputs[:number], np.float32))
         return parts[0] if len(parts) == 1 else np.concatenate(parts)

@@ -12,6 +12,7 @@ from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_i
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_images
+from jaxrob._engine.mistakes import MANY, check_scale, scale_check, worth_asking
 from jaxrob._pinned import pinned
 from jaxrob._runtime.checks import check_at_least_one, check_type
 from jaxrob._runtime.hosts import fetch, put
@@ -112,6 +113,11 @@ def make_problem(
             "the classifier returned NaN, or rows that are no probabilities, for "
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
+    scale = scale_check(classifier, labels)
+    if scale is not None and worth_asking(scale, classifier, MANY, 0, mesh):
+        few = 255 * images[:MANY], labels[:MANY]
+        as_bytes, _ = _answers(classifier, *few, keys, rows, mesh)
+        check_scale(classifier, before, as_bytes, labels)
     return Problem(
         classifier,
         images,

@@ -14,6 +14,7 @@ from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import Part, check, on_all, on_half
 from jaxrob.retraining._weak import find_weak, original
 from jaxrob.training import fit
+from jaxrob.training._step import num_outputs
 
 
 def network_parallelization(
@@ -45,7 +46,8 @@ def network_parallelization(
 
     Raises:
       TypeError: as `data_augmentation`.
-      ValueError: as `data_augmentation`.
+      ValueError: as `data_augmentation`, or if the classifier's outputs are "scores" or
+        of another number of classes than the module's.
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
@@ -53,7 +55,7 @@ def network_parallelization(
     """
     check(module, dataset, alterations, levels, key, training)
     if classifier is not None:
-        check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+        _check_fits(classifier, module, dataset, key, training)
     else:
         classifier = original(module, dataset, key, training)
     parts = on_half(dataset, alterations, key)
@@ -96,12 +98,14 @@ def limited_network_parallelization(
 
     Raises:
       TypeError: as `data_augmentation`.
-      ValueError: as `limited_data_augmentation`.
+      ValueError: as `limited_data_augmentation` and `network_parallelization`.
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini et al., 2020, section VI.D.
     """
     check(module, dataset, alterations, levels, key, training)
+    if classifier is not None:
+        _check_fits(classifier, module, dataset, key, training)
     weak, classifier, dataset = find_weak(
         module,
         dataset,
@@ -143,13 +147,8 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
 
     Source: Arcaini et al., 2020, section VI.C.
     """
-    for name, classifier in (("first", first), ("second", second)):
-        check_type(name, classifier, Classifier, "a jaxrob.Classifier")
-        if classifier.outputs == "scores":
-            raise ValueError(
-                f'{name} must not have outputs="scores": those of two classifiers do '
-                "not compare"
-            )
+    _check_compares("first", first)
+    _check_compares("second", second)
     sigmoid = first.outputs == second.outputs == "sigmoid"
     return Classifier(
         _max_of_activations if sigmoid else _max_of_log_probabilities,
@@ -157,6 +156,39 @@ def parallel(first: Classifier, second: Classifier) -> Classifier:
         "sigmoid" if sigmoid else "logits",
         first.stochastic or second.stochastic,
     )
+
+
+def _check_compares(name: str, classifier: Any) -> None:
+    check_type(name, classifier, Classifier, "a jaxrob.Classifier")
+    if classifier.outputs == "scores":
+        raise ValueError(
+            f'{name} must not have outputs="scores": those of two classifiers do not '
+            "compare"
+        )
+
+
+def _check_fits(
+    classifier: Any,
+    module: Any,
+    dataset: Dataset,
+    key: jax.Array,
+    training: dict[str, Any],
+) -> None:
+    """Refuses an original that the new network could not stand beside.
+
+    Raises:
+      TypeError: if it is no classifier.
+      ValueError: if its outputs are "scores", or it has other classes.
+    """
+    _check_compares("classifier", classifier)
+    image_shape = dataset.images.shape[1:]
+    number = classifier.num_classes(image_shape)
+    own = num_outputs(module, image_shape, training.get("outputs", "logits"), key)
+    if number != own:
+        raise ValueError(
+            f"classifier must have the classes of the new network, which returns {own} "
+            f"for images of the shape {image_shape}; it returns {number}"
+        )
 
 
 def _max_of_activations(

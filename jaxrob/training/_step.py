@@ -16,7 +16,7 @@ from jaxrob._runtime.failures import failed_on_images
 from jaxrob._runtime.hosts import put, put_rows
 from jaxrob._runtime.mesh import split_over, whole_on
 from jaxrob._runtime.pixels import as_floats
-from jaxrob.training._network import Network
+from jaxrob.training._network import Network, network_of
 from jaxrob.training._schedule import PlannedStep
 
 
@@ -64,6 +64,28 @@ def initial_state(
     )
     state = TrainingState(params, collections, optimizer.init(params))
     return put(state, whole_on(mesh))
+
+
+def num_outputs(
+    module: Any, image_shape: tuple[int, ...], outputs: str, key: jax.Array
+) -> int:
+    """How many classes a module returns, which is not run; see `Classifier`.
+
+    Raises:
+      ValueError: if it does not take images of this shape.
+    """
+    network = network_of(module)
+
+    def returned(key: jax.Array, images: jax.Array) -> jax.Array:
+        return network.classifier(*network.start(key, images), outputs).raw_outputs(
+            images
+        )
+
+    images = jax.ShapeDtypeStruct((1, *image_shape), jnp.float32)
+    try:
+        return jax.eval_shape(returned, key, images).shape[-1]
+    except Exception as error:  # The user's code may raise anything.
+        raise failed_on_images("the module", image_shape, error) from error
 
 
 def compiled_step(

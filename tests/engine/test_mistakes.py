@@ -7,10 +7,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from common.timing import compilations
-from flax import linen
+from flax import linen, nnx
 
 import jaxrob
-from jaxrob import RobustnessWarning, alterations, roma, strategies
+from jaxrob import RobustnessWarning, adversarial, alterations, roma, strategies
 from jaxrob._engine import tasks
 
 RANDOM = np.random.default_rng(0)
@@ -119,6 +119,100 @@ class TestLogitsThatAreNone:
                 )
 
 
+def of_bytes(scale, images):
+    """In [0, 1] all is black to it."""
+    return logits(0.05 * scale, jnp.maximum(images - 100, 0))
+
+
+class OfBytes(linen.Module):
+    @linen.compact
+    def __call__(self, images):
+        return of_bytes(self.param("scale", linen.initializers.ones, ()), images)
+
+
+class OfBytesNnx(nnx.Module):
+    def __init__(self):
+        self.scale = nnx.Param(jnp.ones(()))
+
+    def __call__(self, images):
+        return of_bytes(self.scale[...], images)
+
+
+def on_host(images):
+    return np.asarray(of_bytes(1.0, images))
+
+
+OF_BYTES = {
+    "function": lambda: jaxrob.Classifier(of_bytes, 1.0),
+    "scores": lambda: jaxrob.Classifier(of_bytes, 1.0, "scores"),
+    "Linen": lambda: jaxrob.Classifier.from_linen(
+        OfBytes(), {"params": {"scale": np.float32(1)}}
+    ),
+    "NNX": lambda: jaxrob.Classifier.from_nnx(OfBytesNnx()),
+    "host": lambda: jaxrob.Classifier.from_host(on_host, 4),
+}
+
+
+def by_attack(classifier):
+    adversarial.fgsm(classifier, IMAGES, LABELS, epsilon=0.1)
+
+
+class TestPixelsOfBytes:
+    @pytest.mark.parametrize("kind", OF_BYTES)
+    def test_is_seen_of_every_kind(self, kind):
+        classifier = OF_BYTES[kind]()
+        text = "right for 25% of them, and for 100% times 255. Pass scale=255"
+        check_warned(by_evaluate, classifier, text)
+
+    @pytest.mark.parametrize("call", [by_evaluate, by_assess, by_attack, by_roma])
+    def test_is_seen_in_every_call(self, call):
+        for _ in range(2):
+            classifier = OF_BYTES["function"]()
+            check_warned(call, classifier, "seems to take those of 0 to 255")
+
+    def test_without_labels(self):
+        data = jaxrob.Dataset(np.uint8(255 * IMAGES), None)
+        for kind in ("function", "host"):
+            with pytest.warns(RobustnessWarning, match="answers nearly the same"):
+                by_evaluate(OF_BYTES[kind](), data)
+
+    def test_networks_that_are_silent(self):
+        random = np.random.default_rng(2)
+        weights = random.normal(size=(64, 4))
+
+        def rightly_scaled(scale, images):
+            return of_bytes(scale, 255 * images)
+
+        def of_any_scale(scale, images):
+            return logits(scale, images / images.max(axis=(1, 2, 3), keepdims=True))
+
+        def untrained(bias, images):
+            return (images.reshape(len(images), -1) - 0.5) @ weights + bias
+
+        unlabelled = jaxrob.Dataset(IMAGES, None)
+        for function in (rightly_scaled, logits, of_any_scale, untrained, constant):
+            for data in (DATA, unlabelled):
+                if function is not constant:
+                    by_evaluate(jaxrob.Classifier(function, 1.0), data)
+        with pytest.warns(RobustnessWarning, match="the same for every image") as found:
+            by_evaluate(jaxrob.Classifier(constant, 1.0))
+        assert len(found) == 1
+
+    def test_a_network_is_asked_once_and_about_few_images(self):
+        sizes = []
+
+        def counted(images):
+            sizes.append(len(images))
+            return np.asarray(logits(20.0, images))
+
+        many = jaxrob.Dataset(np.tile(IMAGES, (4, 1, 1, 1)), np.tile(LABELS, 4))
+        classifier = jaxrob.Classifier.from_host(counted, 4)
+        jaxrob.evaluate(classifier, many, BRIGHTNESS, [0.0])
+        assert sizes == [256, 256, 64]  # The answers, in company, as bytes.
+        jaxrob.evaluate(classifier, many, BRIGHTNESS, [0.0])
+        assert sizes[3:] == [256]
+
+
 class Net(linen.Module):
     """A small network with whatever was left on."""
 
@@ -169,6 +263,63 @@ class TestTrainingMode:
         noise = alterations.gaussian_noise()
         jaxrob.evaluate(classifier, DATA, noise, [0.003], key=jax.random.key(0))
 
+    @pytest.mark.parametrize("outputs", ["probabilities", "logits", "scores"])
+    def test_classes_tell_where_confidences_cannot(self, outputs):
+        """One answer in eight or so depends on the others, with a confidence of 1."""
+
+        def saturated(scale, images):
+            rows = logits(scale, images)
+            rows = rows.at[:, 0].add((images.mean() - 0.25) / 2)
+            if outputs == "probabilities":
+                return jax.nn.one_hot(rows.argmax(axis=1), 4)
+            return rows * 1e6
+
+        random = np.random.default_rng(1)
+        images = np.float32(random.random((200, 8, 8, 1)))
+        images[0] = 1
+        data = jaxrob.Dataset(images, np.arange(200) % 4)
+        with pytest.warns(RobustnessWarning, match="left in training mode"):
+            by_evaluate(jaxrob.Classifier(saturated, 1.0, outputs), data)
+
+    @pytest.mark.parametrize("number", [1, 64])
+    def test_a_network_that_keeps_a_state(self, number):
+        calls = []
+
+        def rolled(images):
+            calls.append(len(images))
+            rows = np.asarray(one_hot(20.0, images))
+            return np.roll(rows, len(calls), axis=1)
+
+        classifier = jaxrob.Classifier.from_host(rolled, 4, "probabilities")
+        text = f"{number} of {number} images differently when it is asked the same"
+        with pytest.warns(RobustnessWarning, match=text):
+            jaxrob.evaluate(classifier, DATA[:number], BRIGHTNESS, [0])
+
+    def test_what_rounding_decides_is_no_mistake(self):
+        def tied(scale, images):
+            rows = logits(scale, images)
+            rows = rows.at[:, 1].set(rows[:, 0])
+            # As much as another order of a sum makes.
+            return rows.at[:, 0].multiply(1 + 1e-6 * jnp.sign(images.mean() - 0.3))
+
+        def low_precision(scale, images):
+            return logits(scale, images.astype(jnp.bfloat16)).astype(jnp.bfloat16)
+
+        def drawn(scale, images, keys):
+            noise = jax.vmap(lambda key: jax.random.normal(key, (4,)))(keys)
+            return logits(scale, images) + 30 * noise
+
+        bright = jaxrob.Dataset(np.float32(RANDOM.random((64, 8, 8, 1))), LABELS)
+        for data in (DATA, bright):
+            for function, outputs in (
+                (tied, "logits"),
+                (tied, "scores"),
+                (low_precision, "logits"),
+            ):
+                by_evaluate(jaxrob.Classifier(function, 20.0, outputs), data)
+        stochastic = jaxrob.Classifier(drawn, 20.0, stochastic=True)
+        jaxrob.evaluate(stochastic, DATA, BRIGHTNESS, [0], key=jax.random.key(0))
+
     def test_one_image_has_no_company(self):
         by_evaluate(net(batch_statistics=True), DATA[:1])
 
@@ -176,7 +327,7 @@ class TestTrainingMode:
         by_evaluate(net())  # JAX's own small programs, of the first call alone.
         with compilations() as with_check:
             by_evaluate(net())
-        monkeypatch.setattr(tasks, "worth_asking_again", lambda *_: False)
+        monkeypatch.setattr(tasks, "worth_asking", lambda *_: False)
         with compilations() as without:
             by_evaluate(net())
         assert len(with_check) == len(without) > 0

@@ -88,6 +88,59 @@ def test_outputs_are_read_from_the_last_layer(activation, outputs):
     assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
 
 
+class WithSpare(keras.Model):
+    """Its softmax is for predictions, and comes last among its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.dense = layers.Dense(4)
+        self.softmax = layers.Softmax()
+
+    def call(self, images):
+        return self.dense(keras.ops.reshape(images, (len(images), -1)))
+
+
+def test_the_last_layer_only_says_the_default():
+    net = WithSpare()
+    net(np.zeros((1, 8, 8, 3), np.float32))
+    classifier = jaxrob.Classifier.from_keras(net, "logits")
+    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
+    default = jaxrob.Classifier.from_keras(net)
+    assert default.outputs == "probabilities"
+    with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
+        jaxrob.evaluate(default, DATA, BRIGHTNESS, [0.0])
+    contradicting = jaxrob.Classifier.from_keras(model("softmax"), "logits")
+    with pytest.warns(jaxrob.RobustnessWarning, match='pass outputs="probabilities"'):
+        jaxrob.evaluate(contradicting, DATA, BRIGHTNESS, [0.0])
+
+
+def set_otherwise(net):
+    net.layers[0].activation = keras.activations.relu
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda net: net.pop(),
+        lambda net: net.add(layers.Activation("relu")),
+        lambda net: (net.pop(), net.add(layers.Dense(4))),
+        set_otherwise,
+    ],
+)
+def test_a_model_whose_layers_change_is_refused(change):
+    net = model()
+    classifier = jaxrob.Classifier.from_keras(net)
+    net.compile("sgd", "sparse_categorical_crossentropy")
+    net.fit(IMAGES / 255, DATA.labels, verbose=0)
+    net.trainable = False
+    assert classifier.num_classes((8, 8, 3)) == 4
+    change(net)
+    with pytest.raises(ValueError, match="model sequential.* was changed after it was"):
+        jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    jaxrob.Classifier.from_keras(net).num_classes((8, 8, 3))
+
+
 def test_layers_that_preprocess():
     first = [layers.Rescaling(1 / 255), layers.RandomFlip(), layers.CenterCrop(6, 6)]
     keras.utils.set_random_seed(0)
@@ -98,8 +151,37 @@ def test_layers_that_preprocess():
     curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
     truth = np.asarray(net.predict(IMAGES, verbose=0))
     np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
+
+
+def bright(scale):
+    """Two classes: dark images and bright ones, of pixels up to the scale."""
+    labels = np.arange(40) % 2
+    images = RANDOM.random((40, 8, 8, 3)) * 0.3 + 0.6 * labels[:, None, None, None]
+    return np.float32(scale * images), labels
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        [layers.RandomFlip(), layers.RandomContrast(0.1), layers.Rescaling(1 / 255)],
+        [layers.Normalization(mean=127.0, variance=3600.0)],
+        [layers.Lambda(lambda x: x / 255)],
+    ],
+    ids=["augmentation", "normalization", "lambda"],
+)
+def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
+    keras.utils.set_random_seed(0)
+    last = layers.Dense(2)
+    net = keras.Sequential([keras.Input((8, 8, 3)), *first, layers.Flatten(), last])
+    weights = np.ones((192, 1), np.float32) * [[-1, 1]] / 20
+    middle = 0.6 if net.layers[0].name.startswith("norm") else 8.6 * 0.5
+    last.set_weights([weights, np.float32([middle, -middle])])
+    images, labels = bright(1)
+    data = jaxrob.Dataset(images, labels)
+    right = jaxrob.Classifier.from_keras(net, scale=255)
+    assert jaxrob.evaluate(right, data, BRIGHTNESS, [0.0]).accuracy[0] > 0.9
     with pytest.warns(jaxrob.RobustnessWarning, match="Pass scale=255"):
-        jaxrob.Classifier.from_keras(net)
+        jaxrob.evaluate(jaxrob.Classifier.from_keras(net), data, BRIGHTNESS, [0.0])
 
 
 @pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"])
@@ -141,8 +223,6 @@ def test_models_that_are_refused():
         jaxrob.Classifier.from_keras(Own())
     with pytest.raises(TypeError, match="model must be a keras.Model or the path"):
         jaxrob.Classifier.from_keras(print)
-    with pytest.raises(ValueError, match='outputs must be "probabilities", as the'):
-        jaxrob.Classifier.from_keras(model("softmax"), "logits")
     with pytest.raises(ValueError, match="class_names must be 4"):
         jaxrob.Classifier.from_keras(model(), class_names=["a"])
     source = keras.Input((8, 8, 3))

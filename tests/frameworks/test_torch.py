@@ -109,9 +109,28 @@ def test_outputs_are_read_from_the_last_layer(last, outputs):
     assert jaxrob.Classifier.from_torch(module(last)).outputs == outputs
 
 
-def test_outputs_that_contradict_the_last_layer():
-    with pytest.raises(ValueError, match='outputs must be "probabilities", as the'):
-        jaxrob.Classifier.from_torch(module(nn.Softmax(-1)), "logits")
+class WithSpare(nn.Module):
+    """Its softmax is for predictions, and comes last among its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.net = module()
+        self.softmax = nn.Softmax(-1)
+
+    def forward(self, images):
+        return self.net(images)
+
+
+def test_the_last_layer_only_says_the_default():
+    net = WithSpare()
+    classifier = jaxrob.Classifier.from_torch(net, "logits")
+    found = jaxrob.evaluate(classifier, DATA, BLUR, [0.0])
+    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(net.net), DATA, BLUR, [0.0])
+    np.testing.assert_array_equal(found.confidence, plain.confidence)
+    default = jaxrob.Classifier.from_torch(net)
+    assert default.outputs == "probabilities"
+    with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
+        jaxrob.evaluate(default, DATA, BLUR, [0.0])
 
 
 class Hidden(nn.Module):
@@ -127,8 +146,10 @@ class Hidden(nn.Module):
 
 def test_outputs_that_contradict_the_last_operation():
     classifier = jaxrob.Classifier.from_torch(Hidden())
-    with pytest.raises(ValueError, match='pass outputs="probabilities"'):
-        jaxrob.assess(classifier, DATA, BLUR)
+    declared = jaxrob.Classifier.from_torch(module(nn.Softmax(-1)), "logits")
+    for one in (classifier, declared):
+        with pytest.raises(ValueError, match='pass outputs="probabilities"'):
+            jaxrob.assess(one, DATA, BLUR)
     right = jaxrob.Classifier.from_torch(Hidden(), "probabilities")
     jaxrob.evaluate(right, DATA, BLUR, [0.5])
 

@@ -7,10 +7,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import nnx
 
 import jaxrob
 from jaxrob import Classifier, Dataset, alterations, retraining, training
 from jaxrob.networks import MLP
+from jaxrob.retraining import _parallelization
 
 KEY = jax.random.key(0)
 SMALL = MLP(features=(16,), num_classes=2)
@@ -200,3 +202,34 @@ def test_wrong_arguments(name):
                 method(SMALL, dataset, [BLUR], key=KEY, robustness=wrong)
         with pytest.raises(ValueError, match="threshold must lie in"):
             method(SMALL, dataset, [BLUR], key=KEY, threshold=2)
+
+
+class SmallNnx(nnx.Module):
+    def __init__(self, rngs):
+        self.last = nnx.Linear(36, 2, rngs=rngs)
+
+    def __call__(self, images):
+        return self.last(images.reshape(len(images), -1))
+
+
+@pytest.mark.parametrize("limited", ["", "limited_"])
+@pytest.mark.parametrize("module", [SMALL, SmallNnx(nnx.Rngs(0))], ids=["linen", "nnx"])
+def test_an_original_of_other_classes_is_refused_before_training(
+    monkeypatch, module, limited
+):
+    for name in ("_second", "find_weak"):
+        monkeypatch.setattr(_parallelization, name, None)
+    for wrong, outputs, words in (
+        (3, "logits", "which returns 2 .* it returns 3"),
+        (2, "scores", 'classifier must not have outputs="scores"'),
+    ):
+        original = Classifier(lambda v, x: x[:, 0, :1, 0] * v, jnp.ones(wrong), outputs)
+        with pytest.raises(ValueError, match=words):
+            METHODS[f"{limited}network_parallelization"](
+                module,
+                grey_and_light(40),
+                [BRIGHTNESS],
+                key=KEY,
+                classifier=original,
+                **SETTINGS,
+            )
