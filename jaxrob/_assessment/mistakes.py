@@ -91,10 +91,11 @@ def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
         return False
     is_unknown = answers[0] == confusion.shape[1] - 1
     what = '"unknown"' if is_unknown else f"class {answers[0]}"
+    cause = "the images are not scaled as it expects them"
+    cause = "alpha is too high for it" if is_unknown else cause
     warn(
         f"unaltered, the classifier answers {what} for all {number} images of "
-        f"{num_labels} classes. It has learnt nothing, or the images are not scaled as "
-        "it expects them."
+        f"{num_labels} classes. It has learnt nothing, or {cause}."
     )
     return True
 

@@ -15,7 +15,7 @@ import jaxrob
 from jaxrob._command import define, given, printing, signals, statuses
 from jaxrob._command.printing import say
 from jaxrob._command.refused import Refused, did_you_mean
-from jaxrob._runtime.warnings import RobustnessWarning
+from jaxrob._runtime.warnings import RobustnessWarning, cause_of
 
 _WIDTH = 88
 # As absl writes what is no boolean.
@@ -245,9 +245,16 @@ def _defined(some: Any) -> flags.FlagValues:
 
 @contextlib.contextmanager
 def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
-    """Warnings are said without the line of the library's code that they come from."""
+    """Warnings are said without the line of the library's code that they come from.
+
+    Of those of one cause the first one is; results count them.
+    """
+    said: set[str] = set()
 
     def show(message: Any, category: type[Warning], *_: Any, **__: Any) -> None:
+        if (cause := cause_of(str(message))) in said:
+            return
+        said.add(cause)
         say(f"warning: {_as_flags(str(message), values)}")
 
     with warnings.catch_warnings():

@@ -3,10 +3,14 @@
 import contextlib
 import contextvars
 import pathlib
+import re
 import sys
 import warnings
 from collections.abc import Iterator
 
+# What a message begins with: an alteration's name, for instance.
+_OF = re.compile(r"[^.:\n]{1,80}: ")
+_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
 # Where the messages of the present public call are gathered.
@@ -54,6 +58,11 @@ def collected() -> Iterator[list[str]]:
         yield messages
     finally:
         _collector.reset(token)
+
+
+def cause_of(message: str) -> str:
+    """What warnings of one cause share: words, without numbers and what they are of."""
+    return _NUMBER.sub("#", _OF.sub("", message, count=1))
 
 
 def _levels_to_caller() -> int:

@@ -1,15 +1,14 @@
 """Warnings by their causes: one for each, counted, the gravest first."""
 
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.diagnostics import SIGNS
+from jaxrob._runtime.warnings import cause_of
 from jaxrob.roma import RomaResult
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
-_NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 
 
 class Warned(NamedTuple):
@@ -42,11 +41,11 @@ def by_cause(
         for text in one.warnings:
             # Some begin with the name, because they are also seen one by one.
             own = text.removeprefix(f"{one.alteration}: ")
-            cause = _NUMBER.sub("#", own.replace(one.alteration, "it"))
+            cause = cause_of(own.replace(one.alteration, "it"))
             found.setdefault(cause, []).append((one.alteration, own))
     if roma is not None:
         for text in roma.warnings:
-            found.setdefault(_NUMBER.sub("#", text), []).append(("RoMA", text))
+            found.setdefault(cause_of(text), []).append(("RoMA", text))
     for sign in SIGNS:
         for one in assessments:
             if text := one.diagnostics.signs.get(sign):

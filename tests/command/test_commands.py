@@ -4,10 +4,13 @@ import re
 
 import numpy as np
 import pytest
+from absl import flags
 from PIL import Image
 
 import jaxrob
 from jaxrob import alterations, data, reporting
+from jaxrob._command import run
+from jaxrob._runtime.warnings import warn
 
 
 def results(folder):
@@ -140,6 +143,19 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     assert status == 2 and "there is no such folder or file" in err
     status, _, err = jaxrob_command("report")
     assert status == 2 and "expected folder..." in err
+
+
+def test_warnings_of_one_cause_are_said_once(capsys):
+    known = flags.FlagValues()
+    flags.DEFINE_float("alpha", None, "", flag_values=known)
+    with run._warnings_on_a_line(known):
+        for name, level in (("zoom", 1.5), ("gaussian blur", 2)):
+            warn(f"{name}: nothing is decided at level {level}. Say alpha=0.5")
+            warn(f"{name}: level {level} holds no image")
+    assert capsys.readouterr().err.splitlines() == [
+        "jaxrob: warning: zoom: nothing is decided at level 1.5. Say --alpha=0.5",
+        "jaxrob: warning: zoom: level 1.5 holds no image",
+    ]
 
 
 def test_messages_name_flags(jaxrob_command, tmp_path):
