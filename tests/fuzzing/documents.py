@@ -193,6 +193,7 @@ def roma_result():
         evaluations=np.array([100, 1000, 1000]),
         modes=np.full((3, 10), 0.1),
         effective_sample_size=np.array([13.0, 0.0, 0.0]),
+        needed=np.array([0, 0, 0]),
         mean=none,
         warnings=("beware",),
     )

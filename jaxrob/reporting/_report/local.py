@@ -53,6 +53,7 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
         ("radius (epsilon)", "none" if roma.epsilon is None else number(roma.epsilon)),
         ("an answer is distinct from a confidence of (delta)", number(roma.delta)),
         ("random draws for each image", f"{roma.num_samples:,}"),
+        *_budget(roma),
         ("images", f"{total:,}, of which {answered:,} have an answer"),
         ("mean plr of those", percent(_mean(roma.plr[roma.answered]), 3)),
         *_precision(roma),
@@ -106,6 +107,12 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
             for _, name, tried, share in rows[:_MOST_CATEGORIES]
         ),
     )
+
+
+def _budget(roma: RomaResult) -> list[tuple[str, str]]:
+    if roma.budget is None:
+        return []
+    return [("forward passes for each image at most", f"{roma.budget:,}")]
 
 
 def _precision(roma: RomaResult) -> list[tuple[str, str]]:
