@@ -224,6 +224,7 @@ def attack_result():
         target=np.array([-1, 2, -1], np.int32),
         predicted=np.array([2, 1, 0], np.int32),
         confidence=np.array([0.9, 0.4, np.nan], np.float32),
+        vanished=np.array([False, True, False]),
     )
 
 

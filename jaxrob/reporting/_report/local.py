@@ -93,6 +93,9 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
             number(_median(attack.similarity[success])),
         ),
     )
+    if (lost := int(np.sum(attack.vanished))) > 0:
+        words = f"{lost:,}, where nothing was found: no sign of robustness"
+        facts += (("without a gradient to follow", words),)
     labels = np.asarray(attack.labels)
     rows = []
     for index in np.unique(labels):
