@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.memory import nearest_bucket
 from jaxrob._runtime.mesh import split_over
-from jaxrob.roma._blocks import put_at, taken
+from jaxrob.roma._blocks import check_valid, put_at, taken
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -235,7 +235,7 @@ def split(
             )
             busy = np.flatnonzero(held >= 0)
             at, outcome = held[busy], taken(fetch(outcome), busy)
-            _check_valid(pairs.indices[at[outcome.status == INVALID]])
+            check_valid(outcome.status != INVALID, pairs.indices[at])
             climb = _climbed(climb, at, outcome, num_particles)
             finished = outcome.status == FINISHED
             if keep_hits and finished.any():
@@ -313,12 +313,3 @@ def _num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
     """Slots, a multiple of the devices; of few sizes where pairs are few."""
     size = min(at_most, nearest_bucket(num_pairs, 4))
     return max(1, size // num_devices) * num_devices
-
-
-def _check_valid(indices: np.ndarray) -> None:
-    if len(indices):
-        raise ValueError(
-            "the classifier returned NaN, or rows that are no probabilities, for "
-            f"perturbed images of {len(set(indices))} of the inputs, first of input "
-            f"{indices[0]}"
-        )

@@ -544,3 +544,17 @@ def test_equal_logits_of_two_classes_are_never_distinct(images, estimator):
     with pytest.warns(jaxrob.RobustnessWarning, match="same for every image"):
         found = assess(classifier, images[:3], estimator=estimator, **SETTINGS)
     assert not (found.plr < 1).any()
+
+
+def of_its_batch(variables, images):
+    """Its rows sum to 1 in small batches alone."""
+    p = jax.nn.softmax(network(variables, images))
+    return p if len(images) < 50 else 2 * p
+
+
+@pytest.mark.parametrize("estimator", ["count", "splitting"])
+def test_answers_that_depend_on_the_batch_are_not_called_nan(images, estimator):
+    classifier = jaxrob.Classifier(of_its_batch, make_variables(0), "probabilities")
+    with pytest.raises(ValueError, match="depend on the images beside") as caught:
+        assess(classifier, images[:3], estimator=estimator, **SETTINGS)
+    assert "for the unperturbed images it was" in str(caught.value)
