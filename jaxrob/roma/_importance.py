@@ -123,7 +123,8 @@ def _of_group(
     # Particles and draws share what is left.
     rest = budget - cost - refinement_cost(lanes, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
-    seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))
+    share = np.minimum(np.maximum(rest / 2, deep), rest - DRAWS)
+    seen = evidence(work, inputs, budget=share)
     bar.update(int(seen.evaluations.sum()))
     cost += seen.evaluations
     groups = [[] if some is None else [some] for some in seen.points]

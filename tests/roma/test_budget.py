@@ -85,6 +85,21 @@ def test_a_network_with_gradients_is_answered_within_the_budget():
         assert (less.status == "undecided").all()
 
 
+def many_sided(directions, images):
+    """The second class lies behind each of many orthogonal planes."""
+    margins = (images.reshape(len(images), -1) - 0.5) @ directions.T / DEVIATION
+    return jnp.stack([jnp.zeros(len(images)), 10 * (margins.max(axis=1) - 7)], axis=-1)
+
+
+@pytest.mark.slow
+def test_many_modes_do_not_overdraw_the_budget():
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((DIM, DIM)))[0]
+    planes = np.float32(rotation[:12] * DIM**0.5)
+    classifier = jaxrob.Classifier(many_sided, planes)
+    found = assess(classifier, images([0] * 6), epsilon=EPSILON, key=KEY)
+    assert 5000 < found.evaluations.max() <= 10_000
+
+
 @pytest.mark.slow
 def test_without_a_limit_a_black_box_is_split():
     found = assess(
