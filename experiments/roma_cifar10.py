@@ -257,6 +257,7 @@ def _assess(
         delta=_DELTA.value,
         num_samples=_SAMPLES.value,
         estimator=estimator,
+        budget=math.inf,
         key=_keys()[1],
         journal=journal,
         mesh=hosts.mesh(),

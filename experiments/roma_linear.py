@@ -14,6 +14,7 @@ bias and spread of ln p, the mean relative error of p, and the cost, and writes 
 into the folder `--output`. It takes 6 minutes on two CPU cores.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -100,6 +101,7 @@ def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[st
         delta=_DELTA,
         **of_kind,
         estimator=estimator,
+        budget=math.inf,
         key=jax.random.key(_SEED.value),
         mesh=hosts.mesh(),
     )

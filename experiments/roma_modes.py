@@ -15,6 +15,7 @@ excludes the truth. JSON goes into the folder `--output`. The default takes abou
 an hour on two CPU cores.
 """
 
+import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -107,6 +108,7 @@ def _measured(case: known_modes.Case, estimator: str, key: jax.Array) -> dict[st
         delta=known_modes.DELTA,
         norm=case.norm,
         estimator=estimator,
+        budget=math.inf,
         key=key,
         mesh=hosts.mesh(),
     )

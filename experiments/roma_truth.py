@@ -14,6 +14,7 @@ CPU cores it takes minutes with `--network=mlp`; with the default, a convolution
 network with pooling, it may take more than an hour.
 """
 
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -223,6 +224,7 @@ def _assess(
         norm=_NORM.value,
         num_samples=num_samples or _SAMPLES.value,
         estimator=estimator,
+        budget=math.inf,
         key=key,
         journal=journals.path(f"{name}-{stage}-{estimator}-{epsilon:g}"),
         mesh=hosts.mesh(),

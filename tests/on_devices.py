@@ -99,7 +99,13 @@ def measured(mesh, folder, journal):
         found[f"robustness {run}"] = np.array([one.robustness for one in robust])
     found |= measured_parts(mesh, data)
     local = roma.assess(
-        classifier, data.images[:33], epsilon=0.5, num_samples=200, key=key, mesh=mesh
+        classifier,
+        data.images[:33],
+        epsilon=0.5,
+        num_samples=200,
+        estimator="roma",
+        key=key,
+        mesh=mesh,
     )
     for part in ("status", "plr", "hits"):
         found[f"roma {part}"] = getattr(local, part)

@@ -36,7 +36,9 @@ def measure(
     draws = len(images) * num_samples
 
     def assess() -> None:
-        roma.assess(classifier, images, num_samples=num_samples, key=key)
+        roma.assess(
+            classifier, images, num_samples=num_samples, estimator="roma", key=key
+        )
 
     forward, forward_rows = forward_rate
     image = jnp.asarray(datasets.unit_range(images[0]))

@@ -240,6 +240,14 @@ def perturbing(to: Values) -> None:
     )
     flags.DEFINE_enum("estimator", "auto", ESTIMATORS, "Estimator.", flag_values=to)
     flags.DEFINE_integer(
+        "budget",
+        None,
+        "Forward passes for each picture at most, of --estimator=auto; by default "
+        "10,000, 0 for no limit.",
+        0,
+        flag_values=to,
+    )
+    flags.DEFINE_integer(
         "num_samples", 1000, "Plain draws for each picture.", 8, flag_values=to
     )
     flags.DEFINE_float(

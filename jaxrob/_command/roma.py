@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import math
 import pathlib
 from collections.abc import Sequence
 
@@ -71,11 +72,14 @@ def _estimated(
     found: Subject, values: Values, journal: str | None, dataset: jaxrob.Dataset
 ) -> RomaResult:
     arguments = {name: getattr(values, name) for name in _ARGUMENTS}
+    # A flag cannot be infinite.
+    budget = math.inf if values.budget == 0 else values.budget
     return jaxrob.roma.assess(
         found.classifier,
         dataset.images,
         dataset.labels,
         **arguments,
+        budget=budget,
         key=jax.random.key(values.seed),
         mesh=hosts.mesh(),
         journal=journal,

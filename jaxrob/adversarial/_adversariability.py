@@ -7,7 +7,12 @@ import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import given_images
-from jaxrob._runtime.checks import check_callable, check_type, checked_sequence
+from jaxrob._runtime.checks import (
+    check_callable,
+    check_type,
+    checked_array,
+    checked_sequence,
+)
 from jaxrob._runtime.pixels import as_floats
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._lbfgs import lbfgs
@@ -25,6 +30,9 @@ class Adversariability(NamedTuple):
       num_inputs_per_class: int64 `[K]`, those of each class.
       success_rate: the share of them with an adversarial example, in [0, 1]; NaN
         likewise. Similarities of 1 would make the value as large.
+      num_vanished: those of them without a gradient to follow, where an attack that
+        found nothing says nothing (see `Attack.vanished`). Each makes the value too
+        small by up to 1 / num_inputs.
       attack: the most adversarial example of each of all N images.
     """
 
@@ -33,6 +41,7 @@ class Adversariability(NamedTuple):
     num_inputs: int
     num_inputs_per_class: np.ndarray
     success_rate: float
+    num_vanished: int
     attack: Attack
 
 
@@ -85,7 +94,10 @@ def adversariability(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if no attack is given, or as the attacks.
+      ValueError: if no attack is given; an attack returns images of another shape,
+        outside [0, 1] or NaN, other labels, or success where there was nothing to
+        attack; a similarity is not one number in [-1, 1] for each image; or as the
+        attacks.
 
     Source: Definition 8 of the 2020 paper.
     """
@@ -98,13 +110,11 @@ def adversariability(
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     given = given_images(images, labels)
     found = [one(classifier, images, labels) for one in attacks]
-    for one in found:
-        check_type("attack(...)", one, Attack, "jaxrob.adversarial.Attack")
     unaltered = np.asarray(as_floats(given.images))
+    for one in found:
+        _check_attack(one, unaltered, given.labels)
     found = [
-        one._replace(
-            similarity=np.where(one.success, similarity(unaltered, one.images), 0.0)
-        )
+        one._replace(similarity=_similarities(similarity, unaltered, one))
         for one in found
     ]
     best = most_adversarial(found)
@@ -121,8 +131,44 @@ def adversariability(
         num_inputs=int(correct.sum()),
         num_inputs_per_class=counts,
         success_rate=_mean(best.success.sum(), correct.sum()),
+        num_vanished=int(best.vanished.sum()),
         attack=best,
     )
+
+
+def _check_attack(found: Any, images: np.ndarray, labels: np.ndarray) -> None:
+    """Refuses what an attack cannot have found for these images."""
+    check_type("attack(...)", found, Attack, "jaxrob.adversarial.Attack")
+    axes = dict(zip("NHWC", images.shape))
+    pixels = {"at_least": 0, "at_most": 1, "axes": axes}
+    checked_array("attack(...).images", found.images, "N, H, W, C", **pixels)
+    for field in ("success", "correct", "vanished"):
+        given, name = getattr(found, field), f"attack(...).{field}"
+        checked_array(name, given, "N", "booleans", axes=axes)
+    if not np.array_equal(found.labels, labels):
+        raise ValueError("attack(...).labels must be the labels that it was given")
+    if (np.asarray(found.success) & ~np.asarray(found.correct)).any():
+        raise ValueError(
+            "attack(...).success must be false where correct is: what is classified "
+            "wrongly as it is needs no attack (Definition 7)"
+        )
+
+
+def _similarities(
+    similarity: Callable[..., np.ndarray], images: np.ndarray, found: Attack
+) -> np.ndarray:
+    """`[N]`, 0 where there is no adversarial example."""
+    values = similarity(images, found.images)
+    where = {"may_be_nan": True, "axes": {"N": len(images)}}
+    values = checked_array("similarity(...)", values, "N", **where)
+    # Rounding may carry it a little beyond.
+    off = found.success & ~(np.abs(values) <= 1 + 1e-5)
+    if off.any():
+        raise ValueError(
+            "similarity(...) must lie in [-1, 1], 1 for the same image; got "
+            f"{values[off][0]} for image {np.flatnonzero(off)[0]}"
+        )
+    return np.where(found.success, values, 0.0)
 
 
 def _mean(total: float, count: int) -> float:

@@ -26,6 +26,9 @@ class Attack(NamedTuple):
       target: int32 `[N]`, the class aimed at; -1 if any wrong one would do.
       predicted: int32 `[N]`, the class predicted for `images`.
       confidence: float32 `[N]`, its probability; NaN if the outputs are "scores".
+      vanished: bool `[N]`, whether nothing was found because the gradient was exactly
+        0, or not finite, somewhere on the way. That says nothing of the image's
+        robustness.
     """
 
     images: np.ndarray
@@ -37,6 +40,7 @@ class Attack(NamedTuple):
     target: np.ndarray
     predicted: np.ndarray
     confidence: np.ndarray
+    vanished: np.ndarray
 
     def to_json(self) -> str:
         """What was found as JSON text, without the images. NaN becomes null."""
@@ -91,4 +95,7 @@ def most_adversarial(attacks: Sequence[Attack]) -> Attack:
     similarity = np.stack([np.where(a.success, a.similarity, -np.inf) for a in attacks])
     best = similarity.argmax(axis=0)
     every = np.arange(len(best))
-    return Attack(*(np.stack(field)[best, every] for field in zip(*attacks)))
+    found = Attack(*(np.stack(field)[best, every] for field in zip(*attacks)))
+    # One that had a gradient, and failed, says something.
+    vanished = np.all([attack.vanished for attack in attacks], axis=0)
+    return found._replace(vanished=vanished)

@@ -18,8 +18,9 @@ _FORMAT = "jaxrob attack 1"
 # All but the images.
 _PARTS = (
     *("success", "similarity", "distance", "correct"),
-    *("labels", "target", "predicted", "confidence"),
+    *("labels", "target", "predicted", "confidence", "vanished"),
 )
+_FLAGS = ("success", "correct", "vanished")
 # Rounding may carry a probability or a similarity beyond 1.
 _MOST = 1 + 1e-5
 
@@ -50,7 +51,7 @@ def made_of(text: Any) -> dict[str, np.ndarray]:
 
 
 def _arrays(found: dict[str, Any]) -> dict[str, np.ndarray]:
-    made = {name: booleans(name, found[name]) for name in ("success", "correct")}
+    made = {name: booleans(name, found[name]) for name in _FLAGS}
     made |= {
         name: integers(name, found[name], at_least=-1 if name == "target" else 0)
         for name in ("labels", "target", "predicted")
@@ -75,6 +76,10 @@ def _check_together(made: dict[str, np.ndarray]) -> None:
     if (success & ~made["correct"]).any():
         raise ValueError(
             "success must be false where the unaltered image is not correct"
+        )
+    if (made["vanished"] & (success | ~made["correct"])).any():
+        raise ValueError(
+            "vanished must be false where there is success, or nothing was attacked"
         )
     if (success & (made["predicted"] == made["labels"])).any():
         raise ValueError("predicted must be another class than labels where success")

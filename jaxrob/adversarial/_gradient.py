@@ -17,7 +17,13 @@ from jaxrob._runtime.mesh import split_over
 from jaxrob._runtime.pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
 from jaxrob.adversarial._blocks import by_image, padded_blocks, place
-from jaxrob.adversarial._problem import UNTARGETED, make_attack, make_problem
+from jaxrob.adversarial._problem import (
+    UNTARGETED,
+    has_slope,
+    make_attack,
+    make_problem,
+    warned,
+)
 from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 
 NORMS = ("linf", "l2")
@@ -59,7 +65,9 @@ def pgd(
     the projection is onto the ball of radius epsilon around the image. It starts from
     the image itself, so that the result is deterministic. Of all points visited that
     are classified wrongly, the closest is returned (Definition 7 asks for the most
-    similar).
+    similar). An image at which the gradient is exactly 0, or not finite, has nowhere to
+    go: `Attack.vanished` says so, with a warning. Prefer logits to probabilities, which
+    float32 rounds to 0 and 1.
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
@@ -96,18 +104,21 @@ def pgd(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )
     candidates, mesh = problem.images.copy(), problem.mesh
+    vanished = np.zeros(len(candidates), bool)
     shared = problem.classifier, np.float32(epsilon), np.float32(step_size)
     ascend = _ASCEND[norm]
     for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
         block = place((problem.images, problem.labels), problem.keys, index, mesh)
         far = put(np.full(len(index), np.inf, np.float32), split_over(mesh))
-        state = _Ascent(block[0], block[0], far)
+        never = put(np.zeros(len(index), bool), split_over(mesh))
+        state = _Ascent(block[0], block[0], far, never)
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(steps):
             state = ascend(shared, state, *block, mesh=mesh)
         state = _end(problem.classifier, state, *block, mesh=mesh)
-        candidates[index] = fetch(state.best)
-    return make_attack(problem, candidates, np.full(len(candidates), UNTARGETED))
+        candidates[index], vanished[index] = fetch((state.best, state.vanished))
+    targets = np.full(len(candidates), UNTARGETED)
+    return warned(problem, make_attack(problem, candidates, targets, vanished))
 
 
 def fgsm(
@@ -166,11 +177,13 @@ class _Ascent(NamedTuple):
       points: where they are.
       best: the closest points so far that are classified wrongly.
       distance: their distance from the images.
+      vanished: whether the gradient led nowhere at one of the points.
     """
 
     points: jax.Array
     best: jax.Array
     distance: jax.Array
+    vanished: jax.Array
 
 
 def _ascend(
@@ -200,7 +213,10 @@ def _ascend(
     project = getattr(projections, f"projection_{norm}_ball")
     change = jax.vmap(project, (0, None))(change, epsilon)
     # The image is in the box, so clipping leads no further away from it.
-    return state._replace(points=jnp.clip(images + change, 0, 1))
+    return state._replace(
+        points=jnp.clip(images + change, 0, 1),
+        vanished=state.vanished | ~has_slope(gradient),
+    )
 
 
 _ASCEND = {norm: by_image(functools.partial(_ascend, norm=norm)) for norm in NORMS}

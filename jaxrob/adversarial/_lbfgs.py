@@ -15,7 +15,7 @@ from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.mesh import platform, split_over
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._blocks import by_image, padded_blocks, place
-from jaxrob.adversarial._problem import Problem, make_attack, make_problem
+from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
 from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 from jaxrob.adversarial._search import (
     MEMORY,
@@ -78,6 +78,10 @@ def lbfgs(
     over makes room for the next one. Results do not depend on the other images, except
     for rounding, which kinks of the classifier may magnify.
 
+    Where the gradient at the image is exactly 0, or not finite, there is nothing to
+    follow: `Attack.vanished` says so, with a warning. Prefer logits to probabilities,
+    which float32 rounds to 0 and 1.
+
     Args:
       classifier: a differentiable classifier. If it has S samples, their mean
         probability is attacked. If the outputs are "scores", their softmax stands for
@@ -125,34 +129,38 @@ def lbfgs(
     num_classes = problem.num_classes
     if not isinstance(targets, str):
         target = _checked_targets(targets, problem)
-        return _attack(problem, target, target_confidence)
+        return warned(problem, _attack(problem, target, target_confidence))
     if targets == "runner-up":
-        return _attack(problem, problem.runner_up, target_confidence)
-    return most_adversarial(
+        found = _attack(problem, problem.runner_up, target_confidence)
+        return warned(problem, found)
+    found = most_adversarial(
         [
             _attack(problem, (problem.labels + other) % num_classes, target_confidence)
             for other in range(1, num_classes)
         ]
     )
+    return warned(problem, found)
 
 
 def _attack(problem: Problem, target: np.ndarray, target_confidence: float) -> Attack:
     mesh = problem.mesh
     shared = problem.classifier, np.float32(target_confidence)
-    found = problem.images.copy()
-    for index, best in _closest_found(problem, target, shared):
-        found[index] = best
+    found, vanished = problem.images.copy(), np.zeros(len(problem.images), bool)
+    for index, best, lost in _closest_found(problem, target, shared):
+        found[index], vanished[index] = best, lost
     candidates = found.copy()
     for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
         block = place((problem.images, target), problem.keys, index, mesh)
         candidates[index] = _shortened(shared, found[index], block, mesh)
-    return make_attack(problem, candidates, target)
+    return make_attack(problem, candidates, target, vanished)
 
 
 def _closest_found(
     problem: Problem, target: np.ndarray, shared: Shared
-) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The closest points found for the images attacked, as (indices, points).
+) -> Iterator[tuple[np.ndarray, np.ndarray, np.ndarray]]:
+    """The closest points found for the images attacked.
+
+    Yields indices, points, and whether there was no gradient to follow.
 
     A block has `problem.rows` slots. A slot whose search is over takes the next image,
     so that no image waits for the others of its block.
@@ -174,7 +182,8 @@ def _closest_found(
         done = active & fetch(searches.done)
         if not done.any():
             continue
-        yield index[done], fetch(searches.best)[done]
+        best, vanished = fetch((searches.best, searches.vanished))
+        yield index[done], best[done], vanished[done]
         free = np.flatnonzero(done)
         taken = free[: len(waiting)]
         active[free] = False

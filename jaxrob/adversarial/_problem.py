@@ -19,6 +19,7 @@ from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.keys import check_key, checked_key, classifier_keys
 from jaxrob._runtime.mesh import checked_mesh, whole_on
 from jaxrob._runtime.pixels import as_floats
+from jaxrob._runtime.warnings import warn
 from jaxrob.adversarial._attack import Attack
 from jaxrob.adversarial._blocks import (
     by_image,
@@ -131,7 +132,9 @@ def make_problem(
     )
 
 
-def make_attack(problem: Problem, images: np.ndarray, target: np.ndarray) -> Attack:
+def make_attack(
+    problem: Problem, images: np.ndarray, target: np.ndarray, vanished: np.ndarray
+) -> Attack:
     """The attack's result, after the classifier's own verdict on what was found.
 
     Args:
@@ -139,6 +142,7 @@ def make_attack(problem: Problem, images: np.ndarray, target: np.ndarray) -> Att
       images: float32 `[N, H, W, C]`, the candidates; the image as it was where there is
         none.
       target: int32 `[N]`, the class aimed at.
+      vanished: bool `[N]`, where the gradient was 0, or not finite.
     """
     classifier, unaltered, labels, keys, *_ = problem
     after, _ = _answers(classifier, images, labels, keys, problem.rows, problem.mesh)
@@ -159,7 +163,34 @@ def make_attack(problem: Problem, images: np.ndarray, target: np.ndarray) -> Att
         np.asarray(target, np.int32),
         pick(after.predicted, problem.before.predicted),
         pick(after.confidence, problem.before.confidence),
+        vanished & problem.correct & ~success,
     )
+
+
+def warned(problem: Problem, attack: Attack) -> Attack:
+    """The attack, after a warning of images that no gradient says anything of."""
+    number, attacked = (int(some.sum()) for some in (attack.vanished, attack.correct))
+    if number:
+        outputs = problem.classifier.outputs
+        fix = "The network rounds, compares or stops gradients: try"
+        if outputs in ("probabilities", "sigmoid"):
+            fix = (
+                f'The outputs are "{outputs}", which float32 rounds to 0 and 1 where '
+                'the network is sure: give its logits, with outputs="logits". Or try'
+            )
+        warn(
+            f"the gradient vanishes at {number} of {attacked} images that were "
+            "attacked (it is exactly zero, or not finite), and nothing was found "
+            f"there, which is no sign of robustness. {fix} another attack, or "
+            "jaxrob.roma.assess, which needs no gradients"
+        )
+    return attack
+
+
+def has_slope(gradient: jax.Array) -> jax.Array:
+    """`[B]` whether gradients `[B, H, W, C]` lead anywhere."""
+    flat = gradient.reshape(len(gradient), -1)
+    return (flat != 0).any(axis=1) & jnp.isfinite(flat).all(axis=1)
 
 
 def _checked_attackable(

@@ -74,6 +74,7 @@ class Search(NamedTuple):
       best: the closest point that reached the target.
       distance: its distance from the image, squared.
       done: whether the search is over.
+      vanished: whether there was no slope to begin with.
     """
 
     trial: jax.Array
@@ -88,6 +89,7 @@ class Search(NamedTuple):
     best: jax.Array
     distance: jax.Array
     done: jax.Array
+    vanished: jax.Array
 
 
 def new_search(image: jax.Array) -> Search:
@@ -107,6 +109,7 @@ def new_search(image: jax.Array) -> Search:
         best=image,
         distance=infinity,
         done=no,
+        vanished=no,
     )
 
 
@@ -129,6 +132,8 @@ def advanced(
 
     first_weight = _first_weight(found, target_loss)
     weight = jnp.where(search.is_first, first_weight, search.bracket.weight)
+    no_slope = ~_is_weight(weight) & ~found.reached
+    vanished = search.vanished | (search.is_first & no_slope)
     accepted, is_flat = _judged(search, image, found, weight)
     point, at_point = select(
         accepted, (search.trial, found), (search.point, search.at_point)
@@ -168,6 +173,7 @@ def advanced(
         best=best,
         distance=distance,
         done=search.done | done,
+        vanished=vanished,
     )
 
 
@@ -221,8 +227,12 @@ def _bisected(
     middle = jnp.where(jnp.isinf(high), low * factor, middle)
     weight = jnp.where(settled, middle, weight)
     done = settled & ((high <= low * _PRECISION) | (tried >= _MAX_WEIGHTS))
-    done |= ~((weight > 0) & jnp.isfinite(weight))  # as where there is no slope
+    done |= ~_is_weight(weight)  # as where there is no slope
     return Bracket(weight, low, high, tried), done
+
+
+def _is_weight(weight: jax.Array) -> jax.Array:
+    return (weight > 0) & jnp.isfinite(weight)
 
 
 def _descent(

@@ -5,8 +5,9 @@ from typing import Generic, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from scipy import special
+from scipy import special, stats
 
+from jaxrob._runtime.warnings import warn
 from jaxrob.roma._count import observe_hits
 from jaxrob.roma._draws import summarise_draws
 from jaxrob.roma._estimate import Answers
@@ -14,6 +15,9 @@ from jaxrob.roma._margins import log_hic
 from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
 from jaxrob.roma._transform import boxcox, boxcox_lambda
 from jaxrob.roma._work import Array, Inputs, Settings, Work
+
+# A fit is contradicted by hits that it makes less probable than this.
+_IMPOSSIBLE = 1e-4
 
 
 class Confidences(NamedTuple):
@@ -101,6 +105,34 @@ def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
         mean=fit.mean,
         std=fit.std,
     )
+
+
+def warn_of_contradictions(
+    log_probability: np.ndarray, hits: np.ndarray, number: int
+) -> None:
+    """Warns of fits that make the hits among the same draws next to impossible.
+
+    Args:
+      log_probability: `[N]` by the fits, NaN where there is no answer.
+      hits: `[N]` distinct misclassifications among the plain draws.
+      number: of these draws.
+    """
+    p = np.exp(log_probability)
+    with np.errstate(invalid="ignore"):
+        least = np.fmin(
+            stats.binom.cdf(hits, number, p), stats.binom.sf(hits - 1, number, p)
+        )
+    answered = np.count_nonzero(~np.isnan(p))
+    # Of true fits, one is so improbable once in 10,000 calls.
+    impossible = np.count_nonzero(least < _IMPOSSIBLE / max(answered, 1))
+    if impossible:
+        worst = np.nanargmin(least)
+        warn(
+            f"the plain draws contradict the normal fit of {impossible} of {answered} "
+            f"answers: at input {worst} it gives the probability {p[worst]:.2g}, but "
+            f"{hits[worst]} of {number} draws are distinctly misclassified. Take "
+            'estimator="auto"'
+        )
 
 
 def observe_hic(

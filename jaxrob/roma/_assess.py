@@ -38,6 +38,7 @@ from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._doubts import doubts
+from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._few_inputs import answers_of_few
@@ -52,6 +53,8 @@ if TYPE_CHECKING:
 
 # The test of normality needs at least so many.
 _FEWEST_SAMPLES = 8
+# Forward passes for each input by default: ten times the paper's.
+_BUDGET = 10_000
 
 
 def assess(
@@ -64,7 +67,8 @@ def assess(
     num_samples: int = 1000,
     norm: str = "linf",
     clip: bool = False,
-    estimator: str = "roma",
+    estimator: str = "auto",
+    budget: float | None = None,
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
     precision: float | None = None,
@@ -84,7 +88,7 @@ def assess(
 
         key = jax.random.key(0)
         found = jaxrob.roma.assess(
-            classifier, images, epsilon=0.1, estimator="auto", key=key
+            classifier, images, epsilon=0.1, key=key
         )
         print(found.plr)  # one for each image
         print(found.confidence_interval)  # 95 %
@@ -92,9 +96,11 @@ def assess(
 
     The estimators:
 
-    * "roma", Algorithm 1: fits a normal distribution to the highest incorrect
-      confidences, after Box and Cox's transform if it needs it, and refuses where
-      neither is normal. It overestimates rare probabilities, often tenfold.
+    * "roma", Algorithm 1, which reproduces the paper: fits a normal distribution to the
+      highest incorrect confidences, after Box and Cox's transform if it needs it, and
+      refuses where neither is normal. It assumes that the fit holds beyond all draws:
+      it overestimates rare probabilities, often tenfold and up to 20,000-fold, and has
+      no interval. Where the draws themselves contradict a fit, there is a warning.
     * "count": the share of plain draws that are distinctly misclassified, with Clopper
       and Pearson's interval. It says little below 10 / num_samples.
     * "logit": extrapolates from each class's logit, which Yeo and Johnson's transform
@@ -107,10 +113,12 @@ def assess(
     * "splitting": adaptive multilevel splitting. It needs no gradients, but ten times
       the draws, and a ball, an alteration or a perturbation with a move.
     * "auto": counts where that is enough, then "importance", then "splitting" where
-      the weights are too uneven. It answers with an interval for every input, after a
-      few thousand forward passes each, or up to 300,000 where splitting has to answer
-      (a million in few dimensions). Where neither is possible, it counts 16 times as
-      many draws.
+      the weights are too uneven. Where neither is possible, it counts up to 16 times as
+      many draws. With its usual budget of 10,000 forward passes each, importance
+      sampling answers for most inputs. What the budget cannot decide, such as rare
+      probabilities of a network without gradients, is "undecided": an interval by plain
+      draws alone. Without a limit it answers every input, after up to 300,000 passes
+      where splitting has to (a million in few dimensions).
 
     An answer of "importance" is believed only if two other views do not contradict it:
     the hits among the plain draws, and a few particles that climb to the boundary
@@ -150,6 +158,9 @@ def assess(
       norm: "linf", "l2" or "l1": the ball in which perturbed images are uniform.
       clip: whether perturbed images are clipped to [0, 1]; the paper does not.
       estimator: one of `ESTIMATORS`.
+      budget: forward passes for each input that "auto" spends at most, the plain draws
+        included and a gradient counted as three; by default 10,000, `math.inf` for no
+        limit. Other estimators take what they take.
       perturbation: instead of a ball, `fn(key, image)` that draws a perturbed image, an
         `Alteration` at a random level, or a `Perturbation`. Then epsilon and norm are
         not used.
@@ -171,7 +182,8 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
-        norm or estimator unknown, precision not in (0, 0.5) or beside "logit", images
+        norm or estimator unknown, a budget below num_samples or beside another
+        estimator than "auto", precision not in (0, 0.5) or beside "logit", images
         are empty, hold NaN or values outside [0, 1], a label is no class, the
         classifier does not fit the images or has "scores" for outputs, the estimator
         cannot work with this classifier or perturbation, the journal is of something
@@ -185,6 +197,7 @@ def assess(
     check_choice("norm", norm, NORMS)
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
+    budget = _checked_budget(budget, estimator, num_samples)
     if precision is not None:
         precision = checked_number("precision", precision, above=0, below=0.5)
         _check_bounded(estimator)
@@ -202,6 +215,7 @@ def assess(
             _check_told(drawn)
         arguments = {
             "estimator": estimator,
+            "budget": _told(budget),
             "perturbation": drawn.name if perturbation is None else text(drawn),
             "epsilon": epsilon,
             "delta": delta,
@@ -221,7 +235,7 @@ def assess(
             _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
             opened(journal, "roma", classifier, source, mesh, arguments) as kept,
         ):
-            settings = Settings(delta, num_samples, bar)
+            settings = Settings(delta, num_samples, bar, budget)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             if precision is None:
@@ -235,6 +249,9 @@ def assess(
                     order=random_order(key, len(dataset)),
                     precision=precision,
                 )
+        if estimator == "roma":
+            log_p, hits = answers.log_adversarial_probability, answers.hits
+            warn_of_contradictions(log_p, hits, num_samples)
     return RomaResult(
         estimator=estimator,
         perturbation=drawn.name,
@@ -244,10 +261,30 @@ def assess(
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
         warnings=tuple(warned),
+        budget=_told(budget),
         precision=precision,
         place=place,
         **answers._asdict(),
     )
+
+
+def _checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
+    """The forward passes for each input; infinite for no limit."""
+    if budget is None:
+        return max(_BUDGET, num_samples) if estimator == "auto" else math.inf
+    if isinstance(budget, float) and math.isinf(budget) and budget > 0:
+        return math.inf
+    budget = checked_integer("budget", budget, at_least=num_samples)
+    if estimator != "auto":
+        raise ValueError(
+            'budget goes with estimator="auto", others take what they take; got '
+            f'budget={budget} beside estimator="{estimator}"'
+        )
+    return budget
+
+
+def _told(budget: float) -> int | None:
+    return None if math.isinf(budget) else int(budget)
 
 
 def _check_bounded(estimator: str) -> None:

@@ -72,10 +72,13 @@ def check_valid(valid: np.ndarray, indices: np.ndarray) -> None:
     Raises:
       ValueError: if some are not.
     """
-    if not valid.all():
-        first = indices[: len(valid)][~valid][0]
+    invalid = indices[: len(valid)][~valid]
+    if len(invalid):
         raise ValueError(
-            "the classifier returned NaN, or rows that are no probabilities, for "
-            f"perturbations of {(~valid).sum()} of {len(valid)} inputs in a block, "
-            f"first of the input {first}"
+            "what the classifier returned for perturbations of "
+            f"{len(set(invalid.tolist()))} of the inputs, first of input {invalid[0]}, "
+            "is no distribution (NaN, infinite logits, or rows that do not sum to 1); "
+            "for the unperturbed images it was. Either it fails on perturbed images, "
+            "or its answers depend on the images beside them in a batch, as in "
+            "training mode: then switch that off (train=False, model.eval())"
         )

@@ -6,6 +6,7 @@ two functions that `Method` describes, and name the method in those estimators b
 that use it.
 """
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -16,6 +17,7 @@ from jaxrob.roma._blocks import put_at, taken
 from jaxrob.roma._count import count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
+    UNDECIDED,
     Answers,
     Estimate,
     unknown,
@@ -23,13 +25,19 @@ from jaxrob.roma._estimate import (
 )
 from jaxrob.roma._importance import by_importance, importance_obstacle
 from jaxrob.roma._pilot import Candidates, draw_pilot, pairs_that_matter
-from jaxrob.roma._splitting import by_splitting, splitting_obstacle
+from jaxrob.roma._splitting import (
+    by_splitting,
+    expected_cost,
+    splitting_obstacle,
+)
 from jaxrob.roma._work import Inputs, Settings, Work
 
 # From this many hits on, counting is exact enough.
 _ENOUGH_HITS = 50
-# Plain draws, times this, where nothing but counting is possible.
+# Plain draws, times this at most, where nothing but counting is possible, or allowed.
 _MORE_DRAWS = 16
+# With so many hits, counting is an answer where a budget allows for no better one.
+_SOME_HITS = 10
 
 
 class Method(NamedTuple):
@@ -72,8 +80,6 @@ def auto(work: Work, inputs: Inputs, settings: Settings) -> Answers:
         for method in (_IMPORTANCE, _SPLITTING)
         if method.obstacle(work, shape) is None
     ]
-    if not methods:
-        return _count_more(work, inputs, settings)
     return _cascade(work, inputs, settings, methods, _ENOUGH_HITS)
 
 
@@ -102,28 +108,63 @@ def _cascade(
     answers = answers._replace(
         modes=np.zeros((len(answers.hits), MOST_MODES)),
         effective_sample_size=np.asarray(answers.hits, np.float64),
+        needed=np.zeros(len(answers.hits), np.int64),
     )
     if not len(left):
         return answers
-    candidates = pairs_that_matter(
-        taken(pilot, left), taken(inputs, left), settings.num_samples
-    )
+    if not methods:
+        return _counted_further(work, inputs, settings, answers, left)
+    candidates = pairs_that_matter(taken(pilot, left), taken(inputs, left), settings)
     estimate = unknown(len(left))
     for method in methods:
         estimate = method.estimate(work, candidates, estimate, settings.bar)
-    return with_estimates(answers, left, estimate)
+    if math.isinf(settings.budget):
+        return with_estimates(answers, left, estimate)
+    decided = ~np.isin(estimate.status, ["", "untrusted"])
+    found = np.flatnonzero(decided)
+    answers = with_estimates(answers, left[found], taken(estimate, found))
+    answers.evaluations[left[~decided]] += estimate.evaluations[~decided]
+    untried = left[~decided & (estimate.evaluations == 0)]
+    answers = _counted_further(work, inputs, settings, answers, untried)
+    cost = expected_cost(work, candidates)
+    more = np.bincount(candidates.owner, cost, len(left)).astype(np.int64)
+    return _undecided(answers, left[~decided], more[~decided])
 
 
-def _count_more(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-    """Counts, and counts again among more draws where hits are few."""
-    answers = count(work, inputs, settings)
-    few = np.flatnonzero(answers.hits < _ENOUGH_HITS)
-    if not len(few):
+def _counted_further(
+    work: Work, inputs: Inputs, settings: Settings, answers: Answers, at: np.ndarray
+) -> Answers:
+    """The answers, counted among as many draws as may be at some positions."""
+    before = settings.num_samples
+    number = int(min(settings.budget - before, _MORE_DRAWS * before))
+    if not len(at) or number <= before:
         return answers
-    more_draws = settings._replace(num_samples=_MORE_DRAWS * settings.num_samples)
-    more = count(work, taken(inputs, few), more_draws)
-    # The same draws and others; hits stay those of the first `num_samples`.
-    more = more._replace(
-        hits=answers.hits[few], evaluations=more.evaluations + settings.num_samples
+    # The same draws and others.
+    more = count(work, taken(inputs, at), settings._replace(num_samples=number))
+    better = taken(answers, at)._replace(
+        log_adversarial_probability=more.log_adversarial_probability,
+        log_low=more.log_low,
+        log_high=more.log_high,
+        effective_sample_size=np.asarray(more.hits, np.float64),
+        evaluations=more.evaluations + before,
     )
-    return put_at(answers, few, more)
+    return put_at(answers, at, better)
+
+
+def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
+    """The answers, with intervals alone where draws have hardly a hit.
+
+    Args:
+      answers: of N inputs.
+      at: `[n]` positions of those that a budget leaves to plain draws.
+      more: int `[n]` forward passes that a method would take there, about.
+    """
+    few = np.asarray(answers.effective_sample_size)[at] < _SOME_HITS
+    at, more = at[few], more[few]
+    one = taken(answers, at)
+    one = one._replace(
+        status=np.full(len(at), UNDECIDED),
+        log_adversarial_probability=np.full(len(at), np.nan),
+        needed=one.evaluations + more,
+    )
+    return put_at(answers, at, one)

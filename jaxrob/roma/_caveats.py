@@ -2,10 +2,13 @@
 
 import numpy as np
 
+from jaxrob.roma._estimate import UNDECIDED
+
 _BY_STATUS = {
     "normal": (
-        "a normal distribution fitted to plain draws is read beyond them; how far that "
-        "is off is not known"
+        "a normal distribution fitted to plain draws is assumed to hold beyond them; "
+        "how far that is off is not known: rare probabilities come out too high, often "
+        "tenfold and up to 20,000-fold"
     ),
     "importance": (
         "the parts of the ball that count were sought by gradients from 16 to 64 "
@@ -22,6 +25,10 @@ _BY_STATUS = {
         "the upper bound holds for the parts of the ball that gradients and particles "
         "found"
     ),
+    "undecided": (
+        "the budget allowed for plain draws alone, which had hardly a hit; only their "
+        "interval is known"
+    ),
     "unseen": (
         "not looked at; the mean of each category was known to the precision asked for "
         "without them"
@@ -30,16 +37,28 @@ _BY_STATUS = {
 _SAME = {"transformed": "normal", "extrapolated": "normal"}
 
 
-def caveats(status: np.ndarray) -> tuple[str, ...]:
+def caveats(status: np.ndarray, needed: np.ndarray | None = None) -> tuple[str, ...]:
     """A sentence for each kind of answer that is missing, or may be wrong.
 
     Args:
       status: `[N]`, as of `RomaResult`.
+      needed: `[N]`, likewise.
     """
     found = []
     for kind, words in _BY_STATUS.items():
         mine = [name for name in np.unique(status) if _SAME.get(name, name) == kind]
         if mine:
             number = np.isin(status, mine).sum()
+            if kind == UNDECIDED and needed is not None:
+                words += _more_costs(needed[status == UNDECIDED])
             found.append(f"{', '.join(mine)} ({number} of {len(status)}): {words}")
     return tuple(found)
+
+
+def _more_costs(needed: np.ndarray) -> str:
+    least, most = (float(f"{some:.1g}") for some in (needed.min(), needed.max()))
+    passes = f"{most:,.0f}" if least == most else f"{least:,.0f} to {most:,.0f}"
+    return (
+        f". Without a limit (budget=math.inf, --budget=0) each takes about {passes} "
+        "forward passes"
+    )

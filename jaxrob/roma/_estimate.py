@@ -21,12 +21,14 @@ _EXCLUDED = 3.5
 
 #: The status of inputs that were not looked at.
 UNSEEN = "unseen"
+#: The status of inputs that a budget left without an answer.
+UNDECIDED = "undecided"
 
 #: Modes whose shares are told, at most.
 MOST_MODES = 10
 
 # From the strongest to the weakest.
-_STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted")
+_STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", "")
 
 # The half width of a 95 % interval, in standard errors.
 _Z = special.ndtri(0.975)
@@ -63,7 +65,7 @@ class Answers(NamedTuple):
     """What an estimator answers for N inputs; arrays `[N]`.
 
     The fields are those of `RomaResult`, which explains them. The last four are of
-    Algorithm 1 alone, the two before of mixtures.
+    Algorithm 1 alone, the one before of a budget, the two before that of mixtures.
     """
 
     status: np.ndarray
@@ -74,6 +76,7 @@ class Answers(NamedTuple):
     evaluations: np.ndarray
     modes: np.ndarray | None = None
     effective_sample_size: np.ndarray | None = None
+    needed: np.ndarray | None = None
     statistic: np.ndarray | None = None
     boxcox_lambda: np.ndarray | None = None
     mean: np.ndarray | None = None

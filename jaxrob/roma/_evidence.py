@@ -6,6 +6,7 @@ than the draws from a mixture, the mixture misses a part of the ball.
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -13,7 +14,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.roma._pairs import SCOUTS, Pairs
-from jaxrob.roma._particles import is_thorough
+from jaxrob.roma._particles import KEEP, is_thorough, num_moves
 from jaxrob.roma._perturbation import Perturbation
 from jaxrob.roma._splitting import NUM_PARTICLES, split
 from jaxrob.roma._work import Work, rows_on_a_device
@@ -35,30 +36,50 @@ class Evidence(NamedTuple):
       log_probability: `[N]`, by splitting; NaN where it got stuck.
       standard_error: `[N]`.
       evaluations: int64 `[N]`, forward passes.
+      log_open: `[N]` what is left above the last level that they reached, as a
+        log-probability, where a budget ended their climb; -inf elsewhere.
     """
 
     points: list[np.ndarray | None]
     log_probability: np.ndarray
     standard_error: np.ndarray
     evaluations: np.ndarray
+    log_open: np.ndarray
 
 
-def evidence(work: Work, inputs: Pairs[np.ndarray], use: int = SCOUTS) -> Evidence:
+def cost_down_to(log_p: float, work: Work, shape: tuple[int, ...]) -> int:
+    """Forward passes for an input whose particles climb to such a probability."""
+    moves = num_moves(work.perturbation, math.prod(shape))
+    return _number(shape) * (1 + moves * math.ceil(log_p / math.log(KEEP)))
+
+
+def evidence(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    use: int = SCOUTS,
+    budget: np.ndarray | float = math.inf,
+) -> Evidence:
     """What particles say of N inputs' distinct misclassifications as any class.
 
     Args:
       work: the classifier and so on, placed; the perturbation is a ball.
       inputs: one pair for each input, with `ANY_CLASS`.
       use: what the random keys are for, `SCOUTS` or one of `MORE_SCOUTS`.
+      budget: forward passes for each input, as of `split`.
 
     Raises:
       ValueError: if the classifier returned NaN.
     """
     shape = inputs.images.shape[1:]
-    number = NUM_PARTICLES if is_thorough(shape) else _FEW_PARTICLES
     rows = rows_on_a_device(work, shape) * work.mesh.size
     found, hits = split(
-        work, inputs, rows=rows, num_particles=number, use=use, keep_hits=True
+        work,
+        inputs,
+        rows=rows,
+        num_particles=_number(shape),
+        use=use,
+        keep_hits=True,
+        budget=budget,
     )
     in_unit_ball = functools.partial(_in_unit_ball, work.perturbation, shape=shape)
     return Evidence(
@@ -66,6 +87,7 @@ def evidence(work: Work, inputs: Pairs[np.ndarray], use: int = SCOUTS) -> Eviden
         np.where(found.status == "splitting", found.log_probability, np.nan),
         found.standard_error,
         found.evaluations,
+        np.where(found.status == "", found.log_probability, -np.inf),
     )
 
 
@@ -85,6 +107,10 @@ def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
     # The part of the probability that has at least such a weight.
     as_great = np.searchsorted(-hits, -log_weight, side="right")
     return np.append(0.0, mass / mass[-1])[as_great] < _TAIL
+
+
+def _number(shape: tuple[int, ...]) -> int:
+    return NUM_PARTICLES if is_thorough(shape) else _FEW_PARTICLES
 
 
 def _in_unit_ball(

@@ -24,6 +24,7 @@ _UNSEEN = {
     "evaluations": 0,
     "modes": 0.0,
     "effective_sample_size": 0.0,
+    "needed": 0,
 }
 
 

@@ -15,7 +15,7 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.seal import SEAL, check_seal
 from jaxrob._runtime.strict_json import floats, integers, parsed_object, short, texts
-from jaxrob.roma._estimate import MOST_MODES, UNSEEN
+from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
 from jaxrob.roma._estimators import ESTIMATORS
 from jaxrob.roma._inputs_mean import check_places
 
@@ -27,6 +27,7 @@ FORMAT = "jaxrob roma 1"
 _UNANSWERED = (
     *("failed", "constant", "unresolved"),
     *("untrusted", "incomplete"),
+    UNDECIDED,
     UNSEEN,
 )
 _STATUSES = (
@@ -64,6 +65,11 @@ def _settings(found: dict[str, Any]) -> dict[str, Any]:
     if precision is not None:
         precision = checked_number("precision", precision, above=0, below=0.5)
     check_choice("estimator", found["estimator"], ESTIMATORS)
+    budget = found["budget"]
+    if budget is not None:
+        budget = checked_integer("budget", budget, at_least=1)
+        if found["estimator"] != "auto":
+            raise ValueError('budget must be null unless the estimator is "auto"')
     return {
         "estimator": found["estimator"],
         "perturbation": checked_text("perturbation", found["perturbation"]),
@@ -71,6 +77,7 @@ def _settings(found: dict[str, Any]) -> dict[str, Any]:
         "delta": checked_number("delta", found["delta"], above=0, below=1),
         "num_samples": checked_integer("num_samples", found["num_samples"], at_least=1),
         "warnings": texts("warnings", found["warnings"]),
+        "budget": budget,
         "precision": precision,
     }
 
@@ -115,11 +122,14 @@ def _details(found: dict[str, Any]) -> dict[str, Any]:
         if given is not None:
             made[name] = floats(name, given, may_be_infinite=True)
     size, modes = found["effective_sample_size"], found["modes"]
+    needed = found["needed"]
+    if needed is not None:
+        needed = integers("needed", needed, at_most=2**53)
     if size is not None:
         size = floats("effective_sample_size", size, at_least=0)
     if modes is not None:
         modes = _modes(modes)
-    return made | {"modes": modes, "effective_sample_size": size}
+    return made | {"modes": modes, "effective_sample_size": size, "needed": needed}
 
 
 def _modes(given: Any) -> np.ndarray:
@@ -157,9 +167,30 @@ def _check_together(made: dict[str, Any]) -> None:
         if above.any():
             raise ValueError(f"{name} must be at most 0; got {made[name][above][0]}")
     _check_places(made)
+    _check_budget(made)
     # A sum without a hit has a lower end, -inf, and no upper one.
     if (made["log_low"] > made["log_high"]).any():
         raise ValueError("log_low must be at most log_high")
+
+
+def _check_budget(made: dict[str, Any]) -> None:
+    """Refuses what no budget left undecided, and more than one allowed for."""
+    undecided, needed = made["status"] == UNDECIDED, made["needed"]
+    more = np.zeros(len(undecided), bool) if needed is None else needed > 0
+    if (undecided != more).any():
+        raise ValueError(
+            f"needed must be above 0 where the status is {UNDECIDED!r}, only there"
+        )
+    budget = made["budget"]
+    if undecided.any() and budget is None:
+        raise ValueError(f"budget must be given where a status is {UNDECIDED!r}")
+    if budget is not None and made["evaluations"].max(initial=0) > budget:
+        raise ValueError(
+            f"evaluations must be at most the budget, {budget}; got "
+            f"{made['evaluations'].max()}"
+        )
+    if undecided.any() and (needed <= made["evaluations"])[undecided].any():
+        raise ValueError("needed must be more than evaluations where it is given")
 
 
 def _check_places(made: dict[str, Any]) -> None:

@@ -36,6 +36,7 @@ def global_robustness(
     norm: str = "linf",
     clip: bool = False,
     estimator: str = "count",
+    budget: float | None = None,
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
     class_names: Sequence[str] | None = None,
@@ -99,8 +100,10 @@ def global_robustness(
         `GlobalRobustness.draws_share` tells whether more would help.
       norm: "linf", "l2" or "l1".
       clip: whether perturbed images are clipped to [0, 1].
-      estimator: "count", or another one of `ESTIMATORS`. "roma" and "logit" know no
-        intervals, so that theirs are [0, 1] here.
+      estimator: "count", or another one of `ESTIMATORS`. The default is not that of
+        `assess`, because here plain draws are enough (see above). "roma" and "logit"
+        know no intervals, so that theirs are [0, 1] here.
+      budget: of "auto", as `assess` takes it.
       perturbation: instead of a ball, as `assess` takes it.
       level_distribution: of an alteration's level, as `assess` takes it.
       class_names: names of the categories. All of them are listed, those without an
@@ -146,6 +149,7 @@ def global_robustness(
         norm=norm,
         clip=clip,
         estimator=estimator,
+        budget=budget,
         perturbation=perturbation,
         level_distribution=level_distribution,
         key=key,

@@ -3,6 +3,7 @@
 A method of the cascade (see `jaxrob.roma._cascade`).
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,7 +14,8 @@ from jaxrob._classifier import gradient_obstacle
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Estimate, unknown
-from jaxrob.roma._evidence import evidence, unexplained
+from jaxrob.roma._evidence import cost_down_to, evidence, unexplained
+from jaxrob.roma._mixture import DRAWS
 from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
 from jaxrob.roma._particles import is_thorough
 from jaxrob.roma._pilot import Candidates
@@ -27,11 +29,15 @@ from jaxrob.roma._samples import (
 )
 from jaxrob.roma._search import (
     LANE_COST,
+    LANES,
+    MODE_COST,
     Lanes,
     find_lanes,
     has_another_mode,
     lanes_from,
     refined,
+    refinement_cost,
+    wants_more_lanes,
 )
 from jaxrob.roma._weights import WeightedDraws
 from jaxrob.roma._work import Work
@@ -55,6 +61,11 @@ _STAGES_IN_DOUBT = 4
 _FIRST_NUMBER = 1000
 # Inputs whose draws are kept at once.
 _GROUP = 64
+# Of a budget, this part goes to the first lanes at most, and the method is not tried
+# with less than takes particles down to such a probability: they are the only view
+# that owes nothing to gradients.
+_LANES_PART = 1 / 6
+_DEEP_ENOUGH = math.log(1e-8)
 
 
 def by_importance(
@@ -68,12 +79,20 @@ def by_importance(
       estimate: what is known of them: nothing.
       bar: where progress is shown.
     """
+    if candidates.budget < _least_cost(work, candidates.inputs.images.shape[1:]):
+        return estimate
     number = len(estimate.status)
     parts = [
         _of_group(work, candidates, np.arange(first, min(first + _GROUP, number)), bar)
         for first in range(0, number, _GROUP)
     ]
     return joined(parts)
+
+
+def _least_cost(work: Work, shape: tuple[int, ...]) -> int:
+    """Forward passes for an input below which nothing is tried."""
+    first = LANES * LANE_COST + MODE_COST + DRAWS
+    return first + cost_down_to(_DEEP_ENOUGH, work, shape)
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
@@ -95,10 +114,19 @@ def _of_group(
 ) -> Estimate:
     """The estimates of some inputs, whose draws fit into memory together."""
     inputs, number = taken(candidates.inputs, group), len(group)
-    lanes = find_lanes(work, inputs, candidates.classes[group], bar)
-    seen = evidence(work, inputs)
+    budget, limited = candidates.budget, math.isfinite(candidates.budget)
+    classes = candidates.classes[group]
+    # In small steps where they are dear.
+    stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
+    lanes = find_lanes(work, inputs, classes, bar, _LANES_PART * budget)
+    cost = _cost(lanes, number)
+    # Particles and draws share what is left.
+    rest = budget - cost - refinement_cost(lanes, number)
+    deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
+    share = np.minimum(np.maximum(rest / 2, deep), rest - DRAWS)
+    seen = evidence(work, inputs, budget=share)
     bar.update(int(seen.evaluations.sum()))
-    cost = seen.evaluations + _cost(lanes, number)
+    cost += seen.evaluations
     groups = [[] if some is None else [some] for some in seen.points]
     samples: dict[Any, Sample] = {}
     opinions: dict[Any, _Opinion] = {}
@@ -106,17 +134,23 @@ def _of_group(
     for attempt in range(1 + len(STAGES)):
         if len(anew):
             mine = taken(inputs, anew)
-            modes = refined(work, mine, _of(lanes, anew), bar)
+            some = _of(lanes, anew)
+            modes = refined(work, mine, some, bar, stretched=not limited)
             cost[anew] += modes.cost
             samples |= zip(anew, without_draws(work, modes, mine.images))
-            cost[anew] += draw_while_it_pays(work, inputs, samples, anew, bar)
+            rest = budget - cost
+            cost[anew] += draw_while_it_pays(
+                work, inputs, samples, anew, bar, rest, stages
+            )
         cost[further] += draw_on(work, inputs, samples, further, bar)
         # What happens to an input depends on its own draws alone.
         active = np.sort(np.concatenate([anew, further]))
         for one in active:
             opinions[one] = _opinion(work, samples[one], groups[one])
-        # In few dimensions splitting has answered already: more is not worth it.
-        if attempt == len(STAGES) or is_thorough(inputs.images.shape[1:]):
+        # In few dimensions splitting has answered already: more is not worth it. Nor
+        # does a budget allow for more: what is in doubt stays so.
+        thorough = is_thorough(inputs.images.shape[1:])
+        if attempt == len(STAGES) or thorough or limited:
             break
         stage = np.array([samples[one].stage for one in range(number)])
         ask = active[~asked[active] & (stage[active] >= _STAGES_IN_DOUBT)]
@@ -140,8 +174,12 @@ def _of_group(
     weighted = joined([sample.weighted for sample in each])
     plain_hits = candidates.plain_hits[group]
     found = _believed(weighted, plain_hits, candidates.num_samples)
+    doubted = _shares(opinions) > (_LOOKED_INTO if limited else _CONTRADICTED)
+    # Where a budget ended the particles' climb, nothing contradicts yet.
+    doubted |= seen.log_open > _DEEP_ENOUGH
+    doubted |= np.isfinite(seen.log_open) & wants_more_lanes(lanes, number)
     return found._replace(
-        status=np.where(_shares(opinions) > _CONTRADICTED, "untrusted", found.status),
+        status=np.where(doubted, "untrusted", found.status),
         evaluations=cost,
         other_log_probability=seen.log_probability,
         other_error=seen.standard_error,

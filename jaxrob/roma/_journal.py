@@ -13,6 +13,8 @@ from jaxrob.roma._work import Inputs, Settings
 
 # Inputs whose answers a journal takes at once.
 _INPUTS = 256
+# Of arrays; others hold floating numbers.
+_KINDS = {"status": "U", "hits": "i", "evaluations": "i", "needed": "i"}
 
 
 def answers_in(
@@ -66,7 +68,7 @@ def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
     arrays = {}
     for name in Answers._fields:
         if name in fields or name not in Answers._field_defaults:
-            kinds = {"status": "U", "hits": "i", "evaluations": "i"}.get(name, "f")
+            kinds = _KINDS.get(name, "f")
             shape = (length, MOST_MODES) if name == "modes" else (length,)
             arrays[name] = array = array_part(fields, name, kinds, shape)
             if kinds == "i" and array.min() < 0:

@@ -48,6 +48,9 @@ class Candidates(NamedTuple):
       owner: int `[P]`, the number of each pair's input.
       plain_hits: int32 `[N]`, plain draws that are distinctly misclassified.
       num_samples: plain draws for each input.
+      log_normal: `[P]` the pairs' log-probabilities by a normal fit to the plain draws:
+        hardly more than their order of magnitude.
+      budget: forward passes left for each input; may be infinite.
     """
 
     inputs: Pairs[np.ndarray]
@@ -56,6 +59,8 @@ class Candidates(NamedTuple):
     owner: np.ndarray
     plain_hits: np.ndarray
     num_samples: int
+    log_normal: np.ndarray
+    budget: float
 
 
 def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarray]:
@@ -64,14 +69,14 @@ def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarr
 
 
 def pairs_that_matter(
-    pilot: Pilot[np.ndarray], inputs: Inputs, num_samples: int
+    pilot: Pilot[np.ndarray], inputs: Inputs, settings: Settings
 ) -> Candidates:
     """The classes that each input may be mistaken for, by a normal fit to the margins.
 
     Args:
       pilot: what `draw_pilot` returned for the inputs.
       inputs: N inputs.
-      num_samples: plain draws for each input.
+      settings: what the caller asked for.
     """
     mean = pilot.mean.astype(np.float64)
     # No deviation is 0, by which the mean is divided.
@@ -94,7 +99,9 @@ def pairs_that_matter(
         pairs,
         owner,
         np.asarray(pilot.hits).sum(axis=1),
-        num_samples,
+        settings.num_samples,
+        log_p[owner, classes],
+        settings.budget - settings.num_samples,
     )
 
 

@@ -37,8 +37,10 @@ class RomaResult:
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
         probability is so small that only an upper bound is given), "untrusted" (weights
         are too uneven, or independent evidence contradicts: no answer), "incomplete"
-        (splitting got stuck on a plateau: no answer, but `log_high` is a bound). Of
-        any: "unseen" (not looked at, because the means were known to the precision).
+        (splitting got stuck on a plateau: no answer, but `log_high` is a bound),
+        "undecided" (the budget allowed for plain draws alone, which have hardly a hit:
+        no answer, but their interval; `needed` says what more would cost). Of any:
+        "unseen" (not looked at, because the means were known to the precision).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
         and an upper bound where "bounded".
@@ -53,12 +55,17 @@ class RomaResult:
         their number, and where nothing was looked for.
       effective_sample_size: of the same: float64 `[N]`, independent hits that would say
         as much (Kong 1992); 0 where there is no such number.
+      needed: of the same: int64 `[N]`, the forward passes that an "undecided" input
+        would take without a budget, roughly, by a normal fit to its plain draws; 0 for
+        the others.
       statistic: of "roma", Anderson and Darling's; None for the others, as the
         three below.
       boxcox_lambda: of "roma", the transform's parameter, NaN where not transformed.
       mean: of "roma", the mean of the normal distribution fitted.
       std: of "roma", its standard deviation.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
+      budget: forward passes for each input that were to be spent at most; None for no
+        limit.
       precision: that of the categories' means which ended the run; None if all inputs
         were to be looked at.
       place: with a precision, int32 `[N]`, the place of each input among those looked
@@ -80,11 +87,13 @@ class RomaResult:
     evaluations: np.ndarray
     modes: np.ndarray | None = None
     effective_sample_size: np.ndarray | None = None
+    needed: np.ndarray | None = None
     statistic: np.ndarray | None = None
     boxcox_lambda: np.ndarray | None = None
     mean: np.ndarray | None = None
     std: np.ndarray | None = None
     warnings: tuple[str, ...] = ()
+    budget: int | None = None
     precision: float | None = None
     place: np.ndarray | None = None
 
@@ -139,7 +148,7 @@ class RomaResult:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What the answers may miss without notice, a sentence for each method."""
-        return caveats(self.status)
+        return caveats(self.status, self.needed)
 
     def categorial(self, class_names: tuple[str, ...] | None = None) -> Categorial:
         """Robustness by category and the comparison of categories (experiment 3).

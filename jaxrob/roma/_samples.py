@@ -1,5 +1,6 @@
 """Draws from the mixtures around inputs, stage by stage, and what they say."""
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -79,23 +80,35 @@ def draw_while_it_pays(
     samples: dict[Any, Sample],
     which: np.ndarray,
     bar: tqdm,
+    budget: np.ndarray,
+    stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
     """Draws until weights are even, or all stages together will most likely not do.
+
+    Args:
+      work: the classifier and so on, placed.
+      inputs: N inputs, of which some are drawn from.
+      samples: what was drawn, by the number of the input; changed.
+      which: `[n]` the numbers of those that are drawn from.
+      bar: where progress is shown.
+      budget: `[N]` draws for each input at most.
+      stages: how many draws each stage has.
 
     Returns:
       How many draws around each.
     """
     left = which
-    for stage in range(len(STAGES)):
-        draw_on(work, inputs, samples, left, bar)
+    for stage, drawn in enumerate(np.cumsum(stages)):
+        left = left[drawn <= budget[left]]
+        if not len(left):
+            break
+        draw_on(work, inputs, samples, left, bar, stages)
         weighted = joined([samples[n].weighted for n in left])
         on = ~(weighted.trusted | weighted.bounded)
         if stage:
-            best = weighted.standard_error * np.sqrt(weighted.number / sum(STAGES))
+            best = weighted.standard_error * np.sqrt(weighted.number / sum(stages))
             on &= best < LARGEST_ERROR
         left = left[on]
-        if not len(left):
-            break
     return np.array([int(samples[n].weighted.number[0]) for n in which])
 
 
@@ -105,13 +118,14 @@ def draw_on(
     samples: dict[Any, Sample],
     which: np.ndarray,
     bar: tqdm,
+    stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
     """The next stage of some inputs' draws, together where they are alike.
 
     Returns:
       How many draws around each.
     """
-    number = [STAGES[samples[one].stage] for one in which]
+    number = [stages[samples[one].stage] for one in which]
     alike: dict[Any, list[Any]] = {}
     for one in which:
         shapes = [a.shape for a in jax.tree.leaves(samples[one].mixture.tilts)]
@@ -120,7 +134,7 @@ def draw_on(
         mixture = joined([samples[n].mixture for n in some])
         by_hits = np.concatenate([samples[n].by_hits for n in some])
         shares = better_shares(mixture, by_hits if stage else None)
-        component = allotted(shares, STAGES[stage])
+        component = allotted(shares, stages[stage])
         mine = taken(inputs, np.array(some))
         new = draw(work, mine, mixture, component, stage, bar)
         for place, one in enumerate(some):

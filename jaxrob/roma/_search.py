@@ -13,6 +13,7 @@ ball, is the greater one there.
 """
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import jax
@@ -32,8 +33,8 @@ from jaxrob.roma._work import Work, rows_on_a_device
 
 # What a gradient costs, in forward passes.
 _GRADIENT_COST = 3
-# Lanes that start at a time, and at most. Half of them start in the ball.
-_LANES = 16
+#: Lanes that start at a time, and at most. Half of them start in the ball.
+LANES = 16
 _MOST_LANES = 64
 _LANES_OF_A_MODE = 6
 # Where the pairs of the other half start, in radii of the ball.
@@ -71,6 +72,8 @@ class _Climb(NamedTuple):
 
 _SEARCHING = _Climb(rounds=3, gradients=4, first_kept=1, use=SEARCH)
 _REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
+#: Forward passes for a mode, from lanes on.
+MODE_COST = _REFINING.cost
 # Gradients that tell how a mode's margin curves, directions kept, and the least and
 # largest curvatures along these, in units of the tilt's own: at 1 the tilt would be
 # infinitely wide.
@@ -132,7 +135,11 @@ class Modes(NamedTuple):
 
 
 def find_lanes(
-    work: Work, inputs: Pairs[np.ndarray], classes: np.ndarray, bar: tqdm
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    classes: np.ndarray,
+    bar: tqdm,
+    budget: float = math.inf,
 ) -> Lanes:
     """Lanes that have climbed from points in and far around the balls of N inputs.
 
@@ -143,14 +150,16 @@ def find_lanes(
       classes: int32 `[N, T]`, the classes sought after, the nearest one first; repeated
         where there are fewer than T.
       bar: where progress is shown.
+      budget: forward passes for each input; they are at least those of the first lanes.
 
     Raises:
       ValueError: if the classifier returned NaN.
     """
     batches, left = [], np.arange(len(classes))
-    for first in range(0, _MOST_LANES, _LANES):
-        numbers = first + np.tile(np.arange(_LANES, dtype=np.uint32), len(left))
-        owner = np.repeat(left, _LANES)
+    most = min(_MOST_LANES, max(budget // LANE_COST, LANES))
+    for first in range(0, int(most) - LANES + 1, LANES):
+        numbers = first + np.tile(np.arange(LANES, dtype=np.uint32), len(left))
+        owner = np.repeat(left, LANES)
         sought = np.where(
             _in_the_ball(numbers),
             classes[owner, numbers // 2 % classes.shape[1]],
@@ -162,9 +171,7 @@ def find_lanes(
         )
         bar.update(len(owner) * LANE_COST)
         lanes = joined(batches)
-        left = np.array(
-            [n for n in left if _goes_on(taken(lanes, lanes.owner == n))], np.int64
-        )
+        left = left[wants_more_lanes(lanes, len(classes))[left]]
         if not len(left):
             break
     return joined(batches)
@@ -207,7 +214,19 @@ def lanes_from(
     return _climbed(work, inputs, owner, numbers, classes, lines, _SEARCHING)
 
 
-def refined(work: Work, inputs: Pairs[np.ndarray], lanes: Lanes, bar: tqdm) -> Modes:
+def refinement_cost(lanes: Lanes, number: int) -> np.ndarray:
+    """`[N]` forward passes that `refined` takes for each input, but for stretches."""
+    return MODE_COST * np.bincount(_merged(lanes, _SAME_LANE).owner, minlength=number)
+
+
+def refined(
+    work: Work,
+    inputs: Pairs[np.ndarray],
+    lanes: Lanes,
+    bar: tqdm,
+    *,
+    stretched: bool = True,
+) -> Modes:
     """The modes that lanes have found, from more gradients each.
 
     Args:
@@ -215,6 +234,8 @@ def refined(work: Work, inputs: Pairs[np.ndarray], lanes: Lanes, bar: tqdm) -> M
       inputs: N of them, as for `find_modes`.
       lanes: lanes of these.
       bar: where progress is shown.
+      stretched: whether tilts are stretched where margins curve. It takes 768 forward
+        passes a mode, and draws from small networks that take twenty times as long.
 
     Raises:
       ValueError: if the classifier returned NaN.
@@ -223,11 +244,11 @@ def refined(work: Work, inputs: Pairs[np.ndarray], lanes: Lanes, bar: tqdm) -> M
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
     )
-    cost = _REFINING.cost * np.bincount(found.owner, minlength=len(inputs.indices))
+    cost = MODE_COST * np.bincount(found.owner, minlength=len(inputs.indices))
     found = _merged(found, _SAME_MODE)
     tilts, bend = _towards(work, found.line)
     bent = np.flatnonzero(bend > _BENT)
-    if len(bent) and TILTS[work.perturbation.norm].stretched is not None:
+    if stretched and len(bent) and TILTS[work.perturbation.norm].stretched is not None:
         some = taken(found, bent)
         given = (some.numbers, some.line)
         better = _in_blocks(
@@ -258,11 +279,16 @@ def _towards(work: Work, line: Line) -> tuple[Any, np.ndarray]:
 
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
     """Which lanes, by their numbers, start in the ball, for a class that is sought."""
-    return numbers % _LANES < _LANES // 2
+    return numbers % LANES < LANES // 2
+
+
+def wants_more_lanes(lanes: Lanes, number: int) -> np.ndarray:
+    """`[N]` whether more lanes of an input should start, or it may have more modes."""
+    each = (taken(lanes, lanes.owner == one) for one in range(number))
+    return np.array([_goes_on(one) for one in each])
 
 
 def _goes_on(lanes: Lanes) -> bool:
-    """Whether more lanes of an input are to start."""
     labels = _labels(lanes, _SAME_LANE)
     sizes = np.bincount(labels[labels >= 0])
     return bool((sizes == 1).any()) or len(labels) < _LANES_OF_A_MODE * len(sizes)
@@ -329,7 +355,7 @@ def _starts(
     far = _FAR[numbers // 2 % len(_FAR)]
     radius = np.where(_in_the_ball(numbers), 1.0, far).astype(np.float32)
     # In calls of one size: it is cheap, but not to compile.
-    most = _MOST_POINTS // _LANES
+    most = _MOST_POINTS // LANES
     return _in_blocks(work, inputs, owner, classes, (numbers, radius), most, _start)
 
 

@@ -1,5 +1,7 @@
 """An approximate confidence interval of a mean whose distribution is skewed."""
 
+import math
+
 import numpy as np
 
 Numbers = float | np.ndarray
@@ -9,6 +11,29 @@ Numbers = float | np.ndarray
 # misses more than 1.2 times as often as it says at 95 %, and few at 99.5 %.
 FEWEST_VALUES = 20
 LARGEST_SKEWNESS = 15**-0.5
+#: A tail that falls off as a power below this has no variance.
+LEAST_INDEX = 2.0
+# The part of the values that are its tail, and how many it takes at least.
+_TAIL = 0.1
+_FEWEST_IN_TAIL = 10
+
+
+def tail_index(values: np.ndarray) -> float:
+    """The power as which the greatest values fall off (Hill 1975).
+
+    Args:
+      values: `[n]`, at least 0.
+
+    Returns:
+      It, by the greatest tenth of the values above 0; infinite where these are alike,
+      or too few to tell.
+    """
+    logs = -np.sort(-np.log(values[values > 0]))
+    number = max(_FEWEST_IN_TAIL, math.ceil(_TAIL * len(logs)))
+    if len(logs) <= number:
+        return math.inf
+    excess = float(logs[:number].mean() - logs[number])
+    return 1 / excess if excess > 0 else math.inf
 
 
 def skewed_interval(

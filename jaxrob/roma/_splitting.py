@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 from jaxrob._runtime.hosts import fetch, put
 from jaxrob._runtime.memory import nearest_bucket
 from jaxrob._runtime.mesh import split_over
-from jaxrob.roma._blocks import put_at, taken
+from jaxrob.roma._blocks import check_valid, put_at, taken
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -74,12 +74,18 @@ def by_splitting(
       bar: where progress is shown.
     """
     left = np.flatnonzero(np.isin(estimate.status, ["", "untrusted"]))
+    expected = expected_cost(work, candidates)
+    by_input = np.bincount(candidates.owner, expected, len(estimate.status))
+    afford = candidates.budget - estimate.evaluations
+    left = left[by_input[left] <= afford[left]]
     if not len(left):
         return estimate
     mine = np.isin(candidates.owner, left)
     pairs = taken(candidates.pairs, mine)
     rows = rows_on_a_device(work, pairs.images.shape[1:]) * work.mesh.size
-    found = _precise(work, pairs, rows)
+    # A pair may take more than was expected, by what its input can afford.
+    share = (expected / by_input[candidates.owner])[mine]
+    found = _precise(work, pairs, rows, share * afford[candidates.owner[mine]])
     bar.update(int(found.evaluations.sum()))
     owner = np.searchsorted(left, candidates.owner[mine])
     by_input = summed(found, owner, len(left))
@@ -92,18 +98,39 @@ def by_splitting(
     return improved(estimate, left, better)
 
 
-def _precise(work: Work, pairs: Pairs[np.ndarray], rows: int) -> Estimate:
-    """Estimates by splitting, of more runs where one is not precise."""
+def expected_cost(work: Work, candidates: Candidates) -> np.ndarray:
+    """`[P]` the forward passes that splitting takes for each pair, about."""
+    log_p = np.maximum(candidates.log_normal, FLOOR)
+    levels = np.ceil(log_p / math.log(KEEP))
+    moves = num_moves(work.perturbation, math.prod(candidates.pairs.images.shape[1:]))
+    return NUM_PARTICLES * (1 + moves * np.maximum(levels - 1, 0))
+
+
+def _precise(
+    work: Work, pairs: Pairs[np.ndarray], rows: int, budget: np.ndarray
+) -> Estimate:
+    """Estimates by splitting, of more runs where one is not precise.
+
+    Args:
+      work: the classifier and so on, placed.
+      pairs: P of them.
+      rows: as of `split`.
+      budget: `[P]` forward passes for each.
+    """
     few = is_thorough(pairs.images.shape[1:])
     largest = _PRECISE_IN_FEW_DIMENSIONS if few else _PRECISE
-    found, _ = split(work, pairs, rows=rows)
+    found, _ = split(work, pairs, rows=rows, budget=budget)
     runs = [found]
     for use in AGAIN:
         answered = found.status == "splitting"
-        left = np.flatnonzero(answered & (found.standard_error > largest))
+        left = answered & (found.standard_error > largest)
+        # Another run takes about as much as the first.
+        spent = found.evaluations + runs[0].evaluations
+        left = np.flatnonzero(left & (spent <= budget))
         if not len(left):
             break
-        more, _ = split(work, taken(pairs, left), rows=rows, use=use)
+        rest = (budget - found.evaluations)[left]
+        more, _ = split(work, taken(pairs, left), rows=rows, use=use, budget=rest)
         runs.append(put_at(found, left, more))
         found = put_at(found, left, pooled([taken(run, left) for run in runs]))
     return found
@@ -129,6 +156,7 @@ def split(
     num_particles: int = NUM_PARTICLES,
     use: int = SPLITTING,
     keep_hits: bool = False,
+    budget: np.ndarray | float = math.inf,
 ) -> tuple[Estimate, list[Any]]:
     """Estimates the probability of a distinct misclassification as a class.
 
@@ -155,15 +183,17 @@ def split(
       num_particles: N, at least 40.
       use: what the random keys are for, see `pair_keys`.
       keep_hits: whether the particles above 0 are wanted.
+      budget: forward passes for each pair, `[P]` or one number. One that would need
+        more ends at the level that it has reached.
 
     Returns:
       The estimates, and, if wanted, for each pair the latents of N particles, copies of
       those above 0 (None where none are). They do not depend on the order of the
       pairs, on `rows` or on the mesh, except for rounding. The status is "splitting";
-      "bounded" where the probability is below `FLOOR`; or "incomplete" where a plateau
-      of the margin hides what lies above it. Then `log_probability` is that of the last
-      level reached: an upper bound, up to its error. The 95 % interval is plus and
-      minus 1.96 standard errors.
+      "bounded" where the probability is below `FLOOR`; "" where the budget ended it; or
+      "incomplete" where a plateau of the margin hides what lies above it. Then
+      `log_probability` is that of the last level reached: an upper bound, up to its
+      error. The 95 % interval is plus and minus 1.96 standard errors.
 
     Raises:
       ValueError: if the perturbation has no move, there are too few particles, or the
@@ -179,6 +209,9 @@ def split(
             f"num_particles must be at least {LEAST_KEPT / KEEP:g}; got {num_particles}"
         )
     climb = _at_the_foot(len(pairs.classes))
+    moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
+    budget = np.broadcast_to(budget, len(pairs.classes))
+    most_steps = 1 + np.floor(np.maximum(budget / num_particles - 1, 0) / moves)
     hits: list[Any] = [None] * len(pairs.classes)
     size = _num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
     by_slot = split_over(work.mesh)
@@ -202,7 +235,7 @@ def split(
             )
             busy = np.flatnonzero(held >= 0)
             at, outcome = held[busy], taken(fetch(outcome), busy)
-            _check_valid(pairs.indices[at[outcome.status == INVALID]])
+            check_valid(outcome.status != INVALID, pairs.indices[at])
             climb = _climbed(climb, at, outcome, num_particles)
             finished = outcome.status == FINISHED
             if keep_hits and finished.any():
@@ -210,13 +243,13 @@ def split(
                 for slot, pair in zip(busy[finished], at[finished]):
                     hits[pair] = taken(latents, slot)
             done = (outcome.status != GOING) | (climb.log_probability[at] <= FLOOR)
+            done |= climb.num_steps[at] >= most_steps[at]
             held[busy[done]] = -1
-    moves = num_moves(work.perturbation, math.prod(pairs.images.shape[1:]))
     estimate = unknown(len(hits))._replace(
         status=np.select(
-            [climb.complete, climb.log_probability <= FLOOR],
-            ["splitting", "bounded"],
-            "incomplete",
+            [climb.complete, climb.log_probability <= FLOOR, climb.stuck],
+            ["splitting", "bounded", "incomplete"],
+            "",
         ),
         log_probability=climb.log_probability,
         standard_error=np.sqrt(_INFLATION * np.maximum(climb.variance, 0)),
@@ -232,6 +265,7 @@ class _Climb(NamedTuple):
     variance: np.ndarray  # of its estimate
     num_steps: np.ndarray
     complete: np.ndarray  # whether that level is 0
+    stuck: np.ndarray  # whether a plateau hides the next one
 
 
 def _at_the_foot(number: int) -> _Climb:
@@ -239,6 +273,7 @@ def _at_the_foot(number: int) -> _Climb:
         np.zeros(number),
         np.zeros(number),
         np.zeros(number, np.int64),
+        np.zeros(number, bool),
         np.zeros(number, bool),
     )
 
@@ -257,6 +292,7 @@ def _climbed(
         np.where(reached, variance, before.variance),
         before.num_steps + 1,
         np.asarray(outcome.status == FINISHED),
+        ~reached,
     )
     return put_at(climb, at, after)
 
@@ -277,12 +313,3 @@ def _num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
     """Slots, a multiple of the devices; of few sizes where pairs are few."""
     size = min(at_most, nearest_bucket(num_pairs, 4))
     return max(1, size // num_devices) * num_devices
-
-
-def _check_valid(indices: np.ndarray) -> None:
-    if len(indices):
-        raise ValueError(
-            "the classifier returned NaN, or rows that are no probabilities, for "
-            f"perturbed images of {len(set(indices))} of the inputs, first of input "
-            f"{indices[0]}"
-        )

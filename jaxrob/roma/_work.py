@@ -1,6 +1,7 @@
 """What every estimator is given: the work on the devices, inputs and settings."""
 
 import dataclasses
+import math
 from typing import NamedTuple, TypeVar
 
 import jax
@@ -64,11 +65,14 @@ class Settings(NamedTuple):
       delta: the least confidence of a distinct misclassification, in (0, 1).
       num_samples: plain draws for each input.
       bar: where progress is shown, in draws.
+      budget: forward passes for each input, plain draws included, that the cascade
+        spends at most, a gradient counted as three; infinite for no limit.
     """
 
     delta: float
     num_samples: int
     bar: tqdm
+    budget: float = math.inf
 
 
 def placed(work: Work) -> Work:

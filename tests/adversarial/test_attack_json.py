@@ -23,6 +23,7 @@ def attack(**changes):
         "target": np.array([-1, 2, -1], np.int32),
         "predicted": np.array([2, 1, 0], np.int32),
         "confidence": np.array([0.9, 0.4, np.nan], np.float32),
+        "vanished": np.array([False, True, False]),
     }
     return Attack(**(fields | changes))
 
@@ -68,6 +69,9 @@ IMPLAUSIBLE = {
     "similarity huge": (put("similarity", 0, 10**400), "similarity"),
     "confidence": (put("confidence", 0, 1.5), "confidence must lie in"),
     "confidence inf": (put("confidence", 0, "inf"), "confidence must hold numbers"),
+    "vanished with success": (put("vanished", 0, True), "vanished must be false"),
+    "vanished unattacked": (put("vanished", 2, True), "vanished must be false"),
+    "vanished 0": (put("vanished", 0, 0), "vanished must be a list of true"),
     "target": (put("target", 0, -2), "target must lie in"),
     "label": (put("labels", 0, -1), "labels must lie in"),
     "class half": (put("predicted", 0, 1.0), "predicted must be a list of whole"),

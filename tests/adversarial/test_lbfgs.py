@@ -268,6 +268,7 @@ def test_gradient_attack_of_a_stochastic_classifier_with_samples():
     assert attack.success.mean() > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:the gradient vanishes at 12 of 12")
 def test_no_gradient_and_no_way():
     images = random_images(12)
     flat = {"w": np.zeros((SIZE, 2), np.float32), "b": np.array([1, 0], np.float32)}

@@ -47,7 +47,12 @@ def test_ranges_in_another_unit(alteration, text):
         jaxrob.evaluate(CLASSIFIER, DATA, alteration, [alteration.identity], key=key)
     with pytest.warns(RobustnessWarning, match=text):
         found = jaxrob.roma.assess(
-            CLASSIFIER, DATA.images, perturbation=alteration, num_samples=8, key=key
+            CLASSIFIER,
+            DATA.images,
+            perturbation=alteration,
+            num_samples=8,
+            estimator="count",
+            key=key,
         )
     assert any("." in message for message in found.warnings)
 
@@ -165,7 +170,7 @@ class TestImages:
 
 @pytest.mark.slow
 def test_a_radius_of_pixels_in_0_to_255():
-    few = {"num_samples": 8, "key": jax.random.key(0)}
+    few = {"num_samples": 8, "estimator": "count", "key": jax.random.key(0)}
     with pytest.warns(RobustnessWarning, match="epsilon=8/255"):
         found = jaxrob.roma.assess(CLASSIFIER, DATA.images, epsilon=8, **few)
     assert any("epsilon=8/255" in message for message in found.warnings)

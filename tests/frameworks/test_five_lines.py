@@ -16,7 +16,7 @@ print(jaxrob.reporting.table(jaxrob.assess(classifier, test, {alterations}, key=
 print(jaxrob.roma.assess(classifier, test.images[:3], test.labels[:3], epsilon=0.1, {more}).plr)
 """  # noqa: E501
 EIGHT = "jaxrob.alterations.presets.cnn_2020()"
-AUTO = 'estimator="auto", key=key'
+AUTO = 'budget=float("inf"), key=key'
 
 
 @pytest.fixture(scope="module")

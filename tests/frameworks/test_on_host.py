@@ -98,7 +98,7 @@ def fail(images):
     [
         lambda c: jaxrob.evaluate(c, DATA, BRIGHTNESS, [0.2]),
         lambda c: jaxrob.assess(c, DATA, BRIGHTNESS),
-        lambda c: jaxrob.roma.assess(c, IMAGES[:3], key=KEY),
+        lambda c: jaxrob.roma.assess(c, IMAGES[:3], estimator="count", key=KEY),
     ],
     ids=["evaluate", "assess", "roma"],
 )

@@ -253,6 +253,7 @@ def roma_result():
         evaluations=np.array([100, 1000, 1000]),
         modes=np.full((3, 10), 0.1),
         effective_sample_size=np.array([13.0, 0.0, 0.0]),
+        needed=np.array([0, 0, 0]),
         mean=none,
         warnings=("beware",),
     )
@@ -284,6 +285,7 @@ def attack_result():
         target=np.array([-1, 2, -1], np.int32),
         predicted=np.array([2, 1, 0], np.int32),
         confidence=np.array([0.9, 0.4, np.nan], np.float32),
+        vanished=np.array([False, True, False]),
     )
 
 

@@ -309,6 +309,7 @@ def attack(number=9):
         np.full(number, -1, np.int32),
         ((np.arange(number) + 1) % 3).astype(np.int32),
         np.full(number, 0.7, np.float32),
+        np.zeros(number, bool),
     )
 
 

@@ -1,6 +1,7 @@
 """`assess` as a whole: what it depends on, what it refuses, and black boxes."""
 
 import json
+import math
 import os
 import subprocess
 import sys
@@ -21,6 +22,8 @@ from jaxrob.roma import assess
 KEY = jax.random.key(0)
 SHAPE = (4, 5, 1)
 SETTINGS = {"epsilon": 0.15, "num_samples": 300, "key": KEY}
+# What needs more passes than are spent by default.
+UNLIMITED = SETTINGS | {"budget": math.inf}
 
 
 def network(variables, images):
@@ -50,7 +53,7 @@ def images():
 def results(classifier, images):
     """By estimator, for 65 inputs."""
     return {
-        name: assess(classifier, images[:65], estimator=name, **SETTINGS)
+        name: assess(classifier, images[:65], estimator=name, **UNLIMITED)
         for name in ("roma", "count", "logit", "auto")
     }
 
@@ -89,14 +92,14 @@ def test_the_fixture_has_answers_of_all_kinds(results):
     ],
 )
 def test_further_inputs_change_nothing(classifier, images, results, estimator, number):
-    result = assess(classifier, images[:number], estimator=estimator, **SETTINGS)
+    result = assess(classifier, images[:number], estimator=estimator, **UNLIMITED)
     check_same(result, results[estimator], number)
 
 
 @pytest.mark.slow
 def test_labels_group_and_do_no_more(classifier, images, results):
     labels = np.arange(65) % 4
-    result = assess(classifier, images[:65], labels, **SETTINGS)
+    result = assess(classifier, images[:65], labels, estimator="roma", **SETTINGS)
     check_same(result, results["roma"], 65, 0)
     np.testing.assert_array_equal(result.categorial().inputs, np.bincount(labels))
     grouped = results["roma"].categorial()
@@ -177,9 +180,9 @@ def test_nothing_is_compiled_anew(images, results, estimator):
 def test_the_cascade_compiles_nothing_for_new_parameters(images):
     # How many lanes, modes and draws there are depends on the numbers.
     other = jaxrob.Classifier(network, make_variables(0))
-    first = assess(other, images, estimator="auto", **SETTINGS)
+    first = assess(other, images, estimator="auto", **UNLIMITED)
     with compilations() as compiled:
-        again = assess(other, images, estimator="auto", **SETTINGS)
+        again = assess(other, images, estimator="auto", **UNLIMITED)
     assert len(compiled) == 0, len(compiled)
     np.testing.assert_array_equal(again.log_high, first.log_high)
 
@@ -190,11 +193,11 @@ def test_eight_devices_give_the_answers_of_one(images, results, tmp_path):
     script = f"""
     import jax, numpy as np, jaxrob, sys
     sys.path[:0] = {[os.path.dirname(__file__), *sys.path]!r}
-    from test_assess import SETTINGS, make_variables, network
+    from test_assess import UNLIMITED, make_variables, network
     assert jax.device_count() == 8
     images = np.load({str(tmp_path / "images.npy")!r})[:65]
     classifier = jaxrob.Classifier(network, make_variables(0))
-    result = jaxrob.roma.assess(classifier, images, estimator="auto", **SETTINGS)
+    result = jaxrob.roma.assess(classifier, images, estimator="auto", **UNLIMITED)
     np.savez({str(tmp_path / "result.npz")!r}, status=result.status, hits=result.hits,
              log_p=result.log_adversarial_probability, evaluations=result.evaluations)
     """
@@ -264,7 +267,7 @@ def host(images):
 def test_black_boxes_are_counted_or_split(images, results):
     classifier = jaxrob.Classifier.from_host(host, 4)
     plain = results["auto"].status[:7]
-    result = assess(classifier, images[:7], estimator="auto", **SETTINGS)
+    result = assess(classifier, images[:7], estimator="auto", **UNLIMITED)
     np.testing.assert_array_equal(result.status == "counted", plain == "counted")
     assert set(result.status) <= {"counted", "splitting"}
     assert (result.status == "splitting").any()
@@ -289,7 +292,7 @@ def test_stochastic_classifiers_are_answered(images):
         classifier, images[:7], estimator="count", **SETTINGS | {"num_samples": 100000}
     )
     for estimator in ("auto", "importance", "splitting"):
-        result = assess(classifier, images[:7], estimator=estimator, **SETTINGS)
+        result = assess(classifier, images[:7], estimator=estimator, **UNLIMITED)
         known = result.answered & (many.hits >= 30)
         assert known.sum() >= 3
         assert (result.log_low <= many.log_high)[known].all()
@@ -302,13 +305,17 @@ def test_stochastic_classifiers_are_answered(images):
 @pytest.mark.slow
 def test_constant_and_unresolved_confidences(classifier, images):
     tiny = SETTINGS | {"epsilon": 1e-9}
-    result = assess(classifier, images[:7], **tiny)
+    result = assess(classifier, images[:7], estimator="roma", **tiny)
     assert set(result.status) <= {"constant", "unresolved"}
     assert not result.answered.any()
-    small = assess(classifier, images[:7], **(SETTINGS | {"epsilon": 1e-6}))
+    small = assess(
+        classifier, images[:7], estimator="roma", **(SETTINGS | {"epsilon": 1e-6})
+    )
     assert (small.status == "unresolved").all()
     for estimator in ("count", "logit", "auto"):
-        result = assess(classifier, images[:7], estimator=estimator, **tiny)
+        result = assess(
+            classifier, images[:7], estimator=estimator, budget=math.inf, **tiny
+        )
         # Not misclassified, and no measure of robustness may call it so.
         assert result.answered.all() and (result.plr > 0.99).all()
 
@@ -327,7 +334,7 @@ def test_a_constant_classifier_is_robust(images):
         ("importance", "untrusted"),
         ("auto", "counted"),
     ):
-        result = assess(classifier, images[:2], estimator=estimator, **SETTINGS)
+        result = assess(classifier, images[:2], estimator=estimator, **UNLIMITED)
         assert (result.status == status).all(), estimator
         if result.answered.all():
             assert (result.plr == 1).all()
@@ -420,7 +427,8 @@ def test_rare_levels_are_split(log10_p):
     brightest = 0.5 + shift - special.logit(0.6) / 20
     classifier = jaxrob.Classifier(brightness, np.float32(brightest))
     images = np.full((6, *SHAPE), 0.5, np.float32)
-    result = assess(classifier, images, estimator="auto", perturbation=SHIFT, key=KEY)
+    asked = {"perturbation": SHIFT, "budget": math.inf, "key": KEY}
+    result = assess(classifier, images, estimator="auto", **asked)
     assert set(result.status) <= {"splitting"}
     truth = log10_p * np.log(10)
     assert ((result.log_low <= truth) & (truth <= result.log_high)).all()
@@ -492,7 +500,9 @@ def test_refuses_scores_and_nan(images):
     two[0] = 0.1
     classifier = jaxrob.Classifier(sometimes_nan, make_variables(0))
     for estimator in ("roma", "auto"):
-        with pytest.raises(ValueError, match="NaN.*1 of 2 .* input 1"):
+        with pytest.raises(
+            ValueError, match="1 of the inputs, first of input 1, .*NaN"
+        ):
             assess(classifier, two, estimator=estimator, **SETTINGS)
 
 
@@ -514,7 +524,8 @@ def test_logits_of_any_size_give_an_answer_or_none(images, estimator, scale):
     low, high = np.exp(found.log_low), np.exp(found.log_high)
     assert not (found.answered & (counted - 0.2 > np.nan_to_num(high, nan=1))).any()
     assert not (found.answered & (counted + 0.2 < np.nan_to_num(low, nan=0))).any()
-    reference = assess(jaxrob.Classifier(network, make_variables(0)), images[:3], **few)
+    unscaled = jaxrob.Classifier(network, make_variables(0))
+    reference = assess(unscaled, images[:3], estimator="count", **few)
     np.testing.assert_array_equal(found.excluded, reference.excluded)
 
 
@@ -535,3 +546,17 @@ def test_equal_logits_of_two_classes_are_never_distinct(images, estimator):
     with pytest.warns(jaxrob.RobustnessWarning, match="same for every image"):
         found = assess(classifier, images[:3], estimator=estimator, **SETTINGS)
     assert not (found.plr < 1).any()
+
+
+def of_its_batch(variables, images):
+    """Its rows sum to 1 in small batches alone."""
+    p = jax.nn.softmax(network(variables, images))
+    return p if len(images) < 50 else 2 * p
+
+
+@pytest.mark.parametrize("estimator", ["count", "splitting"])
+def test_answers_that_depend_on_the_batch_are_not_called_nan(images, estimator):
+    classifier = jaxrob.Classifier(of_its_batch, make_variables(0), "probabilities")
+    with pytest.raises(ValueError, match="depend on the images beside") as caught:
+        assess(classifier, images[:3], estimator=estimator, **SETTINGS)
+    assert "for the unperturbed images it was" in str(caught.value)

@@ -290,7 +290,7 @@ def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
 @pytest.mark.slow
 def test_inputs_without_an_answer_count_by_their_draws(classifier, images):
     """And their number is not what ends a run."""
-    settings = SETTINGS | {"epsilon": 0.4, "num_samples": 200}
+    settings = SETTINGS | {"epsilon": 0.4, "num_samples": 200, "estimator": "roma"}
     full = assess(classifier, images, **settings)
     found = assess(classifier, images, precision=0.15, **settings)
     assert not full.answered.all() and found.seen.sum() < 400

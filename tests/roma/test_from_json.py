@@ -32,6 +32,7 @@ def result(**changes):
         "evaluations": np.array([100, 5000, 9000, 2**40]),
         "modes": modes,
         "effective_sample_size": np.array([0.0, 0.0, 0.0, 123.4]),
+        "needed": np.zeros(4, int),
         "warnings": ("beware <b>",),
     }
     return RomaResult(**(fields | changes))
@@ -48,6 +49,7 @@ def by_algorithm_1():
         log_high=np.full(4, NAN),
         modes=None,
         effective_sample_size=None,
+        needed=None,
         statistic=np.array([0.1, INF, 3.0, NAN]),
         boxcox_lambda=np.array([NAN, 0.5, -1.5, NAN]),
         mean=np.array([0.5, -0.7, -INF, NAN]),
@@ -88,6 +90,17 @@ IMPLAUSIBLE = {
     "unknown part": (put("beauty", 1), "unknown parts"),
     "a part missing": (drop("modes"), "lacks 'modes'"),
     "estimator": (put("estimator", "guess"), "estimator must be one of"),
+    "budget": (put("budget", 0), "budget must be at least 1"),
+    "budget overdrawn": (put("budget", 10_000), "evaluations must be at most the b"),
+    "needed of an answer": (put("needed", 0, 5), "needed must be above 0 where"),
+    "needed unknown": (put("status", 2, "undecided"), "needed must be above 0 where"),
+    "undecided without a budget": (
+        lambda document: (
+            put("status", 2, "undecided")(document),
+            put("needed", 2, 20_000)(document),
+        ),
+        "budget must be given",
+    ),
     "perturbation": (put("perturbation", 3), "perturbation must be a text"),
     "epsilon": (put("epsilon", -1), "epsilon must be at least 0"),
     "epsilon true": (put("epsilon", True), "epsilon must be a number"),

@@ -236,6 +236,41 @@ def test_inputs_without_an_answer_are_not_left_out():
     assert drawn.unanswered == 0 and drawn.probability == pytest.approx(0.3 / 50)
 
 
+def test_a_heavy_tail_has_a_status_where_an_interval_would_miss():
+    # Lognormal; this sample lacks the greatest, and Hall's interval ends at 0.0048.
+    mean = np.exp(-7 + 2**2 / 2)
+    log_p = np.minimum(2 * np.random.default_rng(165).standard_normal(300) - 7, 0)
+    found = answers(log_p, log_p, log_p).global_robustness("all", source="estimator")
+    assert found.status.tolist() == ["heavy"]
+    assert np.isnan(found.population_asymptotic).all()
+    low, high = found.population_interval[0]
+    assert low <= mean <= high
+    first, second = found.caveats
+    assert first.startswith("no population_asymptotic of all (heavy): ")
+    assert (
+        "inputs not seen" in first and "inputs_asymptotic of all (constant)" in second
+    )
+    document = json.loads(found.to_json(), parse_constant=pytest.fail)
+    assert document["status"] == ["heavy"] and document["caveats"] == [first, second]
+    # As many of a light tail, with values as small, have an interval.
+    light = np.log(np.random.default_rng(0).beta(0.5, 5, 300)) - 7
+    fine = answers(light, light, light).global_robustness("all", source="estimator")
+    assert fine.status.tolist() == ["given"]
+
+
+def test_every_interval_of_the_inputs_at_hand_says_why_it_is_missing():
+    statuses = {
+        "given": result(np.full(60, 3), 8),
+        "few": result([1] + [0] * 30, 8),
+        "constant": result(np.zeros(30, int), 8),
+        "unknown": result(np.ones(30, int), 1),
+    }
+    for status, local in statuses.items():
+        found = local.global_robustness("all")
+        assert found.inputs_status.tolist() == [status]
+        assert np.isnan(found.inputs_asymptotic).all() == (status != "given")
+
+
 def test_estimators_that_know_no_interval():
     log_p = np.full(50, -7.0)
     unknown = np.full(50, np.nan)

@@ -1,6 +1,7 @@
 """Importance sampling and the cascade, against exact probabilities."""
 
 import dataclasses
+import math
 
 import jax
 import jax.numpy as jnp
@@ -83,6 +84,7 @@ def run(classifier, norm, number=200, estimator="importance", seed=0):
         delta=DELTA,
         norm=norm,
         estimator=estimator,
+        budget=math.inf,
         key=jax.random.key(seed),
     )
 
@@ -168,7 +170,7 @@ def test_a_plateau_gives_no_bound():
     assert (result.status == "untrusted").all()
     assert not result.answered.any()
     # Splitting gets stuck there, and counting knows better than that.
-    result = assess(classifier, images, estimator="auto", **kwargs)
+    result = assess(classifier, images, estimator="auto", budget=math.inf, **kwargs)
     assert (result.status == "counted").all()
     assert np.exp(result.log_high) == pytest.approx(1 - 0.025**1e-3, rel=1e-6)
 
@@ -256,5 +258,7 @@ def test_a_users_own_perturbation_is_not_taken_for_a_ball():
     kwargs = {"perturbation": mine, "delta": DELTA, "key": KEY}
     with pytest.raises(ValueError, match="needs a classifier that JAX can differ"):
         assess(linear("linf", 0.05), images, estimator="importance", **kwargs)
-    result = assess(linear("linf", 0.05), images, estimator="auto", **kwargs)
+    result = assess(
+        linear("linf", 0.05), images, estimator="auto", budget=math.inf, **kwargs
+    )
     assert (result.status == "splitting").all()

@@ -1,5 +1,7 @@
 """Several modes, few dimensions, other balls: against probabilities in closed form."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -63,6 +65,7 @@ def run(classifier, dim, estimator="auto", norm="linf", keys=KEYS, seed=0):
         delta=DELTA,
         norm=norm,
         estimator=estimator,
+        budget=math.inf,
         key=jax.random.key(seed),
     )
 

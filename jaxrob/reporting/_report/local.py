@@ -53,6 +53,7 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
         ("radius (epsilon)", "none" if roma.epsilon is None else number(roma.epsilon)),
         ("an answer is distinct from a confidence of (delta)", number(roma.delta)),
         ("random draws for each image", f"{roma.num_samples:,}"),
+        *_budget(roma),
         ("images", f"{total:,}, of which {answered:,} have an answer"),
         ("mean plr of those", percent(_mean(roma.plr[roma.answered]), 3)),
         *_precision(roma),
@@ -92,6 +93,9 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
             number(_median(attack.similarity[success])),
         ),
     )
+    if (lost := int(np.sum(attack.vanished))) > 0:
+        words = f"{lost:,}, where nothing was found: no sign of robustness"
+        facts += (("without a gradient to follow", words),)
     labels = np.asarray(attack.labels)
     rows = []
     for index in np.unique(labels):
@@ -106,6 +110,12 @@ def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
             for _, name, tried, share in rows[:_MOST_CATEGORIES]
         ),
     )
+
+
+def _budget(roma: RomaResult) -> list[tuple[str, str]]:
+    if roma.budget is None:
+        return []
+    return [("forward passes for each image at most", f"{roma.budget:,}")]
 
 
 def _precision(roma: RomaResult) -> list[tuple[str, str]]:
