@@ -14,7 +14,7 @@ from jaxrob._classifier import gradient_obstacle
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Estimate, unknown
-from jaxrob.roma._evidence import cost_down_to, evidence, unexplained
+from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
 from jaxrob.roma._mixture import DRAWS
 from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
 from jaxrob.roma._particles import is_thorough
@@ -39,7 +39,7 @@ from jaxrob.roma._search import (
     refinement_cost,
     wants_more_lanes,
 )
-from jaxrob.roma._weights import WeightedDraws
+from jaxrob.roma._weights import WeightedDraws, nothing_drawn
 from jaxrob.roma._work import Work
 
 # Intervals are wider than the standard error says by this times the error. The error is
@@ -123,14 +123,14 @@ def _of_group(
     # Particles and draws share what is left.
     rest = budget - cost - refinement_cost(lanes, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
-    share = np.minimum(np.maximum(rest / 2, deep), rest - DRAWS)
-    seen = evidence(work, inputs, budget=share)
+    seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))
     bar.update(int(seen.evaluations.sum()))
     cost += seen.evaluations
     groups = [[] if some is None else [some] for some in seen.points]
     samples: dict[Any, Sample] = {}
-    opinions: dict[Any, _Opinion] = {}
-    anew, further, asked = np.arange(number), np.arange(0), np.zeros(number, bool)
+    opinions: dict[Any, _Opinion] = dict.fromkeys(range(number), _NO_OPINION)
+    anew = np.flatnonzero(budget - cost >= refinement_cost(lanes, number) + DRAWS)
+    further, asked = np.arange(0), np.zeros(number, bool)
     for attempt in range(1 + len(STAGES)):
         if len(anew):
             mine = taken(inputs, anew)
@@ -170,21 +170,43 @@ def _of_group(
         anew, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
         further = further[stage[further] < most]
-    each = [samples[one] for one in range(number)]
-    weighted = joined([sample.weighted for sample in each])
+    each = [samples.get(one) for one in range(number)]
+    weighted = joined([one.weighted if one else nothing_drawn(1) for one in each])
     plain_hits = candidates.plain_hits[group]
     found = _believed(weighted, plain_hits, candidates.num_samples)
     doubted = _shares(opinions) > (_LOOKED_INTO if limited else _CONTRADICTED)
-    # Where a budget ended the particles' climb, nothing contradicts yet.
-    doubted |= seen.log_open > _DEEP_ENOUGH
+    # Where a budget ended the particles' climb, they may have contradicted later.
     doubted |= np.isfinite(seen.log_open) & wants_more_lanes(lanes, number)
+    found = found._replace(status=np.where(doubted, "untrusted", found.status))
+    if limited:
+        found = _bounded_by_particles(found, seen, plain_hits)
+    no_hits = np.zeros((1, 1))
+    by_hits = [one.by_hits if one else no_hits for one in each]
     return found._replace(
-        status=np.where(doubted, "untrusted", found.status),
         evaluations=cost,
         other_log_probability=seen.log_probability,
         other_error=seen.standard_error,
-        modes=np.concatenate([_mode_shares(sample.by_hits) for sample in each]),
+        modes=np.concatenate([_mode_shares(one) for one in by_hits]),
         effective=weighted.effective,
+    )
+
+
+def _bounded_by_particles(
+    found: Estimate, seen: Evidence, plain_hits: np.ndarray
+) -> Estimate:
+    """The estimates, where a budget ended the climb of the particles.
+
+    If they came deep enough, the level reached is a bound for what the draws cannot
+    tell, unless these, or the plain ones, were more often beyond it.
+    """
+    deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
+    bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
+    bounded &= ~(found.log_probability > seen.log_open)
+    shallow = seen.log_open > _DEEP_ENOUGH
+    return found._replace(
+        status=np.select([bounded, shallow], ["bounded", "untrusted"], found.status),
+        log_probability=np.where(bounded, seen.log_open, found.log_probability),
+        standard_error=np.where(bounded, seen.standard_error, found.standard_error),
     )
 
 
@@ -218,10 +240,13 @@ class _Opinion(NamedTuple):
     odd: np.ndarray
 
 
+_NO_OPINION = _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
+
+
 def _opinion(work: Work, sample: Sample, groups: list[np.ndarray]) -> _Opinion:
     """What groups of particles say of the draws around an input."""
     if not groups:
-        return _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
+        return _NO_OPINION
     # Group by group, because these are of one size.
     log_weight = np.concatenate([weights_at(work, sample, some) for some in groups])
     odd = unexplained(log_weight, sample.hits)

@@ -85,6 +85,21 @@ def test_a_network_with_gradients_is_answered_within_the_budget():
         assert (less.status == "undecided").all()
 
 
+def without_slope(direction, images):
+    return scores(direction, jax.lax.stop_gradient(images))
+
+
+@pytest.mark.slow
+def test_particles_bound_what_draws_cannot_tell():
+    classifier = jaxrob.Classifier(without_slope, np.float32(DIRECTION))
+    found = assess(classifier, images([5, 5, 4, 4]), epsilon=EPSILON, key=KEY)
+    assert found.status.tolist() == [*["bounded"] * 2, *["undecided"] * 2]
+    assert found.evaluations.max() <= 10_000
+    # They end at about 1e-9, with an error of a factor 10.
+    assert (TRUTH[5] < found.log_high[:2]).all() and (found.log_high[:2] < -16).all()
+    assert (found.log_high[2:] > TRUTH[4]).all()
+
+
 def many_sided(directions, images):
     """The second class lies behind each of many orthogonal planes."""
     margins = (images.reshape(len(images), -1) - 0.5) @ directions.T / DEVIATION
