@@ -103,16 +103,16 @@ def _write(
 
 def _tell(result: RomaResult) -> None:
     answered = int(result.answered.sum())
+    print(f"{result.perturbation}, delta {result.delta:g}")
     print(
         f"mean plr {result.mean_plr:.6f}, lower ends {result.mean_low:.6f}; "
         f"{answered} of {len(result.status)} images answered, "
         f"{int(result.evaluations.sum()):,} forward passes"
     )
+    low, high = result.mean_plr_interval
     if result.precision is not None:
-        low, high = result.mean_plr_interval
-        print(
-            f"{int(result.seen.sum())} images were looked at; the mean over all lies "
-            f"between {low:.6f} and {high:.6f} (95 %)"
-        )
+        print(f"{int(result.seen.sum())} images were looked at")
+    if low < high:
+        print(f"the mean over all lies between {low:.6f} and {high:.6f} (95 %)")
     for text in (*result.warnings, *result.caveats):
         print(text)

@@ -157,6 +157,25 @@ def _translation(alteration: Alteration, image_shape: tuple[int, ...]) -> str | 
     )
 
 
+def _rotation(alteration: Alteration, image_shape: tuple[int, ...]) -> str | None:
+    del image_shape
+    ends = [end for end in (alteration.lower, alteration.upper) if end]
+    turns = [math.degrees(end) for end in ends]
+    # Whole degrees in radians have no end: pi / 12 is 0.2617...
+    if not ends or max(map(abs, turns)) > 361:
+        return None
+    if any(
+        abs(turn - round(turn)) > 1e-4 or round(end, 3) == end
+        for turn, end in zip(turns, ends)
+    ):
+        return None
+    return (
+        f"a range of [{alteration.lower:g}, {alteration.upper:g}] is in degrees, and "
+        "looks like whole degrees in radians: "
+        f"[{math.degrees(alteration.lower):.4g}, {math.degrees(alteration.upper):.4g}]."
+    )
+
+
 def _brightness(alteration: Alteration, image_shape: tuple[int, ...]) -> str | None:
     del image_shape
     if alteration.upper <= _BRIGHTEST:
@@ -185,6 +204,7 @@ _LOOKS: dict[str, Callable[[Alteration, tuple[int, ...]], str | None]] = {
     "_gaussian_blur": _blur,
     "_translation": _translation,
     "_brightness": _brightness,
+    "_rotation": _rotation,
     "common._corruption": _severity,
     "common._by_severity": _severity,
 }

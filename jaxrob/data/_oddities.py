@@ -42,9 +42,9 @@ def warn_of(path: str | os.PathLike[str], odd: Sequence[Oddities], number: int) 
     tell(
         sum(one.orientation not in (1, None) for one in odd),
         "are stored turned or mirrored, as their EXIF says (an orientation other than "
-        "1), and were put upright, as viewers show them. A network whose loader "
-        "ignores EXIF, as torchvision's does, learnt them as they are stored: "
-        'orientation="stored".',
+        "1), and were put upright, as viewers show them. That is right for a network "
+        "that learnt upright pictures. One whose loader ignored EXIF, as torchvision's "
+        'does, learnt them as they are stored: orientation="stored".',
     )
     tell(
         sum(one.orientation is None for one in odd),

@@ -86,7 +86,9 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
     inputs, and "plr.low", the mean of the lower ends of their 95 % intervals; an input
     without an answer counts with the share of its plain draws that are not distinctly
-    misclassified, and has no interval. Inputs that a run with a precision did not look
+    misclassified, and has no interval. With inputs that a budget left undecided "plr"
+    is an interval, in which each of them is as low, or as high, as its own says.
+    Inputs that a run with a precision did not look
     at count as those of their category that it did; in "plr.low", as low as they can
     be with 95 % confidence.
 
@@ -107,11 +109,18 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
             "decided": math.nan if result.sampling else result.lowest_decided_ratio,
         }
     if isinstance(result, RomaResult):
-        return {"plr": result.mean_plr, "plr.low": result.mean_low}
+        return {"plr": _mean_plr(result), "plr.low": result.mean_low}
     raise TypeError(
         "result must be a jaxrob.Assessment or a jaxrob.roma.RomaResult; got "
         f"{named(result)}"
     )
+
+
+def _mean_plr(result: RomaResult) -> float | Interval:
+    """The mean plr, or where it is if inputs that were left undecided may change it."""
+    if (result.status == "undecided").any():
+        return Interval(*result.mean_plr_interval)
+    return result.mean_plr
 
 
 def _robustness(result: Assessment) -> float | Interval:

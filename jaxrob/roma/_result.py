@@ -9,6 +9,7 @@ import numpy as np
 from jaxrob._runtime.checks import check_choice
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
+from jaxrob.roma._estimate import UNDECIDED
 from jaxrob.roma._from_json import FORMAT, from_json
 from jaxrob.roma._global_result import GlobalRobustness, check_summary, put_together
 from jaxrob.roma._inputs_mean import InputsMean, mean_of_all
@@ -124,11 +125,12 @@ class RomaResult:
     def mean_plr_interval(self) -> tuple[float, float]:
         """The 95 % interval of what `mean_plr` would be, were all inputs looked at.
 
-        Both ends are `mean_plr` if all were. It holds together with those of
-        `Categorial.inputs_interval`.
+        An input that a budget left undecided may lie anywhere in its own interval.
+        Without such inputs, and if all were looked at, both ends are `mean_plr`. It
+        holds together with those of `Categorial.inputs_interval`.
         """
-        found = self._mean()
-        return found.low, found.high
+        low, high = self.confidence_interval.T
+        return self._mean(low).low, self._mean(high).high
 
     @property
     def mean_low(self) -> float:
@@ -247,9 +249,11 @@ class RomaResult:
     def _places(self) -> np.ndarray:
         return np.arange(len(self.status)) if self.place is None else self.place
 
-    def _mean(self) -> InputsMean:
+    def _mean(self, if_undecided: np.ndarray | None = None) -> InputsMean:
         """Of plr over all inputs, by plain draws where there is no answer."""
         plr = plr_of_all(self.plr, self.hits, self.num_samples)
+        if if_undecided is not None:
+            plr = np.where(self.status == UNDECIDED, if_undecided, plr)
         return mean_of_all(plr, self._places, self._categories)
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:

@@ -31,6 +31,8 @@ CLASSIFIER = jaxrob.Classifier(
         (alterations.gaussian_blur(0, 28), "blurs all of an image of 28 x 28 px"),
         (RIGHT(-28, 0), "out of sight"),
         (RIGHT(-0.2, 1.0, unit="relative"), "out of sight"),
+        (alterations.rotation(-np.pi / 12, np.pi / 12), r"radians: \[-15, 15\]"),
+        (alterations.rotation(0, np.pi), r"radians: \[0, 180\]"),
         (alterations.brightness(-0.5, 50), "divide percent by 100, 0.5"),
         (alterations.rescale(alterations.gaussian_noise(0, 25), 0, 1), "variance"),
         (
@@ -70,6 +72,11 @@ def test_the_papers_ranges_are_not_doubted():
     )
     for shape in (SHAPE, (50, 50, 3)):
         assert [doubts(one, shape) for one in chosen] == [[]] * len(chosen)
+
+
+@pytest.mark.parametrize("ends", [(-0.5, 0.5), (-1.047, 3), (0, 0.26), (-15, 15)])
+def test_small_rotations_are_not_doubted(ends):
+    assert doubts(alterations.rotation(*ends), SHAPE) == []
 
 
 def test_values_of_other_arrays_may_have_any_unit():

@@ -9,6 +9,7 @@ import pytest
 from scipy import stats
 
 import jaxrob
+from jaxrob.reporting import Requirement, verdict
 from jaxrob.roma import RomaResult, assess
 
 DIM = 144
@@ -62,6 +63,14 @@ def test_a_black_box_stays_within_ten_times_the_papers_draws():
     assert 25_000 < found.needed[3] < found.needed[4] < 300_000
     (caveat,) = found.caveats
     assert "undecided (2 of 5)" in caveat and "budget=math.inf" in caveat
+    # A mean is known as far as those allow.
+    low, high = found.mean_plr_interval
+    plr = np.where(np.isnan(found.plr), found.confidence_interval.T, found.plr)
+    np.testing.assert_allclose([low, high], plr.mean(axis=1))
+    assert low < found.mean_plr <= high < 1
+    gate = [Requirement("plr", (low + high) / 2)]
+    assert "not sure, between" in verdict(gate, {"RoMA": found})
+    assert verdict([Requirement("plr", low - 1e-9)], {"RoMA": found}) == ""
     assert RomaResult.from_json(found.to_json()).to_json() == found.to_json()
 
 
