@@ -55,9 +55,15 @@ def kept(tmp_path_factory):
     return folder
 
 
+def by_size(folder):
+    """The files; names of some are drawn as they are written, and tell no order."""
+    found = (path for path in folder.rglob("*") if path.is_file())
+    return sorted(found, key=lambda path: (path.stat().st_size, path.name))
+
+
 def mutated(folder, others, rng):
     """Changes one file of a folder; returns what was done."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    files = by_size(folder)
     path = rng.choice(files)
     what = rng.choice(["delete", "truncate", "flip", "flip", "flip", "swap", "random"])
     data = bytearray(path.read_bytes())
@@ -68,7 +74,7 @@ def mutated(folder, others, rng):
     elif what == "random":
         path.write_bytes(rng.randbytes(len(data)))
     elif what == "swap":
-        pool = files + [one for one in others.rglob("*") if one.is_file()]
+        pool = files + by_size(others)
         path.write_bytes(rng.choice(pool).read_bytes())
     else:
         position = rng.randrange(8 * len(data))
@@ -98,7 +104,7 @@ def test_checkpoints_that_were_tampered_with(tmp_path, kept, cases):
                 count == 0 and same(found, like)
             ), what
         shutil.rmtree(path)
-    assert 0.1 < refused / (cases // 5) < 1
+    assert 0.2 < refused / (cases // 5) < 1
 
 
 def test_flipped_bits_of_the_numbers_are_found(tmp_path, kept):

@@ -138,6 +138,7 @@ def _made_of(model: Any) -> tuple[tuple[Any, str], ...]:
     for layer in getattr(model, "_flatten_layers", list)():
         settings = None
         if not getattr(layer, "layers", None):  # Those within say it themselves.
+            # Keras's own answer for a user's layer that does not tell its settings.
             with contextlib.suppress(NotImplementedError):
                 settings = layer.get_config()
         # Addresses tell nothing: a layer may make objects as it is asked.
