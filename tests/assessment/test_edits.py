@@ -175,6 +175,11 @@ def test_another_way_to_write_the_same_is_no_edit(written):
     def whole(number):
         return int(float(number)) if float(number).is_integer() else float(number)
 
+    document = json.loads(written["even, curtailed"], parse_float=whole)
+    assert (
+        Assessment.from_json(json.dumps(document)).to_json()
+        == (written["even, curtailed"])
+    )
     document = json.loads(written["even"], parse_float=whole)
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
     assert text != written["even"] and '"upper": 1,' in text
