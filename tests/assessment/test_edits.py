@@ -137,6 +137,8 @@ CONTRADICTIONS = [
     ("bands", put("diagnostics", "plateau", 0.5), "plateau is stated as 0.5"),
     ("bands", put("diagnostics", "jitter", 1.0), "jitter is stated as 1"),
     ("bands", put("diagnostics", "widest_interval", 0.9), "widest_interval is stated"),
+    ("bands", put("diagnostics", "half_met", 0.01), "half_met is stated"),
+    ("bands", put("diagnostics", "bend", 0.1), "bend is stated"),
     ("bands", put("confidence_interval", [0.0, 1.0]), "the confidence_interval state"),
     (
         "bands",

@@ -608,6 +608,22 @@ def test_interval_coverage(run, tmp_path, name):
     assert "32 cells: held" in out
 
 
+@pytest.mark.parametrize("generator", ["first", "other"])
+def test_asap_warnings(run, tmp_path, generator):
+    code, out, err = run(
+        "asap_warnings.py", "--curves=8", f"--generator={generator}",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / f"{generator}.json").read_text())
+    assert len(rows) == 2 * 6 * 8 and "both, all but dips" in out
+    assert {row["held"] for row in rows} == {True, False}
+    jagged = [row for row in rows if row["family"] == "jagged"]
+    smooth = [row for row in rows if row["family"] == "smooth"]
+    assert sum("margin" in row["signs"] for row in jagged) >= 5
+    assert sum("margin" in row["signs"] for row in smooth) <= 2
+
+
 def test_published_curves(run, tmp_path):
     folder = tmp_path / "Robustness Evaluation" / "A Model"
     folder.mkdir(parents=True)
