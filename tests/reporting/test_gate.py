@@ -130,12 +130,38 @@ def test_worse_means_surely_worse():
     assert line.startswith("dim: robustness is 0.4") and "it was 0.5" in line
     # A paired comparison tells apart what the intervals do not.
     assert quantities(slightly)["robustness"] > found["robustness.low"]
+    beside = jaxrob.compare(slightly, old)
     assert bool(worse(slightly, old)) == (
-        jaxrob.compare(slightly, old).confidence_interval.end < 0
+        min(beside.confidence_interval.end, beside.mean_interval.end) < 0
     )
     with pytest.raises(ValueError, match="threshold"):
         worse(dataclasses.replace(old, threshold=0.6), old)
     assert reporting.worse is worse
+
+
+def test_worse_where_both_are_accepted_everywhere():
+    """The robustness is 1 of both, but one is wrong three times as often."""
+    levels, labels = np.linspace(0, 1, 5), np.zeros(1000, int)
+    old, new = (
+        dataclasses.replace(
+            assess(1.0),
+            threshold=0.5,
+            curve=jaxrob.Curve(
+                levels,
+                np.broadcast_to(np.arange(1000) < wrong, (5, 1000)).astype(np.int16),
+                None,
+                None,
+                labels,
+                2,
+                None,
+            ),
+        )
+        for wrong in (50, 150)
+    )
+    assert new.robustness == old.robustness == 1
+    (line,) = worse(new, old)
+    assert "the mean accuracy over the range differs by -0.1000" in line
+    assert worse(old, new) == []
 
 
 def test_a_verdict_is_one_line():
