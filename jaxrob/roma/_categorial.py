@@ -9,6 +9,7 @@ import numpy as np
 import scipy
 
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_names
+from jaxrob.metrics._holm import holm
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._inputs_mean import (
     ERROR,
@@ -213,20 +214,10 @@ def _of_pairs(
         return values
     # In the order of `pairs`.
     found = [test(*two) for two in itertools.combinations(groups, 2)]
-    corrected = _holm(np.array(found))
+    corrected = holm(np.array(found))
     values[pairs] = corrected
     values.T[pairs] = corrected
     return values
-
-
-def _holm(p_values: np.ndarray) -> np.ndarray:
-    """Corrected p-values (Holm 1979); those that are NaN stay so and do not count."""
-    valid = np.flatnonzero(~np.isnan(p_values))
-    order = valid[np.argsort(p_values[valid])]
-    factors = np.arange(len(order), 0, -1)
-    corrected = np.full_like(p_values, np.nan)
-    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1)
-    return corrected
 
 
 def _or_nan(
