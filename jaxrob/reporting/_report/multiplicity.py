@@ -95,8 +95,9 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
     words.append(
         "Verdicts compare with the intervals of 95 % each, as the requirements are "
         "written; whether they hold with the adjusted ones too is said beside them. "
-        "That all lower ends reach what is required is one statement, and no less sure than "
-        "one interval: to be wrong, the interval of one that falls short has to miss. "
+        "That all lower ends reach what is required is one statement, and no less sure "
+        "than one interval: to be wrong, the interval of one that falls short has to "
+        "miss. "
         "That one of several falls short is as many statements: it is sure for all at "
         "once only where it holds adjusted."
     )
