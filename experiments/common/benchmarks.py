@@ -153,7 +153,10 @@ def _source(benchmark: Benchmark, alteration: jaxrob.Alteration) -> dict[str, An
     found = jaxrob.provenance(
         benchmark.classifier, benchmark.test_set, key(), hosts.mesh()
     )
-    return found | {"alteration": alteration.description}
+    return found | {
+        "alteration": alteration.description,
+        "stochastic": found["stochastic"] or alteration.stochastic,
+    }
 
 
 def _path(kind: str, name: str) -> pathlib.Path:
