@@ -172,8 +172,9 @@ def _norm(z: jax.Array) -> jax.Array:
 
 _KINDS = {
     "product": lambda z, b: z.prod(axis=1) - b[0],
-    "two products": lambda z, b: jnp.minimum(z[:, 0] * z[:, 1], z[:, 2] * z[:, 3])
-    - b[0],
+    "two products": lambda z, b: (
+        jnp.minimum(z[:, 0] * z[:, 1], z[:, 2] * z[:, 3]) - b[0]
+    ),
     "either product": lambda z, b: (z[:, ::2] * z[:, 1::2]).max(axis=1) - b[0],
     "ring": lambda z, b: _between(_norm(z), b),
     "shell": lambda z, b: _between(_norm(z), b),

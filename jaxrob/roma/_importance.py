@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from jaxrob._classifier import gradient_obstacle
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import joined, taken
-from jaxrob.roma._estimate import MOST_MODES, Estimate, unknown
+from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._evidence import cost_down_to, evidence, unexplained
 from jaxrob.roma._mixture import DRAWS
 from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
@@ -178,8 +178,12 @@ def _of_group(
     # Where a budget ended the particles' climb, nothing contradicts yet.
     doubted |= seen.log_open > _DEEP_ENOUGH
     doubted |= np.isfinite(seen.log_open) & wants_more_lanes(lanes, number)
+    doubted |= excluded(found, seen.log_probability, seen.standard_error)
+    untrusted = doubted | (found.status == "untrusted")
     return found._replace(
-        status=np.where(doubted, "untrusted", found.status),
+        status=np.where(untrusted, "untrusted", found.status),
+        # No interval, because the draws may lack a part.
+        standard_error=np.where(untrusted, np.inf, found.standard_error),
         evaluations=cost,
         other_log_probability=seen.log_probability,
         other_error=seen.standard_error,
