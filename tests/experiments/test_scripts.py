@@ -480,6 +480,21 @@ def test_roma_modes(run, tmp_path):
     assert code == 1 and "at most 1e-3" in out + err
 
 
+def test_roma_where_few_coordinates_matter(run, tmp_path):
+    code, out, err = run(
+        "roma_modes.py", "--what=regions,others", "--dims=2", "--probabilities=1e-4",
+        "--estimators=splitting", "--runs=4", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "roma_modes.json").read_text())
+    number = sum(row["trusted"] for row in rows)
+    # One-hot outputs have no answer. Of the others at least 82 % of intervals cover.
+    assert {row["case"] for row in rows if not row["trusted"]} <= {
+        "product of 2, one-hot", "corner of 2, one-hot"
+    }  # fmt: skip
+    assert number >= 40 and sum(row["covered"] for row in rows) >= 0.82 * number
+
+
 def test_roma_around_small_networks(run, tmp_path):
     code, out, err = run(
         "roma_modes.py", "--what=networks", "--few=5", "--pairs=8", "--draws=1000000",
