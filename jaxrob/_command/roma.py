@@ -110,9 +110,10 @@ def _tell(result: RomaResult) -> None:
         f"{int(result.evaluations.sum()):,} forward passes"
     )
     low, high = result.mean_plr_interval
+    over_all = f"the mean over all lies between {low:.6f} and {high:.6f} (95 %)"
     if result.precision is not None:
-        print(f"{int(result.seen.sum())} images were looked at")
-    if low < high:
-        print(f"the mean over all lies between {low:.6f} and {high:.6f} (95 %)")
+        print(f"{int(result.seen.sum())} images were looked at; {over_all}")
+    elif low < high:
+        print(over_all)
     for text in (*result.warnings, *result.caveats):
         print(text)
