@@ -8,7 +8,7 @@ look like this where an object's few pixels decide.
 """
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -100,7 +100,7 @@ def cases(
             np.int32(_NUMBERS[region.kind, region.size]),
             places,
             signs,
-            np.float32(bounds),
+            np.array(bounds, np.float32),
             np.float32(region.steepness),
             np.bool_(region.saturated),
         )
@@ -143,8 +143,9 @@ def _bounds(region: Region, p: float) -> tuple[float, float]:
     raise ValueError(region.kind)
 
 
-def _root(function: Any, high: float = 1.0) -> float:
-    return float(optimize.brentq(function, 1e-12, high - 1e-12, xtol=1e-15))
+def _root(function: Callable[[float], float], high: float = 1.0) -> float:
+    bracket = 1e-12, high - 1e-12
+    return optimize.root_scalar(function, bracket=bracket, xtol=1e-15).root
 
 
 def _product_bound(k: int, p: float) -> float:

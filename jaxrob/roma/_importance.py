@@ -177,7 +177,9 @@ def _of_group(
     doubted = _shares(opinions) > (_LOOKED_INTO if limited else _CONTRADICTED)
     # Where a budget ended the particles' climb, they may have contradicted later.
     doubted |= np.isfinite(seen.log_open) & wants_more_lanes(lanes, number)
-    doubted |= excluded(found, seen.log_probability, seen.standard_error)
+    # Few particles often miss a part themselves: only more than the draws' counts.
+    more = seen.log_probability > found.log_probability
+    doubted |= more & excluded(found, seen.log_probability, seen.standard_error)
     untrusted = doubted | (found.status == "untrusted")
     found = found._replace(
         status=np.where(untrusted, "untrusted", found.status),
