@@ -3,11 +3,13 @@ r"""How right RoMA is with several modes and in few dimensions, where truth is k
     python experiments/roma_modes.py
     python experiments/roma_modes.py --what=few --estimators=auto,splitting --runs=24
     python experiments/roma_modes.py --what=networks --estimators=auto,splitting
+    python experiments/roma_modes.py --what=regions,others --dims=100 --runs=20
 
 Twelve families of half-spaces, of one class and of several, opposite and orthogonal, as
 likely and up to a hundred times less so, some steep behind shallow ones; corners,
 islands and slabs of a box of 2 to 10 dimensions; and trained networks of so few inputs,
-the truth counted among up to 1e8 draws. Each is assessed `--runs` times, with
+the truth counted among up to 1e8 draws; regions that few of many coordinates make, and
+others of these, that nothing was tuned on. Each is assessed `--runs` times, with
 other random numbers. The script prints how many of the 95 % intervals cover, how far
 answers are off, how wide the intervals are against 3.92 times the actual error, the
 passes, and the silent misses: answers off by more than a factor 2 whose interval
@@ -22,16 +24,24 @@ from typing import Any
 import jax
 import numpy as np
 from absl import app, flags
+from checks import rare_regions
 from common import define, files, hosts, known_modes, parsed, small_networks, startup
 from scipy import stats
 
 import jaxrob
 
 _WHAT = define.choices(
-    "what", ["modes", "few", "networks"], ("modes", "few", "networks"), "Kinds of cases"
+    "what",
+    ["modes", "few", "networks"],
+    ("modes", "few", "networks", "regions", "others"),
+    "Kinds of cases",
 )
-_DIMS = flags.DEFINE_list("dims", ["20", "50", "784"], "Dimensions of several modes.")
-_NORMS = define.choices("norms", ["linf", "l2"], ("linf", "l2"), "Norms of the ball")
+_DIMS = flags.DEFINE_list(
+    "dims", ["20", "50", "784"], "Dimensions of modes and regions."
+)
+_NORMS = define.choices(
+    "norms", ["linf", "l2"], ("linf", "l2"), "Norms of the ball, of several modes"
+)
 _PROBABILITIES = flags.DEFINE_list(
     "probabilities", ["1e-3", "1e-5", "1e-7", "1e-9"], "Probabilities, at most 1e-3."
 )
@@ -46,6 +56,11 @@ _DRAWS = flags.DEFINE_integer(
 _RUNS = flags.DEFINE_integer("runs", 12, "Runs of each.", 2)
 _SEED = define.seed()
 _OUTPUT = define.output("results/roma_modes")
+
+_REGIONS = {
+    "regions": rare_regions.FOUND_WITH,
+    "others": rare_regions.LEFT_ASIDE,
+}
 
 # A silent miss is off by more than this factor.
 _FACTOR = 2.0
@@ -80,7 +95,7 @@ def _cases() -> Iterator[known_modes.Case]:
     probabilities = parsed.probabilities(_PROBABILITIES.value)
     if any(dim < 2 for dim in few):
         raise app.UsageError(f"few must be at least 2; got {few}")
-    if any(dim < 20 for dim in dims):
+    if "modes" in _WHAT.value and any(dim < 20 for dim in dims):
         raise app.UsageError(f"dims must be at least 20; got {dims}")
     if max(probabilities) > 1e-3:
         raise app.UsageError(f"probabilities must be at most 1e-3; got {probabilities}")
@@ -91,6 +106,10 @@ def _cases() -> Iterator[known_modes.Case]:
                     yield from known_modes.several_modes(dim, norm, p, _SEED.value)
         if "few" in _WHAT.value:
             yield from known_modes.few_dimensions(p, _SEED.value)
+        for kind, regions in _REGIONS.items():
+            if kind in _WHAT.value:
+                for dim in dims:
+                    yield from rare_regions.cases(regions, dim, p, _SEED.value)
     if "networks" in _WHAT.value:
         for dim in few:
             yield from small_networks.small_networks(
@@ -157,9 +176,10 @@ def _print_total(estimator: str, rows: list[dict[str, Any]]) -> None:
         p = stats.binomtest(covered, max(trusted, 1), 0.95, "less").pvalue
         widths = [row["width"] for row in mine if row["width"]]
         print(
-            f"{estimator}, {name}: {trusted} of {runs} trusted, {covered / trusted:.1%}"
+            f"{estimator}, {name}: {trusted} of {runs} trusted, "
+            f"{covered / max(trusted, 1):.1%}"
             f" of these covered (p = {p:.2g} for at least 95 %), {missed} missed, "
-            f"median width {np.median(widths):.2f}, "
+            f"median width {np.median(widths) if widths else np.nan:.2f}, "
             f"{np.mean([row['evaluations'] for row in mine]):,.0f} passes"
         )
 

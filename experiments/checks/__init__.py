@@ -1,1 +1,1 @@
-"""Parts of `argument_mutations.py`."""
+"""Parts of `argument_mutations.py`, and cases of `roma_modes.py`."""

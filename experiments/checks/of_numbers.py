@@ -288,6 +288,7 @@ def _of_strategies() -> list[Case]:
             n=A(16, COUNT),
             concavity=A(128.0, POSITIVE),
             statistical_stopping=A(None, FLAG | OR_NONE),
+            narrowest=A(0.25, INSIDE_SHARE | OR_NONE),
         ),
         case(
             "strategies.Including",

@@ -7,13 +7,15 @@ from scipy import stats
 
 
 def significantly_below(
-    times_held: Sequence[int], draws: int, confidence: float
+    times_held: Sequence[int] | np.ndarray,
+    draws: int | np.ndarray,
+    confidence: float,
 ) -> np.ndarray:
     """Which cells hold less often than they say, by exact one-sided tests (Holm, 1979).
 
     Args:
       times_held: in each cell, how many intervals held.
-      draws: how many there were.
+      draws: how many there were, in all cells or in each.
       confidence: how often they say that they hold.
 
     Returns:

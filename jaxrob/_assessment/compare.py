@@ -1,40 +1,65 @@
 """A paired comparison of two classifiers on the same images."""
 
-from typing import Any, NamedTuple, cast
+import dataclasses
+import math
+from typing import Any, cast
 
 import numpy as np
+import scipy
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.paired import (
+    Answered,
+    Asked,
+    all_levels,
+    as_they_are,
+    resampled,
+    swapped,
+)
 from jaxrob._curve import Curve
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
-from jaxrob.metrics._bootstrap import (
-    RESAMPLES,
-    drawn,
-    percentiles,
-    resampled_values,
-)
+from jaxrob.metrics._bootstrap import percentiles, resamples
 from jaxrob.metrics._checks import checked_confidence
-from jaxrob.metrics._robustness import accepted_share
 
-_SEED = 0
+_ABOVE_0 = float(np.nextafter(0, 1))
 
 
-class Comparison(NamedTuple):
-    """How two classifiers' robustness differs.
+@dataclasses.dataclass(frozen=True, eq=False)
+class Comparison:
+    """How two classifiers differ, the first less the second.
+
+    Robustness says over which part of the range each is good enough. Where both are
+    everywhere, or nowhere, it cannot tell them apart; the mean of the measure can.
 
     Attributes:
-      difference: the robustness of the first minus that of the second, in [-1, 1];
-        NaN if one of them is.
+      difference: of the robustness, in [-1, 1]; NaN if one of them is.
       confidence_interval: of the difference; where it does not hold 0, one of them is
         more robust on all images of the kind tested, not on the test set alone.
+      p_value: how probable as large a difference is between classifiers that are alike,
+        by swapping their answers; NaN where a measure is undefined.
+      mean_difference: of the measure's mean over the range, in [-1, 1], as straight
+        lines between the levels have it.
+      mean_interval: of the mean difference.
+      mean_p_value: as `p_value`, of the mean difference.
+      levels: `[U]`, the levels that either was assessed at, ascending.
+      level_difference: `[U]`, of the measure at each.
+      level_band: `[U, 2]`, its interval at each. All of them hold together as often as
+        the confidence says, so that any of the levels may be picked out.
       confidence: the coverage aimed at.
     """
 
     difference: float
     confidence_interval: Interval
+    p_value: float
+    mean_difference: float
+    mean_interval: Interval
+    mean_p_value: float
+    levels: np.ndarray = dataclasses.field(repr=False)
+    level_difference: np.ndarray = dataclasses.field(repr=False)
+    level_band: np.ndarray = dataclasses.field(repr=False)
     confidence: float
 
 
@@ -47,17 +72,28 @@ def compare(
 
         before = jaxrob.assess(classifier, dataset, blur)
         after = jaxrob.assess(improved, dataset, blur)
-        difference, interval, _ = jaxrob.compare(after, before)
+        found = jaxrob.compare(after, before)
+        print(found.difference, found.confidence_interval, found.p_value)
+        print(found.mean_difference, found.mean_interval, found.mean_p_value)
 
-    The percentile bootstrap over images (Efron and Tibshirani, 1993, chapter 13). Every
-    replicate draws one set of images for both, so that what makes an image hard for
-    both cancels out: the interval is much narrower than the two assessments' own
-    intervals would suggest. The robustness of a replicate is that of the measure joined
-    by straight lines (`rule="linear"` of `jaxrob.metrics.heaviside_robustness`), held
-    constant beyond the outermost levels.
+    The bootstrap over images (Efron and Tibshirani, 1993, chapter 13). Every replicate
+    draws one set of images for both, so that what makes an image hard for both cancels
+    out: the interval is much narrower than the two assessments' own intervals would
+    suggest. Two images are added to those seen, of which each classifier alone gets one
+    right (Agresti and Min 2005), because a few images tell little of what never
+    happened on them. The interval of the robustness is of percentiles, that of the mean
+    and the band are by the replicates' spread and Student's t. In replicates the
+    measure is joined by straight lines (`rule="linear"` of
+    `jaxrob.metrics.heaviside_robustness`), and constant beyond the outermost levels.
+
+    The p-values are of Fisher's randomisation test: each image's answers are swapped or
+    not. For classifiers that are alike they are exact, from any number of images: from
+    fewer than six, none is below 5 %. Where a p-value is above 1 less the confidence,
+    the interval holds 0. Otherwise that of the mean does not; that of the robustness
+    may, because classifiers of the same robustness need not be alike.
 
     The two may have looked at different levels, and differ in alpha. What the choice of
-    levels adds is not in the interval. Replicates that leave the measure undefined are
+    levels adds is not in the intervals. Replicates that leave the measure undefined are
     left out.
 
     Where noise is drawn, both should be assessed with the same key; otherwise a
@@ -73,7 +109,7 @@ def compare(
       `Assessment.robustness`, by the assessments' own rules; where necessary the
       interval is widened to hold it. Where a level of one is accepted though nothing is
       decided there, the difference is NaN and the interval [-1, 1]. The same
-      assessments always give the same interval, and its mirror image when they are
+      assessments always give the same intervals, and their mirror image when they are
       swapped.
 
     Raises:
@@ -85,66 +121,116 @@ def compare(
     """
     confidence = checked_confidence(confidence)
     _check_pair(first, second)
-    differences = _resampled_differences(first, second)
-    low, high = percentiles(differences, confidence, otherwise=(-1.0, 1.0))
+    # The same draws for either order.
+    if _in_bytes(_answered(first)) > _in_bytes(_answered(second)):
+        return _mirrored(_compared(second, first, confidence))
+    return _compared(first, second, confidence)
+
+
+def _compared(first: Assessment, second: Assessment, confidence: float) -> Comparison:
+    asked, ours, theirs = _asked(first), _answered(first), _answered(second)
+    levels = all_levels(ours, theirs)
+    replicates = resampled(asked, ours, theirs, resamples(confidence))
+    p_value, mean_p_value = swapped(asked, ours, theirs, confidence)
+    found = as_they_are(asked, ours, theirs)
+    num_images = len(asked.labels)
+
+    interval = percentiles(replicates.robustness, confidence, otherwise=(-1.0, 1.0))
     if first.undecided.any() or second.undecided.any():
         # Where nothing is decided the replicates' accuracies are 1 as well.
-        low, high = -1.0, 1.0
+        interval, p_value = (-1.0, 1.0), math.nan
     difference = float(first.robustness - second.robustness)
-    # fmin and fmax pass over the NaN of a robustness that did not converge.
-    interval = Interval(
-        float(np.fmin(low, difference)), float(np.fmax(high, difference))
+    mean = float(found.mean[0])
+    (low, high), *_ = _together(replicates.mean[None], num_images, confidence)
+    if mean_p_value <= 1 - confidence:
+        # The exact test tells on which side of 0 it is. The interval need not: it
+        # allows for images unlike those seen.
+        low, high = (
+            (max(low, _ABOVE_0), high) if mean > 0 else (low, min(high, -_ABOVE_0))
+        )
+    values = found.values
+    band = _together(replicates.values, num_images, confidence)
+    # The added images draw the replicates towards 0, by little.
+    band = np.stack([np.fmin(band[:, :1], values), np.fmax(band[:, 1:], values)], -1)
+    return Comparison(
+        difference,
+        _holding(interval, difference, p_value, confidence),
+        p_value,
+        mean,
+        _holding((low, high), mean, mean_p_value, confidence),
+        mean_p_value,
+        levels,
+        values[:, 0],
+        np.clip(band[:, 0], -1, 1),
+        confidence,
     )
-    return Comparison(difference, interval, confidence)
 
 
-def _resampled_differences(first: Assessment, second: Assessment) -> np.ndarray:
-    """`[RESAMPLES]`: the difference on resampled images, NaN where undefined."""
-    rng = np.random.default_rng(_SEED)
-    num_images = len(_answers_of(first).labels)
-    differences = [
-        _resampled_robustness(first, weights) - _resampled_robustness(second, weights)
-        for weights in drawn(rng, num_images, RESAMPLES)
-    ]
-    return np.concatenate(differences)
+def _together(replicates: np.ndarray, num_images: int, confidence: float) -> np.ndarray:
+    """`[U, 2]`: intervals that hold together, from replicates `[U, B]` of each.
 
-
-def _resampled_robustness(assessment: Assessment, weights: np.ndarray) -> np.ndarray:
-    """`[B]`: the robustness on images that count as often as weights `[N, B]` say."""
-    curve = _answers_of(assessment)
-    answers = np.where(curve.unknown, curve.num_classes, curve.predicted)
-    measure = metrics.measures[assessment.measure]
-    values = resampled_values(
-        measure, curve.labels, answers, curve.num_classes, weights
-    )
-    bounds = assessment.lower, assessment.upper
-    return _linear_robustness(curve.levels, values, assessment.threshold, bounds)
-
-
-def _linear_robustness(
-    levels: np.ndarray,
-    values: np.ndarray,
-    threshold: float,
-    bounds: tuple[float, float],
-) -> np.ndarray:
-    """`heaviside_robustness` by the rule "linear", of many curves at once.
-
-    Args:
-      levels: `[L]`, ascending.
-      values: `[L, B]`, the measure at each level; constant beyond the outermost.
-      threshold: the lowest value accepted.
-      bounds: the ends of the range.
-
-    Returns:
-      `[B]` in [0, 1]; NaN where a value is NaN.
+    The largest of the replicates' deviations, in standard deviations, is as often below
+    a quantile as the confidence says. The number of images tells how well the standard
+    deviations are known (Student).
     """
-    lower, upper = bounds
-    levels = np.concatenate([[lower], levels, [upper]])
-    values = np.concatenate([values[:1], values, values[-1:]])
-    share = accepted_share(values[:-1], values[1:], threshold)
-    robustness = np.diff(levels) @ share / (upper - lower)
-    robustness = np.clip(robustness, 0, 1)  # rounding may leave the range
-    return np.where(np.isnan(values).any(0), np.nan, robustness)
+    replicates = replicates[:, ~np.isnan(replicates).any(0)]
+    if replicates.shape[1] < 2:
+        return np.full((len(replicates), 2), [-1.0, 1.0])
+    centre = replicates.mean(axis=1, keepdims=True)
+    deviation = replicates.std(axis=1, ddof=1, keepdims=True)
+    off = np.abs(replicates - centre)
+    largest = np.divide(off, deviation, where=deviation > 0, out=0 * off).max(axis=0)
+    tail = scipy.special.ndtr(-np.quantile(largest, confidence))
+    # The images, and two that are added.
+    times = scipy.stats.t.isf(tail, num_images + 1)
+    return centre + times * deviation * [-1, 1]
+
+
+def _holding(
+    interval: tuple[float, float], difference: float, p_value: float, confidence: float
+) -> Interval:
+    """The interval, widened to hold what was found, and 0 where that is likely."""
+    # fmin and fmax pass over the NaN of what is not known.
+    low, high = np.fmin(interval[0], difference), np.fmax(interval[1], difference)
+    if not p_value <= 1 - confidence:
+        low, high = np.fmin(low, 0.0), np.fmax(high, 0.0)
+    low, high = np.nan_to_num(low, nan=-1.0), np.nan_to_num(high, nan=1.0)
+    return Interval(max(float(low), -1.0), min(float(high), 1.0))
+
+
+def _mirrored(one: Comparison) -> Comparison:
+    """The second less the first; no zero becomes negative."""
+
+    def turned(interval: Interval) -> Interval:
+        return Interval(0.0 - interval.end, 0.0 - interval.start)
+
+    return dataclasses.replace(
+        one,
+        difference=0.0 - one.difference,
+        confidence_interval=turned(one.confidence_interval),
+        mean_difference=0.0 - one.mean_difference,
+        mean_interval=turned(one.mean_interval),
+        level_difference=0.0 - one.level_difference,
+        level_band=0.0 - one.level_band[:, ::-1],
+    )
+
+
+def _asked(one: Assessment) -> Asked:
+    curve = _answers_of(one)
+    measure = metrics.measures[one.measure]
+    return Asked(
+        curve.labels, curve.num_classes, measure, one.threshold, one.lower, one.upper
+    )
+
+
+def _answered(one: Assessment) -> Answered:
+    curve = _answers_of(one)
+    answers = np.where(curve.unknown, curve.num_classes, curve.predicted)
+    return Answered(curve.levels, answers)
+
+
+def _in_bytes(one: Answered) -> tuple[bytes, bytes]:
+    return one.levels.tobytes(), one.answers.tobytes()
 
 
 def _answers_of(assessment: Assessment) -> Curve:

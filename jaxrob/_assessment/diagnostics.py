@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.metrics._curvature import middle_deviation
-from jaxrob.metrics._finite_inputs import open_width
+from jaxrob.metrics._curvature import middle_deviation, sharpest
+from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.strategies import Question, Samples
 
 # Triples of levels that span no more than this share of the range tell jitter.
@@ -15,13 +15,20 @@ _CLOSE = 1 / 64
 # a jump. Of runs whose levels each have random numbers of their own, half exceed 59.
 _MOST_JITTER = 12.0
 _MOST_PLATEAU = 0.02
-# Intervals that an adaptive strategy left undivided early are at least as wide.
-_WIDE = 1 / 16
-# Of 40 curves published by the 2020 paper's authors, ASAP's bound fails on two, which
-# have excursions narrower than its first intervals. Both, and 8 others, come within
-# this many times their roughness of the threshold.
-_MOST_ROUGHNESS = 2.0
+# A crossing that is missed in a narrower interval changes little.
+_WIDE = 1 / 32
+# A curve that falls from its best level on both sides bends one way, the other, and the
+# first again: two changes. With one more it is taken to be jagged.
+_CHANGES = 3
+# The least roughness, in units of the margin, and the least bend that are warned of.
+# With less of either more jagged curves are found, and more smooth ones draw a warning:
+# experiments/asap_warnings.py. Of 40 curves published by the 2020 paper's authors the
+# bound fails on two, one of which shows a bend of 0.37 and no roughness.
+_MOST_ROUGHNESS = 0.3
+_MOST_BEND = 0.36
 _WIDEST_UNSEEN = 0.2
+# A level's nearer neighbour is at least this share of the farther one's distance away.
+_COMPARABLE = 0.5 * (1 - 1e-9)
 # By this share of its width an interval may miss its bound through rounding.
 _ROUNDING = 1e-6
 
@@ -48,10 +55,18 @@ class Diagnostics(NamedTuple):
       plateau: the share of the range where the curve is so close to the threshold that
         a few inputs decide whether it is accepted.
       margin: how far the line between two neighbouring levels on the same side is from
-        the threshold, in its middle; the least of intervals that take up a 16th of the
+        the threshold, in its middle; the least of intervals that take up a 32nd of the
         range or more. NaN where there are none.
       roughness: by how much a level is off the line between its neighbours, at most,
-        beyond what the number of inputs explains; NaN where it is not known.
+        beyond what the number of inputs explains, if levels lie above and below such
+        lines in turn: up, down, up and down again. 0 for a curve that falls smoothly
+        from its best level; NaN where it is not known.
+      bend: in the same intervals, the bend that the levels around show, as a share of
+        that of a parabola which would touch the threshold; the largest. NaN where it is
+        not known.
+      half_met: the width of an excursion across the threshold that has an even chance
+        to be met by a level, wherever it lies, as a share of the range. One as wide as
+        `widest_interval` is always met.
     """
 
     points: int
@@ -61,6 +76,23 @@ class Diagnostics(NamedTuple):
     plateau: float
     margin: float
     roughness: float
+    bend: float
+    half_met: float
+
+    @property
+    def excursions(self) -> str:
+        """Which excursions across the threshold the levels may have missed, in words.
+
+        A narrower one leaves no sign, and is in neither the error bound nor the
+        confidence interval.
+        """
+        return (
+            "An excursion across the threshold (a dip where the measure is accepted, a "
+            f"peak where it is not) that is {_percent(self.widest_interval)} of the "
+            "range wide or wider is met by a level. One of "
+            f"{_percent(self.half_met)} has a chance of one half, wherever it lies; "
+            "narrower ones have less, and may be missed without a sign."
+        )
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -84,13 +116,21 @@ class Diagnostics(NamedTuple):
                 f"An interval of {_percent(self.widest_interval)} of the range holds "
                 f"no level: what happens within is not seen. {_MORE_LEVELS}"
             )
-        if self.margin <= _MOST_ROUGHNESS * self.roughness:
+        if self.roughness > _MOST_ROUGHNESS * self.margin:
             found["margin"] = (
-                "Between two levels that are far apart the measure may cross the "
-                f"threshold and come back unseen: it is within {100 * self.margin:.2g} "
-                "percentage points of the threshold there, and elsewhere it strays by "
-                f"up to {100 * self.roughness:.2g} from the straight line between its "
-                f"neighbours. {_MORE_LEVELS}"
+                "The curve is jagged: levels lie above and below the lines between "
+                f"their neighbours in turn, by up to {_points(self.roughness)}. "
+                "Between two levels that are far apart, where it is within "
+                f"{_points(self.margin)} of the threshold, it may cross and come back "
+                "unseen; then the error bound is too small. "
+                f"{_MORE_LEVELS}"
+            )
+        elif self.bend >= _MOST_BEND:
+            found["margin"] = (
+                "The curve bends sharply beside two levels that are far apart: if it "
+                f"bends {1 / self.bend:.1f} times as sharply between them, it crosses "
+                "the threshold and comes back unseen; then the error bound is too "
+                f"small. {_MORE_LEVELS}"
             )
         if self.plateau > _MOST_PLATEAU:
             found["plateau"] = (
@@ -116,6 +156,7 @@ def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:
     # A step between levels of the same effect is no jitter.
     distinct = samples.distinct
     positions, values = positions[distinct], samples.values[distinct]
+    undivided = _undivided(positions, values, question.threshold, num_inputs)
     return Diagnostics(
         points,
         samples.rounds,
@@ -123,9 +164,32 @@ def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:
         _jitter(positions, values, num_inputs),
         # Beside a crossing the curve is close to the threshold too, but not for long.
         math.fsum(plateau),
-        _margin(positions, values, question.threshold),
+        _margin(values, question.threshold, undivided),
         _roughness(positions, values, num_inputs),
+        _bend(positions, values, question.threshold, num_inputs, undivided),
+        met_width(np.diff(ends), 0.5),
     )
+
+
+def met_width(gaps: np.ndarray, chance: float) -> float:
+    """The width of an excursion that a level meets with a probability.
+
+    It lies anywhere in the range with the same probability. One of width w is missed if
+    it begins and ends within a gap: the sum of all `max(gap - w, 0)`, of `1 - w`.
+
+    Args:
+      gaps: `[n]`, between neighbouring levels, and from the outer ones to the ends; as
+        shares of the range, whose sum is 1.
+      chance: the probability, above 0, at most 1.
+
+    Returns:
+      The least such width, as a share of the range.
+    """
+    # The sum is the greatest, over k, of the k widest gaps' sum less k times w.
+    widest = np.sort(gaps)[::-1]
+    missed = 1 - chance
+    widths = (np.cumsum(widest) - missed) / (np.arange(len(gaps)) + 1 - missed)
+    return float(widths.max())
 
 
 def diagnose_few(question: Question, samples: Samples, points: int) -> Diagnostics:
@@ -136,21 +200,56 @@ def diagnose_few(question: Question, samples: Samples, points: int) -> Diagnosti
     """
     nan = math.nan
     found = diagnose(question, samples, points)
-    return found._replace(jitter=nan, margin=nan, roughness=nan)
+    return found._replace(jitter=nan, margin=nan, roughness=nan, bend=nan)
 
 
 def _percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
-def _margin(positions: np.ndarray, values: np.ndarray, threshold: float) -> float:
+def _points(difference: float) -> str:
+    return f"{100 * difference:.2g} percentage points"
+
+
+def _undivided(
+    positions: np.ndarray,
+    values: np.ndarray,
+    threshold: float,
+    num_inputs: int | None,
+) -> np.ndarray:
+    """Which intervals are wide and on one side of the threshold, bool `[n - 1]`."""
     above = values >= threshold
     wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)
-    undivided = wide & (above[:-1] == above[1:])
+    # Where a few inputs decide the side, the plateau says so.
+    clear = open_width(positions, values, threshold, num_inputs) == 0
+    return wide & clear & (above[:-1] == above[1:])
+
+
+def _margin(values: np.ndarray, threshold: float, undivided: np.ndarray) -> float:
     if not undivided.any():
         return math.nan
     middles = (values[:-1] + values[1:]) / 2
     return float(np.abs(middles - threshold)[undivided].min())
+
+
+def _bend(
+    positions: np.ndarray,
+    values: np.ndarray,
+    threshold: float,
+    num_inputs: int | None,
+    undivided: np.ndarray,
+) -> float:
+    if len(positions) < 3 or not undivided.any():
+        return math.nan
+    distance = np.abs(values - between_counts(threshold, num_inputs))
+    # A parabola of concavity a that touches the threshold within an interval h wide is
+    # sqrt(a) h = sqrt(distance at one end) + sqrt(distance at the other).
+    reach = np.sqrt(distance[:-1]) + np.sqrt(distance[1:])
+    touching = np.square(reach / np.diff(positions))
+    shown = sharpest(positions, values, num_inputs)
+    at_once = touching <= 0
+    share = np.where(at_once, 0.0, shown / np.where(at_once, 1.0, touching))
+    return float(share[undivided].max())
 
 
 def _roughness(
@@ -158,11 +257,21 @@ def _roughness(
 ) -> float:
     if len(positions) < 3:
         return math.nan
-    triples = _triples(len(positions))
+    # Neighbours at comparable distances, or the closer one tells nothing.
+    apart = np.maximum(np.diff(positions)[:-1], np.diff(positions)[1:]) * _COMPARABLE
+    middle = np.arange(1, len(positions) - 1)
+    inner = positions[1:-1]
+    left = np.searchsorted(positions, inner - apart, side="right") - 1
+    right = np.searchsorted(positions, inner + apart, side="left")
+    there = (left >= 0) & (right < len(positions))
+    triples = np.stack([left, middle, right])[:, there]
     deviation, expected = middle_deviation(
         positions[triples], values[triples], num_inputs
     )
-    return float(np.maximum(np.abs(deviation) - 2 * expected, 0).max())
+    excess = np.maximum(np.abs(deviation) - 2 * expected, 0)
+    sides = np.sign(deviation[excess > 0])
+    jagged = np.count_nonzero(np.diff(sides)) >= _CHANGES
+    return float(excess.max()) if jagged else 0.0
 
 
 def _triples(number: int) -> np.ndarray:

@@ -126,7 +126,10 @@ def sampling_of(found: Any, beside: Beside) -> Sampling | None:
     for name, (low, high) in intervals.items():
         if not low <= guess <= high:
             raise ValueError(f"sampling: {name} must hold the robustness, {guess:g}")
-    made = Sampling(**(found | arrays | intervals))
+    # 0 is 0.0, and written so again.
+    names = ("precision", "error", "required", "robustness")
+    numbers = {name: float(found[name]) for name in names if found[name] is not None}
+    made = Sampling(**(found | arrays | intervals | numbers))
     _check_cost(made, beside.points)
     _check_end(made)
     _check_sides(made, beside)

@@ -10,6 +10,7 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._runtime.readable import readable
 from jaxrob.reporting import Results
+from jaxrob.reporting._adjusted import adjusted, said
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -21,25 +22,24 @@ def run(values: Values, words: Sequence[str]) -> str:
     reports.check(values.report)
     old, new = map(read, words)
     after = {one.alteration: one for one in new.assessments}
-    lines, worse = [], []
+    found = []
     for before in old.assessments:
         if before.alteration not in after:
             raise Refused(f"{words[1]} has no assessment of {before.alteration}")
         try:
-            found = jaxrob.compare(after[before.alteration], before)
+            found.append(jaxrob.compare(after[before.alteration], before))
         except ValueError as error:
             raise Refused(f"{before.alteration}: {error}") from error
-        low, high = found.confidence_interval
-        lines.append(
-            f"{before.alteration}: {before.robustness:.2%} -> "
-            f"{after[before.alteration].robustness:.2%}, difference "
-            f"{found.difference:+.4f} (95 % interval {low:+.4f} to {high:+.4f})"
-            f"{_decided(before, after[before.alteration])}"
-        )
-        worse += reporting.worse(after[before.alteration], before)
+    lines = [
+        f"{before.alteration}: {before.robustness:.2%} -> "
+        f"{after[before.alteration].robustness:.2%}, {said(one)}"
+        f"{_decided(before, after[before.alteration])}"
+        for before, one in zip(old.assessments, adjusted(found))
+    ]
     # A name begins no line of its own.
     print("\n".join(map(readable, lines)))
     reports.write(values.report, [new], [old])
+    worse = reporting.worse_than(new.assessments, old.assessments)
     return reporting.verdict([], {}, worse)
 
 

@@ -9,7 +9,7 @@ from jaxrob._sequential.bands import Bands
 from jaxrob._sequential.cheapest import Known, cheapest, seen_at
 from jaxrob._sequential.clusters import Cluster, clusters, shares
 from jaxrob._sequential.crossing import BEND, Rough, rough
-from jaxrob._sequential.task import Levels, Request, Task, in_blocks, of_finite
+from jaxrob._sequential.task import Levels, Request, Task, in_blocks
 
 # The plan is for so much less than what may stay open.
 MARGIN = 0.9
@@ -115,7 +115,7 @@ def _closing(
     wanted = [ask for plan in plans for ask in _placing(plan)]
     for one in left:
         if one not in places:
-            wanted += _deciding(task, levels, now, one)
+            wanted += _deciding(task, levels, now, one, wanted)
     return _new(levels, wanted)
 
 
@@ -263,19 +263,21 @@ def _bisected(plan: _Plan) -> list[Request]:
     return cheapest(plan.known, {middle: deviation})[1]
 
 
-def _deciding(task: Task, levels: Levels, now: Bands, one: Cluster) -> list[Request]:
+def _deciding(
+    task: Task, levels: Levels, now: Bands, one: Cluster, asked: list[Request]
+) -> list[Request]:
     """Levels of which it is open whether they are on the side of those around."""
-    steps, means, *_ = now.estimates
+    steps, means, deviations, *_ = now.estimates
     sides = now.sides(task.least)
-    wanted = []
+    wanted: list[Request] = []
     for i in range(one.first, one.last + 1):
-        level = levels[int(steps[i])]
-        if sides[i] == 0 and level.seen < task.num_images:
-            off = max(abs(float(means[i]) - task.least), 1e-9)
-            plain = (float(now.multiples[i]) * task.deviation / off) ** 2
-            enough = of_finite(task, plain)
-            grown = max(min(enough, _GROWTH * level.seen), _LEAST_GROWTH * level.seen)
-            wanted.append(Request(int(steps[i]), in_blocks(task, grown)))
+        if sides[i] == 0 and deviations[i] > 0:
+            step, deviation = int(steps[i]), float(deviations[i])
+            enough = abs(float(means[i]) - task.least) / float(now.multiples[i])
+            enough = max(enough, deviation / math.sqrt(_GROWTH))
+            enough = min(enough, deviation / math.sqrt(_LEAST_GROWTH))
+            known = Known(task, levels, now.estimates, step, 0.0)
+            wanted += cheapest(known, {step: enough}, [*asked, *wanted], helped=True)[1]
     if wanted:
         return wanted
     wide = [i for i in range(one.first, one.last) if steps[i + 1] - steps[i] > 1]

@@ -20,6 +20,9 @@ from jaxrob.strategies import ASAP
 
 # What levels away from the crossings take of the error.
 _ERROR_FAR = 0.1
+# Bands of this error leave at most so many times as much open as what is planned, or
+# as the bands do. It is 0.001 over about ten looks.
+_ERROR_GROSS, _GROSS = 1e-4, 3.0
 # Rounding of means of scores.
 _SLACK = 1e-9
 
@@ -34,7 +37,7 @@ def look(
         levels[step] = Level(scores, OPEN, 0.0)
     seen = {step: one for step, one in levels.items() if one.seen}
     found = estimates(seen, task.least_variance, task.num_images)
-    now = _bands(task, strategy, found)
+    now = _telling(task, strategy, found)
     steps = found.steps.astype(float)
     guess = float(accepted_widths(steps, found.means, found.means, task.least)[0].sum())
     places = crossings(task, now, clusters(task, now))
@@ -57,8 +60,10 @@ def following(task: Task, state: State) -> tuple[State, list[Request]]:
     assert state.bands is not None
     task = _with_slack(task)
     half_width = task.precision * task.parts
+    if state.bands.z > height(task):
+        half_width *= _GROSS
     levels = {step: one for step, one in state.levels.items() if one.seen}
-    wanted = requests(task, levels, state.bands, height(task), half_width)
+    wanted = requests(task, levels, state.bands, state.bands.z, half_width)
     return state._replace(is_done=not wanted), wanted
 
 
@@ -70,6 +75,19 @@ def height(task: Task) -> float:
 def _with_slack(task: Task) -> Task:
     """The question, with sums of scores on the threshold accepted however rounded."""
     return task._replace(least=task.least - _SLACK)
+
+
+def _telling(task: Task, strategy: ASAP, found: Estimates) -> Bands:
+    """The bands, or far higher ones where these leave far more open.
+
+    Where a curve runs close to the threshold, few images more or less right move its
+    crossing far, or are all that keeps its levels on one side. Then the width depends
+    on where the levels happen to lie, and ends the search where they lie wrong.
+    """
+    now = _bands(task, strategy, found)
+    high = bands(task, strategy, found, 0.0, max(quantile(_ERROR_GROSS), now.z))
+    planned = max(float(now.open.sum()), 2 * task.precision * task.parts)
+    return high if float(high.open.sum()) > _GROSS * planned else now
 
 
 def _bands(task: Task, strategy: ASAP, found: Estimates) -> Bands:

@@ -35,6 +35,7 @@ class Bands(NamedTuple):
         between the levels.
       along: bool `[m]`, whether all images leave the interval open, because the curve
         runs along the threshold there.
+      z: half the height of bands of levels that are known as well as planned.
       together: see `joint.share_together`.
     """
 
@@ -44,6 +45,7 @@ class Bands(NamedTuple):
     high: np.ndarray
     straight: np.ndarray
     along: np.ndarray
+    z: float
     together: float = 1.0
 
     @property
@@ -107,7 +109,7 @@ def bands(
     still = exact & (changes == 0)
     low, high = np.where(still, shortest, low), np.where(still, longest, high)
     along = exact & (width <= widest) & (high - low > _ALONG * width)
-    return Bands(found, multiples, low, high, longest - shortest, along)
+    return Bands(found, multiples, low, high, longest - shortest, along, z)
 
 
 def _nearer(

@@ -55,6 +55,41 @@ def bend(
     Returns:
       A `Bend` of n - 1 intervals.
     """
+    needed, change, found = _both_sides(positions, values, num_inputs, doubts)
+    both = found == 2
+    largest = needed.max(axis=0)
+    inside = np.where(both, needed.min(axis=0), largest)
+    bounding = _MARGIN * np.maximum(inside, _ONE_SIDED * largest)
+    mean = change.sum(axis=0) / np.maximum(found, 1)
+    doubt = np.where(both, np.abs(change[0] - change[1]) / 2, np.abs(mean))
+    return Bend(_MARGIN * inside, np.maximum(bounding, _LEAST), mean, doubt)
+
+
+def sharpest(
+    positions: np.ndarray, values: np.ndarray, num_inputs: int | None
+) -> np.ndarray:
+    """The larger concavity `[n - 1]` that the two triples of an interval show.
+
+    Args:
+      positions: `[n]` in [0, 1], ascending.
+      values: `[n]`, the measure there.
+      num_inputs: the number of inputs behind each value; None for exact values.
+    """
+    return _both_sides(positions, values, num_inputs, None)[0].max(axis=0)
+
+
+def _both_sides(
+    positions: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    doubts: np.ndarray | None,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """What `second_differences` gives for both triples of each interval.
+
+    Returns:
+      Both its results, `[2, n - 1]` each, 0 where a triple is missing; and how many
+      triples there are, `[n - 1]`.
+    """
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
     left, right = neighbours(positions)
@@ -73,14 +108,7 @@ def bend(
             None if doubts is None else doubts[triple],
         )
         needed[i, there], change[i, there] = excess, difference
-    both = has_left & has_right
-    largest = needed.max(axis=0)
-    inside = np.where(both, needed.min(axis=0), largest)
-    bounding = _MARGIN * np.maximum(inside, _ONE_SIDED * largest)
-    found = np.maximum(has_left.astype(int) + has_right, 1)
-    mean = change.sum(axis=0) / found
-    doubt = np.where(both, np.abs(change[0] - change[1]) / 2, np.abs(mean))
-    return Bend(_MARGIN * inside, np.maximum(bounding, _LEAST), mean, doubt)
+    return needed, change, has_left.astype(int) + has_right
 
 
 def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import compare
+from jaxrob._assessment.compare import Comparison, compare
 from jaxrob._runtime.checks import (
     check_type,
     checked_names,
@@ -17,6 +17,7 @@ from jaxrob._runtime.checks import (
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
+from jaxrob.reporting._adjusted import adjusted, said
 from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.roma import RomaResult
 
@@ -193,8 +194,11 @@ def _said(value: float | Interval, least: float) -> str:
 def worse(new: Assessment, old: Assessment) -> list[str]:
     """Whether a classifier is less robust than an earlier one, in words.
 
-    It is if the 95 % interval of the difference, by `jaxrob.compare`, lies below 0. A
-    difference that the finite test set may have caused does not count.
+    It is if the 95 % interval of the difference in robustness, by `jaxrob.compare`,
+    lies below 0, or that of the difference in the measure's mean over the range, which
+    tells networks apart that are accepted everywhere; and if the p-value is at most
+    5 %, adjusted because there are two (Holm 1979). A difference that the finite test
+    set may have caused does not count.
 
     Args:
       new: an assessment.
@@ -209,22 +213,16 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
     """
     check_type("new", new, Assessment, "a jaxrob.Assessment")
     check_type("old", old, Assessment, "a jaxrob.Assessment")
-    found = compare(new, old)
-    low, high = found.confidence_interval
-    # A robustness that is NaN is not known to be as good.
-    if high >= 0 and not math.isnan(found.difference):
-        return []
-    return [
-        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
-        f"{old.robustness:.6g} (95 % interval of the difference: {low:.4f} to "
-        f"{high:.4f})"
-    ]
+    return _worse([(new, old, compare(new, old))])
 
 
 def worse_than(
     assessments: Sequence[Assessment], earlier: Sequence[Assessment]
 ) -> list[str]:
     """What is less robust than in earlier assessments, in words; see `worse`.
+
+    P-values are adjusted for all that is compared: of networks that are alike, any is
+    called worse in at most 5 % of all cases.
 
     Args:
       assessments: one for each alteration.
@@ -241,16 +239,28 @@ def worse_than(
         "earlier", earlier, Assessment, "jaxrob.Assessment", fewest=0
     )
     by_name = {one.alteration: one for one in assessments}
-    found = []
+    pairs, found = [], []
     for old in earlier:
         if old.alteration not in by_name:
             found.append(f"{old.alteration}: it is not assessed any more")
             continue
+        new = by_name[old.alteration]
         try:
-            found += worse(by_name[old.alteration], old)
+            pairs.append((new, old, compare(new, old)))
         except ValueError as error:
             found.append(f"{old.alteration}: no comparison is possible, {error}")
-    return found
+    return _worse(pairs) + found
+
+
+def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[str]:
+    """A sentence for each pair of which the first is worse than the second."""
+    return [
+        f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
+        f"{old.robustness:.6g} ({said(one)})"
+        for (new, old, found), one in zip(pairs, adjusted([row[2] for row in pairs]))
+        # A robustness that is NaN is not known to be as good.
+        if one.is_worse or math.isnan(found.difference)
+    ]
 
 
 def verdict(

@@ -69,6 +69,37 @@ def has_few_normals(perturbation: Perturbation, size: int) -> bool:
     return size < _MANY and is_ball(perturbation)
 
 
+def can_be_nudged(perturbation: Perturbation, size: int) -> bool:
+    """Whether its move draws anew some of many components, so that `nudged` differs.
+
+    Args:
+      perturbation: the perturbation.
+      size: the number of an image's values.
+    """
+    return size >= _MANY and is_ball(perturbation) and perturbation.norm != "l2"
+
+
+def nudged(
+    norm: str | None, key: jax.Array, latent: jax.Array, share: jax.Array
+) -> jax.Array:
+    """A latent of many components, all of them moved a little.
+
+    Reversible, as a move. Where few components matter, one that draws some anew stands
+    still in these or goes too far, while all steps of this one are as small as need be.
+
+    Args:
+      norm: "linf" or "l1".
+      key: a random key.
+      latent: the latent.
+      share: how far, in (0, 1].
+    """
+    if norm == "l1":
+        return _laplace(_move_normal(key, _normal(latent), share))
+    moved = latent + share * _symmetric(jax.random.bits(key, latent.shape) >> 16)
+    # Mirrored at the ball's ends.
+    return jnp.where(jnp.abs(moved) > 1, jnp.sign(moved) * 2 - moved, moved)
+
+
 def within(norm: str, latent: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """The point of the unit ball that a latent of few normal numbers stands for.
 
@@ -109,9 +140,7 @@ def put_within(
     total = jnp.abs(_laplace(latent)).sum()
     left = 1 - jnp.abs(point).sum()
     last = jnp.where(latent[-1:] < 0, -left, left)
-    laplace = total * jnp.concatenate([point, last])
-    normal = -jax.scipy.special.ndtri(jnp.exp(-jnp.abs(laplace)) / 2)
-    return jnp.sign(laplace) * normal, left > 0
+    return _normal(total * jnp.concatenate([point, last])), left > 0
 
 
 def _draw_linf(key: jax.Array, image: jax.Array) -> jax.Array:
@@ -175,6 +204,12 @@ def _laplace(normal: jax.Array) -> jax.Array:
     """Laplace variables from normal ones."""
     beyond = jax.scipy.special.erfc(jnp.abs(normal) / math.sqrt(2))
     return -jnp.sign(normal) * jnp.log(beyond)
+
+
+def _normal(laplace: jax.Array) -> jax.Array:
+    """Normal variables from Laplace ones."""
+    normal = -jax.scipy.special.ndtri(jnp.exp(-jnp.abs(laplace)) / 2)
+    return jnp.sign(laplace) * normal
 
 
 def _move_normal(key: jax.Array, latent: jax.Array, share: jax.Array) -> jax.Array:

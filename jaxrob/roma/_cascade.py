@@ -17,6 +17,7 @@ from jaxrob.roma._blocks import put_at, taken
 from jaxrob.roma._count import count, counted
 from jaxrob.roma._estimate import (
     MOST_MODES,
+    SOME_HITS,
     UNDECIDED,
     Answers,
     Estimate,
@@ -36,8 +37,6 @@ from jaxrob.roma._work import Inputs, Settings, Work
 _ENOUGH_HITS = 50
 # Plain draws, times this at most, where nothing but counting is possible, or allowed.
 _MORE_DRAWS = 16
-# With so many hits, counting is an answer where a budget allows for no better one.
-_SOME_HITS = 10
 
 
 class Method(NamedTuple):
@@ -159,7 +158,7 @@ def _undecided(answers: Answers, at: np.ndarray, more: np.ndarray) -> Answers:
       at: `[n]` positions of those that a budget leaves to plain draws.
       more: int `[n]` forward passes that a method would take there, about.
     """
-    few = np.asarray(answers.effective_sample_size)[at] < _SOME_HITS
+    few = np.asarray(answers.effective_sample_size)[at] < SOME_HITS
     at, more = at[few], more[few]
     one = taken(answers, at)
     one = one._replace(

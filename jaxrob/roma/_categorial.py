@@ -9,7 +9,10 @@ import numpy as np
 import scipy
 
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_names
+from jaxrob.metrics._holm import holm
+from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._inputs_mean import (
+    ERROR,
     check_places,
     in_order,
     means_by_category,
@@ -18,6 +21,7 @@ from jaxrob.roma._inputs_mean import (
 from jaxrob.roma._local_answers import plr_of_all
 
 Group = TypeVar("Group")
+_TAIL = ERROR / 2
 
 
 class Categorial(NamedTuple):
@@ -31,8 +35,9 @@ class Categorial(NamedTuple):
       answered: int `[C]`, those with an answer.
       plr: `[C]` mean plr of the answered.
       interval: `[C, 2]` its 95 % interval over the population that the inputs are a
-        random sample from, by Student's t, within [0, 1]. Of a run with a precision it
-        is by betting, and holds whenever that ended.
+        random sample from, as `GlobalRobustness.population_interval`: it holds for any
+        number of inputs, also where all plr are alike. Of a run with a precision it is
+        by betting without an end, and holds whenever that ended. NaN without an answer.
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.
       plr_all: `[C]` mean plr of all inputs. Those without an answer enter with the
@@ -123,7 +128,7 @@ def compare_categories(
         answered=np.array([len(values) for values in answered]),
         plr=mean,
         interval=np.array(
-            [_betting(values) if stops else _student(values) for values in answered]
+            [_betting(values) if stops else _bounded(values) for values in answered]
         ),
         std=std,
         adversarial=1 - mean,
@@ -168,12 +173,8 @@ def _checked(
     return plr, hits, categories, place
 
 
-def _student(values: np.ndarray) -> tuple[float, float]:
-    if len(values) < 2:
-        return np.nan, np.nan
-    half = scipy.stats.t.ppf(0.975, len(values) - 1) * _deviation(values)
-    half /= np.sqrt(len(values))
-    return max(values.mean() - half, 0.0), min(values.mean() + half, 1.0)
+def _bounded(values: np.ndarray) -> tuple[float, float]:
+    return mean_interval(values, values, _TAIL) if len(values) else (np.nan, np.nan)
 
 
 def _betting(values: np.ndarray) -> tuple[float, float]:
@@ -213,20 +214,10 @@ def _of_pairs(
         return values
     # In the order of `pairs`.
     found = [test(*two) for two in itertools.combinations(groups, 2)]
-    corrected = _holm(np.array(found))
+    corrected = holm(np.array(found))
     values[pairs] = corrected
     values.T[pairs] = corrected
     return values
-
-
-def _holm(p_values: np.ndarray) -> np.ndarray:
-    """Corrected p-values (Holm 1979); those that are NaN stay so and do not count."""
-    valid = np.flatnonzero(~np.isnan(p_values))
-    order = valid[np.argsort(p_values[valid])]
-    factors = np.arange(len(order), 0, -1)
-    corrected = np.full_like(p_values, np.nan)
-    corrected[order] = np.minimum(np.maximum.accumulate(p_values[order] * factors), 1)
-    return corrected
 
 
 def _or_nan(

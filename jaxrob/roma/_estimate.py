@@ -24,6 +24,9 @@ UNSEEN = "unseen"
 #: The status of inputs that a budget left without an answer.
 UNDECIDED = "undecided"
 
+#: With so many hits, counting is an answer where there is no better one.
+SOME_HITS = 10
+
 #: Modes whose shares are told, at most.
 MOST_MODES = 10
 
@@ -165,6 +168,21 @@ def pooled(runs: list[Estimate]) -> Estimate:
     )
 
 
+def excluded(
+    estimate: Estimate, log_probability: np.ndarray, error: np.ndarray
+) -> np.ndarray:
+    """`[M]` whether estimates and independent ones, if any, exclude each other.
+
+    Args:
+      estimate: M estimates.
+      log_probability: `[M]`, the independent ones; NaN for none.
+      error: `[M]`, their standard errors.
+    """
+    with np.errstate(invalid="ignore"):
+        apart = np.abs(estimate.log_probability - log_probability)
+        return apart > _EXCLUDED * np.hypot(estimate.standard_error, error)
+
+
 def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Estimate:
     """Estimates by splitting, held against independent ones of the same inputs.
 
@@ -174,17 +192,17 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
       alike: whether the others are as good, so that the mean of both is taken.
 
     Returns:
-      The estimates and bounds; "untrusted" where both exclude each other.
+      The estimates and bounds; "untrusted" where both exclude each other, with the
+      interval that holds those of both.
     """
     known = np.isfinite(other.other_log_probability)
     both = (estimate.status == "splitting") & known
-    apart = estimate.log_probability - other.other_log_probability
-    # Where both are as precise, two that differ by more than this are of two minds.
-    limit = _EXCLUDED * np.hypot(estimate.standard_error, other.other_error)
     # A bound is contradicted from above alone.
     bounds = (estimate.status == "bounded") & known
-    off = np.where(bounds, -apart, np.abs(apart))
-    contradicted = (both | bounds) & (off > limit)
+    bounds &= estimate.log_probability < other.other_log_probability
+    contradicted = (both | bounds) & excluded(
+        estimate, other.other_log_probability, other.other_error
+    )
     found = estimate
     if alike:
         as_precise = other.other_error < 2 * estimate.standard_error
@@ -195,8 +213,12 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
             evaluations=np.zeros_like(estimate.evaluations),
         )
         found = pooled([estimate, second])
+    middle, error = _holding_both(estimate, other)
+    error = np.where(both, error, np.inf)
     return found._replace(
         status=np.where(contradicted, "untrusted", estimate.status),
+        log_probability=np.where(contradicted & both, middle, found.log_probability),
+        standard_error=np.where(contradicted, error, found.standard_error),
         other_log_probability=other.other_log_probability,
         other_error=other.other_error,
         modes=other.modes,
@@ -204,12 +226,25 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
     )
 
 
+# Of what is not known nothing comes.
+@np.errstate(invalid="ignore")
+def _holding_both(estimate: Estimate, other: Estimate) -> tuple[np.ndarray, np.ndarray]:
+    """The middles of intervals that hold two estimates' own, and their errors."""
+    p, q = estimate.log_probability, other.other_log_probability
+    of_p, of_q = _Z * estimate.standard_error, _Z * other.other_error
+    low = np.minimum(p - of_p, q - of_q)
+    high = np.maximum(p + of_p, q + of_q)
+    return (low + high) / 2, (high - low) / (2 * _Z)
+
+
 def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answers:
     """The answers with estimates in place of some of them, as 95 % intervals.
 
     Where splitting got stuck there is no answer, only the interval's end. The given
     answers stay there if they bound the probability better, as on a plateau for
-    instance. All evaluations add up.
+    instance; with hardly a hit they are an interval, and no answer. Where two estimates
+    exclude each other there is no answer, but the interval that holds both. All
+    evaluations add up.
 
     Args:
       answers: of N inputs.
@@ -223,6 +258,7 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
         high = np.minimum(log_p + _Z * estimate.standard_error, 0)
     low = np.where(np.isin(status, ["bounded", "incomplete"]), -np.inf, low)
     unanswered = status == "untrusted"
+    nothing = unanswered & ~np.isfinite(log_p - estimate.standard_error)
     before = taken(answers, at)
     better = before._replace(
         status=status,
@@ -230,15 +266,23 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
         log_adversarial_probability=np.where(
             unanswered | (status == "incomplete"), np.nan, np.minimum(log_p, 0)
         ),
-        log_low=np.where(unanswered, np.nan, low),
-        log_high=np.where(unanswered, np.nan, high),
+        log_low=np.where(nothing, np.nan, low),
+        log_high=np.where(nothing, np.nan, high),
     )
     if before.modes is not None:
         better = better._replace(
             modes=estimate.modes, effective_sample_size=estimate.effective
         )
     stays = np.flatnonzero((status == "incomplete") & (high > before.log_high))
-    better = put_at(better, stays, taken(before, stays))
+    kept = taken(before, stays)
+    few = kept.hits < SOME_HITS
+    kept = kept._replace(
+        status=np.where(few, "incomplete", kept.status),
+        log_adversarial_probability=np.where(
+            few, np.nan, kept.log_adversarial_probability
+        ),
+    )
+    better = put_at(better, stays, kept)
     spent = before.evaluations + estimate.evaluations
     return put_at(answers, at, better._replace(evaluations=spent))
 

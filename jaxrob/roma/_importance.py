@@ -13,7 +13,7 @@ from tqdm.auto import tqdm
 from jaxrob._classifier import gradient_obstacle
 from jaxrob.roma._ball import is_ball
 from jaxrob.roma._blocks import joined, taken
-from jaxrob.roma._estimate import MOST_MODES, Estimate, unknown
+from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
 from jaxrob.roma._mixture import DRAWS
 from jaxrob.roma._pairs import ANY_CLASS, MORE_SCOUTS, Pairs
@@ -177,7 +177,15 @@ def _of_group(
     doubted = _shares(opinions) > (_LOOKED_INTO if limited else _CONTRADICTED)
     # Where a budget ended the particles' climb, they may have contradicted later.
     doubted |= np.isfinite(seen.log_open) & wants_more_lanes(lanes, number)
-    found = found._replace(status=np.where(doubted, "untrusted", found.status))
+    # Few particles often miss a part themselves: only more than the draws' counts.
+    more = seen.log_probability > found.log_probability
+    doubted |= more & excluded(found, seen.log_probability, seen.standard_error)
+    untrusted = doubted | (found.status == "untrusted")
+    found = found._replace(
+        status=np.where(untrusted, "untrusted", found.status),
+        # No interval, because the draws may lack a part.
+        standard_error=np.where(untrusted, np.inf, found.standard_error),
+    )
     if limited:
         found = _bounded_by_particles(found, seen, plain_hits)
     no_hits = np.zeros((1, 1))

@@ -15,7 +15,13 @@ from jax.sharding import NamedSharding
 from jaxrob._runtime.hosts import put
 from jaxrob._runtime.mesh import on_each_device
 from jaxrob._runtime.pixels import as_floats
-from jaxrob.roma._ball import has_few_normals, put_within, within
+from jaxrob.roma._ball import (
+    can_be_nudged,
+    has_few_normals,
+    nudged,
+    put_within,
+    within,
+)
 from jaxrob.roma._margins import margins_of_pairs
 from jaxrob.roma._pairs import Pairs, pair_keys
 from jaxrob.roma._perturbation import Perturbation
@@ -36,10 +42,13 @@ _MOST_KEPT = 0.5
 # below the smallest share, where they would do nothing.
 _ACCEPTANCE = 0.3
 _ADAPTATION = 0.6
+# Nudges have to follow regions that shrink by a factor of 4 a level in one direction.
+_ADAPTATION_OF_NUDGES = 3.0
 _SMALLEST_SHARE = 2.0**-16
 # Steps are drawn from a factor e to this power on; differences are taken times this,
 # divided by the square root of the dimension, or whole with this probability.
 _SPREAD = 3.0
+_SPREAD_OF_NUDGES = 1.0
 _LENGTH = 1.7
 _WHOLE = 0.2
 
@@ -58,6 +67,7 @@ class ParticleSystems(NamedTuple):
         index).
       level: `[l]`, which all margins exceed.
       log_share: `[l]`, the logarithm of the share that a move renews.
+      log_nudge: `[l]`, the logarithm of how far a nudge goes at most.
       number: uint32 `[l]`, of the step since the system's first.
       invalid: bool `[l]`, whether a margin was NaN.
     """
@@ -67,6 +77,7 @@ class ParticleSystems(NamedTuple):
     ancestors: jax.Array
     level: jax.Array
     log_share: jax.Array
+    log_nudge: jax.Array
     number: jax.Array
     invalid: jax.Array
 
@@ -120,6 +131,7 @@ def empty_systems(
         ancestors=jnp.zeros((num_slots, num_particles), jnp.int32),
         level=jnp.zeros(num_slots),
         log_share=jnp.zeros(num_slots),
+        log_nudge=jnp.zeros(num_slots),
         number=jnp.zeros(num_slots, jnp.uint32),
         invalid=jnp.zeros(num_slots, bool),
     )
@@ -166,7 +178,10 @@ def step(
             each = jax.vmap(fold, (None, 0), 1)(
                 fold(keys, number), jnp.arange(num_particles)
             )
-            proposal = _propose(work.perturbation, each, systems, before, images, fresh)
+            nudge = number % 2 == 0
+            proposal = _propose(
+                work.perturbation, each, systems, before, images, fresh, nudge
+            )
             perturbed = jax.vmap(jax.vmap(work.perturbation.perturbed, (None, 0)))
             perturbed = perturbed(images, proposal.latents)
             margins = margins_of_pairs(work, pairs, perturbed, each)
@@ -200,6 +215,7 @@ def _started(systems: ParticleSystems, fresh: jax.Array) -> ParticleSystems:
         ancestors=jnp.where(fresh[:, None], first, systems.ancestors),
         level=jnp.where(fresh, -jnp.inf, systems.level),
         log_share=jnp.where(fresh, 0, systems.log_share),
+        log_nudge=jnp.where(fresh, 0, systems.log_nudge),
         number=jnp.where(fresh, 0, systems.number),
         invalid=systems.invalid & ~fresh,
     )
@@ -221,8 +237,9 @@ class _Proposal(NamedTuple):
 
     latents: Any
     possible: jax.Array
-    # Whether the move's step is the one that is adapted.
+    # Whether the move's step is the one that is adapted, and whether it is a nudge.
     adapts: jax.Array
+    nudges: jax.Array
 
 
 def _propose(
@@ -232,20 +249,37 @@ def _propose(
     before: jax.Array | None,
     images: jax.Array,
     fresh: jax.Array,
+    nudge: jax.Array,
 ) -> _Proposal:
-    """Moved latents, or drawn ones in fresh slots."""
+    """Moved latents, or drawn ones in fresh slots.
+
+    Of many components all are nudged at every other move. Where few matter, moves that
+    draw some anew are adapted to go nowhere: most are accepted because they leave those
+    few as they are.
+    """
+    no = jnp.zeros((), bool)
     if has_few_normals(perturbation, images[0].size):
         assert perturbation.norm is not None and before is not None
         one = functools.partial(_few_moved, perturbation.norm, images.shape[1:])
         each = jax.vmap(jax.vmap(one, (0, 0, None, None)))
         share = jnp.exp(systems.log_share)
-        proposal = _Proposal(*each(keys, systems.latents, share, before))
+        proposal = _Proposal(*each(keys, systems.latents, share, before), no)
     else:
         assert perturbation.move is not None
         move = jax.vmap(jax.vmap(perturbation.move, (0, 0, None)))
-        moved = move(keys, systems.latents, jnp.exp(systems.log_share))
+        moved = functools.partial(move, keys, systems.latents)
+        if can_be_nudged(perturbation, images[0].size):
+            one = functools.partial(_nudged, perturbation.norm)
+            each = jax.vmap(jax.vmap(one, (0, 0, None)))
+            latents = jax.lax.cond(
+                nudge,
+                lambda: each(keys, systems.latents, jnp.exp(systems.log_nudge)),
+                lambda: moved(jnp.exp(systems.log_share)),
+            )
+        else:
+            nudge, latents = no, moved(jnp.exp(systems.log_share))
         yes = jnp.ones_like(systems.margins, bool)
-        proposal = _Proposal(moved, yes, yes)
+        proposal = _Proposal(latents, yes, yes, nudge)
     draw = jax.vmap(jax.vmap(perturbation.draw, (0, None)))
     latents = jax.lax.cond(
         fresh.any(),
@@ -253,6 +287,15 @@ def _propose(
         lambda: proposal.latents,
     )
     return proposal._replace(latents=latents)
+
+
+def _nudged(
+    norm: str | None, key: jax.Array, latent: jax.Array, share: jax.Array
+) -> jax.Array:
+    """A nudge of one of many sizes, since a level may need far smaller ones."""
+    scale, what = jax.random.split(key)
+    smaller = jnp.exp(-_SPREAD_OF_NUDGES * jax.random.uniform(scale))
+    return nudged(norm, what, latent, share * smaller)
 
 
 def _few_moved(
@@ -311,12 +354,16 @@ def _accept(
     above = (margins > systems.level[:, None]) & proposal.possible
     number = proposal.adapts.sum(axis=1)
     share = (above & proposal.adapts).sum(axis=1) / jnp.maximum(number, 1)
-    log_share = systems.log_share + _ADAPTATION * (share - _ACCEPTANCE)
+    off = share - _ACCEPTANCE
+    log_share = systems.log_share + jnp.where(proposal.nudges, 0, _ADAPTATION * off)
+    further = jnp.where(proposal.nudges, _ADAPTATION_OF_NUDGES * off, 0)
+    log_nudge = systems.log_nudge + further
     accepted = above | fresh[:, None]
     return systems._replace(
         latents=_where(accepted, proposal.latents, systems.latents),
         margins=jnp.where(accepted, margins, systems.margins),
         log_share=jnp.clip(log_share, math.log(_SMALLEST_SHARE), 0),
+        log_nudge=jnp.clip(log_nudge, math.log(_SMALLEST_SHARE), 0),
         invalid=systems.invalid | (jnp.isnan(margins) & proposal.possible).any(axis=1),
     )
 

@@ -37,8 +37,9 @@ class RomaResult:
         "roma": "normal", "transformed", "failed", "constant", "unresolved". Of the
         others: "counted", "extrapolated", "importance", "splitting", "bounded" (the
         probability is so small that only an upper bound is given), "untrusted" (weights
-        are too uneven, or independent evidence contradicts: no answer), "incomplete"
-        (splitting got stuck on a plateau: no answer, but `log_high` is a bound),
+        are too uneven, or independent evidence contradicts: no answer, but an interval
+        that holds both where two estimates exclude each other), "incomplete" (splitting
+        got stuck on a plateau: no answer, but `log_high` is a bound),
         "undecided" (the budget allowed for plain draws alone, which have hardly a hit:
         no answer, but their interval; `needed` says what more would cost). Of any:
         "unseen" (not looked at, because the means were known to the precision).
@@ -46,7 +47,7 @@ class RomaResult:
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
         and an upper bound where "bounded".
       log_low: float64 `[N]`, the lower end of its 95 % interval; NaN where the
-        estimator knows none, -inf where "bounded" or "incomplete".
+        estimator knows none, -inf where "bounded", or "incomplete" without a plain hit.
       log_high: float64 `[N]`, the upper end.
       hits: int `[N]`, distinct misclassifications among the plain draws, -1 where
         "unseen"; None where none were made.

@@ -92,7 +92,8 @@ def by_splitting(
     # Plain draws that hit what is said to be next to impossible.
     contradicted = (by_input.status == "bounded") & (candidates.plain_hits[left] > 0)
     status = np.where(contradicted, "untrusted", by_input.status)
-    by_input = by_input._replace(status=status)
+    error = np.where(contradicted, np.inf, by_input.standard_error)
+    by_input = by_input._replace(status=status, standard_error=error)
     alike = is_thorough(pairs.images.shape[1:])
     better = with_second_opinion(by_input, taken(estimate, left), alike)
     return improved(estimate, left, better)

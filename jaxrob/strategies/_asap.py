@@ -62,18 +62,23 @@ class ASAP:
         quarter of the confidence interval that the number of inputs leaves, and goes
         on where the interval's own ends are not known as well. By default with "auto"
         only.
+      narrowest: a share of the range in (0, 1], by default none. An excursion across
+        the threshold that is at least so wide is met by one of the first levels,
+        wherever it lies; narrower ones may be missed without a sign. By default "auto"
+        meets those of an eighth of the range.
       rule: "right", the sum of the paper's section III.
       rules: "right" and "linear".
 
     Raises:
       TypeError: if `n` is not an integer.
-      ValueError: if `n` is below 2, or the concavity neither "auto" nor positive and
-        finite.
+      ValueError: if `n` is below 2, the concavity neither "auto" nor positive and
+        finite, or `narrowest` outside (0, 1] or less than a part in `n`.
     """
 
     n: int = 1024
     concavity: float | Literal["auto"] = "auto"
     statistical_stopping: bool | None = None
+    narrowest: float | None = None
     rule = "right"
     rules = ("right", "linear")
 
@@ -89,15 +94,22 @@ class ASAP:
             checked_number("concavity", self.concavity, above=0)
         if self.statistical_stopping is not None:
             checked_flag("statistical_stopping", self.statistical_stopping)
+        if self.narrowest is not None:
+            narrowest = checked_number("narrowest", self.narrowest, above=0, at_most=1)
+            if narrowest * self._parts < 1:
+                raise ValueError(
+                    f"narrowest must be at least a part in n, 1 / {self._parts}; got "
+                    f"{narrowest:g}"
+                )
 
     def propose(self, question: Question, samples: Samples) -> np.ndarray:
         """The first levels, then one for each interval to split; see `Strategy`."""
         check_asked(question, samples)
         # Published bounds are multiples of a part in n: an interval of just that
         # width is final, where Algorithm 1 to the letter would halve it once more.
-        parts = 1 << (int(self.n) - 1).bit_length()
+        parts = self._parts
         if not len(samples.levels):
-            return question.levels_at(self._bends.first_steps(question, parts) / parts)
+            return question.levels_at(self._first_steps(question) / parts)
         grid = grid_of(question, samples, parts)
         shape = self._bends.shape(question, samples)
         split = self._may_cross(question, samples, shape) & grid.divisible
@@ -160,6 +172,21 @@ class ASAP:
         # below it is enough to reach it.
         meets = np.where(above[:-1], depth > distance, depth >= distance)
         return (above[:-1] != above[1:]) | (inside & meets)
+
+    def _first_steps(self, question: Question) -> np.ndarray:
+        """The levels to begin with, in parts of the range."""
+        parts = self._parts
+        first = self._bends.first_steps(question, parts)
+        if self.narrowest is None:
+            return first
+        # A power of two, so that intervals can be halved.
+        step = 1 << (int(self.narrowest * parts).bit_length() - 1)
+        return np.union1d(first, np.arange(0, parts + 1, step))
+
+    @property
+    def _parts(self) -> int:
+        """The parts that limit refinement: `n`, rounded up to a power of 2."""
+        return 1 << (int(self.n) - 1).bit_length()
 
     @property
     def _bends(self) -> Concavity:

@@ -11,11 +11,8 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import metrics, strategies
-from jaxrob._assessment.compare import (
-    _linear_robustness,
-    _resampled_robustness,
-    compare,
-)
+from jaxrob._assessment.compare import _answered, _asked, compare
+from jaxrob._assessment.paired import Asked, linear_robustness, resampled_values
 
 NUM_IMAGES = 200
 # A classifier is right on an image at levels up to the image's limit times a factor.
@@ -132,7 +129,12 @@ def test_the_difference_is_first_minus_second():
 
 
 def test_identical_classifiers_do_not_differ():
-    assert compare(assess(0.9), assess(0.9)) == (0, (0, 0), 0.95)
+    """They may on images not seen, but no more often than about 4 of 200 let expect."""
+    result = compare(assess(0.9), assess(0.9))
+    assert result.difference == result.mean_difference == 0
+    assert result.p_value == result.mean_p_value == 1
+    for low, high in (result.confidence_interval, result.mean_interval):
+        assert -0.04 < low < 0 < high < 0.04
 
 
 @pytest.mark.parametrize("measure", MEASURES)
@@ -143,7 +145,11 @@ def test_swapped_the_interval_is_mirrored(measure):
     assert there.difference == -back.difference != 0
     start, end = back.confidence_interval
     assert there.confidence_interval == pytest.approx((-end, -start), abs=1e-12)
-    assert compare(first, second) == there
+    again = compare(first, second)
+    for name in ("confidence_interval", "mean_interval", "level_band", "p_value"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(there, name))
+    assert there.mean_difference == -back.mean_difference
+    np.testing.assert_array_equal(there.level_band, -back.level_band[:, ::-1])
 
 
 def test_more_confidence_is_a_wider_interval():
@@ -165,7 +171,7 @@ def test_levels_may_differ():
         result = compare(few, second)
         assert abs(result.difference) < 0.01
         assert result.confidence_interval.start <= 0 <= result.confidence_interval.end
-        assert width(result) < 0.03
+        assert width(result) < 0.05
 
 
 @pytest.mark.filterwarnings("ignore:.*of the inputs are decided")
@@ -215,7 +221,17 @@ def test_weights_are_repeated_images(measure, k):
     assert result.curve.confusion[..., -1].any()
 
     weights = rng.integers(3, size=(num_images, 8)) * 1.0
-    got = _resampled_robustness(result, weights)
+    got = linear_robustness(
+        _asked(result),
+        result.levels,
+        resampled_values(
+            metrics.measures[measure],
+            labels,
+            _answered(result).answers,
+            result.curve.num_classes,
+            weights,
+        ),
+    )
     for b in range(8):
         rows = np.repeat(np.arange(num_images), weights[:, b].astype(int))
         drawn = with_answers(
@@ -254,21 +270,20 @@ def test_linear_robustness_is_heaviside_robustness_of_each_column():
     # Coarse values, so that many lie on the threshold or repeat.
     values = rng.integers(0, 6, (7, 500)) / 5
     levels[[0, -1]] = 0, 1
-    got = _linear_robustness(levels, values, 0.6, (0, 1))
+    asked = Asked(LABELS, 2, metrics.measures["accuracy"], 0.6, 0.0, 1.0)
+    got = linear_robustness(asked, levels, values)
     expected = [
         metrics.heaviside_robustness(levels, column, 0.6, "linear")
         for column in values.T
     ]
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
 
-    inside = _linear_robustness(levels[1:-1], values[1:-1], 0.6, (0, 1))
+    inside = linear_robustness(asked, levels[1:-1], values[1:-1])
     values[0], values[-1] = values[1], values[-2]
-    ends_added = _linear_robustness(levels, values, 0.6, (0, 1))
+    ends_added = linear_robustness(asked, levels, values)
     np.testing.assert_allclose(inside, ends_added, rtol=0, atol=1e-14)
     values[3, 5] = np.nan
-    assert (
-        np.flatnonzero(np.isnan(_linear_robustness(levels, values, 0.6, (0, 1)))) == 5
-    )
+    assert np.flatnonzero(np.isnan(linear_robustness(asked, levels, values))) == 5
 
 
 @pytest.mark.slow
@@ -318,8 +333,87 @@ def test_replicates_without_the_class_are_left_out():
     first, second = (
         with_answers(levels, some, labels, **settings) for some in (right, wrong)
     )
-    # Wherever image 0 is drawn its recall is 1, and from 1 to 0 for the other.
-    assert compare(first, second) == (0.5, (0.5, 0.5), 0.95)
+    # The class is one image: nothing is known.
+    found = compare(first, second)
+    assert (found.difference, found.confidence_interval) == (0.5, (-1, 1))
+    assert found.p_value == found.mean_p_value == 1
+
+
+def with_shares_right(rng, shares, total):
+    """Two assessments whose answers are right by chance, alike at all levels."""
+    return [
+        with_limits(np.where(right, 2.0, -1.0), np.linspace(0, 1, 5), 0.8)
+        for right in rng.random((2, total)) < np.reshape(shares, (2, 1))
+    ]
+
+
+def test_the_mean_tells_where_both_are_accepted_everywhere():
+    rng = np.random.default_rng(6)
+    better, worse = with_shares_right(rng, (0.933, 0.858), 1000)
+    found = compare(better, worse)
+    assert (found.difference, found.confidence_interval) == (0, (0, 0))
+    assert found.p_value == 1 > 0.01 > found.mean_p_value
+    low, high = found.mean_interval
+    assert 0 < low < 0.075 < high < 0.15
+    right = [(one.curve.predicted == 0).mean() for one in (better, worse)]
+    assert found.mean_difference == pytest.approx(right[0] - right[1])
+    np.testing.assert_array_equal(found.levels, better.levels)
+    np.testing.assert_allclose(found.level_difference, better.values - worse.values)
+    assert (found.level_band[:, 0] > 0).all()
+    # Alike at all levels, one level is as good as all.
+    np.testing.assert_allclose(found.level_band, [found.mean_interval] * 5, atol=1e-9)
+
+
+def test_swaps_are_the_exact_test_of_pairs():
+    """Of one level it is McNemar's, exact by the binomial distribution."""
+    for total, differ in ((30, (7, 1)), (300, (30, 12)), (300, (20, 18))):
+        limits = np.full((2, total), 2.0)
+        limits[1, : differ[0]] = -1
+        limits[0, differ[0] : sum(differ)] = -1
+        levels = np.array([0.0, 1.0])
+        pair = [with_limits(one, levels, 0.5) for one in limits]
+        exact = stats.binomtest(differ[0], sum(differ)).pvalue
+        found = compare(*pair).mean_p_value
+        # All swaps are gone through, or 4,000 drawn, with a deviation of a fifth.
+        assert found == pytest.approx(exact, rel=1e-9 if sum(differ) < 12 else 0.6)
+
+
+@pytest.mark.parametrize("total", [1, 2, 5, 10])
+def test_few_images_do_not_tell_equal_classifiers_apart(total):
+    differ = 0
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        found = compare(*pair(rng, total, 5), 0.95)
+        assert found.confidence_interval.start < found.confidence_interval.end
+        if total < 6:
+            # No p-value is below 2 ** -5 twice.
+            assert found.p_value > 0.05 and found.mean_p_value > 0.05
+            low, high = found.confidence_interval
+            differ += low > 0 or high < 0
+            assert low <= Population.difference <= high
+    assert differ == 0
+    one = pair(np.random.default_rng(0), 1, 5)
+    assert compare(*one).confidence_interval == (-1, 1)
+
+
+def test_the_band_holds_at_all_levels_at_once():
+    """Beside its like at two levels, the other of which both fail at."""
+    first, second = pair(np.random.default_rng(7), 100, 41, correlation=0)
+    band = compare(first, second).level_band
+    alone = compare(
+        *(keep_levels(one, [20, 40]) for one in (first, second))
+    ).level_band[0]
+    assert np.diff(alone) < np.diff(band[20]) < 2 * np.diff(alone)
+
+
+def keep_levels(one, kept):
+    curve = one.curve
+    return with_answers(
+        curve.levels[kept],
+        curve.predicted[kept],
+        curve.labels,
+        threshold=one.threshold,
+    )
 
 
 @pytest.mark.filterwarnings("ignore:unaltered, the accuracy is 0")

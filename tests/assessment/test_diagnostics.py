@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob._assessment.diagnostics import diagnose
+from jaxrob._assessment.diagnostics import diagnose, met_width
 from jaxrob.strategies import ASAP, Question, Samples, sample
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
@@ -121,21 +121,94 @@ def test_points_and_rounds_are_those_of_the_evaluations():
     assert uniform.diagnostics[:2] == (41, 1)
 
 
-def test_levels_saved_at_a_risk_are_named():
-    # Strays by 0.1 at 3/8, and is 0.06 above the threshold elsewhere.
-    def rough(x):
-        return 0.86 + 0.1 * (np.abs(x - 0.375) < 0.07)
+def replayed(function, strategy, threshold=0.8, num_inputs=1000):
+    question = Question(0.0, 1.0, threshold)
+    found = sample(strategy, question, function, num_inputs)
+    return diagnose(question, found, len(found.levels))
 
-    question, strategy = Question(0.0, 1.0, 0.8), ASAP()
-    found = sample(strategy, question, rough, 1000)
-    diagnostics = diagnose(question, found, len(found.levels))
-    assert diagnostics.margin == pytest.approx(0.06)
-    # Less two standard deviations of flips.
-    assert 0.09 < diagnostics.roughness <= 0.1
-    (warning,) = diagnostics.warnings
-    assert "within 6 percentage points of the threshold" in warning
-    # With levels close together there is no such risk, and none on a smooth curve.
-    levels = np.linspace(0, 1, 33)
-    assert math.isnan(diagnosed(rough, levels).margin)
-    smooth = sample(strategy, question, lambda x: 0.95 - 0.1 * x, 1000)
-    assert diagnose(question, smooth, 9).warnings == ()
+
+@pytest.mark.parametrize("strategy", [ASAP(), ASAP(concavity=128.0)])
+def test_a_jagged_curve_near_the_threshold_is_named(strategy):
+    # Up and down by 3 percentage points, 4 and more above the threshold.
+    def jagged(x):
+        return 0.87 + 0.03 * np.interp(np.mod(x * 9.3, 2), [0, 1, 2], [-1, 1, -1])
+
+    found = replayed(jagged, strategy)
+    assert 0.01 < found.roughness < 0.12 and 0.03 < found.margin < 0.11
+    assert "The curve is jagged" in found.signs["margin"]
+    # Far from the threshold it does no harm, and between close levels it is seen.
+    far = replayed(lambda x: jagged(x) - 0.3, strategy, 0.2)
+    assert far.roughness > 0 and far.warnings == ()
+    assert math.isnan(diagnosed(jagged, np.linspace(0, 1, 65)).margin)
+
+
+@pytest.mark.parametrize(
+    "smooth",
+    [
+        # Levels of a digits CNN, turned by up to 60 degrees, and of a steeper one.
+        lambda x: 0.1 + 0.88 * np.exp(-(np.abs((x - 0.5) / 0.26) ** 2.3)),
+        lambda x: 0.15 + 0.83 / (1 + np.exp((np.abs(x - 0.5) - 0.25) / 0.06)),
+        lambda x: 0.95 - 0.1 * x,
+        lambda x: 0.98 - 0.7 / (1 + np.exp((0.6 - x) / 0.05)),
+    ],
+)
+@pytest.mark.parametrize("strategy", [ASAP(), ASAP(concavity=128.0)])
+def test_a_smooth_curve_is_no_risk_however_steep(smooth, strategy):
+    found = replayed(lambda x: np.rint(500 * smooth(x)) / 500, strategy, 0.8, 500)
+    assert found.warnings == ()
+
+
+def test_a_sharp_peak_beside_the_threshold_is_named():
+    # As the published curve on which the bound fails: one level shows the peak.
+    found = replayed(
+        lambda x: np.interp(x, [0, 0.25, 0.375, 0.5, 0.625, 1], PEAK), ASAP()
+    )
+    assert found.roughness == 0 and found.bend > 0.36
+    assert "times as sharply" in found.signs["margin"]
+
+
+PEAK = [0.7, 0.76, 0.836, 0.866, 0.761, 0.69]
+
+
+def test_roughness_is_that_of_a_curve_that_changes_sides_three_times():
+    levels = np.linspace(0, 1, 9)
+
+    def roughness(values):
+        samples = Samples(levels, values)
+        return diagnose(Question(0.0, 1.0, 0.1), samples, 9).roughness
+
+    # Off the lines: 4, -3.5, 3, -4, 5, -2.5, 0.
+    zigzag = np.array([0.0, 4, 0, 3, 0, 5, 0, 0, 0]) / 100
+    assert roughness(0.5 + zigzag) == pytest.approx(0.05)
+    assert roughness(0.5 - zigzag) == pytest.approx(0.05)
+    one_peak = np.array([0.0, 0, 1, 9, 10, 9, 1, 0, 0]) / 100
+    assert roughness(0.5 + one_peak) == roughness(0.5 - one_peak) == 0
+    # Images explain as much.
+    noisy = sampled(levels, 0.5 + zigzag / 40)
+    assert diagnose(Question(0.0, 1.0, 0.1), noisy, 9).roughness == 0
+
+
+@pytest.mark.parametrize(
+    "levels", [np.linspace(0, 1, 9), np.array([0.1, 0.15, 0.2, 0.55, 0.9])]
+)
+def test_the_chance_that_a_level_meets_a_dip(levels):
+    gaps = np.diff(np.concatenate([[0.0], levels, [1.0]]))
+    starts = (np.arange(20_000) + 0.5) / 20_000
+    for chance in (0.2, 0.5, 0.9, 1.0):
+        width = met_width(gaps, chance)
+        low = starts * (1 - width)
+        first = np.searchsorted(levels, low)
+        following = np.append(levels, 2.0)[first]
+        assert np.mean(following <= low + width + 1e-12) == pytest.approx(
+            chance, abs=2e-3
+        )
+    assert met_width(gaps, 1.0) == gaps.max()
+
+
+def test_what_may_have_been_missed_is_said():
+    found = diagnosed(lambda x: 0 * x + 0.99, np.linspace(0, 1, 9))
+    # 8 gaps: 1 - 8 (1/8 - w) / (1 - w) is one half.
+    assert found.half_met == pytest.approx(1 / 15)
+    assert "12.5 % of the range" in found.excursions
+    assert "6.7 % has a chance of one half" in found.excursions
+    assert found.warnings == ()

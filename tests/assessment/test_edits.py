@@ -137,6 +137,8 @@ CONTRADICTIONS = [
     ("bands", put("diagnostics", "plateau", 0.5), "plateau is stated as 0.5"),
     ("bands", put("diagnostics", "jitter", 1.0), "jitter is stated as 1"),
     ("bands", put("diagnostics", "widest_interval", 0.9), "widest_interval is stated"),
+    ("bands", put("diagnostics", "half_met", 0.01), "half_met is stated"),
+    ("bands", put("diagnostics", "bend", 0.1), "bend is stated"),
     ("bands", put("confidence_interval", [0.0, 1.0]), "the confidence_interval state"),
     (
         "bands",
@@ -175,6 +177,11 @@ def test_another_way_to_write_the_same_is_no_edit(written):
     def whole(number):
         return int(float(number)) if float(number).is_integer() else float(number)
 
+    document = json.loads(written["even, curtailed"], parse_float=whole)
+    assert (
+        Assessment.from_json(json.dumps(document)).to_json()
+        == (written["even, curtailed"])
+    )
     document = json.loads(written["even"], parse_float=whole)
     text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False)
     assert text != written["even"] and '"upper": 1,' in text

@@ -72,6 +72,22 @@ def test_interval_is_as_narrow_as_asked_and_mostly_holds_the_truth(precision):
     assert max(misses, off) <= scipy.stats.binom.ppf(0.999, runs, 0.05)
 
 
+def near_the_threshold():
+    """Images whose accuracy falls from 0.81 to 0.79."""
+    accuracy = (ORDER + 0.5) / NUM_IMAGES
+    return dataset_of(np.clip((0.81 - accuracy) / 0.02, 0, 2))
+
+
+@pytest.mark.parametrize("asked", [{"precision": 0.05}, {"budget": 6000}], ids=str)
+def test_a_curve_close_to_the_threshold_is_not_decided_by_chance(asked):
+    """The first images of this order are worse, at all levels alike."""
+    result = assess(25, dataset=near_the_threshold(), threshold=0.8, **asked)
+    low, high = result.dataset_interval
+    assert low <= 0.5 <= high
+    assert high - low <= 0.1 or "precision" not in asked
+    assert jaxrob.Assessment.from_json(result.to_json()).dataset_interval == (low, high)
+
+
 def test_precision_costs_evaluations():
     spent = [assess(precision=one).evaluations for one in (0.1, 0.03, 0.01)]
     assert spent == sorted(spent)

@@ -37,7 +37,7 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "rule": "right",
         "strategy": "Uniform(n=5)",
         "error_bound": None,
-        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01),
+        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08),
         "warnings": (),
         "scores": None,
         "curve": curve,
@@ -88,7 +88,7 @@ def test_what_is_not_known_is_null():
     before = assessment(
         levels=2,
         rule="quadrature",
-        diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0, 0.2, np.nan),
+        diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0, 0.2, np.nan, np.nan, 0.7),
     )
     text = before.to_json()
     after = Assessment.from_json(text)

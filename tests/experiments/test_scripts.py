@@ -480,6 +480,21 @@ def test_roma_modes(run, tmp_path):
     assert code == 1 and "at most 1e-3" in out + err
 
 
+def test_roma_where_few_coordinates_matter(run, tmp_path):
+    code, out, err = run(
+        "roma_modes.py", "--what=regions,others", "--dims=2", "--probabilities=1e-4",
+        "--estimators=splitting", "--runs=4", f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / "roma_modes.json").read_text())
+    number = sum(row["trusted"] for row in rows)
+    # One-hot outputs have no answer. Of the others at least 82 % of intervals cover.
+    assert {row["case"] for row in rows if not row["trusted"]} <= {
+        "product of 2, one-hot", "corner of 2, one-hot"
+    }  # fmt: skip
+    assert number >= 40 and sum(row["covered"] for row in rows) >= 0.82 * number
+
+
 def test_roma_around_small_networks(run, tmp_path):
     code, out, err = run(
         "roma_modes.py", "--what=networks", "--few=5", "--pairs=8", "--draws=1000000",
@@ -606,6 +621,22 @@ def test_interval_coverage(run, tmp_path, name):
         assert row["held"] == row["times_held"] / 4 and row["levels"] >= 9
         assert row["curve"] in out
     assert "32 cells: held" in out
+
+
+@pytest.mark.parametrize("generator", ["first", "other"])
+def test_asap_warnings(run, tmp_path, generator):
+    code, out, err = run(
+        "asap_warnings.py", "--curves=8", f"--generator={generator}",
+        f"--output={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    rows = json.loads((tmp_path / f"{generator}.json").read_text())
+    assert len(rows) == 2 * 6 * 8 and "both, all but dips" in out
+    assert {row["held"] for row in rows} == {True, False}
+    jagged = [row for row in rows if row["family"] == "jagged"]
+    smooth = [row for row in rows if row["family"] == "smooth"]
+    assert sum("margin" in row["signs"] for row in jagged) >= 5
+    assert sum("margin" in row["signs"] for row in smooth) <= 2
 
 
 def test_published_curves(run, tmp_path):

@@ -132,7 +132,9 @@ def assessments():
                 rule="right",
                 strategy="Uniform(n=3)",
                 error_bound=0.5,
-                diagnostics=Diagnostics(3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01),
+                diagnostics=Diagnostics(
+                    3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01, 0.1, 0.08
+                ),
                 warnings=("beware",),
                 scores=None,
                 curve=curve,

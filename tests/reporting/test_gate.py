@@ -8,6 +8,7 @@ import pytest
 import jaxrob
 from jaxrob import reporting, strategies
 from jaxrob.reporting import Requirement, quantities, requirement, unmet, worse
+from jaxrob.reporting._adjusted import adjusted
 from jaxrob.roma import RomaResult
 
 ALLOWED = ("robustness", "robustness.low")
@@ -130,12 +131,62 @@ def test_worse_means_surely_worse():
     assert line.startswith("dim: robustness is 0.4") and "it was 0.5" in line
     # A paired comparison tells apart what the intervals do not.
     assert quantities(slightly)["robustness"] > found["robustness.low"]
+    beside = jaxrob.compare(slightly, old)
     assert bool(worse(slightly, old)) == (
-        jaxrob.compare(slightly, old).confidence_interval.end < 0
+        min(beside.confidence_interval.end, beside.mean_interval.end) < 0
     )
     with pytest.raises(ValueError, match="threshold"):
         worse(dataclasses.replace(old, threshold=0.6), old)
     assert reporting.worse is worse
+
+
+def test_worse_where_both_are_accepted_everywhere():
+    """The robustness is 1 of both, but one is wrong three times as often."""
+    levels, labels = np.linspace(0, 1, 5), np.zeros(1000, int)
+    old, new = (
+        dataclasses.replace(
+            assess(1.0),
+            threshold=0.5,
+            curve=jaxrob.Curve(
+                levels,
+                np.broadcast_to(np.arange(1000) < wrong, (5, 1000)).astype(np.int16),
+                None,
+                None,
+                labels,
+                2,
+                None,
+            ),
+        )
+        for wrong in (50, 150)
+    )
+    assert new.robustness == old.robustness == 1
+    (line,) = worse(new, old)
+    assert "mean over the range -0.1000, " in line
+    assert worse(old, new) == []
+
+
+def test_among_several_one_difference_by_chance_is_none():
+    """Eight in the tail of one: each p-value is 2 %, which none of eight may be."""
+    found = jaxrob.compare(assess(0.8), assess(1.0))
+    interval = jaxrob.metrics.Interval(-0.2, -0.01)
+    one = dataclasses.replace(
+        found,
+        confidence_interval=interval,
+        mean_interval=interval,
+        p_value=0.02,
+        mean_p_value=0.3,
+    )
+    (alone,) = adjusted([one])
+    assert (alone.p_value, alone.mean_p_value) == (0.04, 0.3) and alone.is_worse
+    several = adjusted([one] + 7 * [dataclasses.replace(one, p_value=0.5)])
+    assert several[0].p_value == pytest.approx(0.32)
+    assert not any(one.is_worse for one in several)
+    # One that no chance explains stays one, and NaN does not count.
+    surely = dataclasses.replace(one, p_value=0.0002, mean_p_value=np.nan)
+    first, second = adjusted([surely, dataclasses.replace(one, p_value=0.03)])
+    assert first.p_value == pytest.approx(0.0006)
+    assert (first.side, first.mean_side) == (-1, 0)
+    assert second.p_value == 0.06 and not second.is_worse
 
 
 def test_a_verdict_is_one_line():

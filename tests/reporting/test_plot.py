@@ -37,7 +37,7 @@ def assessment(levels=LEVELS, correct=CORRECT, **changes):
         "rule": "count",
         "strategy": "Uniform(n=5)",
         "error_bound": None,
-        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01),
+        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08),
         "warnings": (),
         "scores": None,
         "curve": ReducedCurve(levels, confusion),

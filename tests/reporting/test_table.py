@@ -22,7 +22,9 @@ def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
         "rule": "count",
         "strategy": "Uniform(n=3)",
         "error_bound": None,
-        "diagnostics": Diagnostics(len(levels), 1, 0.15, 1.5, 0.0, 0.2, 0.01),
+        "diagnostics": Diagnostics(
+            len(levels), 1, 0.15, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08
+        ),
         "warnings": (),
         "scores": None,
         "curve": ReducedCurve(np.array(levels), confusion),
@@ -109,7 +111,7 @@ def test_an_integration_that_failed_is_a_timeout():
 
 
 def test_what_to_beware_of_is_said():
-    seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1)
+    seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1, 0.1, 0.3)
     lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[5:]
     assert [line.split(": ")[0] for line in lines] == ["brightness"] * 4
     # The gravest first.
@@ -118,7 +120,7 @@ def test_what_to_beware_of_is_said():
 
 
 def test_each_cause_has_one_line():
-    seen = Diagnostics(3, 1, 0.15, 50.0, 0.0, 0.2, 0.01)
+    seen = Diagnostics(3, 1, 0.15, 50.0, 0.0, 0.2, 0.01, 0.1, 0.08)
     names = [f"a{n}" for n in range(7)]
     several = [
         assessment(

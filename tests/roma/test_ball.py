@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from jaxrob.roma import ball
-from jaxrob.roma._ball import put_within, within
+from jaxrob.roma._ball import nudged, put_within, within
 
 NORMS = ("linf", "l2", "l1")
 ORDERS = {"linf": np.inf, "l2": 2, "l1": 1}
@@ -107,6 +107,36 @@ def test_moves_are_reversible_and_change_what_they_should(norm, shape):
         assert (old != new).mean() == pytest.approx(0.3, abs=0.01)
     kept = np.corrcoef(old[:, 0], new[:, 0])[0, 1]
     assert 0.6 < kept < 0.95
+
+
+@functools.partial(jax.jit, static_argnames="norm")
+def nudges(keys, share, *, norm):
+    perturbation, image = ball(norm, 1.0), jnp.zeros((8, 8, 1))
+
+    def one(key):
+        first, second = jax.random.split(key)
+        latent = perturbation.draw(first, image)
+        moved = nudged(norm, second, latent, share)
+        both = perturbation.apply(image, latent, 1), perturbation.apply(image, moved, 1)
+        return jax.tree.map(jnp.ravel, both)
+
+    return jax.vmap(one)(keys)
+
+
+@pytest.mark.parametrize("norm", ["linf", pytest.param("l1", marks=pytest.mark.slow)])
+def test_nudges_keep_the_distribution_and_are_reversible(norm):
+    keys = jax.random.split(jax.random.key(0), DRAWS)
+    for share in (0.01, 1.0):
+        found = nudges(keys, jnp.float32(share), norm=norm)
+        before, after = (np.asarray(u, np.float64) for u in found)
+        check_uniform(after, norm)
+        # All components are moved, by as much in one direction as in the other.
+        assert (before != after).mean() > 0.999
+        forth, back = before[:, 0] ** 2 * after[:, 0], after[:, 0] ** 2 * before[:, 0]
+        apart = forth - back
+        assert abs(apart.mean()) < 4 * apart.std() / np.sqrt(DRAWS)
+        if norm == "linf":
+            assert np.abs(after - before).max() <= share
 
 
 @pytest.mark.slow

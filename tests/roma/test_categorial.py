@@ -5,6 +5,7 @@ import pytest
 from scipy import stats
 
 from jaxrob.roma import compare_categories
+from jaxrob.roma._bounded_mean import mean_interval
 
 RNG = np.random.default_rng(0)
 CATEGORIES = np.repeat([0, 1, 3], [40, 30, 20])
@@ -40,7 +41,7 @@ def test_means_and_spreads():
         assert found.plr[number] == pytest.approx(mine.mean())
         assert found.adversarial[number] == pytest.approx(1 - mine.mean())
         assert found.std[number] == pytest.approx(mine.std(ddof=1))
-        interval = stats.ttest_1samp(mine, 0).confidence_interval(0.95)
+        interval = mean_interval(mine, mine, 0.025)
         assert found.interval[number] == pytest.approx(interval)
         everyone = np.where(FAILED, 1 - HITS / 1000, PLR)[CATEGORIES == category]
         assert found.plr_all[number] == pytest.approx(everyone.mean())
@@ -69,7 +70,27 @@ def test_p_values():
 
 def test_interval_stays_within_what_is_possible():
     found = compare_categories(np.array([1.0, 0.9, 1.0]), None, 10, np.zeros(3, int))
-    assert found.interval[0, 1] == 1
+    low, high = found.interval[0]
+    assert 0 < low < 0.966 < high <= 1
+
+
+def test_equal_answers_leave_room_for_others():
+    """As many ones as there are hide a share of zeros that Clopper and Pearson tell."""
+    for number in (1, 2, 3, 30):
+        found = compare_categories(np.ones(number), None, 10, np.zeros(number, int))
+        low, high = found.interval[0]
+        assert 0 <= low <= 0.025 ** (1 / number) + 1e-9 and high == 1
+
+
+@pytest.mark.parametrize("number", [2, 5, 20])
+def test_the_interval_holds_as_often_as_it_says(number):
+    """A tenth of the inputs are far less robust than the others."""
+    rng = np.random.default_rng(number)
+    plr = np.where(rng.random((40, number)) < 0.1, 0.2, 1.0)
+    categories = np.repeat(np.arange(40), number)
+    low, high = compare_categories(plr.ravel(), None, 10, categories).interval.T
+    held = np.count_nonzero((low <= 0.92) & (0.92 <= high))
+    assert held >= stats.binom.ppf(0.001, 40, 0.95)
 
 
 def test_categories_with_few_answers_or_none():
@@ -79,7 +100,7 @@ def test_categories_with_few_answers_or_none():
     np.testing.assert_array_equal(found.answered, [0, 1, 3])
     np.testing.assert_array_equal(np.isnan(found.plr), [True, False, False])
     np.testing.assert_array_equal(np.isnan(found.std), [True, True, False])
-    np.testing.assert_array_equal(np.isnan(found.interval[:, 0]), [True, True, False])
+    np.testing.assert_array_equal(np.isnan(found.interval[:, 0]), [True, False, False])
     np.testing.assert_array_equal(np.isnan(found.plr_all), [True, False, False])
     off = ~np.eye(3, dtype=bool)
     assert np.isnan(found.welch[off]).all() and np.isnan(found.binomial[off]).all()

@@ -1,6 +1,7 @@
 """How the estimates of classes make those of inputs."""
 
 import numpy as np
+from scipy import special
 
 from jaxrob.roma._count import counted
 from jaxrob.roma._estimate import (
@@ -32,6 +33,12 @@ def test_a_second_opinion_is_pooled_or_excludes_the_first():
     assert found.status.tolist() == ["splitting", "untrusted", "splitting", "splitting"]
     assert abs(found.standard_error[0] - 0.1 / np.sqrt(2)) < 1e-12
     np.testing.assert_allclose(np.exp(found.log_probability)[[0, 2, 3]], 1e-5)
+    # Nothing is answered, and the interval holds both.
+    answers = with_estimates(counted(np.zeros(4, int), 1000), np.arange(4), found)
+    assert np.isnan(answers.log_adversarial_probability).tolist() == [0, 1, 0, 0]
+    ends = answers.log_low[1], answers.log_high[1]
+    half = 0.1 * special.ndtri(0.975)
+    np.testing.assert_allclose(ends, np.log([1e-5, 3e-5]) + [-half, half])
 
 
 def test_a_bound_is_excluded_from_above_alone():
@@ -42,6 +49,7 @@ def test_a_bound_is_excluded_from_above_alone():
     for alike in (False, True):
         found = with_second_opinion(bounds, other, alike)
         assert found.status.tolist() == ["untrusted", "bounded", "bounded"]
+        assert np.isinf(found.standard_error).tolist() == [True, False, False]
         np.testing.assert_allclose(np.exp(found.log_probability), 1e-15)
 
 
@@ -82,6 +90,16 @@ def test_where_splitting_got_stuck_there_is_a_bound_and_no_answer():
     np.testing.assert_allclose(
         np.exp(found.log_high), np.array([1e-5, 1e-30]) * np.exp(0.195996), rtol=1e-5
     )
+
+
+def test_where_plain_draws_bound_better_hardly_a_hit_is_an_interval_alone():
+    estimate = known(["incomplete"] * 3, [0.9] * 3, [0.1] * 3, [100] * 3)
+    before = counted(np.array([0, 9, 10]), 1000)
+    found = with_estimates(before, np.arange(3), estimate)
+    assert found.status.tolist() == ["incomplete", "incomplete", "counted"]
+    assert np.isnan(found.log_adversarial_probability).tolist() == [True, True, False]
+    np.testing.assert_array_equal(found.log_low, before.log_low)
+    np.testing.assert_array_equal(found.log_high, before.log_high)
 
 
 def test_what_nothing_was_hit_for_is_nothing_and_no_small_number():

@@ -152,6 +152,26 @@ def test_intervals_cover_the_truth(norm, log_p):
     assert (np.abs(found.evaluations / N - (1 + 10 * levels)) <= 10).all()
 
 
+@features
+def product(bound, x):
+    return 200 * (x[:, :1] * x[:, 1:2] - bound)
+
+
+@pytest.mark.slow
+def test_two_coordinates_of_many_that_matter():
+    # u1 u2 > t with two signs of four: (1 - t + t log t) / 2.
+    bound = 0.99
+    log_p = np.log((1 - bound + bound * np.log(bound)) / 2)
+    classifier = jaxrob.Classifier(product, jnp.float32(bound))
+    found = climb(classifier, make_pairs(16, 100), 0.0)
+    off = found.log_probability - log_p
+    assert complete(found).all()
+    # Of 16 intervals of 95 % at least 12, with probability 0.999.
+    assert (np.abs(off) < 1.96 * found.standard_error).sum() >= 12
+    assert np.abs(off).max() < np.log(4)
+    assert np.sqrt((off**2).mean()) < 0.6
+
+
 def test_standard_error_of_independent_particles():
     # As many draws as particles, and no move.
     p = 0.4

@@ -481,3 +481,36 @@ def test_auto_sees_every_excursion_of_an_eighth_of_the_range(
     truth = np.diff(around)[sides].sum()
     error = abs(heaviside_robustness(levels, values, 0.8) - truth)
     assert error <= bound(strategy, question, levels, values, num_inputs) + 1e-9
+
+
+@pytest.mark.parametrize("concavity", ["auto", 128.0])
+@pytest.mark.parametrize("narrowest", [0.2, 0.03, 1 / 64])
+def test_an_excursion_as_wide_as_the_narrowest_is_met(concavity, narrowest):
+    strategy = ASAP(concavity=concavity, narrowest=narrowest)
+    for start in np.linspace(0, 1 - narrowest, 23):
+
+        def dip(x, start=start):
+            return np.where((start <= x) & (x <= start + narrowest), 0.5, 0.99)
+
+        question, levels, values, _ = sample(strategy, dip)
+        assert values.min() == 0.5
+        error = abs(heaviside_robustness(levels, values, 0.8) - aligned(dip, 0.8))
+        assert error <= bound(strategy, question, levels, values) + 2 / 1024
+
+
+def test_the_narrowest_changes_nothing_else():
+    function = wave(0.15, 5.0, 0.3, 0.75)
+    for wide in (0.125, 0.5, 1.0):
+        found = sample(ASAP(narrowest=wide), function)[1]
+        np.testing.assert_array_equal(found, sample(ASAP(), function)[1])
+    _, levels, _, rounds = sample(ASAP(narrowest=0.04), lambda x: 0 * x + 0.95)
+    np.testing.assert_array_equal(levels, np.linspace(0, 1, 33))
+    assert rounds == 1
+
+
+@pytest.mark.parametrize("narrowest", [0, -1, 1.5, np.nan, 1 / 20])
+def test_a_narrowest_that_no_level_could_meet(narrowest):
+    with pytest.raises(ValueError, match="narrowest"):
+        ASAP(n=16, narrowest=narrowest)
+    with pytest.raises(TypeError, match="narrowest"):
+        ASAP(narrowest="0.1")

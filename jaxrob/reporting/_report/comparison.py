@@ -4,8 +4,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.compare import Comparison as Found
 from jaxrob._assessment.compare import compare
 from jaxrob._runtime.readable import readable
+from jaxrob.reporting._adjusted import Adjusted, adjusted, both
 from jaxrob.reporting._results import Results
 
 
@@ -17,7 +19,11 @@ class Difference(NamedTuple):
       now: the robustness; empty where nothing can be compared.
       before: that of the other.
       difference: the first minus the second.
-      interval: its 95 % interval.
+      interval: its interval.
+      p_value: its p-value, alone and adjusted for all comparisons of the report.
+      mean: the difference of the measure's mean over the range.
+      mean_interval: its interval.
+      mean_p_value: its p-values.
       words: what that means, or why nothing can be compared.
       is_worse: whether it is worse beyond what chance explains.
     """
@@ -27,6 +33,10 @@ class Difference(NamedTuple):
     before: str
     difference: str
     interval: str
+    p_value: str
+    mean: str
+    mean_interval: str
+    mean_p_value: str
     words: str
     is_worse: bool
 
@@ -39,17 +49,41 @@ class Comparison(NamedTuple):
     rows: tuple[Difference, ...]
 
 
-def comparison(new: Results, old: Results, first: str, second: str) -> Comparison:
-    """Each alteration's robustness of two results."""
-    before = {one.alteration: one for one in old.assessments}
-    rows = [
-        _difference(one, before.pop(one.alteration))
-        if one.alteration in before
-        else _not(one.alteration, f"not among those of {second}")
-        for one in new.assessments
-    ]
-    rows += [_not(name, f"not among those of {first}") for name in before]
-    return Comparison(first, second, tuple(rows))
+class Pair(NamedTuple):
+    """Results to be compared, and the names of what they are of."""
+
+    new: Results
+    old: Results
+    first: str
+    second: str
+
+
+class _Row(NamedTuple):
+    """Two assessments of one alteration, or why nothing can be compared."""
+
+    name: str
+    new: Assessment | None = None
+    old: Assessment | None = None
+    found: Found | None = None
+    why: str = ""
+
+
+def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
+    """Each alteration's robustness of pairs of results, all of one report."""
+    rows = [_rows(pair) for pair in pairs]
+    known = [row.found for some in rows for row in some if row.found is not None]
+    together = iter(adjusted(known))
+    return tuple(
+        Comparison(
+            pair.first,
+            pair.second,
+            tuple(
+                _not(row) if row.found is None else _difference(row, next(together))
+                for row in some
+            ),
+        )
+        for pair, some in zip(pairs, rows)
+    )
 
 
 def compared(comparisons: Sequence[Comparison]) -> int:
@@ -57,32 +91,74 @@ def compared(comparisons: Sequence[Comparison]) -> int:
     return sum(bool(row.interval) for one in comparisons for row in one.rows)
 
 
-def _difference(new: Assessment, old: Assessment) -> Difference:
+def _rows(pair: Pair) -> list[_Row]:
+    before = {one.alteration: one for one in pair.old.assessments}
+    rows = [
+        _row(one, before.pop(one.alteration))
+        if one.alteration in before
+        else _Row(one.alteration, why=f"not among those of {pair.second}")
+        for one in pair.new.assessments
+    ]
+    return rows + [
+        _Row(name, why=f"not among those of {pair.first}") for name in before
+    ]
+
+
+def _row(new: Assessment, old: Assessment) -> _Row:
     # `compare` reads this of both; one that is made by hand may lack it.
     told = all("alteration" in one.provenance for one in (new, old))
     told &= all("dataset" in one.provenance for one in (new, old))
     if not told:
-        return _not(new.alteration, "no comparison: where they come from is not known")
+        why = "no comparison: where they come from is not known"
+        return _Row(new.alteration, why=why)
     try:
-        found = compare(new, old)
+        return _Row(new.alteration, new, old, compare(new, old))
     except ValueError as error:
-        return _not(new.alteration, f"no comparison: {error}")
-    low, high = found.confidence_interval
-    words, is_worse = "no difference that these images can show", False
-    if high < 0:
-        words, is_worse = "less robust, beyond what chance explains", True
-    elif low > 0:
-        words = "more robust, beyond what chance explains"
+        return _Row(new.alteration, why=f"no comparison: {error}")
+
+
+def _difference(row: _Row, one: Adjusted) -> Difference:
+    assert row.new is not None and row.old is not None
+    found = one.found
     return Difference(
-        new.alteration,
-        f"{100 * new.robustness:.1f} %",
-        f"{100 * old.robustness:.1f} %",
+        row.name,
+        f"{100 * row.new.robustness:.1f} %",
+        f"{100 * row.old.robustness:.1f} %",
         f"{100 * found.difference:+.1f} points",
-        f"{100 * low:+.1f} to {100 * high:+.1f}",
-        words,
-        is_worse,
+        _points(found.confidence_interval),
+        both(found.p_value, one.p_value),
+        f"{100 * found.mean_difference:+.1f} points",
+        _points(found.mean_interval),
+        both(found.mean_p_value, one.mean_p_value),
+        _words(one),
+        one.is_worse,
     )
 
 
-def _not(name: str, why: str) -> Difference:
-    return Difference(name, "", "", "", "", readable(why), False)
+def _words(one: Adjusted) -> str:
+    """What a comparison shows, among all of the report."""
+    if one.side:
+        how = "more" if one.side > 0 else "less"
+        return f"{how} robust, beyond what chance explains"
+    if one.mean_side:
+        how = "better" if one.mean_side > 0 else "worse"
+        return (
+            f"{how} on average over the range, beyond what chance explains, though the "
+            "robustness does not show it"
+        )
+    if min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence:
+        return (
+            "no difference beyond what chance explains among so many comparisons; "
+            "alone it might be one"
+        )
+    return "no difference that these images can show"
+
+
+def _points(interval: tuple[float, float]) -> str:
+    return f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}"
+
+
+def _not(row: _Row) -> Difference:
+    return Difference(
+        row.name, "", "", "", "", "", "", "", "", readable(row.why), False
+    )

@@ -134,7 +134,8 @@ class Alteration(NamedTuple):
       pictures: the images shown.
       images: how many were tested at each level.
       sampling: how they were chosen: the strategy, levels and rounds, the rule, the
-        widest gap, the part of the range near the threshold, and the jitter.
+        widest gap, the width of an excursion that has an even chance to be met, the
+        part of the range near the threshold, and the jitter.
       classes: the classes shown, worst first.
       num_classes: how many there are.
       spread: a figure of all classes' robustness, where not all are in the table.
@@ -485,6 +486,7 @@ def _sampling(one: Assessment) -> tuple[str, ...]:
         f"{found.points} in {counted(found.rounds, 'round')}",
         one.rule,
         percent(found.widest_interval),
+        percent(found.half_met),
         percent(found.plateau),
         "not known" if math.isnan(found.jitter) else f"{found.jitter:.2g}",
     )

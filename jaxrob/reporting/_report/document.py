@@ -10,7 +10,7 @@ import jaxrob
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._report import svg
-from jaxrob.reporting._report.comparison import Comparison, compared, comparison
+from jaxrob.reporting._report.comparison import Comparison, Pair, compared, comparisons
 from jaxrob.reporting._report.curve import Alteration, alteration
 from jaxrob.reporting._report.glossary import glossary
 from jaxrob.reporting._report.images import side_of
@@ -150,15 +150,18 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
     """
     names = _distinct([one.network or "network" for one in results])
     olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
-    before = tuple(
-        comparison(new, old, name, _earlier_name(old, name))
+    pairs = [
+        Pair(new, old, name, _earlier_name(old, name))
         for new, old, name in zip(results, olds, names)
+    ]
+    beside = comparisons(
+        pairs
+        + [
+            Pair(other, results[0], name, names[0])
+            for other, name in zip(results[1:], names[1:])
+        ]
     )
-    between = tuple(
-        comparison(other, results[0], name, names[0])
-        for other, name in zip(results[1:], names[1:])
-    )
-    many = multiplicity(results, compared(before) + compared(between))
+    many = multiplicity(results, compared(beside))
     side = side_of([each for one in results for row in one.pictures for each in row])
     networks = tuple(
         _network(one, index, name, many.number, side)
@@ -173,8 +176,8 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         networks=networks,
         overview=_overview(results, names),
         sides=_sides(results, names) if len(results) > 1 else (),
-        earlier=before,
-        between=between,
+        earlier=beside[: len(pairs)],
+        between=beside[len(pairs) :],
         multiplicity=many,
         reduced=side,
         num_warnings=len(warned),

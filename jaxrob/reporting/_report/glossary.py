@@ -70,6 +70,14 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
     ]
     words.append(
         (
+            "met by half",
+            "the width, as a share of the range, of a dip or a peak across the "
+            "threshold that had an even chance to be met by a level, wherever it lies. "
+            "One as wide as the widest gap is always met",
+        )
+    )
+    words.append(
+        (
             "jitter",
             "how much values of close levels jump, beside what the number of images "
             "explains (about 1). More than 12 draws a warning; not known where no "

@@ -156,7 +156,7 @@ def _categories(
         for index, name in enumerate(found.names)
     )
     pairs = np.triu_indices(present, 1)
-    kind = "Student's over the images"
+    kind = "of images to come, by a bound"
     if roma.precision is not None:
         kind = "of images to come, by betting"
     words = (

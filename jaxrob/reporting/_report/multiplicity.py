@@ -80,8 +80,11 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
     )
     if comparisons:
         words.append(
-            f"{counted(comparisons, 'comparison')} of robustness: intervals of 95 % "
-            "each, not adjusted either."
+            f"{counted(comparisons, 'comparison')} of robustness, and of the mean over "
+            "the range: intervals of 95 % each, not adjusted. P-values stand there "
+            f"alone and adjusted for all {2 * comparisons} by Holm's method. What a "
+            "comparison means is said by the adjusted ones: between networks that are "
+            "alike, the chance that any of them is called different is at most 5 %."
         )
     inputs = sum(len(one.roma.plr) for one in results if one.roma is not None)
     if inputs:
@@ -91,6 +94,11 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
         )
     words.append(
         "Verdicts compare with the intervals of 95 % each, as the requirements are "
-        "written; whether they hold with the adjusted ones too is said beside them."
+        "written; whether they hold with the adjusted ones too is said beside them. "
+        "That all lower ends reach what is required is one statement, and no less sure "
+        "than one interval: to be wrong, the interval of one that falls short has to "
+        "miss. "
+        "That one of several falls short is as many statements: it is sure for all at "
+        "once only where it holds adjusted."
     )
     return Multiplicity(number, tuple(words), number > 1)

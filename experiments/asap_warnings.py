@@ -1,0 +1,110 @@
+r"""How often ASAP's error bound fails without a warning, and how often one is false.
+
+    python experiments/asap_warnings.py
+    python experiments/asap_warnings.py --generator=other --seed=1
+
+Makes shapes of accuracy curves at random, draws test sets of 200 to 10,000 images on
+them and runs ASAP with the automatic concavity and with 128, without a network. Prints
+for each family of shapes on how many curves the error bound held; of those where it
+failed, on how many nothing warned; and of those where it held, on how many the sign
+"margin" of `Diagnostics.signs` did. The constants of that sign were chosen on the
+generator "first". Single dips come apart: no level shows one that lies between levels,
+and `Diagnostics.excursions` says which those are. Writes JSON into `--output`.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from absl import app, flags
+from checks import shapes
+from common import define, files, startup
+
+from jaxrob import metrics
+from jaxrob._assessment.diagnostics import diagnose
+from jaxrob.strategies import ASAP, Question, Strategy, sample
+
+_GENERATORS = {"first": shapes.first, "other": shapes.other}
+_GENERATOR = flags.DEFINE_enum(
+    "generator", "first", tuple(_GENERATORS), "What makes the shapes."
+)
+_CURVES = flags.DEFINE_integer("curves", 500, "Curves of each family.", 1)
+_SEED = define.seed()
+_OUTPUT = define.output("results/asap_warnings")
+
+_STRATEGIES: dict[str, Strategy] = {"auto": ASAP(), "a=128": ASAP(concavity=128.0)}
+_NUM_INPUTS = (200, 500, 1000, 10_000)
+_LAST = len(shapes.GRID) - 1
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    rows = [
+        row
+        for number, family in enumerate(shapes.FAMILIES)
+        for i in range(_CURVES.value)
+        for row in _measured(family, np.random.default_rng([_SEED.value, number, i]))
+    ]
+    print(f"generator {_GENERATOR.value}, seed {_SEED.value}")
+    for name in _STRATEGIES:
+        mine = [row for row in rows if row["strategy"] == name]
+        for family in shapes.FAMILIES:
+            _print(f"{name}, {family}", [r for r in mine if r["family"] == family])
+        _print(f"{name}, smooth", [r for r in mine if r["family"] in shapes.SMOOTH])
+        _print(f"{name}, all but dips", [r for r in mine if r["family"] != "dip"])
+    _print("both, all but dips", [r for r in rows if r["family"] != "dip"])
+    path = files.output_folder(_OUTPUT.value) / f"{_GENERATOR.value}.json"
+    files.write_json(path, rows)
+    print(f"wrote {path}")
+
+
+def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:
+    held = [row for row in rows if row["held"]]
+    failed = [row for row in rows if not row["held"]]
+    silent = sum(not row["signs"] for row in failed)
+    false = sum("margin" in row["signs"] for row in held)
+    levels = np.mean([row["levels"] for row in rows])
+    print(
+        f"{title:22} {levels:5.1f} levels; held on {len(held)} of {len(rows)}; "
+        f'{silent} of {len(failed)} failures silent; "margin" on {false} of '
+        f"{len(held)} that held"
+    )
+
+
+def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
+    """What each strategy finds on a test set drawn for one shape."""
+    shape, threshold = _GENERATORS[_GENERATOR.value](rng, family)
+    num_inputs = int(rng.choice(_NUM_INPUTS))
+    values = shapes.drawn_counts(shape, num_inputs, rng) / num_inputs
+    truth = float(np.mean(values[1:] >= threshold))
+    question = Question(0.0, 1.0, threshold)
+    rows = []
+    for name, strategy in _STRATEGIES.items():
+        found = sample(
+            strategy,
+            question,
+            lambda levels: values[np.rint(levels * _LAST).astype(int)],
+            num_inputs,
+        )
+        robustness = metrics.heaviside_robustness(
+            found.levels, found.values, threshold, strategy.rule
+        )
+        bound = strategy.error_bound(question, found)
+        assert bound is not None
+        rows.append(
+            {
+                "family": family,
+                "strategy": name,
+                "num_inputs": num_inputs,
+                "levels": len(found.levels),
+                "error": abs(robustness - truth),
+                "bound": bound,
+                "held": abs(robustness - truth) <= bound + 1e-12,
+                "signs": list(diagnose(question, found, len(found.levels)).signs),
+            }
+        )
+    return rows
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,136 @@
+"""How often the intervals of few images hold, of curves close to the threshold.
+
+    cd experiments; python -m checks.near_threshold --runs=2000
+    cd experiments; python -m checks.near_threshold --what=shapes --runs=300
+
+"near": test sets of curves that change by 0.005 to 0.1 over the range and cross the
+threshold, at precisions of 0.01 to 0.1. "shapes": random shapes of each kind, smooth,
+jagged, near, with dips, plateaus or jumps. "others": random shapes of other kinds.
+
+Prints, for each, how often the data set's interval misses what all images at all levels
+give, how often the answer is off by more than three times the precision although the
+status is "precise", and the altered images classified, as multiples of N. Then which
+cover significantly less than 95 % (Holm), and whether all together do.
+"""
+
+import time
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from absl import app, flags
+from common import holm
+from scipy import stats
+
+from checks import drawn_curves
+from checks.drawn_searches import Right, search, truth
+
+_WHAT = flags.DEFINE_enum("what", "near", ("near", "shapes", "others"), "Which curves.")
+_RUNS = flags.DEFINE_integer("runs", 200, "Of each.", 1)
+_SEED = flags.DEFINE_integer("seed", 0, "Of what is drawn.")
+_PARTS = flags.DEFINE_integer("parts", 1024, "Of the range.", 8)
+_SECONDS = flags.DEFINE_float("seconds", 1e9, "Ends after so many of searching.")
+_ASK = flags.DEFINE_enum("ask", "precision", ("precision", "budget"), "What is asked.")
+# Answers farther off than so many precisions are gross errors.
+_GROSS = 3.0
+
+
+class Run(NamedTuple):
+    """One search.
+
+    Attributes:
+      held: whether the interval holds the truth.
+      gross: whether the answer is far off, without a sign of it.
+      precise: whether the status is "precise".
+      cost: altered images over N.
+      seconds: it took.
+    """
+
+    held: bool
+    gross: bool
+    precise: bool
+    cost: float
+    seconds: float
+
+
+def main(argv: Sequence[str]) -> None:
+    del argv
+    kinds = drawn_curves.OTHERS if _WHAT.value == "others" else drawn_curves.SHAPES
+    names = [kind.__name__ for kind in kinds]
+    if _WHAT.value == "near":
+        names = [str(tuple(case)) for case in drawn_curves.NEAR]
+    found: list[list[Run]] = [[] for _ in names]
+    # Each gets the same time, as far as this is limited.
+    while open_ones := [k for k, runs in enumerate(found) if len(runs) < _RUNS.value]:
+        spent = [sum(run.seconds for run in runs) for runs in found]
+        if sum(spent) > _SECONDS.value:
+            break
+        number = min(open_ones, key=lambda k: (spent[k], len(found[k])))
+        rng = np.random.default_rng([_SEED.value, number, len(found[number])])
+        if _WHAT.value == "near":
+            run = near(drawn_curves.NEAR[number], rng, _PARTS.value)
+        else:
+            run = of_shape(kinds[number](rng), rng, _PARTS.value, _ASK.value)
+        found[number].append(run)
+    report(names, found)
+
+
+def near(case: drawn_curves.Near, rng: np.random.Generator, parts: int) -> Run:
+    """A search of one of the curves close to the threshold."""
+    right = drawn_curves.answers(case.shape, case.num_images, case.varying, rng)
+    return _run(right, case.num_images, parts, {"precision": case.precision})
+
+
+def of_shape(
+    shape: drawn_curves.Shape, rng: np.random.Generator, parts: int, ask: str
+) -> Run:
+    """A search of another curve, of some precision or budget."""
+    num_images = int(10 ** rng.uniform(2.7, 4))
+    asked: dict[str, Any] = {"precision": float(10 ** rng.uniform(-2, -1))}
+    if ask == "budget":
+        asked = {"budget": 1200 + int(num_images * 10 ** rng.uniform(0.1, 0.8))}
+    varying = float(rng.choice([0, 0, 0.001, 0.02, 0.2]))
+    right = drawn_curves.answers(shape, num_images, varying, rng)
+    return _run(right, num_images, parts, asked)
+
+
+def _run(right: Right, num_images: int, parts: int, asked: dict[str, Any]) -> Run:
+    least, slack = drawn_curves.THRESHOLD, 0.5 / parts
+    real = truth(right, least, parts)
+    start = time.perf_counter()
+    found = search(right, num_images, least, parts, **asked)
+    seconds = time.perf_counter() - start
+    half = (found.high - found.low) / 2
+    if found.status == "precise":
+        half = max(asked.get("precision", 0.0), half)
+    return Run(
+        found.low - slack <= real <= found.high + slack,
+        abs(found.robustness - real) > _GROSS * half + slack,
+        found.status == "precise",
+        found.evaluations / num_images,
+        seconds,
+    )
+
+
+def report(names: Sequence[str], found: Sequence[Sequence[Run]]) -> None:
+    """Prints the figures of each curve, and of all."""
+    numbers = np.array([len(runs) for runs in found])
+    held = np.array([sum(run.held for run in runs) for runs in found])
+    gross = np.array([sum(run.gross for run in runs) for runs in found])
+    for name, runs, missed, far in zip(names, found, numbers - held, gross):
+        columns = np.array(runs, float).mean(axis=0)
+        print(
+            f"{name:44} missed {missed:4} of {len(runs):4} ({missed / len(runs):6.2%})"
+            f"  gross {far:3}  precise {columns[2]:6.1%}  evaluations "
+            f"{columns[3]:6.2f} N  {columns[4]:.3f} s"
+        )
+    below = holm.significantly_below(held, numbers, 0.95)
+    bad = [name for name, one in zip(names, below) if one]
+    print(f"significantly below 95 %: {'; '.join(bad) or 'none'}")
+    total, all_held = numbers.sum(), held.sum()
+    p = stats.binom.cdf(all_held, total, 0.95)
+    print(f"all: missed {total - all_held} of {total} (p {p:.3g}), gross {gross.sum()}")
+
+
+if __name__ == "__main__":
+    app.run(main)

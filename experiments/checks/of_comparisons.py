@@ -1,0 +1,208 @@
+"""How often comparisons of equal networks, and intervals, err: drawn answers alone.
+
+    cd experiments && python -m checks.of_comparisons --study=families --runs=2000
+
+Networks are right on an image at all levels up to its limit, which is as hard for both
+as a normal copula makes it; a share of the images neither is ever right on.
+"""
+
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from scipy import stats
+
+import jaxrob
+from jaxrob import strategies
+from jaxrob.metrics import heaviside_robustness
+from jaxrob.reporting._adjusted import adjusted
+
+_STUDY = flags.DEFINE_enum(
+    "study", "families", ["families", "power", "few", "levels"], "what is drawn"
+)
+_RUNS = flags.DEFINE_integer("runs", 200, "how often")
+_SEED = flags.DEFINE_integer("seed", 0, "of the draws")
+_LEVELS = np.linspace(0, 1, 11)
+
+
+class Shape(NamedTuple):
+    """Two networks: how far limits reach, the share never right, and the threshold."""
+
+    reach: tuple[float, float]
+    never: tuple[float, float]
+    threshold: float
+    correlation: float = 0.6
+
+
+#: Shapes by name, of which those named "equal" are of networks that are alike.
+SHAPES = {
+    "equal, steep": Shape((1, 1), (0, 0), 0.5),
+    "equal, flat": Shape((8, 8), (0.15, 0.15), 0.8),
+    "equal, high": Shape((4, 4), (0.03, 0.03), 0.8),
+    "unequal": Shape((1, 1.4), (0, 0), 0.5),
+    "saturated": Shape((20, 20), (0.06, 0.14), 0.8),
+    "one fails": Shape((20, 20), (0.1, 0.3), 0.8),
+}
+
+
+def main(_: Sequence[str]) -> None:
+    study = globals()[_STUDY.value]
+    for row in study(_RUNS.value, _SEED.value):
+        print(*row, sep="  ", flush=True)
+
+
+def families(runs: int, seed: int, num_images: int = 100) -> list[tuple]:
+    """How many families of comparisons of equal networks show any difference."""
+    found = []
+    for number in (8, 15):
+        rng = np.random.default_rng([seed, number])
+        shapes = [shape for name, shape in SHAPES.items() if name.startswith("equal")]
+        alone = together = 0
+        for _ in range(runs):
+            family = [
+                drawn(rng, shapes[k % len(shapes)], num_images) for k in range(number)
+            ]
+            several = adjusted([jaxrob.compare(*pair) for pair in family])
+            together += any(one.side or one.mean_side for one in several)
+            alone += any(
+                min(one.found.p_value, one.found.mean_p_value) <= 0.05
+                for one in several
+            )
+        found.append((number, "networks: adjusted", together / runs, alone / runs))
+    return found
+
+
+def power(runs: int, seed: int) -> list[tuple]:
+    """How often the mean tells unequal networks apart, and McNemar's at one level."""
+    found = []
+    for name in ("unequal", "saturated", "one fails"):
+        for num_images in (30, 100, 300):
+            rng = np.random.default_rng([seed, num_images])
+            counts = np.zeros(3)
+            for _ in range(runs):
+                pair = drawn(rng, SHAPES[name], num_images)
+                one = jaxrob.compare(*pair)
+                counts += (
+                    one.mean_p_value <= 0.05,
+                    one.p_value <= 0.05,
+                    mcnemar(*pair) <= 0.05,
+                )
+            found.append((name, num_images, "mean, all, McNemar", *counts / runs))
+    return found
+
+
+def few(runs: int, seed: int, sizes: Sequence[int] = (1, 2, 5, 10, 20, 30)) -> list:
+    """From few images: differences of equal networks, and how often intervals hold."""
+    found = []
+    for name, shape in SHAPES.items():
+        for num_images in sizes:
+            rng = np.random.default_rng([seed, num_images])
+            counts = np.zeros(4)
+            for _ in range(runs):
+                one = jaxrob.compare(*drawn(rng, shape, num_images))
+                counts += held(one, shape)
+            found.append(
+                (
+                    name,
+                    num_images,
+                    "all, mean, band hold; differ",
+                    *counts / runs,
+                )
+            )
+    return found
+
+
+def levels(runs: int, seed: int, num_images: int = 100) -> list[tuple]:
+    """How often intervals hold at several confidence levels."""
+    found = []
+    for level in (0.95, 0.99, 0.999):
+        for name, shape in SHAPES.items():
+            rng = np.random.default_rng([seed, int(1000 * level)])
+            counts = np.zeros(4)
+            for _ in range(runs):
+                pair = drawn(rng, shape, num_images)
+                counts += held(jaxrob.compare(*pair, level), shape)
+            found.append((name, level, "all, mean, band hold", *counts[:3] / runs))
+    return found
+
+
+def held(one: jaxrob.Comparison, shape: Shape) -> tuple[bool, bool, bool, bool]:
+    """Whether the intervals hold the truth, and whether a difference is claimed."""
+    robustness, mean, values = truth(shape)
+    low, high = one.confidence_interval
+    mean_low, mean_high = one.mean_interval
+    band = one.level_band + [-1e-9, 1e-9]
+    return (
+        low - 1e-9 <= robustness <= high + 1e-9,
+        mean_low <= mean <= mean_high,
+        bool(((band[:, 0] <= values) & (values <= band[:, 1])).all()),
+        not (low <= 0 <= high and mean_low <= 0 <= mean_high),
+    )
+
+
+def truth(shape: Shape) -> tuple[float, float, np.ndarray]:
+    """The differences in robustness, mean and values, of all images."""
+    curves = [
+        (1 - never) * np.clip(1 - _LEVELS / reach, 0, 1)
+        for reach, never in zip(shape.reach, shape.never)
+    ]
+    robustness = [
+        heaviside_robustness(_LEVELS, one, shape.threshold, "linear") for one in curves
+    ]
+    values = curves[0] - curves[1]
+    return robustness[0] - robustness[1], float(np.trapezoid(values, _LEVELS)), values
+
+
+def drawn(
+    rng: np.random.Generator, shape: Shape, num_images: int
+) -> list[jaxrob.Assessment]:
+    """Assessments of two networks on the same drawn images."""
+    covariance = [[1, shape.correlation], [shape.correlation, 1]]
+    hard = rng.multivariate_normal([0, 0], covariance, size=num_images)
+    limits = stats.norm.cdf(hard).T * np.reshape(shape.reach, (2, 1))
+    never = rng.random((2, num_images)) < np.reshape(shape.never, (2, 1))
+    wrong = np.where(never, -1, limits)[:, None] < _LEVELS[:, None]
+    return [assessment(one, shape.threshold) for one in wrong]
+
+
+def assessment(wrong: np.ndarray, threshold: float) -> jaxrob.Assessment:
+    """An assessment of answers that are wrong where `[L, N]` says so."""
+    labels = np.zeros(wrong.shape[1], np.int32)
+    curve = jaxrob.Curve(_LEVELS, wrong.astype(np.int16), None, None, labels, 2, None)
+    return dataclasses.replace(_template(), curve=curve, threshold=threshold)
+
+
+def mcnemar(first: jaxrob.Assessment, second: jaxrob.Assessment) -> float:
+    """The exact p-value at the middle level alone."""
+    middle = len(_LEVELS) // 2
+    wrong = [one.curve.predicted[middle] for one in (first, second)]
+    better, worse = (wrong[0] < wrong[1]).sum(), (wrong[0] > wrong[1]).sum()
+    return (
+        stats.binomtest(int(better), int(better + worse)).pvalue
+        if better + worse
+        else 1
+    )
+
+
+@functools.cache
+def _template() -> jaxrob.Assessment:
+    """A result of which all but the answers is kept."""
+    classifier = jaxrob.Classifier(
+        lambda _, images: jnp.stack(
+            [images.mean((1, 2, 3)), 0.5 + 0 * images[:, 0, 0, 0]], -1
+        )
+    )
+    images = np.linspace(0, 1, 8, dtype=np.float32)[:, None, None, None]
+    dataset = jaxrob.Dataset(images, (images[:, 0, 0, 0] < 0.5).astype(np.int32))
+    dim = jaxrob.Alteration("dim", lambda image, x: image * (1 - x / 9), 0.0, 1.0)
+    return jaxrob.assess(
+        classifier, dataset, dim, 0.5, strategy=strategies.Uniform(2), rule="linear"
+    )
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,296 @@
+"""What two classifiers' answers to the same images leave open between them."""
+
+import math
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob.metrics._bootstrap import drawn, resampled_values
+from jaxrob.metrics._measure import Measure
+from jaxrob.metrics._robustness import accepted_share
+
+_SEED = 0
+# All swaps of so few images are gone through, of more they are drawn.
+_MOST_LISTED = 12
+# Swaps are drawn until so many were as extreme as what was found, which tells large
+# p-values early (Besag and Clifford 1991), and at most so many at 95 %: the least
+# p-value then is a twelfth of what Holm asks of the best of sixteen comparisons.
+_EXTREME, _MOST_SWAPS = 50, 4000
+_SWAPS_AT_A_TIME = 1000
+
+
+class Answered(NamedTuple):
+    """A classifier's answers.
+
+    Attributes:
+      levels: float64 `[L]`, ascending.
+      answers: integers `[L, N]` in 0 ... K, K for "unknown".
+    """
+
+    levels: np.ndarray
+    answers: np.ndarray
+
+
+class Asked(NamedTuple):
+    """What both classifiers are asked.
+
+    Attributes:
+      labels: integers `[N]` in 0 ... K - 1.
+      num_classes: K.
+      measure: the measure.
+      threshold: the lowest value accepted.
+      lower: the lower end of the range.
+      upper: its upper end.
+    """
+
+    labels: np.ndarray
+    num_classes: int
+    measure: Measure
+    threshold: float
+    lower: float
+    upper: float
+
+
+class Differences(NamedTuple):
+    """The first less the second, B times; NaN where the measure is undefined.
+
+    Attributes:
+      robustness: `[B]`.
+      mean: `[B]`, of the measure's mean over the range.
+      values: `[U, B]`, of the measure at each of the levels of either.
+    """
+
+    robustness: np.ndarray
+    mean: np.ndarray
+    values: np.ndarray
+
+
+def all_levels(first: Answered, second: Answered) -> np.ndarray:
+    """The levels that either has answers at, `[U]`, ascending."""
+    return np.union1d(first.levels, second.levels)
+
+
+def resampled(
+    asked: Asked, first: Answered, second: Answered, number: int
+) -> Differences:
+    """The bootstrap of pairs of answers: images are drawn anew, for both at once.
+
+    It cannot see what did not happen on the few images there are. So two are added to
+    the N: one that the first alone gets right, at all levels, and one that the second
+    alone does (Agresti and Min 2005, for the difference of paired proportions). They
+    have the labels of any of the N.
+
+    Args:
+      asked: what was asked.
+      first: a classifier's answers.
+      second: the other's.
+      number: B.
+    """
+    ours, theirs = _beside(asked, first, 0), _beside(asked, second, 1)
+    labels, shares = _labels_and_shares(asked)
+    more = asked._replace(labels=np.concatenate([asked.labels, labels, labels]))
+    rng = np.random.default_rng(_SEED)
+    num_images, found = len(asked.labels), []
+    for counts in drawn(rng, num_images + 2, number):
+        added = [
+            rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
+        ]
+        weights = np.concatenate([counts[:num_images], *added])
+        found.append(_differences(more, ours, theirs, weights, weights))
+    return Differences(*(np.concatenate(parts, axis=-1) for parts in zip(*found)))
+
+
+def as_they_are(asked: Asked, first: Answered, second: Answered) -> Differences:
+    """The differences on the images themselves, with B = 1."""
+    once = np.ones((len(asked.labels), 1))
+    return _differences(asked, first, second, once, once)
+
+
+def swapped(
+    asked: Asked, first: Answered, second: Answered, confidence: float
+) -> tuple[float, float]:
+    """P-values of the difference in robustness and in the mean measure.
+
+    The answers to each image are swapped between the two, or not (Fisher's
+    randomisation test for pairs). Of classifiers that are alike, all ways to do so are
+    as probable, whatever they are right on and however few images there are. A level
+    that only one has answers at counts with the other's answers at its nearest.
+
+    Args:
+      asked: what was asked.
+      first: a classifier's answers.
+      second: the other's.
+      confidence: the nearer to 1, the smaller p-values have to be told apart.
+    """
+    most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence)))
+    levels = all_levels(first, second)
+    both = [_at_nearest(one, levels) for one in (first, second)]
+    differ = (both[0] != both[1]).any(0)
+    alike, times = np.unique(
+        np.vstack([asked.labels, both[0]])[:, ~differ], axis=1, return_counts=True
+    )
+    mine, other = (one[:, differ] for one in both)
+    pooled = Answered(levels, np.hstack([alike[1:], mine, other]))
+    labels = asked.labels[differ]
+    asked = asked._replace(labels=np.concatenate([alike[0], labels, labels]))
+
+    def differences(is_swapped: np.ndarray) -> Differences:
+        once = np.broadcast_to(times[:, None], (len(times), is_swapped.shape[1]))
+        kept = np.concatenate([once, ~is_swapped, is_swapped]).astype(np.float64)
+        turned = np.concatenate([once, is_swapped, ~is_swapped]).astype(np.float64)
+        return _differences(asked, pooled, pooled, kept, turned)
+
+    found = differences(np.zeros((len(labels), 1), bool))
+    listed = len(labels) <= _MOST_LISTED
+    tails = [_Tail(found.robustness[0], listed), _Tail(found.mean[0], listed)]
+    for is_swapped in _swaps(len(labels), most):
+        again = differences(is_swapped)
+        tails[0].add(again.robustness)
+        tails[1].add(again.mean)
+        if all(tail.is_known for tail in tails):
+            break
+    return tails[0].p_value, tails[1].p_value
+
+
+class _Tail:
+    """Counts how often a swap gives as large a difference as was found."""
+
+    def __init__(self, found: float, is_listed: bool) -> None:
+        self._least = abs(found) * (1 - 1e-9) - 1e-12  # But for rounding.
+        self._is_listed = is_listed
+        self._extreme, self._drawn = 0, 0
+        self.is_known = math.isnan(found)
+
+    def add(self, differences: np.ndarray) -> None:
+        if self.is_known:
+            return
+        # What is undefined may be as extreme.
+        is_extreme = ~(np.abs(differences) < self._least)
+        if not self._is_listed:
+            enough = np.cumsum(is_extreme) >= _EXTREME - self._extreme
+            if enough.any():
+                is_extreme = is_extreme[: np.argmax(enough) + 1]
+                self.is_known = True
+        self._extreme += int(is_extreme.sum())
+        self._drawn += len(is_extreme)
+
+    @property
+    def p_value(self) -> float:
+        if not self._drawn:
+            return math.nan
+        if self._is_listed or self.is_known:
+            return self._extreme / self._drawn
+        # What was found is one of the swaps.
+        return (self._extreme + 1) / (self._drawn + 1)
+
+
+def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
+    """Bool `[number, B]`: which images are swapped, `most` times, some at a time."""
+    if number <= _MOST_LISTED:
+        yield (np.arange(2**number) >> np.arange(number)[:, None]) & 1 == 1
+        return
+    rng = np.random.default_rng(_SEED)
+    for _ in range(math.ceil(most / _SWAPS_AT_A_TIME)):
+        yield rng.integers(2, size=(number, _SWAPS_AT_A_TIME), dtype=np.int8) == 1
+
+
+def _differences(
+    asked: Asked,
+    first: Answered,
+    second: Answered,
+    weights: np.ndarray,
+    other_weights: np.ndarray,
+) -> Differences:
+    """The differences on images that count as often as weights `[N, B]` say."""
+    levels = all_levels(first, second)
+    pairs = []
+    for one, some in ((first, weights), (second, other_weights)):
+        values = resampled_values(
+            asked.measure, asked.labels, one.answers, asked.num_classes, some
+        )
+        pairs.append(
+            (
+                linear_robustness(asked, one.levels, values),
+                _linear_mean(asked, one.levels, values),
+                _joined(one.levels, values, levels),
+            )
+        )
+    return Differences(*(mine - other for mine, other in zip(*pairs)))
+
+
+def linear_robustness(
+    asked: Asked, levels: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """`heaviside_robustness` by the rule "linear", of many curves at once.
+
+    Args:
+      asked: the threshold and the range.
+      levels: `[L]`, ascending.
+      values: `[L, B]`, the measure at each level; constant beyond the outermost.
+
+    Returns:
+      `[B]` in [0, 1]; NaN where a value is NaN.
+    """
+    levels, values = _with_ends(asked, levels, values)
+    share = accepted_share(values[:-1], values[1:], asked.threshold)
+    robustness = np.diff(levels) @ share / (asked.upper - asked.lower)
+    robustness = np.clip(robustness, 0, 1)  # rounding may leave the range
+    return np.where(np.isnan(values).any(0), np.nan, robustness)
+
+
+def _linear_mean(asked: Asked, levels: np.ndarray, values: np.ndarray) -> np.ndarray:
+    """`[B]`, the mean over the range, as `linear_robustness` joins the values."""
+    levels, values = _with_ends(asked, levels, values)
+    middles = (values[:-1] + values[1:]) / 2
+    return np.diff(levels) @ middles / (asked.upper - asked.lower)
+
+
+def _with_ends(
+    asked: Asked, levels: np.ndarray, values: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    levels = np.concatenate([[asked.lower], levels, [asked.upper]])
+    return levels, np.concatenate([values[:1], values, values[-1:]])
+
+
+def _joined(levels: np.ndarray, values: np.ndarray, others: np.ndarray) -> np.ndarray:
+    """`[U, B]`: values `[L, B]` joined by straight lines, at other levels `[U]`."""
+    if len(levels) == len(others):
+        return values
+    place = np.interp(others, levels, np.arange(len(levels)))
+    below = np.floor(place).astype(int)
+    above = np.ceil(place).astype(int)
+    share = (place - below)[:, None]
+    return values[below] * (1 - share) + values[above] * share
+
+
+def _at_nearest(one: Answered, levels: np.ndarray) -> np.ndarray:
+    """`[U, N]`: the answers at the nearest of the levels that there are some at."""
+    places = np.interp(levels, one.levels, np.arange(len(one.levels)))
+    below = np.floor(places).astype(int)
+    above = np.ceil(places).astype(int)
+    nearer = levels - one.levels[below] <= one.levels[above] - levels
+    return one.answers[np.where(nearer, below, above)]
+
+
+def _labels_and_shares(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+    labels, times = np.unique(asked.labels, return_counts=True)
+    return labels, times / times.sum()
+
+
+def _beside(asked: Asked, one: Answered, right: int) -> Answered:
+    """The answers with those to the two images more, one for each label.
+
+    Args:
+      asked: what was asked.
+      one: the answers.
+      right: which of the two images it gets right, 0 or 1.
+    """
+    labels, _ = _labels_and_shares(asked)
+    wrong = (labels + 1) % asked.num_classes
+    if asked.measure.name == "decided_ratio":  # Any answer is right.
+        wrong = np.full_like(labels, asked.num_classes)
+    both = [wrong, wrong]
+    both[right] = labels
+    added = np.broadcast_to(np.concatenate(both), (len(one.levels), 2 * len(labels)))
+    return Answered(one.levels, np.hstack([one.answers, added]))
