@@ -127,6 +127,7 @@ def sampling_of(found: Any, beside: Beside) -> Sampling | None:
         if not low <= guess <= high:
             raise ValueError(f"sampling: {name} must hold the robustness, {guess:g}")
     made = Sampling(**(found | arrays | intervals))
+    _check_error(made, beside.settings["confidence_level"])
     _check_cost(made, beside.points)
     _check_end(made)
     _check_sides(made, beside)
@@ -152,6 +153,15 @@ def _check_asked(found: dict[str, Any]) -> None:
     if found["curtail"] != (error == 0):
         raise ValueError(
             f"sampling: error must be 0 with curtail, only then; got {error:g}"
+        )
+
+
+def _check_error(made: Sampling, confidence_level: float) -> None:
+    """Refuses a larger error than the confidence level leaves."""
+    if made.error > 1 - confidence_level + _ROUNDING:
+        raise ValueError(
+            f"sampling: error must be at most {1 - confidence_level:g}, by the "
+            f"confidence_level; got {made.error:g}"
         )
 
 
