@@ -286,7 +286,7 @@ def _of_run(hits: np.ndarray) -> jaxrob.roma.GlobalRobustness:
         hits=hits,
         evaluations=np.full(len(hits), _DRAWS.value),
     )
-    return local.global_robustness("all", confidence=_CONFIDENCE)
+    return local.global_robustness("all", confidence_level=_CONFIDENCE)
 
 
 def _print(row: dict[str, Any]) -> None:

@@ -177,7 +177,7 @@ def _of_assessments() -> list[Case]:
             jaxrob.compare,
             first=first,
             second=first,
-            confidence=A(0.9, INSIDE_SHARE),
+            confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
             "compare_early",
@@ -298,7 +298,7 @@ def _of_attacks() -> list[Case]:
             "adversarial.lbfgs",
             adversarial.lbfgs,
             **what,
-            target_confidence=A(0.51, INSIDE_SHARE),
+            target_confidence_level=A(0.51, INSIDE_SHARE),
             targets="runner-up",
             **how,
         ),

@@ -74,7 +74,7 @@ def _of_measures() -> list[Case]:
             metrics.bands,
             confusion=CONFUSION + 1,
             measure="accuracy",
-            confidence=A(0.9, INSIDE_SHARE),
+            confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
             "metrics.risk_coverage",
@@ -95,13 +95,13 @@ def _of_measures() -> list[Case]:
             metrics.wilson,
             successes=A(3, SHARES | COUNT),
             totals=A(8, COUNTS),
-            confidence=A(0.9, INSIDE_SHARE),
+            confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
             "metrics.odds_ratio",
             metrics.odds_ratio,
             counts=np.array([[3, 1], [2, 9]]),
-            confidence=A(0.9, INSIDE_SHARE),
+            confidence_level=A(0.9, INSIDE_SHARE),
         ),
         *_of_corruption_errors(),
         case(
@@ -132,7 +132,7 @@ def _of_corruption_errors() -> list[Case]:
                 f"metrics.{name}",
                 getattr(metrics, name),
                 **pair,
-                confidence=confidence,
+                confidence_level=confidence,
             )
             for name in singles
         ),
@@ -142,7 +142,7 @@ def _of_corruption_errors() -> list[Case]:
             curves=curves,
             reference=A(dict.fromkeys(metrics.ALEXNET, reference), OR_NONE),
             relative=A(False, FLAG),
-            confidence=confidence,
+            confidence_level=confidence,
         ),
         case(
             "metrics.failing_level",
@@ -152,7 +152,7 @@ def _of_corruption_errors() -> list[Case]:
             measure="accuracy",
             threshold=A(0.3, NUMBER),
             identity=A(0.0, NUMBER),
-            confidence=confidence,
+            confidence_level=confidence,
         ),
     ]
 
@@ -192,7 +192,7 @@ def _of_curves() -> list[Case]:
             confusion=CONFUSION + 1,
             measure="accuracy",
             threshold=A(0.8, NUMBER),
-            confidence=A(0.9, INSIDE_SHARE),
+            confidence_level=A(0.9, INSIDE_SHARE),
             bounds=bounds,
         ),
         case(
@@ -372,7 +372,7 @@ def _of_roma_numbers() -> list[Case]:
             relative=A(0.5, POSITIVE),
             num_samples=A(8, COUNT | OR_NONE),
             correlation=A(0.5, SHARE),
-            confidence=A(0.9, INSIDE_SHARE),
+            confidence_level=A(0.9, INSIDE_SHARE),
             categories=A(2, COUNT),
             asymptotic=A(False, FLAG),
         ),

@@ -38,6 +38,7 @@ from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._settings import settings
 from jaxrob.metrics import RULES
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
 
@@ -65,6 +66,7 @@ def assess(
     penalization: str | Callable[[float, float], float] | None = None,
     level_distribution: "Distribution | None" = None,
     alpha: float | None = None,
+    confidence_level: float = 0.95,
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
@@ -94,10 +96,11 @@ def assess(
         "effectiveness" or "decided_ratio".
       strategy: decides which levels are evaluated.
       precision: how exactly the robustness on this data set is wanted: half the width
-        of `Assessment.dataset_interval`, levels and images together, with 95 %
-        confidence. Then images are looked at in random order, at each level only as
-        many as its decision needs. 0 gives the answer of all images, up to a
-        probability of 0.001 for each alteration. Needs `strategies.ASAP` or `Uniform`,
+        of `Assessment.dataset_interval`, levels and images together, by the
+        confidence level. Then images are looked at in random order, at each level only
+        as many as its decision needs. 0 gives the answer of all images, up to a
+        probability of 0.001 for each alteration, or what a higher confidence level
+        leaves. Needs `strategies.ASAP` or `Uniform`,
         and a measure that is a mean over images: not "precision" or "f1".
       budget: the most altered images that are classified, of all alterations together.
         The result says what precision they bought.
@@ -105,7 +108,8 @@ def assess(
         side: the answer of all images for certain, from fewer. With `precision`, levels
         may stay open as far as that allows.
       required: the robustness that is required: an alteration ends as soon as it is
-        certain, up to a probability of 0.01, whether it is reached.
+        certain, up to a probability of 0.01 or what a higher confidence level leaves,
+        whether it is reached.
       rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
       tolerance: the reward of accepted values, "linear" (up to the measure's value at
@@ -118,6 +122,9 @@ def assess(
         default uniform.
       alpha: the confidence level in [0, 1] above which the classifier may answer
         "unknown"; None if it always decides.
+      confidence_level: the coverage of the intervals, in (0, 1): how often
+        `Assessment.confidence_interval` holds the robustness on all images of the kind
+        tested. Of few images too, and there of `dataset_interval`.
       key: a random key, needed if an alteration or the classifier is stochastic.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
@@ -149,8 +156,9 @@ def assess(
     journal = check_execution(key, batch_size, reduced, journal, progress)
     check_strategy(strategy)
     scoring = Scoring(tolerance, penalization, level_distribution)
-    criterion = Criterion(threshold, measure, alpha, scoring)
-    fewest = checked_fewest(precision, budget, curtail, required)
+    confidence_level = checked_confidence_level(confidence_level)
+    criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
+    fewest = checked_fewest(precision, budget, curtail, required, confidence_level)
     if fewest is not None:
         check_goes_with_few(strategy, criterion, rule)
     rule = _checked_rule(rule, strategy, scoring)
@@ -317,7 +325,14 @@ def result_of(
     elif not scoring.is_plain:
         bound, bounds = None, (alteration.lower, alteration.upper)
         measure, threshold = criterion.measure, criterion.threshold
-        scores = scoring.scores(curve, measure, threshold, bounds, exploration.nominal)
+        scores = scoring.scores(
+            curve,
+            measure,
+            threshold,
+            bounds,
+            exploration.nominal,
+            criterion.confidence_level,
+        )
     elif rule in ("right", "linear"):
         _check_ends(alteration, curve.levels, rule)
     result = Assessment(
@@ -343,6 +358,7 @@ def result_of(
         },
         seconds=exploration.seconds,
         sampling=exploration.sampling,
+        confidence_level=criterion.confidence_level,
     )
     with collected() as found:
         _warn_of_undecided(result)

@@ -47,6 +47,7 @@ class Assessment:
         in one queue, the share of each round's time that its share of levels is.
       sampling: how few images were looked at, and what they leave open; None if all
         were. `curve` then counts the images seen, not as many at every level.
+      confidence_level: the coverage of the intervals, in (0, 1).
     """
 
     alteration: str
@@ -66,6 +67,7 @@ class Assessment:
     provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: float
     sampling: Sampling | None = None
+    confidence_level: float = 0.95
 
     @property
     def is_stability(self) -> bool:
@@ -129,7 +131,7 @@ class Assessment:
 
     @functools.cached_property
     def confidence_interval(self) -> Interval:
-        """The 95 % interval that the finite test set leaves for the robustness.
+        """The interval that the finite test set leaves for the robustness.
 
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
         the rule is coarser than the interval, the interval is widened.
@@ -148,6 +150,7 @@ class Assessment:
             self.curve.confusion,
             self.measure,
             self.threshold,
+            self.confidence_level,
             bounds=(self.lower, self.upper),
         )
         return Interval(
@@ -161,7 +164,7 @@ class Assessment:
         From all images, `robustness` and the error bound of the levels around it, the
         whole range where the strategy knows none. From few images, the interval whose
         half width `precision` asks for: what levels and images leave open together,
-        with 95 % confidence.
+        as often as the confidence level says.
         """
         if math.isnan(self.robustness):
             return Interval(0.0, 1.0)

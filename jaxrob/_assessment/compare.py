@@ -22,7 +22,7 @@ from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
 from jaxrob.metrics._bootstrap import percentiles, resamples
-from jaxrob.metrics._checks import checked_confidence
+from jaxrob.metrics._checks import checked_confidence_level
 
 _ABOVE_0 = float(np.nextafter(0, 1))
 
@@ -48,7 +48,7 @@ class Comparison:
       level_difference: `[U]`, of the measure at each.
       level_band: `[U, 2]`, its interval at each. All of them hold together as often as
         the confidence says, so that any of the levels may be picked out.
-      confidence: the coverage aimed at.
+      confidence_level: the coverage aimed at.
     """
 
     difference: float
@@ -60,11 +60,11 @@ class Comparison:
     levels: np.ndarray = dataclasses.field(repr=False)
     level_difference: np.ndarray = dataclasses.field(repr=False)
     level_band: np.ndarray = dataclasses.field(repr=False)
-    confidence: float
+    confidence_level: float
 
 
 def compare(
-    first: Assessment, second: Assessment, confidence: float = 0.95
+    first: Assessment, second: Assessment, confidence_level: float = 0.95
 ) -> Comparison:
     """Which of two classifiers is more robust, on the same images in the same order.
 
@@ -88,9 +88,9 @@ def compare(
 
     The p-values are of Fisher's randomisation test: each image's answers are swapped or
     not. For classifiers that are alike they are exact, from any number of images: from
-    fewer than six, none is below 5 %. Where a p-value is above 1 less the confidence,
-    the interval holds 0. Otherwise that of the mean does not; that of the robustness
-    may, because classifiers of the same robustness need not be alike.
+    fewer than six, none is below 5 %. Where a p-value is above 1 less the confidence
+    level, the interval holds 0. Otherwise that of the mean does not; that of the
+    robustness may, because classifiers of the same robustness need not be alike.
 
     The two may have looked at different levels, and differ in alpha. What the choice of
     levels adds is not in the intervals. Replicates that leave the measure undefined are
@@ -102,7 +102,7 @@ def compare(
     Args:
       first: an assessment with single answers, not reduced.
       second: another, of the same alteration, range, threshold and measure.
-      confidence: the coverage aimed at, in (0, 1).
+      confidence_level: the coverage aimed at, in (0, 1).
 
     Returns:
       The `Comparison`, first minus second. Its difference is that of
@@ -117,56 +117,63 @@ def compare(
       ValueError: if the labels of two networks are each its own answers, the
         assessments differ in what they must share (alterations are
         told apart by their parameters, the library's version, and what functions of
-        yours compute), one keeps only counts, or the confidence lies outside (0, 1).
+        yours compute), one keeps only counts, or the confidence level lies outside
+        (0, 1).
     """
-    confidence = checked_confidence(confidence)
+    confidence_level = checked_confidence_level(confidence_level)
     _check_pair(first, second)
     # The same draws for either order.
     if _in_bytes(_answered(first)) > _in_bytes(_answered(second)):
-        return _mirrored(_compared(second, first, confidence))
-    return _compared(first, second, confidence)
+        return _mirrored(_compared(second, first, confidence_level))
+    return _compared(first, second, confidence_level)
 
 
-def _compared(first: Assessment, second: Assessment, confidence: float) -> Comparison:
+def _compared(
+    first: Assessment, second: Assessment, confidence_level: float
+) -> Comparison:
     asked, ours, theirs = _asked(first), _answered(first), _answered(second)
     levels = all_levels(ours, theirs)
-    replicates = resampled(asked, ours, theirs, resamples(confidence))
-    p_value, mean_p_value = swapped(asked, ours, theirs, confidence)
+    replicates = resampled(asked, ours, theirs, resamples(confidence_level))
+    p_value, mean_p_value = swapped(asked, ours, theirs, confidence_level)
     found = as_they_are(asked, ours, theirs)
     num_images = len(asked.labels)
 
-    interval = percentiles(replicates.robustness, confidence, otherwise=(-1.0, 1.0))
+    interval = percentiles(
+        replicates.robustness, confidence_level, otherwise=(-1.0, 1.0)
+    )
     if first.undecided.any() or second.undecided.any():
         # Where nothing is decided the replicates' accuracies are 1 as well.
         interval, p_value = (-1.0, 1.0), math.nan
     difference = float(first.robustness - second.robustness)
     mean = float(found.mean[0])
-    (low, high), *_ = _together(replicates.mean[None], num_images, confidence)
-    if mean_p_value <= 1 - confidence:
+    (low, high), *_ = _together(replicates.mean[None], num_images, confidence_level)
+    if mean_p_value <= 1 - confidence_level:
         # The exact test tells on which side of 0 it is. The interval need not: it
         # allows for images unlike those seen.
         low, high = (
             (max(low, _ABOVE_0), high) if mean > 0 else (low, min(high, -_ABOVE_0))
         )
     values = found.values
-    band = _together(replicates.values, num_images, confidence)
+    band = _together(replicates.values, num_images, confidence_level)
     # The added images draw the replicates towards 0, by little.
     band = np.stack([np.fmin(band[:, :1], values), np.fmax(band[:, 1:], values)], -1)
     return Comparison(
         difference,
-        _holding(interval, difference, p_value, confidence),
+        _holding(interval, difference, p_value, confidence_level),
         p_value,
         mean,
-        _holding((low, high), mean, mean_p_value, confidence),
+        _holding((low, high), mean, mean_p_value, confidence_level),
         mean_p_value,
         levels,
         values[:, 0],
         np.clip(band[:, 0], -1, 1),
-        confidence,
+        confidence_level,
     )
 
 
-def _together(replicates: np.ndarray, num_images: int, confidence: float) -> np.ndarray:
+def _together(
+    replicates: np.ndarray, num_images: int, confidence_level: float
+) -> np.ndarray:
     """`[U, 2]`: intervals that hold together, from replicates `[U, B]` of each.
 
     The largest of the replicates' deviations, in standard deviations, is as often below
@@ -180,19 +187,22 @@ def _together(replicates: np.ndarray, num_images: int, confidence: float) -> np.
     deviation = replicates.std(axis=1, ddof=1, keepdims=True)
     off = np.abs(replicates - centre)
     largest = np.divide(off, deviation, where=deviation > 0, out=0 * off).max(axis=0)
-    tail = scipy.special.ndtr(-np.quantile(largest, confidence))
+    tail = scipy.special.ndtr(-np.quantile(largest, confidence_level))
     # The images, and two that are added.
     times = scipy.stats.t.isf(tail, num_images + 1)
     return centre + times * deviation * [-1, 1]
 
 
 def _holding(
-    interval: tuple[float, float], difference: float, p_value: float, confidence: float
+    interval: tuple[float, float],
+    difference: float,
+    p_value: float,
+    confidence_level: float,
 ) -> Interval:
     """The interval, widened to hold what was found, and 0 where that is likely."""
     # fmin and fmax pass over the NaN of what is not known.
     low, high = np.fmin(interval[0], difference), np.fmax(interval[1], difference)
-    if not p_value <= 1 - confidence:
+    if not p_value <= 1 - confidence_level:
         low, high = np.fmin(low, 0.0), np.fmax(high, 0.0)
     low, high = np.nan_to_num(low, nan=-1.0), np.nan_to_num(high, nan=1.0)
     return Interval(max(float(low), -1.0), min(float(high), 1.0))

@@ -23,12 +23,14 @@ class Criterion:
       alpha: the confidence level above which the classifier may answer "unknown"; None
         if it always decides.
       scoring: how much more or less than the threshold is worth.
+      confidence_level: of the intervals, in (0, 1).
     """
 
     threshold: float
     measure: str
     alpha: float | None
     scoring: Scoring
+    confidence_level: float = 0.95
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
         """Refuses parts that are out of range, or need answers that are not kept.

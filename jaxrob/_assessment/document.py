@@ -14,6 +14,7 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.strict_json import short, texts
 from jaxrob.metrics import RULES
+from jaxrob.metrics._checks import checked_confidence_level
 
 # Beyond that, sums of counts would no longer be exact.
 _MOST_INPUTS = 2**53
@@ -46,6 +47,7 @@ def check_settings(settings: dict[str, Any], has_scores: bool) -> None:
     check_choice("rule", settings["rule"], ("trapezoid",) if has_scores else RULES)
     if settings["error_bound"] is not None:
         checked_number("error_bound", settings["error_bound"], at_least=0, at_most=1)
+    checked_confidence_level(settings["confidence_level"])
     checked_number("seconds", settings["seconds"], at_least=0)
     _check_provenance(settings["provenance"])
 

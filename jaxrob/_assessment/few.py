@@ -34,8 +34,8 @@ from jaxrob.strategies import ASAP, Question, Strategy, Uniform
 from jaxrob.strategies._strategy import NO_SAMPLES, Samples
 from jaxrob.uncertainty import unknown_threshold
 
-# The error of the interval, of "the same answer as all images", and of a requirement.
-_ERROR, _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.05, 0.001, 0.01
+# The error of "the same answer as all images", and of a requirement, or less.
+_ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
 # About so many looks of a search are not one another's like.
 _LOOKS = 10
 # With a budget or a requirement the precision aimed at begins here and shrinks by this.
@@ -61,6 +61,7 @@ class Fewest(NamedTuple):
       curtail: whether levels are decided only when the images left cannot change them.
       required: the least robustness, once it is certain whether it is reached all ends.
       error_asked: the probability of a wrong answer, None for the usual one.
+      confidence_level: of the intervals.
     """
 
     precision: float | None
@@ -68,6 +69,7 @@ class Fewest(NamedTuple):
     curtail: bool
     required: float | None = None
     error_asked: float | None = None
+    confidence_level: float = 0.95
 
     @property
     def error(self) -> float:
@@ -76,9 +78,10 @@ class Fewest(NamedTuple):
             return 0.0
         if self.error_asked is not None:
             return self.error_asked
+        error = 1 - self.confidence_level
         if self.required is not None:
-            return _ERROR_OF_REQUIRED
-        return _ERROR_OF_SAME if self.precision == 0 else _ERROR
+            return min(error, _ERROR_OF_REQUIRED)
+        return min(error, _ERROR_OF_SAME) if self.precision == 0 else error
 
     @property
     def error_of_a_look(self) -> float:
@@ -95,6 +98,7 @@ def checked_fewest(
     budget: int | None,
     curtail: bool,
     required: float | None,
+    confidence_level: float,
 ) -> Fewest | None:
     """What is asked for, None if all images are.
 
@@ -110,8 +114,12 @@ def checked_fewest(
     if required is not None:
         required = checked_number("required", required, at_least=0, at_most=1)
     if precision is None and budget is None and required is None:
-        return Fewest(0.0, None, True) if curtail else None
-    return Fewest(precision, budget, curtail, required)
+        if not curtail:
+            return None
+        precision = 0.0
+    return Fewest(
+        precision, budget, curtail, required, confidence_level=confidence_level
+    )
 
 
 def check_goes_with_few(
@@ -420,6 +428,7 @@ class Pursuit:
         within = population_interval(
             task._replace(parts=max(steps)) if self._is_even else task,
             {step: state.levels[step] for step in steps},
+            self._fewest.confidence_level,
         )
         sampling = Sampling(
             self._fewest.precision,

@@ -108,7 +108,7 @@ def as_they_are(asked: Asked, first: Answered, second: Answered) -> Differences:
 
 
 def swapped(
-    asked: Asked, first: Answered, second: Answered, confidence: float
+    asked: Asked, first: Answered, second: Answered, confidence_level: float
 ) -> tuple[float, float]:
     """P-values of the difference in robustness and in the mean measure.
 
@@ -121,9 +121,9 @@ def swapped(
       asked: what was asked.
       first: a classifier's answers.
       second: the other's.
-      confidence: the nearer to 1, the smaller p-values have to be told apart.
+      confidence_level: the nearer to 1, the smaller p-values have to be told apart.
     """
-    most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence)))
+    most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
     levels = all_levels(first, second)
     both = [_at_nearest(one, levels) for one in (first, second)]
     differ = (both[0] != both[1]).any(0)

@@ -130,6 +130,7 @@ def sampling_of(found: Any, beside: Beside) -> Sampling | None:
     names = ("precision", "error", "required", "robustness")
     numbers = {name: float(found[name]) for name in names if found[name] is not None}
     made = Sampling(**(found | arrays | intervals | numbers))
+    _check_error(made, beside.settings["confidence_level"])
     _check_cost(made, beside.points)
     _check_end(made)
     _check_sides(made, beside)
@@ -155,6 +156,15 @@ def _check_asked(found: dict[str, Any]) -> None:
     if found["curtail"] != (error == 0):
         raise ValueError(
             f"sampling: error must be 0 with curtail, only then; got {error:g}"
+        )
+
+
+def _check_error(made: Sampling, confidence_level: float) -> None:
+    """Refuses a larger error than the confidence level leaves."""
+    if made.error > 1 - confidence_level + _ROUNDING:
+        raise ValueError(
+            f"sampling: error must be at most {1 - confidence_level:g}, by the "
+            f"confidence_level; got {made.error:g}"
         )
 
 

@@ -22,7 +22,7 @@ class Scores(NamedTuple):
       settings: the tolerance, the penalization, the nominal value and the distribution
         of the levels, as text.
       values: float64 `[L]` in [-1, 1], the score of the measure at each level.
-      low: float64 `[L]`, the lowest score within the measure's 95 % band.
+      low: float64 `[L]`, the lowest score within the measure's band.
       high: float64 `[L]`, the highest.
       weights: float64 `[L]`, how much each level counts.
     """
@@ -85,6 +85,7 @@ class Scoring:
         threshold: float,
         bounds: tuple[float, float],
         nominal: float | None,
+        confidence_level: float,
     ) -> Scores:
         """The scores of a curve.
 
@@ -94,13 +95,15 @@ class Scoring:
           threshold: the lowest value accepted.
           bounds: the range.
           nominal: the measure's value at the identity, if it is needed.
+          confidence_level: of the bands.
         """
         values = metrics.measures[measure](curve.confusion)
+        bands = metrics.bands(curve.confusion, measure, confidence_level)
         middle, *ends = (
             metrics.level_scores(
                 some, threshold, self.tolerance, self.penalization, nominal=nominal
             )
-            for some in (values, *metrics.bands(curve.confusion, measure))
+            for some in (values, *bands)
         )
         # A function of the user's need not be monotone.
         low = np.minimum(middle, np.min(ends, 0))

@@ -35,8 +35,10 @@ T = TypeVar("T")
 _FORMAT = "jaxrob assessment 1"
 # Fields that are no plain JSON values.
 _NESTED = ("curve", "diagnostics", "sampling", "scores", "warnings")
-# What is computed from the others, and stands there for readers without jaxrob. The
-# confidence interval is left out: a later version may know a better one.
+# Ends of intervals of other versions of NumPy and SciPy are so near.
+_ROUNDING = 1e-6
+# What is computed from the others, and stands there for readers without jaxrob. So does
+# the confidence interval, which tells a confidence level that was changed.
 _DERIVED = ("evaluations", "robustness", "robustness_per_class", "values")
 # Arrays of single answers, by name, with the types they may have.
 _ANSWERS = {
@@ -82,6 +84,13 @@ def from_json(text: str | bytes, kind: Callable[..., T]) -> T:
                     f"the {name} stated, {short(document[name])}, is not that of the "
                     f"counts, {short(again[name])}"
                 )
+        stated = numbers("confidence_interval", document["confidence_interval"])
+        if not np.allclose(stated, again["confidence_interval"], 0, _ROUNDING):
+            raise ValueError(
+                f"the confidence_interval stated, {short(stated.tolist())}, is not "
+                f"that of the counts and the confidence_level, "
+                f"{short(again['confidence_interval'])}"
+            )
     except (KeyError, TypeError, AttributeError, OverflowError) as error:
         raise ValueError(f"a part is missing or malformed: {error!r}") from error
     if assessment.sampling is not None:

@@ -249,6 +249,7 @@ def _assessed(
                 strategy=_strategy(values, one),
                 **fewest.arguments(asked.few),
                 alpha=values.alpha,
+                confidence_level=values.confidence_level,
                 key=key,
                 batch_size=values.batch_size,
                 mesh=hosts.mesh(),

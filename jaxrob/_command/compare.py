@@ -27,7 +27,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         if before.alteration not in after:
             raise Refused(f"{words[1]} has no assessment of {before.alteration}")
         try:
-            found.append(jaxrob.compare(after[before.alteration], before))
+            found.append(_compared(after[before.alteration], before))
         except ValueError as error:
             raise Refused(f"{before.alteration}: {error}") from error
     lines = [
@@ -41,6 +41,10 @@ def run(values: Values, words: Sequence[str]) -> str:
     reports.write(values.report, [new], [old])
     worse = reporting.worse_than(new.assessments, old.assessments)
     return reporting.verdict([], {}, worse)
+
+
+def _compared(new: jaxrob.Assessment, old: jaxrob.Assessment) -> jaxrob.Comparison:
+    return jaxrob.compare(new, old, new.confidence_level)
 
 
 def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:

@@ -187,6 +187,14 @@ def measuring(to: Values) -> None:
         1,
         flag_values=to,
     )
+    flags.DEFINE_float(
+        "confidence_level",
+        0.95,
+        "Coverage of the intervals, above 0 and below 1.",
+        0,
+        1,
+        flag_values=to,
+    )
     flags.DEFINE_integer(
         "levels",
         None,
@@ -203,8 +211,8 @@ def fewest(to: Values) -> None:
         "precision",
         None,
         "Look at as few images as tell the robustness on this data set within so much "
-        "either way (0.01: one hundredth of the range), with 95 % confidence. 0: the "
-        "answer of all images, but for a chance of 0.001 for each alteration. With "
+        "either way (0.01: one hundredth of the range), with --confidence_level. 0: "
+        "the answer of all images, but for a chance of 0.001 for each alteration. With "
         "--require=robustness>=..., an alteration ends sooner, once that is certain. "
         "Not with --measure=precision or f1, --no_worse_than, or --require=decided. "
         "By default every level takes all images.",

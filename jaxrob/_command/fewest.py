@@ -44,7 +44,7 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
         found = plan
     wanted = Fewest(found.precision, found.budget, found.curtail)
     try:
-        few = checked_fewest(*wanted)
+        few = checked_fewest(*wanted, confidence_level=0.95)
     except ValueError as error:
         raise Refused(f"--{error}") from error
     return None if few is None else wanted

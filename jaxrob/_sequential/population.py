@@ -9,16 +9,18 @@ from jaxrob.metrics import Interval
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._interval import accepted_widths
 
-# The coverage aimed at: more than the 95 % stated, because the same images decided when
-# to stop.
-_CONFIDENCE = 0.975
+# The share of the error stated that is aimed at: less than all, because the same images
+# decided when to stop.
+_OF_ERROR = 0.5
 # Levels so many standard deviations from the threshold may be on it.
 _NEAR = 3.3
 # By how many standard deviations of single images' flips the curve may leave chords.
 _DEVIATIONS = 1.5
 
 
-def population_interval(task: Task, levels: Levels) -> Interval:
+def population_interval(
+    task: Task, levels: Levels, confidence_level: float
+) -> Interval:
     """The interval that holds the robustness on all images of the kind tested.
 
     The data set is a sample of these, and the images seen are one of the data set. As
@@ -27,11 +29,12 @@ def population_interval(task: Task, levels: Levels) -> Interval:
     Args:
       task: the question.
       levels: what was seen, both ends of the range among it.
+      confidence_level: the coverage stated.
     """
     low, high = task.bounds
     found = estimates(levels, task.least_variance, None)
     steps, means, deviations, *_ = found
-    heights = _heights(task, found)
+    heights = _heights(task, found, _OF_ERROR * (1 - confidence_level))
     variances = np.square(deviations)
     # On the range from 0 to 1, where shares of right images lie.
     means = np.clip((means - low) / (high - low), 0, 1)
@@ -50,7 +53,7 @@ def population_interval(task: Task, levels: Levels) -> Interval:
     return Interval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
 
 
-def _heights(task: Task, found: Estimates) -> np.ndarray:
+def _heights(task: Task, found: Estimates, error: float) -> np.ndarray:
     """Half the heights of the bands in standard deviations, `[n]`.
 
     Where neighbouring levels may all be on the threshold, one of them strays far more
@@ -64,8 +67,7 @@ def _heights(task: Task, found: Estimates) -> np.ndarray:
     turns = np.where(near[:-1] & near[1:], 2 * np.arccos(alike) / np.pi, 0.0)
     run = np.concatenate([[0], np.cumsum(near[1:] != near[:-1])])
     number = 1 + np.bincount(run[1:], turns, run[-1] + 1)[run]
-    error = (1 - _CONFIDENCE) / 2 / np.where(near, number, 1.0)
-    return -scipy.special.ndtri(error)
+    return -scipy.special.ndtri(error / 2 / np.where(near, number, 1.0))
 
 
 def _wilson(

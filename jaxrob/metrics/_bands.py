@@ -4,13 +4,13 @@ import numpy as np
 import scipy
 
 from jaxrob._runtime.checks import checked_array
-from jaxrob.metrics._bootstrap import bootstrap, percentiles
-from jaxrob.metrics._checks import checked_confidence, checked_confusion
+from jaxrob.metrics._bootstrap import bootstrap, percentiles, resamples
+from jaxrob.metrics._checks import checked_confidence_level, checked_confusion
 from jaxrob.metrics._quality import measure_named
 
 
 def wilson(
-    successes: np.ndarray, totals: np.ndarray, confidence: float = 0.95
+    successes: np.ndarray, totals: np.ndarray, confidence_level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's score interval for a proportion.
 
@@ -21,7 +21,7 @@ def wilson(
     Args:
       successes: numbers in 0 ... totals, of any shape.
       totals: of the same shape; 0 gives the interval [0, 1].
-      confidence: the coverage aimed at, in (0, 1).
+      confidence_level: the coverage aimed at, in (0, 1).
 
     Returns:
       The lower and the upper ends, float64 in [0, 1], of the same shape: exactly 0
@@ -29,9 +29,9 @@ def wilson(
 
     Raises:
       ValueError: if the shapes differ, successes lie outside 0 ... totals, or the
-        confidence outside (0, 1).
+        confidence level outside (0, 1).
     """
-    confidence = checked_confidence(confidence)
+    confidence_level = checked_confidence_level(confidence_level)
     s = checked_array("successes", successes, "...", at_least=0).astype(np.float64)
     n = checked_array("totals", totals, "...", at_least=0).astype(np.float64)
     if s.shape != n.shape:
@@ -44,7 +44,7 @@ def wilson(
         raise ValueError(
             f"successes must lie in 0 ... totals; got {s[bad][0]:g} of {n[bad][0]:g}"
         )
-    z = scipy.special.ndtri((1 + confidence) / 2)
+    z = scipy.special.ndtri((1 + confidence_level) / 2)
     some = np.where(n == 0, 1, n)
     centre = s + z**2 / 2
     half = z * np.sqrt(s * (n - s) / some + z**2 / 4)
@@ -54,7 +54,7 @@ def wilson(
 
 
 def bands(
-    confusion: np.ndarray, measure: str, confidence: float = 0.95
+    confusion: np.ndarray, measure: str, confidence_level: float = 0.95
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pointwise confidence bands of a quality measure, for a finite test set.
 
@@ -68,7 +68,7 @@ def bands(
       confusion: integers `[L, K, K + 1]`, counts by label and answer, see
         `jaxrob.Curve`; at least one at each level.
       measure: a name in `jaxrob.metrics.measures`.
-      confidence: the coverage aimed at, at each level alone, in (0, 1).
+      confidence_level: the coverage aimed at, at each level alone, in (0, 1).
 
     Returns:
       The lower and the upper ends, float64 `[L]` in [0, 1]; 0 and 1 where the measure
@@ -76,19 +76,22 @@ def bands(
       counts always give the same.
 
     Raises:
-      ValueError: if the measure is unknown, the confidence lies outside (0, 1), or the
-        counts have a wrong shape, are negative or all 0 at a level.
+      ValueError: if the measure is unknown, the confidence level lies outside (0, 1)
+        (above 0.9999 where the band is of a bootstrap), or the counts have a wrong
+        shape, are negative or all 0 at a level.
     """
-    confidence = checked_confidence(confidence)
+    confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
     confusion = checked_confusion(confusion, fewest_inputs=1)
     ratio = found.single_ratio(confusion)
     if found.is_proportion and ratio is not None:
-        return wilson(ratio.above, ratio.below, confidence)
-    ends = []
+        return wilson(ratio.above, ratio.below, confidence_level)
+    ends, number = [], resamples(confidence_level)
     for counts in confusion:
         counts = counts if found.of_classes else _of_one_class(counts)
-        ends.append(percentiles(bootstrap(counts, found), confidence, (0.0, 1.0)))
+        ends.append(
+            percentiles(bootstrap(counts, found, number), confidence_level, (0.0, 1.0))
+        )
     low, high = np.reshape(ends, (-1, 2)).T
     values = found(confusion)
     # fmin and fmax pass over the NaN of an undefined value.

@@ -17,7 +17,7 @@ _SEED = 0
 _BLOCK = 2**22  # weights held at a time, 32 MB
 
 
-def resamples(confidence: float) -> int:
+def resamples(confidence_level: float) -> int:
     """How many replicates tell percentiles of a confidence.
 
     As many lie beyond an interval's ends as with `RESAMPLES` at 95 %.
@@ -25,16 +25,16 @@ def resamples(confidence: float) -> int:
     Raises:
       ValueError: if it would take more than `_MOST` resamples.
     """
-    number = math.ceil(RESAMPLES * 0.05 / (1 - confidence))
+    number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level))
     if number > _MOST:
         raise ValueError(
-            f"confidence must be at most {1 - 0.05 * RESAMPLES / _MOST:g} where the "
-            f"interval is of a bootstrap; got {confidence:g}"
+            f"confidence_level must be at most {1 - 0.05 * RESAMPLES / _MOST:g} where "
+            f"the interval is of a bootstrap; got {confidence_level:g}"
         )
     return max(RESAMPLES, number)
 
 
-def bootstrap(counts: np.ndarray, measure: Measure) -> np.ndarray:
+def bootstrap(counts: np.ndarray, measure: Measure, number: int) -> np.ndarray:
     """The measure of resampled inputs.
 
     To draw inputs anew and to count them by label and answer is one multinomial draw of
@@ -43,15 +43,16 @@ def bootstrap(counts: np.ndarray, measure: Measure) -> np.ndarray:
     Args:
       counts: integers `[K, K + 1]`, by label and answer.
       measure: the measure.
+      number: of replicates.
 
     Returns:
-      float64 `[RESAMPLES]`; NaN where the measure is undefined.
+      float64 `[number]`; NaN where the measure is undefined.
     """
     labels, answers = np.nonzero(counts)
     cells = counts[labels, answers]
     # The same numbers at each level: equal counts have equal bands.
     rng = np.random.default_rng(_SEED)
-    drawn = rng.multinomial(cells.sum(), cells / cells.sum(), size=RESAMPLES)
+    drawn = rng.multinomial(cells.sum(), cells / cells.sum(), size=number)
     weights = np.ascontiguousarray(drawn.T, np.float64)
     return resampled_values(measure, labels, answers[None], len(counts), weights)[0]
 
@@ -79,13 +80,15 @@ def drawn(
 
 
 def percentiles(
-    values: np.ndarray, confidence: float, otherwise: tuple[float, float]
+    values: np.ndarray, confidence_level: float, otherwise: tuple[float, float]
 ) -> tuple[float, float]:
     """The middle part of the values, NaN left out; `otherwise` if all are NaN."""
     values = values[~np.isnan(values)]
     if not len(values):
         return otherwise
-    low, high = np.quantile(values, ((1 - confidence) / 2, (1 + confidence) / 2))
+    low, high = np.quantile(
+        values, ((1 - confidence_level) / 2, (1 + confidence_level) / 2)
+    )
     return float(low), float(high)
 
 

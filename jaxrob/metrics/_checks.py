@@ -93,9 +93,9 @@ def checked_confusion(confusion: Any, fewest_inputs: int = 0) -> np.ndarray:
     return confusion
 
 
-def checked_confidence(confidence: Any) -> float:
+def checked_confidence_level(confidence_level: Any) -> float:
     """A coverage in (0, 1)."""
-    return checked_number("confidence", confidence, above=0, below=1)
+    return checked_number("confidence_level", confidence_level, above=0, below=1)
 
 
 def checked_share(name: str, number: Any) -> float:

@@ -14,9 +14,9 @@ from jaxrob._runtime.checks import (
     checked_text,
 )
 from jaxrob._runtime.naming import named
-from jaxrob.metrics._bootstrap import RESAMPLES, drawn, percentiles
+from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
 from jaxrob.metrics._checks import (
-    checked_confidence,
+    checked_confidence_level,
     checked_confusion,
     checked_share,
 )
@@ -90,7 +90,7 @@ ALEXNET: Mapping[str, ReferenceErrors] = MappingProxyType(
 
 
 def corruption_error(
-    curve: Any, reference: Any, confidence: float = 0.95
+    curve: Any, reference: Any, confidence_level: float = 0.95
 ) -> CorruptionError:
     """How often a classifier errs under a corruption, over how often a reference does.
 
@@ -112,7 +112,7 @@ def corruption_error(
       curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption with the
         levels 1, 2, 3, 4 and 5, and labels that are given.
       reference: another one, or `ReferenceErrors`.
-      confidence: the coverage aimed at, in (0, 1).
+      confidence_level: the coverage aimed at, in (0, 1).
 
     Returns:
       The `CorruptionError`.
@@ -122,15 +122,15 @@ def corruption_error(
       ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
         is of an alteration without severities or of the network's own answers, two
         are of other numbers of classes or, as far as they say it, of parameters for
-        other sizes, or the confidence lies outside (0, 1). `ALEXNET` is of 1,000
+        other sizes, or the confidence level lies outside (0, 1). `ALEXNET` is of 1,000
         classes and 224 px: for others give errors of your own, `ReferenceErrors`.
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
-    return _mean(*pair, relative=False, confidence=confidence)
+    return _mean(*pair, relative=False, confidence_level=confidence_level)
 
 
 def relative_corruption_error(
-    curve: Any, reference: Any, confidence: float = 0.95
+    curve: Any, reference: Any, confidence_level: float = 0.95
 ) -> CorruptionError:
     """How much a corruption adds to a classifier's errors, over what it adds to others.
 
@@ -141,7 +141,7 @@ def relative_corruption_error(
     Args:
       curve: as of `corruption_error`, with level 0 too.
       reference: another one, or `ReferenceErrors`.
-      confidence: as of `corruption_error`.
+      confidence_level: as of `corruption_error`.
 
     Returns:
       The `CorruptionError`.
@@ -151,14 +151,14 @@ def relative_corruption_error(
       ValueError: as `corruption_error`.
     """
     pair = [_checked("curve", curve, True)], [_checked("reference", reference, True)]
-    return _mean(*pair, relative=True, confidence=confidence)
+    return _mean(*pair, relative=True, confidence_level=confidence_level)
 
 
 def mean_corruption_error(
     curves: Mapping[str, Any] | Sequence[Any],
     reference: Mapping[str, Any] | Sequence[Any] | None,
     relative: bool = False,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> CorruptionError:
     """The mean over the fifteen corruptions of the benchmark, mCE.
 
@@ -179,8 +179,8 @@ def mean_corruption_error(
       reference: curves of the reference likewise, or `ReferenceErrors` by name, such as
         `ALEXNET`, whose errors are those on ImageNet-C alone; or None.
       relative: whether the mean is that of `relative_corruption_error`.
-      confidence: as of `corruption_error`, for the mean: all corruptions are resampled
-        together.
+      confidence_level: as of `corruption_error`, for the mean: all corruptions are
+        resampled together.
 
     Returns:
       The `CorruptionError`.
@@ -198,7 +198,9 @@ def mean_corruption_error(
     references = (
         None if reference is None else _all_of("reference", reference, relative)
     )
-    return _mean(found, references, relative=relative, confidence=confidence)
+    return _mean(
+        found, references, relative=relative, confidence_level=confidence_level
+    )
 
 
 class _Errors(NamedTuple):
@@ -362,9 +364,9 @@ def _mean(
     references: Sequence[_Errors] | None,
     *,
     relative: bool,
-    confidence: float,
+    confidence_level: float,
 ) -> CorruptionError:
-    confidence = checked_confidence(confidence)
+    confidence_level = checked_confidence_level(confidence_level)
     both = [ours] if references is None else [ours, references]
     _check_same_kind([one for some in both for one in some])
     sums = [np.array([[one.unaltered, one.corrupted] for one in some]) for some in both]
@@ -377,8 +379,8 @@ def _mean(
     reason = _why_no_interval([one for some in both for one in some])
     if reason:
         return CorruptionError(value, _UNKNOWN, reason)
-    values = _resampled(both, sums, relative)
-    low, high = percentiles(values, confidence, otherwise=(math.nan, math.nan))
+    values = _resampled(both, sums, relative, resamples(confidence_level))
+    low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     return CorruptionError(
         value, Interval(float(np.fmin(low, value)), float(np.fmax(high, value))), ""
     )
@@ -433,14 +435,17 @@ def _why_no_interval(some: Sequence[_Errors]) -> str:
 
 
 def _resampled(
-    both: Sequence[Sequence[_Errors]], sums: Sequence[np.ndarray], relative: bool
+    both: Sequence[Sequence[_Errors]],
+    sums: Sequence[np.ndarray],
+    relative: bool,
+    number: int,
 ) -> np.ndarray:
-    """`[RESAMPLES]`: the mean on resampled images."""
+    """`[number]`: the mean on resampled images."""
     labels = both[0][0].labels
     assert labels is not None
     rng = np.random.default_rng(_SEED)
     values = []
-    for weights in drawn(rng, len(labels), RESAMPLES):
+    for weights in drawn(rng, len(labels), number):
         shares = weights / len(labels)
         errors = [
             np.stack(

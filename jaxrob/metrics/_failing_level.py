@@ -30,7 +30,7 @@ def failing_level(
     measure: str,
     threshold: float,
     identity: float = 0.0,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> FailingLevel:
     """The lowest level above the identity at which a measure leaves its threshold.
 
@@ -48,7 +48,7 @@ def failing_level(
       measure: a name in `jaxrob.metrics.measures`.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered. Levels below do not count.
-      confidence: the coverage of the bands, in (0, 1).
+      confidence_level: the coverage of the bands, in (0, 1).
 
     Returns:
       The `FailingLevel`; the identity itself where the unaltered images are not good
@@ -75,7 +75,7 @@ def failing_level(
     order = np.argsort(levels)
     order = order[levels[order] >= identity]
     values = measure_named(measure)(confusion)
-    low, high = bands(confusion, measure, confidence)
+    low, high = bands(confusion, measure, confidence_level)
     crossings = [
         _first_crossing(levels[order], one[order], threshold)
         for one in (values, low, high)

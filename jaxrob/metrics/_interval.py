@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import (
-    checked_confidence,
+    checked_confidence_level,
     checked_confusion,
     checked_curve,
     range_around,
@@ -69,7 +69,7 @@ def confidence_interval(
     confusion: np.ndarray,
     measure: str,
     threshold: float,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     bounds: tuple[float, float] | None = None,
 ) -> Interval:
     """A confidence interval of the robustness, for a finite test set.
@@ -84,7 +84,7 @@ def confidence_interval(
       confusion: integers `[L, K, K + 1]`, counts by label and answer.
       measure: a name in `jaxrob.metrics.measures`.
       threshold: the lowest value accepted.
-      confidence: the coverage aimed at, in (0, 1).
+      confidence_level: the coverage aimed at, in (0, 1).
       bounds: the range's lower and upper ends; by default the outermost levels.
 
     Returns:
@@ -93,13 +93,13 @@ def confidence_interval(
     Raises:
       ValueError: as `bands` and `robustness_interval`.
     """
-    confidence = checked_confidence(confidence)
+    confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
     confusion = checked_confusion(confusion, fewest_inputs=1)
     # All that can fail fails before the bootstrap.
     widest = np.zeros(len(confusion)), np.ones(len(confusion))
     robustness_interval(levels, *widest, threshold, bounds)
-    low, high = bands(confusion, measure, confidence)
+    low, high = bands(confusion, measure, confidence_level)
     values = found(confusion)
     num_inputs = typical_inputs(found.num_inputs(confusion))
     levels = np.asarray(levels, np.float64)

@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 
 from jaxrob._runtime.checks import checked_array
-from jaxrob.metrics._checks import checked_confidence
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -68,7 +68,7 @@ def unknown_counts(
     return np.stack(cells, axis=-1).reshape(-1, 2, 2)
 
 
-def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
+def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
     """The odds of being wrong of unknown answers, over those of decided ones.
 
     The 2024 paper's open question (section 7), whether unknown and incorrect
@@ -81,7 +81,7 @@ def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
 
     Args:
       counts: integers `[..., 2, 2]`, see `unknown_counts`.
-      confidence: the least coverage, in (0, 1).
+      confidence_level: the least coverage, in (0, 1).
 
     Returns:
       The `OddsRatio`, of the shape `[...]`. Where nothing or all is unknown, or wrong,
@@ -89,16 +89,20 @@ def odds_ratio(counts: np.ndarray, confidence: float = 0.95) -> OddsRatio:
 
     Raises:
       ValueError: if the counts have another shape, are no integers or negative, or the
-        confidence lies outside (0, 1).
+        confidence level lies outside (0, 1).
     """
-    confidence = checked_confidence(confidence)
+    confidence_level = checked_confidence_level(confidence_level)
     counts = checked_array("counts", counts, "..., 2, 2", "integers", at_least=0)
     tables = counts.reshape(-1, 2, 2)
-    results = np.reshape([_conditional(table, confidence) for table in tables], (-1, 3))
+    results = np.reshape(
+        [_conditional(table, confidence_level) for table in tables], (-1, 3)
+    )
     return OddsRatio(*results.T.reshape(3, *counts.shape[:-2]))
 
 
-def _conditional(table: np.ndarray, confidence: float) -> tuple[float, float, float]:
+def _conditional(
+    table: np.ndarray, confidence_level: float
+) -> tuple[float, float, float]:
     """The ratio, and the ends of its interval."""
     unknown, wrong = int(table[0].sum()), int(table[:, 0].sum())
     total, seen = int(table.sum()), int(table[0, 0])
@@ -109,7 +113,7 @@ def _conditional(table: np.ndarray, confidence: float) -> tuple[float, float, fl
     k = np.arange(least, most + 1)
     cells = k, unknown - k, wrong - k, total - unknown - wrong + k
     log_ways = -sum(scipy.special.gammaln(cell + 1) for cell in cells)
-    tail = (1 - confidence) / 2
+    tail = (1 - confidence_level) / 2
     # One more of k changes the ways by a factor of at most total**2, either way.
     reach = 2 * np.log(total) - np.log(tail) + 1
 

@@ -28,12 +28,14 @@ class Adjusted(NamedTuple):
     def side(self) -> int:
         """1 if the first is more robust beyond what chance explains, -1 if less."""
         one = self.found
-        return _side(one.confidence_interval, self.p_value, one.confidence)
+        return _side(one.confidence_interval, self.p_value, one.confidence_level)
 
     @property
     def mean_side(self) -> int:
         """The same of the mean over the range."""
-        return _side(self.found.mean_interval, self.mean_p_value, self.found.confidence)
+        return _side(
+            self.found.mean_interval, self.mean_p_value, self.found.confidence_level
+        )
 
     @property
     def is_worse(self) -> bool:
@@ -60,7 +62,7 @@ def said(one: Adjusted) -> str:
     found = one.found
     low, high = found.confidence_interval
     mean_low, mean_high = found.mean_interval
-    level = f"{100 * found.confidence:g} %"
+    level = f"{100 * found.confidence_level:g} %"
     return (
         f"difference {found.difference:+.4f}, {level} interval {low:+.4f} to "
         f"{high:+.4f}, p = {both(found.p_value, one.p_value)}; mean over the range "

@@ -82,7 +82,7 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
 def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     """What may be required of a result.
 
-    Of an assessment, "robustness", "robustness.low", the lower end of its 95 %
+    Of an assessment, "robustness", "robustness.low", the lower end of its
     confidence interval, and "decided", the lowest share of decided inputs at an
     accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
     inputs, and "plr.low", the mean of the lower ends of their 95 % intervals; an input
@@ -194,11 +194,11 @@ def _said(value: float | Interval, least: float) -> str:
 def worse(new: Assessment, old: Assessment) -> list[str]:
     """Whether a classifier is less robust than an earlier one, in words.
 
-    It is if the 95 % interval of the difference in robustness, by `jaxrob.compare`,
-    lies below 0, or that of the difference in the measure's mean over the range, which
-    tells networks apart that are accepted everywhere; and if the p-value is at most
-    5 %, adjusted because there are two (Holm 1979). A difference that the finite test
-    set may have caused does not count.
+    It is if the interval of the difference in robustness, by `jaxrob.compare` at the
+    new one's confidence level, lies below 0, or that of the difference in the measure's
+    mean over the range, which tells networks apart that are accepted everywhere; and if
+    the p-value says the same, adjusted because there are two (Holm 1979). A difference
+    that the finite test set may have caused does not count.
 
     Args:
       new: an assessment.
@@ -213,7 +213,7 @@ def worse(new: Assessment, old: Assessment) -> list[str]:
     """
     check_type("new", new, Assessment, "a jaxrob.Assessment")
     check_type("old", old, Assessment, "a jaxrob.Assessment")
-    return _worse([(new, old, compare(new, old))])
+    return _worse([(new, old, compare(new, old, new.confidence_level))])
 
 
 def worse_than(
@@ -246,7 +246,7 @@ def worse_than(
             continue
         new = by_name[old.alteration]
         try:
-            pairs.append((new, old, compare(new, old)))
+            pairs.append((new, old, compare(new, old, new.confidence_level)))
         except ValueError as error:
             found.append(f"{old.alteration}: no comparison is possible, {error}")
     return _worse(pairs) + found

@@ -35,8 +35,8 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     The threshold is a dashed line, the identity a dotted one, and shaded is where the
     values, joined by straight lines, are accepted. The robustness in the title is that
     of the assessment's own rule. From few images (`Assessment.sampling`) the values
-    are those of the images looked at, with 95 % bands, level by level, which are wider
-    where fewer were.
+    are those of the images looked at, with bands of the confidence level, level by
+    level, which are wider where fewer were.
 
     Args:
       assessment: the assessment.
@@ -61,7 +61,9 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     )
     images = ""
     if assessment.sampling is not None:
-        low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
+        low, high = metrics.bands(
+            assessment.curve.confusion, assessment.measure, assessment.confidence_level
+        )
         axes.fill_between(
             assessment.levels, low, high, color=_LINE, alpha=0.15, linewidth=0
         )

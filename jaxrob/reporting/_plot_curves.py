@@ -25,7 +25,7 @@ _MOST_MARKS = 64
 
 
 def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
-    """Accuracy, decided ratio and effectiveness over the level, with 95 % bands.
+    """Accuracy, decided ratio and effectiveness over the level, with bands.
 
     The bands are pointwise: `jaxrob.metrics.bands` of the accuracy and effectiveness,
     Wilson's of the decided ratio. Without alpha all are decided, and the three are one;
@@ -47,7 +47,10 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     axes = checked_axes(axes)
     confusion = assessment.curve.confusion
     lines = {
-        "accuracy": (assessment.curve.accuracy, metrics.bands(confusion, "accuracy"))
+        "accuracy": (
+            assessment.curve.accuracy,
+            metrics.bands(confusion, "accuracy", assessment.confidence_level),
+        )
     }
     if assessment.curve.alpha is not None:
         decided = confusion[..., :-1].sum((-2, -1))
@@ -57,7 +60,7 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
         )
         lines["effectiveness"] = (
             assessment.curve.effectiveness,
-            metrics.bands(confusion, "effectiveness"),
+            metrics.bands(confusion, "effectiveness", assessment.confidence_level),
         )
     for index, (name, (values, (low, high))) in enumerate(lines.items()):
         line = _line(axes, assessment.levels, values, name, index, len(lines))

@@ -19,6 +19,7 @@ from jaxrob.reporting._few import (
     of_all_images,
     sampling_of,
 )
+from jaxrob.reporting._level import level_of
 from jaxrob.reporting._warned import by_cause
 
 
@@ -29,7 +30,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     worst, the level where it is worst, the robustness ("timeout" where numerical
     integration failed, "undecided" where nothing is decided at an accepted level), by
     how much it may be off because of few levels ("-" where no strategy knows) and its
-    95 % confidence interval because of few images, the levels evaluated and the
+    confidence interval because of few images, the levels evaluated and the
     seconds; with alpha also the lowest share of inputs decided at an accepted level,
     and beside a value that is of the decided inputs alone their share ("0.984 of 66%").
     The measure and its threshold are below the table, or in a last column where they
@@ -67,7 +68,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     accepted = [_condition(assessment) for assessment in assessments]
     rows = [_row(assessment) for assessment in assessments]
     header = ("alteration", "range", "unaltered", "worst", "at", "robustness")
-    header += ("error bound", "95 % interval", "levels", "seconds")
+    header += ("error bound", f"{level_of(assessments)} interval", "levels", "seconds")
     if any(assessment.curve.alpha is not None for assessment in assessments):
         header += ("decided",)
         rows = [
@@ -161,8 +162,8 @@ def _words_of_few(few: Sequence[Assessment]) -> list[str]:
     return [
         f"on this data set: where the robustness of all its images is, "
         f"{' or '.join(sure)} (asked: {'; '.join(asked)})",
-        "95 % interval: where it is on all images of this kind; other values are of "
-        "the images looked at",
+        f"{level_of(few)} interval: where it is on all images of this kind; other "
+        "values are of the images looked at",
         f"images: {spent:,} altered ones were classified; all at these levels would "
         f"have been {whole:,}",
         *(f"{status}: {words}" for status, words in _endings(samplings).items()),

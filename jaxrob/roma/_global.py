@@ -40,7 +40,7 @@ def global_robustness(
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
     class_names: Sequence[str] | None = None,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     jointly: bool = True,
     key: jax.Array,
     mesh: Mesh | None = None,
@@ -108,7 +108,7 @@ def global_robustness(
       level_distribution: of an alteration's level, as `assess` takes it.
       class_names: names of the categories. All of them are listed, those without an
         input as "empty"; by default those that occur, by their numbers.
-      confidence: of the intervals, at least 0.5.
+      confidence_level: of the intervals, at least 0.5.
       jointly: whether all categories' intervals hold together with that confidence
         (Bonferroni), or each alone.
       key: a random key.
@@ -126,7 +126,7 @@ def global_robustness(
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    check_summary(by, class_names, confidence, jointly)
+    check_summary(by, class_names, confidence_level, jointly)
     key = checked_key(key)
     if callable(images):
         images, labels, key = _drawn(images, labels, num_inputs, key)
@@ -161,7 +161,7 @@ def global_robustness(
         by,
         source="draws" if estimator == "count" else "estimator",
         class_names=class_names,
-        confidence=confidence,
+        confidence_level=confidence_level,
         jointly=jointly,
     )
 

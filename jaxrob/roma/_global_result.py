@@ -94,7 +94,7 @@ class GlobalRobustness:
         it is not known, as with one draw.
       num_samples: plain draws for each input.
       source: "draws" if the estimates are shares of plain draws, else "estimator".
-      confidence: the intervals' confidence.
+      confidence_level: the intervals' confidence.
       jointly: whether it is that of all categories' intervals together (Bonferroni).
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
     """
@@ -114,7 +114,7 @@ class GlobalRobustness:
     draws_variance: np.ndarray
     num_samples: int
     source: str
-    confidence: float
+    confidence_level: float
     jointly: bool
     warnings: tuple[str, ...] = ()
 
@@ -178,7 +178,9 @@ class _Category(NamedTuple):
     draws_variance: float
 
 
-def check_summary(by: Any, class_names: Any, confidence: Any, jointly: Any) -> None:
+def check_summary(
+    by: Any, class_names: Any, confidence_level: Any, jointly: Any
+) -> None:
     """Refuses what `put_together` does not take, before anything is computed.
 
     Raises:
@@ -186,7 +188,7 @@ def check_summary(by: Any, class_names: Any, confidence: Any, jointly: Any) -> N
       ValueError: if one is out of range.
     """
     check_choice("by", by, CATEGORIES)
-    checked_number("confidence", confidence, at_least=0.5, below=1)
+    checked_number("confidence_level", confidence_level, at_least=0.5, below=1)
     checked_flag("jointly", jointly)
     if class_names is not None:
         names = checked_names("class_names", class_names)
@@ -201,7 +203,7 @@ def put_together(
     *,
     by: str,
     num_samples: int,
-    confidence: float,
+    confidence_level: float,
     jointly: bool,
     warnings: tuple[str, ...] = (),
 ) -> GlobalRobustness:
@@ -214,7 +216,7 @@ def put_together(
         default those that occur, by their numbers.
       by: what the categories are, as in `GlobalRobustness`, like the rest.
       num_samples: plain draws for each input.
-      confidence: the intervals'.
+      confidence_level: the intervals'.
       jointly: whether it is that of all intervals together.
       warnings: messages.
 
@@ -224,7 +226,7 @@ def put_together(
     listed, names = _listed(categories, class_names)
     members = [np.flatnonzero(categories == number) for number in listed]
     together = sum(len(some) > 0 for some in members) if jointly else 1
-    tail = (1 - confidence) / 2 / together
+    tail = (1 - confidence_level) / 2 / together
     found = [_category(_taken(local, some), tail) for some in members]
     columns = {
         field: np.array([getattr(one, field) for one in found])
@@ -235,7 +237,7 @@ def put_together(
         by=by,
         num_samples=num_samples,
         source="estimator" if local.draws is None else "draws",
-        confidence=float(confidence),
+        confidence_level=float(confidence_level),
         jointly=bool(jointly),
         warnings=warnings,
         **columns,

@@ -42,7 +42,7 @@ def inputs_needed(
     relative: float | None = None,
     num_samples: int | None = None,
     correlation: float = 1.0,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
     categories: int = 1,
     asymptotic: bool = False,
 ) -> SampleSize:
@@ -69,7 +69,7 @@ def inputs_needed(
       correlation: how alike the draws at one input are, in [0, 1], as
         `GlobalRobustness.correlation` estimates it. At 1, the worst case, further draws
         at the same input tell nothing.
-      confidence: at least 0.5.
+      confidence_level: at least 0.5.
       categories: how many categories' intervals hold together.
       asymptotic: whether the width is that of `population_asymptotic`, otherwise it is
         that of `population_interval`.
@@ -82,9 +82,11 @@ def inputs_needed(
     probability = checked_number("probability", probability, above=0, below=1)
     wanted = _wanted(probability, half_width, relative)
     correlation = checked_number("correlation", correlation, at_least=0, at_most=1)
-    confidence = checked_number("confidence", confidence, at_least=0.5, below=1)
+    confidence_level = checked_number(
+        "confidence_level", confidence_level, at_least=0.5, below=1
+    )
     categories = checked_integer("categories", categories, at_least=1)
-    tail = (1 - confidence) / 2 / categories
+    tail = (1 - confidence_level) / 2 / categories
     width = _asymptotic_width if checked_flag("asymptotic", asymptotic) else _width
     tried = _DRAWS.tolist()
     if num_samples is not None:

@@ -177,7 +177,7 @@ class RomaResult:
         *,
         source: str = "draws",
         class_names: Sequence[str] | None = None,
-        confidence: float = 0.95,
+        confidence_level: float = 0.95,
         jointly: bool = True,
     ) -> GlobalRobustness:
         """How probable a distinct misclassification is anywhere in each category.
@@ -193,7 +193,7 @@ class RomaResult:
             estimator's answers, each as anything in its 95 % interval, or in [0, 1]
             where it has none: intervals then hold if those do, on average.
           class_names: names of the categories.
-          confidence: at least 0.5.
+          confidence_level: at least 0.5.
           jointly: whether it is that of all categories together.
 
         Raises:
@@ -201,7 +201,7 @@ class RomaResult:
           ValueError: if an argument is out of range, there are no labels to go by, no
             plain draws, or inputs that were not looked at.
         """
-        check_summary(by, class_names, confidence, jointly)
+        check_summary(by, class_names, confidence_level, jointly)
         check_choice("source", source, ("draws", "estimator"))
         if by == "label" and self.labels is None:
             raise ValueError('by="label" needs labels; got labels=None')
@@ -237,7 +237,7 @@ class RomaResult:
             class_names,
             by=by,
             num_samples=self.num_samples,
-            confidence=confidence,
+            confidence_level=confidence_level,
             jointly=jointly,
             warnings=self.warnings,
         )

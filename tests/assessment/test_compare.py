@@ -125,7 +125,7 @@ def test_the_difference_is_first_minus_second():
     assert result.difference == pytest.approx(0.4 - 0.32, abs=0.006)
     start, end = result.confidence_interval
     assert 0 < start < result.difference < end < 0.2
-    assert result.confidence == 0.95
+    assert result.confidence_level == 0.95
 
 
 def test_identical_classifiers_do_not_differ():
@@ -440,7 +440,12 @@ def test_the_two_must_share_what_they_are_about():
         compare(first.curve, first)
 
 
+def test_a_level_that_a_bootstrap_cannot_tell():
+    with pytest.raises(ValueError, match="confidence_level must be at most 0.9999"):
+        compare(template(), template(), 0.99999)
+
+
 @pytest.mark.parametrize("confidence", [0, 1, 95, np.nan])
-def test_the_confidence_lies_between_0_and_1(confidence):
-    with pytest.raises(ValueError, match=r"confidence must lie in \(0, 1\)"):
+def test_the_confidence_level_lies_between_0_and_1(confidence):
+    with pytest.raises(ValueError, match=r"confidence_level must lie in \(0, 1\)"):
         compare(template(), template(), confidence)

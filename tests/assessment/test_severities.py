@@ -106,7 +106,8 @@ def test_first_failing_level_of_each_image():
 def test_paired_comparison():
     strategy = strategies.Uniform(21)
     better, worse = (assessed(least, strategy) for least in (0.05, 0.06))
-    difference, interval, _ = jaxrob.compare(better, worse)
+    found = jaxrob.compare(better, worse)
+    difference, interval = found.difference, found.confidence_interval
     truth = (crossing(0.05) - crossing(0.06)) / 5
     assert difference == pytest.approx(truth, abs=0.05)
     assert 0 < interval.start < truth < interval.end

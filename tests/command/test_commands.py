@@ -201,6 +201,18 @@ def test_compare(assess, jaxrob_command, tmp_path):
     assert status == 2 and "brightness" in err, "another range"
 
 
+def test_the_confidence_level(assess, tmp_path):
+    asked = ("--alterations=brightness(-0.5,0)", "--levels=3")
+    status, out, err = assess(
+        *asked, "--confidence_level=0.99", f"--output={tmp_path / 'sure'}"
+    )
+    assert status == 0, err
+    assert only(f"{tmp_path / 'sure'}").confidence_level == 0.99
+    assert "99 % interval" in out
+    status, _, err = assess(*asked, "--confidence_level=1")
+    assert status == 2 and "confidence_level must lie in (0, 1)" in err
+
+
 def test_roma(assess, jaxrob_command, tmp_path):
     folder = f"{tmp_path / 'results'}"
     arguments = (

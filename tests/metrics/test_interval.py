@@ -105,7 +105,7 @@ def test_wilson_errors(successes, totals, message):
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan])
 def test_the_confidence_lies_between_0_and_1(confidence):
     confusion = some_counts(2)
-    message = r"confidence must lie in \(0, 1\)"
+    message = r"confidence_level must lie in \(0, 1\)"
     with pytest.raises(ValueError, match=message):
         metrics.wilson([1], [2], confidence)
     with pytest.raises(ValueError, match=message):

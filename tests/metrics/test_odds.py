@@ -184,7 +184,7 @@ def test_count_errors(change, message):
         (np.ones((2, 3), int), 0.95, r"shape \[..., 2, 2\]; got \(2, 3\)"),
         (np.ones((2, 2)), 0.95, "of integers; got ndarray of float64"),
         ([[1, -1], [2, 3]], 0.95, "counts must be at least 0; got -1"),
-        ([[1, 1], [2, 3]], 95, r"confidence must lie in \(0, 1\)"),
+        ([[1, 1], [2, 3]], 95, r"confidence_level must lie in \(0, 1\)"),
     ],
 )
 def test_odds_errors(counts, confidence, message):

@@ -101,7 +101,7 @@ def test_an_array_is_a_sample_too():
     rng = np.random.default_rng(0)
     images = rng.random((500, DIM, 1, 1), np.float32)
     labels = (images[:, 0, 0, 0] > 0.5).astype(int)
-    sure = {"by": "label", "confidence": 0.9999}
+    sure = {"by": "label", "confidence_level": 0.9999}
     found = global_robustness(CLASSIFIER, images, labels, **sure, **SETTINGS)
     holds(found, [truth(0, 0.5), truth(0.5, 1)])
     inside = local(images[:, 0, 0, 0].astype(float))
@@ -148,7 +148,7 @@ def test_inputs_drawn_do_not_depend_on_how_many_there_are():
         ({"labels": [0, 1]}, "images must be an array where there are labels"),
         ({"by": "label"}, 'by="label" needs labels'),
         ({"by": "class"}, "by must be one of"),
-        ({"confidence": 2.0}, "confidence must"),
+        ({"confidence_level": 2.0}, "confidence_level must"),
         ({"class_names": ("a",)}, r"class_names must name all 2 classes; got \('a',\)"),
         (
             {"images": lambda key: (sampler(key), key, key)},

@@ -134,7 +134,7 @@ def test_each_alone_is_as_if_the_others_were_not_there(rng):
     alone = result(hits[:60], 8).global_robustness("all")
     together = result(hits, 8, categories).global_robustness(jointly=False)
     jointly = result(hits, 8, categories).global_robustness()
-    stricter = result(hits[:60], 8).global_robustness("all", confidence=0.975)
+    stricter = result(hits[:60], 8).global_robustness("all", confidence_level=0.975)
     assert together.names == jointly.names == ("0", "2")
     for name in ("population_interval", "population_asymptotic", "inputs_interval"):
         np.testing.assert_array_equal(
@@ -288,7 +288,7 @@ def test_estimators_that_know_no_interval():
 )
 @settings(max_examples=60, deadline=None)
 def test_what_holds_for_any_hits(hits, confidence):
-    found = result(hits, 8).global_robustness("all", confidence=confidence)
+    found = result(hits, 8).global_robustness("all", confidence_level=confidence)
     half = np.sqrt(np.log(2 / (1 - confidence)) / (2 * len(hits)))
     mean = np.mean(hits) / 8
     low, high = found.population_interval[0]
@@ -316,7 +316,7 @@ def test_json(rng):
         ({"by": "class"}, "by must be one of"),
         ({"by": "label"}, 'by="label" needs labels'),
         ({"source": "auto"}, "source must be one of"),
-        ({"confidence": 0.3}, r"confidence must .*; got 0.3"),
+        ({"confidence_level": 0.3}, r"confidence_level must .*; got 0.3"),
         ({"jointly": 1}, "jointly must be True or False"),
         ({"class_names": ("a",)}, "class_names must name all categories up to 1"),
         ({"class_names": ("a", "b"), "by": "all"}, "class_names must be one name"),

@@ -49,7 +49,7 @@ def test_intervals_are_as_wide_as_asked_for(
         relative=relative,
         correlation=correlation,
         num_samples=draws,
-        confidence=0.9,
+        confidence_level=0.9,
         asymptotic=asymptotic,
     )
     assert plan.evaluations == plan.inputs * (1 + plan.num_samples)
@@ -92,7 +92,7 @@ def test_several_categories_take_more():
         inputs_needed(0.1, relative=0.2, correlation=0.2, categories=number)
         for number in (1, 10)
     )
-    stricter = inputs_needed(0.1, relative=0.2, correlation=0.2, confidence=0.995)
+    stricter = inputs_needed(0.1, relative=0.2, correlation=0.2, confidence_level=0.995)
     assert one.inputs < ten.inputs == stricter.inputs
 
 
@@ -117,7 +117,7 @@ def test_more_precision_takes_more_inputs(p, half_width, correlation, asymptotic
         ({"half_width": 0.6}, "half_width must"),
         ({"correlation": 1.5}, "correlation must"),
         ({"num_samples": 0}, "num_samples must"),
-        ({"confidence": 0.2}, "confidence must"),
+        ({"confidence_level": 0.2}, "confidence_level must"),
         ({"categories": 0}, "categories must"),
         ({"half_width": 1e-7}, "2147483647 inputs are not enough"),
     ],

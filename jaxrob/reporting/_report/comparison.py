@@ -112,7 +112,7 @@ def _row(new: Assessment, old: Assessment) -> _Row:
         why = "no comparison: where they come from is not known"
         return _Row(new.alteration, why=why)
     try:
-        return _Row(new.alteration, new, old, compare(new, old))
+        return _Row(new.alteration, new, old, compare(new, old, new.confidence_level))
     except ValueError as error:
         return _Row(new.alteration, why=f"no comparison: {error}")
 
@@ -146,7 +146,7 @@ def _words(one: Adjusted) -> str:
             f"{how} on average over the range, beyond what chance explains, though the "
             "robustness does not show it"
         )
-    if min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence:
+    if min(one.found.p_value, one.found.mean_p_value) <= 1 - one.found.confidence_level:
         return (
             "no difference beyond what chance explains among so many comparisons; "
             "alone it might be one"

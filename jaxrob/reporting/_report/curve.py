@@ -21,6 +21,7 @@ from jaxrob.reporting._few import (
     of_all_images,
     seen,
 )
+from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.images import Shown, shown
 from jaxrob.reporting._report.text import (
@@ -337,7 +338,8 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
         ),
         (
             "on all images of this kind",
-            f"{interval(*one.confidence_interval)} (95 % interval)",
+            f"{interval(*one.confidence_interval)} "
+            f"({percent_of(one.confidence_level)} interval)",
         ),
         (
             "altered images classified",
@@ -448,7 +450,7 @@ def _first_unknown(one: Assessment) -> str:
 
 
 def _figure(one: Assessment) -> Markup:
-    low, high = metrics.bands(one.curve.confusion, one.measure)
+    low, high = metrics.bands(one.curve.confusion, one.measure, one.confidence_level)
     known = ~np.isnan(one.values)
     lines = [
         svg.Line(
@@ -473,6 +475,7 @@ def _figure(one: Assessment) -> Markup:
         f"{_robustness(one)} of the range is accepted",
         x_label=f"level of {short(one.alteration)}{unit}; {images} images each",
         y_label=f"{one.measure}{of}",
+        level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
         identity=one.identity,
         accepted=one.accepted if one.scores is None else (),
@@ -661,7 +664,7 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
 
     These are both ends, the identity, the lowest value, and both sides of crossings.
     """
-    low, high = metrics.bands(one.curve.confusion, one.measure)
+    low, high = metrics.bands(one.curve.confusion, one.measure, one.confidence_level)
     last = len(one.levels) - 1
     picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
     picked |= set(np.flatnonzero(one.levels == one.identity))

@@ -9,6 +9,7 @@ from markupsafe import Markup
 import jaxrob
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
+from jaxrob.reporting._level import level_of
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.comparison import Comparison, Pair, compared, comparisons
 from jaxrob.reporting._report.curve import Alteration, alteration
@@ -104,6 +105,7 @@ class Document(NamedTuple):
       earlier: comparisons with earlier results.
       between: comparisons of the networks with the first one.
       multiplicity: how many intervals there are.
+      level: the confidence level of intervals of robustness.
       reduced: the side to which pictures are reduced, or None.
       num_warnings: how many causes of warnings there are.
       warned: what they are of.
@@ -127,6 +129,7 @@ class Document(NamedTuple):
     earlier: tuple[Comparison, ...]
     between: tuple[Comparison, ...]
     multiplicity: Multiplicity
+    level: str
     reduced: int | None
     num_warnings: int
     warned: str
@@ -179,6 +182,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         earlier=beside[: len(pairs)],
         between=beside[len(pairs) :],
         multiplicity=many,
+        level=level_of(assessments),
         reduced=side,
         num_warnings=len(warned),
         warned=_named(warned),
@@ -305,6 +309,7 @@ def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
         names,
         alt="the robustness to each alteration, with its interval",
         x_label="robustness, the share of the range that is good enough",
+        level=level_of([each for one in results for each in one.assessments]),
         opened_by="levels and images not looked at"
         if any(each.sampling for one in results for each in one.assessments)
         else "levels",

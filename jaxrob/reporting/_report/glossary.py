@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._level import level_of
 from jaxrob.reporting._results import Results
 
 _RULES = {
@@ -47,9 +48,9 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
         words.append(("accuracy", "the share of images that are answered right"))
     words += [
         (
-            "95 % interval, 95 % band",
-            "made so that, of many samples of images, 95 % would give one that holds "
-            "the value for all images of the kind",
+            f"{level_of(ones)} interval, {level_of(ones)} band",
+            f"made so that, of many samples of images, {level_of(ones)} would give one "
+            "that holds the value for all images of the kind",
         ),
         ("points", "percentage points: from 40 % to 45 % are 5 points"),
     ]

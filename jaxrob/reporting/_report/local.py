@@ -173,6 +173,7 @@ def _categories(
         estimates,
         ("plr",),
         alt="mean probabilistic local robustness of each category",
+        level="95 %",
         x_label="mean plr, with its 95 % interval over the images",
     )
     return rows, words, figure

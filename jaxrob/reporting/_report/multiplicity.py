@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._level import level_of, percent_of
 from jaxrob.reporting._report.text import counted
 from jaxrob.reporting._results import Results
-
-_CONFIDENCE = 0.95
 
 
 class Multiplicity(NamedTuple):
@@ -46,7 +45,7 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
         one.curve.confusion,
         one.measure,
         one.threshold,
-        1 - (1 - _CONFIDENCE) / number,
+        1 - (1 - one.confidence_level) / number,
         bounds=(one.lower, one.upper),
     )
     return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
@@ -59,32 +58,36 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
       results: what the report is of.
       comparisons: how many differences with an interval it states.
     """
-    number = sum(len(one.assessments) for one in results)
+    ones = [each for one in results for each in one.assessments]
+    number, level = len(ones), level_of(ones)
+    # Of several levels, the least sure.
+    error = 1 - min((one.confidence_level for one in ones), default=0.95)
     words = [
         f"The report states {counted(number, 'interval')} of a robustness, one for "
-        "each network and alteration. Each has 95 % on its own."
+        f"each network and alteration. Each has {level} on its own."
     ]
     if number > 1:
         words.append(
-            f"Of {number} such intervals {0.05 * number:.1f} miss on average, and the "
+            f"Of {number} such intervals {error * number:.3g} miss on average, and the "
             "chance that at least one does is at most "
-            f"{100 * min(1, 0.05 * number):.0f} %. Details therefore have a second "
+            f"{100 * min(1, error * number):.3g} %. Details therefore have a second "
             "interval, called adjusted: it is wider (a confidence of "
-            f"{100 * (1 - 0.05 / number):.4g} % each, by Bonferroni's inequality), so "
-            "that all adjusted ones hold at once with 95 %."
+            f"{_nearly_all(error / number)} % each, by Bonferroni's inequality), so "
+            f"that all adjusted ones hold at once with {percent_of(1 - error)}."
         )
     words.append(
-        "The bands in the figures are of 95 % at each level alone; that a whole curve "
-        "lies within its band is less likely. Numbers of single classes have no "
+        f"The bands in the figures are of {level} at each level alone; that a whole "
+        "curve lies within its band is less likely. Numbers of single classes have no "
         "interval, and the worst of many classes looks worse than it is by chance."
     )
     if comparisons:
         words.append(
             f"{counted(comparisons, 'comparison')} of robustness, and of the mean over "
-            "the range: intervals of 95 % each, not adjusted. P-values stand there "
+            f"the range: intervals of {level} each, not adjusted. P-values stand there "
             f"alone and adjusted for all {2 * comparisons} by Holm's method. What a "
             "comparison means is said by the adjusted ones: between networks that are "
-            "alike, the chance that any of them is called different is at most 5 %."
+            "alike, the chance that any of them is called different is at most "
+            f"{percent_of(error)}."
         )
     inputs = sum(len(one.roma.plr) for one in results if one.roma is not None)
     if inputs:
@@ -93,7 +96,7 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
             "not adjusted; tests between its categories are adjusted by Holm's method."
         )
     words.append(
-        "Verdicts compare with the intervals of 95 % each, as the requirements are "
+        f"Verdicts compare with the intervals of {level} each, as the requirements are "
         "written; whether they hold with the adjusted ones too is said beside them. "
         "That all lower ends reach what is required is one statement, and no less sure "
         "than one interval: to be wrong, the interval of one that falls short has to "
@@ -102,3 +105,8 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
         "once only where it holds adjusted."
     )
     return Multiplicity(number, tuple(words), number > 1)
+
+
+def _nearly_all(error: float) -> str:
+    """100 % less an error, in as many digits as that takes."""
+    return f"{100 - float(f'{100 * error:.3g}'):.10g}"

@@ -68,6 +68,7 @@ def curves(
     threshold: float | None = None,
     identity: float | None = None,
     accepted: Sequence[tuple[float, float]] = (),
+    level: str = "",
 ) -> Markup:
     """Shares over the level.
 
@@ -80,6 +81,7 @@ def curves(
       threshold: the lowest value that is accepted.
       identity: the level at which nothing is altered.
       accepted: the intervals of levels that are accepted, which are shaded.
+      level: the confidence level of the bands, if there are some.
     """
     lower, upper = bounds
     # A margin, or what lies at the ends would hide behind the frame.
@@ -120,7 +122,7 @@ def curves(
             (
                 any(line.low is not None for line in lines),
                 '<rect class="band k0" width="26" height="12"/>',
-                "95 % band, level by level",
+                f"{level} band, level by level",
             ),
             (
                 threshold is not None,
@@ -143,6 +145,7 @@ def estimates(
     *,
     alt: str,
     x_label: str,
+    level: str,
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> Markup:
@@ -153,6 +156,7 @@ def estimates(
       names: of what each row has a value, such as networks.
       alt: the figure in words.
       x_label: what stands below the axis.
+      level: the intervals' confidence level.
       required: the least values that are good enough.
       opened_by: what leaves open what is drawn below the marks.
     """
@@ -179,7 +183,9 @@ def estimates(
         ]
     opened = [one for row in rows for one in row.open]
     # What is drawn of RoMA's categories is told by the axis.
-    samples = [(True, str(_segment("line k0", 0, 6, 26, 6)), "95 % interval (images)")]
+    samples = [
+        (True, str(_segment("line k0", 0, 6, 26, 6)), f"{level} interval (images)")
+    ]
     samples.append(
         (
             any(one is not None for one in opened),

@@ -19,7 +19,7 @@ MET, NOT_MET, NOT_KNOWN = "met", "not met", "not known"
 _MEANINGS = {
     "robustness": "the share of the range over which the network is good enough, on "
     "the images of the data set",
-    "robustness.low": "the lower end of the 95 % interval of the robustness. "
+    "robustness.low": "the lower end of the interval of the robustness. "
     "Robustness is the share of the range over which the network is good enough; the "
     "interval says where it lies for all images of the kind tested",
     "decided": 'the share of images that get an answer other than "unknown", at that '

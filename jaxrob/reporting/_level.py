@@ -1,0 +1,16 @@
+"""The confidence level of results, in words."""
+
+from collections.abc import Sequence
+
+from jaxrob._assessment.assessment import Assessment
+
+
+def percent_of(confidence_level: float) -> str:
+    """A level in as many digits as it has: 95 %, 99.9 %."""
+    return f"{100 * confidence_level:.8g} %"
+
+
+def level_of(assessments: Sequence[Assessment]) -> str:
+    """The level of their intervals, or all there are: "95 % or 99 %"."""
+    levels = sorted({one.confidence_level for one in assessments} or {0.95})
+    return " or ".join(map(percent_of, levels))
