@@ -94,7 +94,8 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
             assert one.dataset_interval is not None
             sums += one.dataset_interval.end - one.dataset_interval.start
     assert missed <= scipy.stats.binom.ppf(0.999, runs, 0.05)
-    assert widths < 0.8 * sums
+    # They end on a sign as well, some of them wide.
+    assert widths < 0.9 * sums and widths < 0.05 * runs
 
 
 def test_equal_ones_end_at_the_precision():
