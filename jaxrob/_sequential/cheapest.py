@@ -137,4 +137,5 @@ def _seen_change(known: Known, step: int, other: int) -> float:
     levels = known.levels
     seen = min(levels[step].seen, levels[other].seen)
     change = levels[step].scores[:seen] - levels[other].scores[:seen]
-    return max(float(change.var()), 1 / seen)
+    variance = float(change @ change) / seen - (float(change.sum()) / seen) ** 2
+    return max(variance, 1 / seen)

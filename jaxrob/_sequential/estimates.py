@@ -90,12 +90,12 @@ def estimates(
     factors = np.zeros((len(numbers), size, size))
     means, variances, covariances = np.zeros(size), np.zeros(size), np.zeros(size - 1)
     fewer = np.minimum(seen[:-1], seen[1:])
+    most = np.flatnonzero(seen == numbers[-1]).tolist()
     # Those of most images help those of fewer.
-    for j, (own, shared) in reversed([*enumerate(_moments(ordered, numbers))]):
+    for j, (own, shared) in reversed([*enumerate(_moments(ordered, seen, numbers))]):
         limits = numbers[j:], least_variance, num_images
         here = np.flatnonzero(seen == numbers[j])
         more = np.flatnonzero(seen > numbers[j]).tolist()
-        most = [i for i in more if seen[i] == numbers[-1]]
         ways = [_helpers(steps, i, more, most) for i in here.tolist()]
         shares, at = np.concatenate(ways), np.repeat(here, [len(way) for way in ways])
         # Its own score, and the differences of what others' means count and their own.
@@ -182,7 +182,7 @@ def variance_of_sum(
 
 
 def _moments(
-    ordered: Sequence[Level], numbers: np.ndarray
+    ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     """The means `[n]` and covariances `[n, n]` of levels' scores of the first images.
 
@@ -191,8 +191,8 @@ def _moments(
     """
     sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
     for start, end in zip([0, *numbers.tolist()], numbers.tolist()):
-        there = [i for i, one in enumerate(ordered) if one.seen >= end]
-        scores = np.stack([ordered[i].scores[start:end] for i in there])
+        there = np.flatnonzero(seen >= end)
+        scores = np.stack([ordered[i].scores[start:end] for i in there.tolist()])
         sums[there] += scores.sum(axis=1)
         products[np.ix_(there, there)] += scores @ scores.T
         means = sums / end
@@ -221,7 +221,8 @@ def _helpers(
     if more:
         at = bisect.bisect(more, place)
         before, after = more[max(at - _BESIDE, 0) : at][::-1], more[at : at + _BESIDE]
-        nearest = min(most, key=away)
+        at = bisect.bisect(most, place)
+        nearest = min(most[max(at - 1, 0) : at + 1], key=away)
         found += [{one: 1.0} for one in sorted({*before, *after, nearest}, key=away)]
         for a in before:
             for b in after:
