@@ -87,7 +87,7 @@ def _telling(task: Task, found: Estimates, between: Shape) -> Bands:
     now = _bands(task, found, between)
     high = bands(task, found, between, 0.0, max(quantile(_ERROR_GROSS), now.z))
     planned = max(float(now.open.sum()), 2 * task.precision * task.parts)
-    return high if float(high.open.sum()) > _GROSS * planned else now
+    return high if float(high.straight.sum()) > _GROSS * planned else now
 
 
 def _bands(task: Task, found: Estimates, between: Shape) -> Bands:
