@@ -52,10 +52,8 @@ def search(
       parts: of the range.
       **asked: precision, budget, curtail, required.
     """
-    asked = {"precision": None, "budget": None, "curtail": False, "required": None} | (
-        asked
-    )
-    fewest = few.checked_fewest(**asked)
+    usual = {"precision": None, "budget": None, "curtail": False, "required": None}
+    fewest = few.checked_fewest(**usual | asked, confidence_level=0.95)
     assert fewest is not None
     criterion = Criterion(threshold, "accuracy", None, Scoring())
     labels = np.ones(num_images, int)

@@ -324,6 +324,7 @@ class Pursuit:
         # By canonical level: the answers on the images seen, and their scores.
         self._answers: dict[float, HostAnswers] = {}
         self._scores: dict[float, np.ndarray] = {}
+        self._canonicals: dict[int, float] = {}
         self._seconds, self._rounds = 0.0, 0
         self._status = "resolution"
         self.is_done = False
@@ -528,7 +529,10 @@ class Pursuit:
         return self._alteration.snap(self._question.levels_at(steps / last))
 
     def _canonical(self, step: int) -> float:
-        return float(self._alteration.canonical(self._levels_at(np.array([step])))[0])
+        if step not in self._canonicals:
+            levels = self._alteration.canonical(self._levels_at(np.array([step])))
+            self._canonicals[step] = float(levels[0])
+        return self._canonicals[step]
 
     def _confusion(
         self, step: int, criterion: Criterion, num_classes: int

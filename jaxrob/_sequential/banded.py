@@ -9,7 +9,7 @@ intervals for the mean").
 import numpy as np
 
 from jaxrob._sequential.aim import MARGIN, crossings, may_stay_open, requests
-from jaxrob._sequential.bands import Bands, bands, quantile
+from jaxrob._sequential.bands import Bands, Shape, bands, quantile, shape
 from jaxrob._sequential.clusters import clusters, shares
 from jaxrob._sequential.estimates import Estimates, estimates
 from jaxrob._sequential.joint import share_together
@@ -37,7 +37,7 @@ def look(
         levels[step] = Level(scores, OPEN, 0.0)
     seen = {step: one for step, one in levels.items() if one.seen}
     found = estimates(seen, task.least_variance, task.num_images)
-    now = _telling(task, strategy, found)
+    now = _telling(task, found, shape(task, strategy, found))
     steps = found.steps.astype(float)
     guess = float(accepted_widths(steps, found.means, found.means, task.least)[0].sum())
     places = crossings(task, now, clusters(task, now))
@@ -77,28 +77,28 @@ def _with_slack(task: Task) -> Task:
     return task._replace(least=task.least - _SLACK)
 
 
-def _telling(task: Task, strategy: ASAP, found: Estimates) -> Bands:
+def _telling(task: Task, found: Estimates, between: Shape) -> Bands:
     """The bands, or far higher ones where these leave far more open.
 
     Where a curve runs close to the threshold, few images more or less right move its
     crossing far, or are all that keeps its levels on one side. Then the width depends
     on where the levels happen to lie, and ends the search where they lie wrong.
     """
-    now = _bands(task, strategy, found)
-    high = bands(task, strategy, found, 0.0, max(quantile(_ERROR_GROSS), now.z))
+    now = _bands(task, found, between)
+    high = bands(task, found, between, 0.0, max(quantile(_ERROR_GROSS), now.z))
     planned = max(float(now.open.sum()), 2 * task.precision * task.parts)
-    return high if float(high.open.sum()) > _GROSS * planned else now
+    return high if float(high.straight.sum()) > _GROSS * planned else now
 
 
-def _bands(task: Task, strategy: ASAP, found: Estimates) -> Bands:
+def _bands(task: Task, found: Estimates, between: Shape) -> Bands:
     """The bands, whose height away from crossings depends on where these are."""
     half_width, z = task.precision * task.parts, height(task)
-    now = bands(task, strategy, found, 2 * task.precision / z, z)
+    now = bands(task, found, between, 2 * task.precision / z, z)
     for _ in range(2):
         wanted = _planned_deviation(task, now, half_width)
         if wanted is None:
             return now
-        now = bands(task, strategy, found, wanted, z)
+        now = bands(task, found, between, wanted, z)
     return now
 
 

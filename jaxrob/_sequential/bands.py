@@ -8,7 +8,7 @@ import scipy
 from jaxrob._sequential.between import may_cross
 from jaxrob._sequential.estimates import Estimates
 from jaxrob._sequential.task import Task
-from jaxrob.metrics._envelope import envelope
+from jaxrob.metrics._envelope import Envelope, envelope
 from jaxrob.metrics._interval import accepted_widths
 from jaxrob.strategies import ASAP
 
@@ -70,15 +70,42 @@ def quantile(error: float) -> float:
     return float(-scipy.special.ndtri(error / 2))
 
 
-def bands(
-    task: Task, strategy: ASAP, found: Estimates, wanted: float, z: float
-) -> Bands:
-    """The bands, and what they leave open.
+class Shape(NamedTuple):
+    """What a curve may do in m intervals between levels.
+
+    Attributes:
+      strays: how far it may be from lines, on the scale from 0 to 1.
+      may_cross: bool `[m]`, whether it may cross the threshold.
+    """
+
+    strays: Envelope
+    may_cross: np.ndarray
+
+
+def shape(task: Task, strategy: ASAP, found: Estimates) -> Shape:
+    """What the curve may do between the levels.
 
     Args:
       task: the question.
       strategy: tells where a curve may cross between levels of one side.
       found: the levels' means.
+    """
+    low, high = task.bounds
+    steps, values = found.steps.astype(float), (found.means - low) / (high - low)
+    doubts = found.doubts / (high - low)
+    strays = envelope(steps, values, task.num_images, doubts=doubts)
+    return Shape(strays, may_cross(task, strategy, found))
+
+
+def bands(
+    task: Task, found: Estimates, between: Shape, wanted: float, z: float
+) -> Bands:
+    """The bands, and what they leave open.
+
+    Args:
+      task: the question.
+      found: the levels' means.
+      between: what the curve may do between them.
       wanted: the deviation of a level that is known as well as planned.
       z: half the bands' heights there, in standard deviations.
     """
@@ -92,17 +119,16 @@ def bands(
     below = np.where(reach > 0, np.clip(values - reach / scale, 0, 1), values)
     above = np.where(reach > 0, np.clip(values + reach / scale, 0, 1), values)
     places, width = steps.astype(float), np.diff(steps)
-    doubts = found.doubts / scale
-    strays = envelope(places, values, task.num_images, doubts=doubts)
+    strays = between.strays
     more = _nearer(task, found, multiples, strays.share, z)
+    straight = strays._replace(above=more, below=more)
     strays = strays._replace(above=strays.above + more, below=strays.below + more)
     low, high = accepted_widths(places, below, above, least, strays)
-    straight = strays._replace(above=more, below=more)
     shortest, longest = accepted_widths(places, below, above, least, straight)
     widest = max(_PRECISIONS_WIDE * task.precision, _SHARE_WIDE) * task.parts
     crosses = np.diff(means >= task.least)
     unseen = (width > widest) & (crosses | (longest > shortest))
-    unseen |= ~crosses & may_cross(task, strategy, found)
+    unseen |= ~crosses & between.may_cross
     low, high = np.where(unseen, 0.0, low), np.where(unseen, width, high)
     exact = (deviations[:-1] == 0) & (deviations[1:] == 0)
     # Where no image changes between two levels, none is taken to change and come back.

@@ -100,10 +100,13 @@ def _way(
     steps = known.estimates.steps
     place = int(np.searchsorted(steps, step))
     around = steps[max(place - _HELPERS, 0) : place + _HELPERS].tolist()
+    # With more images a helper leaves a part of the variance.
+    parts = _PARTS if helped else ()
+    more = [images_for(task, deviation * math.sqrt(1 - part)) for part in parts]
     for other in {*around, *will} - {step}:
         theirs = max(seen_at(levels, other), will.get(other, 0))
         change = _change(known, step, other)
-        for images in _more(task, theirs, deviation, helped):
+        for images in sorted({theirs, *(one for one in more if one > theirs)}):
             rest = deviation**2 - task.deviation**2 * (1 / images - 1 / total)
             if rest <= 0:
                 continue
@@ -112,14 +115,6 @@ def _way(
             if own <= images and cost < best[0]:
                 best = cost, [Request(other, images), Request(step, own)]
     return best
-
-
-def _more(task: Task, theirs: int, deviation: float, helped: bool) -> list[int]:
-    """How many images a helper may have, so that a part of the variance is left."""
-    if not helped:
-        return [theirs]
-    own = [images_for(task, deviation * math.sqrt(1 - part)) for part in _PARTS]
-    return sorted({theirs, *(number for number in own if number > theirs)})
 
 
 def _change(known: Known, step: int, other: int) -> float:
@@ -142,4 +137,5 @@ def _seen_change(known: Known, step: int, other: int) -> float:
     levels = known.levels
     seen = min(levels[step].seen, levels[other].seen)
     change = levels[step].scores[:seen] - levels[other].scores[:seen]
-    return max(float(change.var()), 1 / seen)
+    variance = float(change @ change) / seen - (float(change.sum()) / seen) ** 2
+    return max(variance, 1 / seen)

@@ -42,10 +42,11 @@ def clusters(task: Task, now: Bands) -> list[Cluster]:
     leans = np.abs(off) >= _LEAN * deviations
     leans[[0, -1]] = True
     edges = np.flatnonzero(leans).tolist()
+    closable = now.closable
     found = []
     for first, last in zip(edges, edges[1:]):
         part = slice(first, last)
-        width = float(now.closable[part].sum())
+        width = float(closable[part].sum())
         straight = float(now.straight[part].sum())
         if width > _OPEN:
             crosses = bool((off[first] >= 0) != (off[last] >= 0))

@@ -1,8 +1,7 @@
 """The mean score at each level, of which neighbours with more images tell more."""
 
-import math
-from collections.abc import Mapping, Sequence
-from types import MappingProxyType
+import bisect
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -11,6 +10,21 @@ from jaxrob._sequential.task import Level, Levels
 
 # So many neighbours on either side may help a level, and the one with most images.
 _BESIDE = 2
+# Smaller factors are rounding.
+_ROUNDING = 1e-12
+
+
+class Told(NamedTuple):
+    """How the means at n levels are told: by means over the first images.
+
+    Attributes:
+      numbers: int `[k]`, the numbers of images seen, ascending.
+      factors: float64 `[k, n, n]`: how the second level's image scores count in the
+        first level's mean, of the images from the one of these numbers to the next.
+    """
+
+    numbers: np.ndarray
+    factors: np.ndarray
 
 
 class Estimates(NamedTuple):
@@ -23,7 +37,7 @@ class Estimates(NamedTuple):
       changes: float64 `[n - 1]`, the mean square of the change of an image's score from
         a level to the next.
       covariances: float64 `[n - 1]`, of a mean and the next.
-      told: how each is told, by step.
+      told: how they are told; None if that is left out.
     """
 
     steps: np.ndarray
@@ -31,7 +45,7 @@ class Estimates(NamedTuple):
     deviations: np.ndarray
     changes: np.ndarray
     covariances: np.ndarray
-    told: Mapping[int, "Told"] = MappingProxyType({})
+    told: Told | None = None
 
     @property
     def doubts(self) -> np.ndarray:
@@ -52,21 +66,6 @@ class Estimates(NamedTuple):
         return float(self.means[place]), float(self.deviations[place])
 
 
-class Told(NamedTuple):
-    """How a level's mean is told.
-
-    Attributes:
-      mean: the estimate.
-      variance: of the estimate.
-      terms: what it is a sum of: for numbers of images, in which levels' scores, with
-        which factors, the mean over so many images is taken.
-    """
-
-    mean: float
-    variance: float
-    terms: dict[int, dict[int, float]]
-
-
 def estimates(
     levels: Levels, least_variance: float, num_images: int | None
 ) -> Estimates:
@@ -83,26 +82,44 @@ def estimates(
       num_images: how many images there are in all; None if those seen are a sample of
         endlessly many.
     """
-    left = 0.0 if num_images is None else 1 / num_images
-    found: dict[int, Told] = {}
-    for step in sorted(levels, key=lambda step: -levels[step].seen):
-        here = levels[step]
-        alone = {here.seen: {step: 1.0}}
-        best = Told(here.mean, _variance(levels, alone, least_variance, left), alone)
-        more = [s for s in found if levels[s].seen > here.seen]
-        for shares in _helpers(step, more, levels):
-            told = _by_help(step, shares, levels, found, (least_variance, left))
-            best = min(best, told, key=lambda one: one.variance)
-        found[step] = best
-    steps = np.array(sorted(found))
-    both = np.array([found[step][:2] for step in steps.tolist()])
-    pairs = list(zip(steps[:-1].tolist(), steps[1:].tolist()))
-    changes = [_change(levels[first], levels[second]) for first, second in pairs]
-    limits = least_variance, left
-    covariances = [_covariance(levels, found[a], found[b], limits) for a, b in pairs]
-    means, deviations = both[:, 0], np.sqrt(both[:, 1])
-    between = np.array(changes), np.array(covariances)
-    return Estimates(steps, means, deviations, *between, found)
+    steps = np.array(sorted(levels))
+    ordered = [levels[step] for step in steps.tolist()]
+    seen = np.array([one.seen for one in ordered])
+    numbers = np.unique(seen)
+    size = len(steps)
+    factors = np.zeros((len(numbers), size, size))
+    means, variances, covariances = np.zeros(size), np.zeros(size), np.zeros(size - 1)
+    fewer = np.minimum(seen[:-1], seen[1:])
+    most = np.flatnonzero(seen == numbers[-1]).tolist()
+    # Those of most images help those of fewer.
+    for j, (own, shared) in reversed([*enumerate(_moments(ordered, seen, numbers))]):
+        limits = numbers[j:], least_variance, num_images
+        here = np.flatnonzero(seen == numbers[j])
+        more = np.flatnonzero(seen > numbers[j]).tolist()
+        ways = [_helpers(steps, i, more, most) for i in here.tolist()]
+        shares, at = np.concatenate(ways), np.repeat(here, [len(way) for way in ways])
+        # Its own score, and the differences of what others' means count and their own.
+        found = np.eye(size)[at] - shares + shares @ factors[j:]
+        spread = _variances(found, shared, *limits)
+        expected = own[at] + shares @ (means - own)
+        ends = np.cumsum([len(way) for way in ways])
+        best = np.array(
+            [
+                start + int(spread[start:end].argmin())
+                for start, end in zip([0, *ends.tolist()], ends.tolist())
+            ]
+        )
+        factors[j:, here] = found[:, best]
+        means[here], variances[here] = expected[best], spread[best]
+        pairs = np.flatnonzero(fewer == numbers[j])
+        apart = factors[j:, pairs] - factors[j:, pairs + 1]
+        covariances[pairs] = _variances(apart, shared, *limits)
+    covariances = (variances[:-1] + variances[1:] - covariances) / 2
+    deviations = np.sqrt(variances)
+    covariances = np.minimum(covariances, deviations[:-1] * deviations[1:])
+    changes = np.array([_change(*pair) for pair in zip(ordered, ordered[1:])])
+    told = Told(numbers, factors)
+    return Estimates(steps, means, deviations, changes, covariances, told)
 
 
 def correlation(
@@ -122,50 +139,69 @@ def correlation(
       num_images: likewise.
 
     Returns:
-      The correlation; 1 if one of the means has no error.
+      The correlation; 1 of a level with itself, or if one of the means has no error.
     """
-    first, second = (now.told[step] for step in pair)
-    deviation = math.sqrt(first.variance * second.variance)
-    if deviation == 0:
+    first, second = (now.at(step)[1] for step in pair)
+    if pair[0] == pair[1] or first * second == 0:
         return 1.0
-    found = _covariance(levels, first, second, (least_variance, 1 / num_images))
-    return max(found / deviation, -1.0)
+    weights = np.isin(now.steps, pair[:1]) * 1.0 - np.isin(now.steps, pair[1:])
+    apart = variance_of_sum([(levels, now, weights)], least_variance, num_images)
+    found = (first**2 + second**2 - apart) / 2 / (first * second)
+    return min(max(found, -1.0), 1.0)
 
 
 def variance_of_sum(
-    levels: Levels,
-    parts: Sequence[tuple[Told, float]],
+    parts: Sequence[tuple[Levels, Estimates, np.ndarray]],
     least_variance: float,
     num_images: int,
 ) -> float:
-    """The variance of a sum of means, each with its factor.
+    """The variance of a weighted sum of means, of one search or of several.
 
     Args:
-      levels: what was seen.
-      parts: how the means are told, see `Estimates`, and their factors, about 1.
+      parts: for each search of the same images, what was seen, what it tells, and the
+        weights of its means `[n]`, about 1.
       least_variance: see `estimates`.
       num_images: likewise.
     """
-    return _variance(levels, _sum(parts), least_variance, 1 / num_images)
+    all_told = [now.told for _, now, _ in parts if now.told]
+    numbers = np.unique(np.concatenate([told.numbers for told in all_told]))
+    columns, scores = [], []
+    for (levels, now, weights), told in zip(parts, all_told):
+        factors = weights @ told.factors
+        place = np.searchsorted(told.numbers, numbers, side="right") - 1
+        columns.append(np.where(place[:, None] >= 0, factors[place], 0.0))
+        scores += [levels[step].scores for step in now.steps.tolist()]
+    found = np.concatenate(columns, axis=1)
+    uses = np.abs(found) > _ROUNDING
+    first = int(uses.any(axis=1).argmax())
+    used = np.flatnonzero(uses.any(axis=0))
+    rows = np.stack([scores[i][: numbers[first]] for i in used.tolist()])
+    limits = numbers[first:], least_variance, num_images
+    shared = np.atleast_2d(np.cov(rows, bias=True))
+    return float(_variances(found[first:, None, used], shared, *limits)[0])
 
 
-def _covariance(
-    levels: Levels, first: Told, second: Told, limits: tuple[float, float]
-) -> float:
-    """The covariance of two means, by the variance of their difference."""
-    apart = _variance(levels, _sum([(first, 1.0), (second, -1.0)]), *limits)
-    most = math.sqrt(first.variance * second.variance)
-    return min((first.variance + second.variance - apart) / 2, most)
+def _moments(
+    ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """The means `[n]` and covariances `[n, n]` of levels' scores of the first images.
+
+    They are told for each number of images, of levels that have as many. Others' are
+    those of fewer images.
+    """
+    sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
+    for start, end in zip([0, *numbers.tolist()], numbers.tolist()):
+        there = np.flatnonzero(seen >= end)
+        scores = np.stack([ordered[i].scores[start:end] for i in there.tolist()])
+        sums[there] += scores.sum(axis=1)
+        products[np.ix_(there, there)] += scores @ scores.T
+        means = sums / end
+        yield means, products / end - np.outer(means, means)
 
 
-def _sum(parts: Sequence[tuple[Told, float]]) -> dict[int, dict[int, float]]:
-    """The terms of a sum of means; see `Told`."""
-    terms: dict[int, dict[int, float]] = {}
-    for one, share in parts:
-        for images, factors in one.terms.items():
-            for level, factor in factors.items():
-                _add(terms.setdefault(images, {}), level, share * factor)
-    return terms
+def _first_least(spread: np.ndarray) -> int:
+    """The place of the least variance; the first but for rounding."""
+    return int((spread <= spread.min() * (1 + _ROUNDING)).argmax())
 
 
 def _change(first: Level, second: Level) -> float:
@@ -173,75 +209,56 @@ def _change(first: Level, second: Level) -> float:
     return float(np.square(first.scores[:seen] - second.scores[:seen]).mean())
 
 
-def _helpers(step: int, more: list[int], levels: Levels) -> list[dict[int, float]]:
-    """Levels with more images, alone or in pairs, with their shares."""
-    if not more:
-        return []
-    before = sorted((s for s in more if s < step), reverse=True)[:_BESIDE]
-    after = sorted(s for s in more if s > step)[:_BESIDE]
-    most = max(more, key=lambda s: (levels[s].seen, -abs(s - step)))
-    found = [{s: 1.0} for s in {*before, *after, most}]
-    for a in before:
-        for b in after:
-            share = (step - a) / (b - a)
-            found.append({a: 1 - share, b: share})
-    return found
+def _helpers(
+    steps: np.ndarray, place: int, more: list[int], most: list[int]
+) -> np.ndarray:
+    """Shares of levels with more images, of none, of one or of two, `[ways, n]`."""
+
+    def away(other: int) -> int:
+        return abs(int(steps[other] - steps[place]))
+
+    found: list[dict[int, float]] = [{}]
+    if more:
+        at = bisect.bisect(more, place)
+        before, after = more[max(at - _BESIDE, 0) : at][::-1], more[at : at + _BESIDE]
+        at = bisect.bisect(most, place)
+        nearest = min(most[max(at - 1, 0) : at + 1], key=away)
+        found += [{one: 1.0} for one in sorted({*before, *after, nearest}, key=away)]
+        for a in before:
+            for b in after:
+                share = (steps[place] - steps[a]) / (steps[b] - steps[a])
+                found.append({a: 1 - share, b: share})
+    shares = np.zeros((len(found), len(steps)))
+    for row, one in zip(shares, found):
+        row[[*one]] = [*one.values()]
+    return shares
 
 
-def _by_help(
-    step: int,
-    shares: dict[int, float],
-    levels: Levels,
-    found: dict[int, Told],
-    limits: tuple[float, float],
-) -> Told:
-    """A level's mean by its difference from others, and by what is known of these."""
-    seen = levels[step].seen
-    mean = levels[step].mean
-    terms: dict[int, dict[int, float]] = {seen: {step: 1.0}}
-    for other, share in shares.items():
-        mean += share * (found[other].mean - float(levels[other].scores[:seen].mean()))
-        _add(terms.setdefault(seen, {}), other, -share)
-        for images, factors in found[other].terms.items():
-            for level, factor in factors.items():
-                _add(terms.setdefault(images, {}), level, share * factor)
-    return Told(mean, _variance(levels, terms, *limits), terms)
-
-
-def _add(factors: dict[int, float], level: int, factor: float) -> None:
-    factors[level] = factors.get(level, 0.0) + factor
-
-
-def _variance(
-    levels: Levels,
-    terms: dict[int, dict[int, float]],
+def _variances(
+    factors: np.ndarray,
+    shared: np.ndarray,
+    numbers: np.ndarray,
     least_variance: float,
-    left: float,
-) -> float:
-    """The variance of a sum of means over the first images, of different numbers.
+    num_images: int | None,
+) -> np.ndarray:
+    """The variances of sums of means over the first images, of different numbers.
 
     The mean over n images errs like the sum of the independent steps by which the mean
     changes from n images to the next larger number, up to all there are.
 
     Args:
-      levels: what was seen.
-      terms: the sum; see `Told`.
+      factors: `[k, m, n]`, of m sums; see `Told`.
+      shared: `[n, n]`, the covariances of the levels' scores.
+      numbers: `[k]`, of images; of the first of them the covariances are.
       least_variance: see `estimates`.
-      left: one over the number of all images.
+      num_images: likewise.
+
+    Returns:
+      The variances, `[m]`.
     """
-    numbers = sorted(terms)
-    fewest = numbers[0]
-    factors: dict[int, float] = {}
-    total = 0.0
-    for number, following in zip(numbers, [*numbers[1:], None]):
-        for level, factor in terms[number].items():
-            _add(factors, level, factor)
-        step = 1 / number - (1 / following if following else left)
-        if step <= 0:
-            continue
-        used = {level: one for level, one in factors.items() if abs(one) > 1e-12}
-        scores = sum(one * levels[level].scores[:fewest] for level, one in used.items())
-        is_change = abs(sum(used.values())) < 0.5
-        least = 1 / fewest if is_change else least_variance
-        total += max(float(np.var(scores)), least) * step
-    return total
+    left = 0.0 if num_images is None else 1 / num_images
+    inverse = np.append(1 / numbers, left)
+    each = ((factors @ shared) * factors).sum(axis=-1)
+    is_change = np.abs(factors.sum(axis=-1)) < 0.5
+    each = np.maximum(each, np.where(is_change, 1 / numbers[0], least_variance))
+    return np.maximum(-np.diff(inverse), 0) @ each

@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob._sequential.aim import crossings
 from jaxrob._sequential.clusters import Cluster, clusters
 from jaxrob._sequential.crossing import Rough
-from jaxrob._sequential.estimates import Estimates, Told, correlation, variance_of_sum
+from jaxrob._sequential.estimates import Estimates, correlation, variance_of_sum
 from jaxrob._sequential.state import State
 from jaxrob._sequential.task import Levels, Task
 
@@ -56,9 +56,8 @@ def closer_apart(task: Task, first: State, other: State) -> float:
     Returns:
       In steps, at least 0.
     """
-    levels: Levels = {}
-    ways, noise = [], []
-    for number, state in enumerate((first, other)):
+    parts, noise = [], []
+    for sign, state in ((1, first), (-1, other)):
         now = state.bands
         places = crossings(task, now, clusters(task, now)) if now else {}
         if now is None or not places:
@@ -69,39 +68,24 @@ def closer_apart(task: Task, first: State, other: State) -> float:
             # An earlier look's interval was kept, whose errors these are not.
             return 0.0
         noise.append(now.together * straight / 2)
-        ways.append(_places_off(number, now.estimates, places))
-        # Both networks' levels have names of their own.
-        levels |= {_name(number, step): one for step, one in state.levels.items()}
-    usual = sum(factor for way in ways for _, factor in way) / 2
-    signed = [
-        [(told, sign * factor / usual) for told, factor in way]
-        for sign, way in zip((1, -1), ways)
-    ]
+        off = sign * _places_off(now.estimates, places)
+        parts.append((state.levels, now.estimates, off))
+    usual = sum(np.abs(off).sum() for *_, off in parts) / 2
+    parts = [(levels, now, off / usual) for levels, now, off in parts]
     limits = task.least_variance, task.num_images
-    alone = [math.sqrt(variance_of_sum(levels, way, *limits)) for way in signed]
-    apart = math.sqrt(variance_of_sum(levels, signed[0] + signed[1], *limits))
+    alone = [math.sqrt(variance_of_sum([part], *limits)) for part in parts]
+    apart = math.sqrt(variance_of_sum(parts, *limits))
     if sum(alone) == 0:
         return 0.0
     return max(1 - apart / sum(alone), 0.0) * sum(noise)
 
 
-def _places_off(
-    number: int, now: Estimates, places: dict[Cluster, Rough]
-) -> list[tuple[Told, float]]:
-    """The means that place a network's crossings, and the steps that they put off."""
-    found = []
+def _places_off(now: Estimates, places: dict[Cluster, Rough]) -> np.ndarray:
+    """By how many steps each mean puts off the crossings that it places, `[n]`."""
+    found = np.zeros(len(now.steps))
     for one, about in places.items():
-        told = now.told[_nearest(now, one, about.step)]
-        terms = {
-            images: {_name(number, step): factor for step, factor in factors.items()}
-            for images, factors in told.terms.items()
-        }
-        found.append((told._replace(terms=terms), 1 / about.slope))
+        found[now.steps == _nearest(now, one, about.step)] += 1 / about.slope
     return found
-
-
-def _name(number: int, step: int) -> int:
-    return -1 - step if number else step
 
 
 def _nearest(now: Estimates, one: Cluster, step: float) -> int:

@@ -3,6 +3,7 @@
 Positions are steps of a grid, integers in 0 ... parts.
 """
 
+import math
 from typing import NamedTuple, TypeVar
 
 import numpy as np
@@ -55,7 +56,7 @@ class Task(NamedTuple):
     def deviation(self) -> float:
         """The standard deviation of an image's score near the threshold, about."""
         low, high = self.bounds
-        return float(np.sqrt(max((high - self.least) * (self.least - low), 0.05)))
+        return math.sqrt(max((high - self.least) * (self.least - low), 0.05))
 
 
 class Level(NamedTuple):
@@ -94,7 +95,7 @@ class Request(NamedTuple):
 
 def in_blocks(task: Task, seen: float) -> int:
     """So many images or a few more: whole blocks, or all there are."""
-    blocks = int(np.ceil(seen / task.block))
+    blocks = math.ceil(seen / task.block)
     return min(blocks * task.block, task.num_images)
 
 
