@@ -30,14 +30,14 @@ def in_points(shares: Sequence[float] | np.ndarray) -> str:
 def over_inputs(
     statistic: Callable[..., np.ndarray],
     *values: np.ndarray,
-    confidence: float = 0.95,
+    confidence_level: float = 0.95,
 ) -> tuple[float, float]:
     """The interval of a statistic of inputs, by the BCa bootstrap (Efron, 1987).
 
     Args:
       statistic: `statistic(*values, axis)` of arrays whose axis `axis` is the inputs.
       *values: `[N]`, what is known of each input.
-      confidence: how often it is to hold.
+      confidence_level: how often it is to hold.
 
     Returns:
       The lower and the upper end; NaN where all resamples give the same, as if no
@@ -55,7 +55,7 @@ def over_inputs(
             paired=True,
             vectorized=True,
             n_resamples=_RESAMPLES,
-            confidence_level=confidence,
+            confidence_level=confidence_level,
             batch=_AT_ONCE,
             random_state=np.random.default_rng(0),
         )

@@ -57,8 +57,8 @@ def over(
     for name in read[0]:
         values = [one[name][1] for one in read]
         change = _change(values[0], values[-1])
-        confidence = 1 - 0.05 / (len(values) - 1)
-        steps = [_change(*two, confidence) for two in itertools.pairwise(values)]
+        level = 1 - 0.05 / (len(values) - 1)
+        steps = [_change(*two, level) for two in itertools.pairwise(values)]
         as_claimed = sum(min(sign * low, sign * high) > 0 for low, high in steps)
         opposite = sum(max(sign * low, sign * high) < 0 for low, high in steps)
         verdict = _verdict((min(sign * np.array(change)), max(sign * np.array(change))))
@@ -290,7 +290,7 @@ def costs(
 
 
 def _change(
-    first: Values, last: Values, confidence: float = 0.95
+    first: Values, last: Values, confidence_level: float = 0.95
 ) -> tuple[float, float]:
     """The interval of the second mean less the first one."""
 
@@ -305,7 +305,10 @@ def _change(
         return y.sum(axis=axis) / y_known.sum(axis=axis) - before
 
     return intervals.over_inputs(
-        difference, *_summands(first), *_summands(last), confidence=confidence
+        difference,
+        *_summands(first),
+        *_summands(last),
+        confidence_level=confidence_level,
     )
 
 

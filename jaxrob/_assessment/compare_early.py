@@ -29,12 +29,13 @@ from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._strategy import check_strategy
 
-# The error of each of the two intervals, and of that of the difference, into which the
-# errors of levels away from the crossings go twice.
-_ERROR = 0.045
+# The share of the error that each of the two intervals has, and that of the difference,
+# into which the errors of levels away from the crossings go twice.
+_OF_ERROR = 0.9
 
 
 class EarlyComparison(NamedTuple):
@@ -71,6 +72,7 @@ def compare_early(
     precision: float = 0.01,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     alpha: float | None = None,
+    confidence_level: float = 0.95,
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
@@ -80,7 +82,7 @@ def compare_early(
 
     Both look at the same images in the same random order, and at the same noise, so
     their difference is known better than both are. It ends as soon as the interval of
-    the difference, of 95 % confidence, does not hold 0, or is no wider than twice the
+    the difference, of that confidence, does not hold 0, or is no wider than twice the
     precision. It is of this data set; `jaxrob.compare` is of all images of the kind
     tested, from assessments on all images. Example::
 
@@ -98,6 +100,7 @@ def compare_early(
         (0, 0.5).
       strategy: `strategies.ASAP` or `Uniform`.
       alpha: see `assess`.
+      confidence_level: of the interval of the difference, in (0, 1).
       key: see `assess`.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
@@ -115,7 +118,9 @@ def compare_early(
     check_execution(key, batch_size, False, None, progress)
     check_strategy(strategy)
     precision = checked_number("precision", precision, above=0, below=0.5)
-    criterion = Criterion(threshold, measure, alpha, Scoring(None, None, None))
+    confidence_level = checked_confidence_level(confidence_level)
+    plain = Scoring(None, None, None)
+    criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
     check_goes_with_few(strategy, criterion, None)
     for one in (first, second):
         criterion.check(one, False)
@@ -127,7 +132,8 @@ def compare_early(
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
     make_room()
-    fewest = Fewest(precision / 2, None, False, error_asked=_ERROR)
+    error = _OF_ERROR * (1 - confidence_level)
+    fewest = Fewest(precision / 2, None, False, error_asked=error)
     with progress_bar(f"{alteration.name}, twice", progress) as bar:
         contenders = []
         for one in (first, second):

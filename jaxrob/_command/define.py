@@ -187,14 +187,7 @@ def measuring(to: Values) -> None:
         1,
         flag_values=to,
     )
-    flags.DEFINE_float(
-        "confidence_level",
-        0.95,
-        "Coverage of the intervals, above 0 and below 1.",
-        0,
-        1,
-        flag_values=to,
-    )
+    _confidence_level(to)
     flags.DEFINE_integer(
         "levels",
         None,
@@ -262,11 +255,12 @@ def perturbing(to: Values) -> None:
         "precision",
         None,
         "Look at pictures in random order, and end as soon as each class's mean is "
-        "known to so much, with 95 % confidence; by default all are looked at.",
+        "known to so much, with --confidence_level; by default all are looked at.",
         0,
         0.5,
         flag_values=to,
     )
+    _confidence_level(to)
     flags.DEFINE_bool(
         "clip", False, "Whether perturbed pictures are clipped.", flag_values=to
     )
@@ -392,4 +386,15 @@ def running(to: Values) -> None:
     flags.DEFINE_integer("num_processes", None, "How many they are.", 1, flag_values=to)
     flags.DEFINE_integer(
         "process_id", None, "Which this one is, from 0.", 0, flag_values=to
+    )
+
+
+def _confidence_level(to: Values) -> None:
+    flags.DEFINE_float(
+        "confidence_level",
+        0.95,
+        "Coverage of the intervals, above 0 and below 1.",
+        0,
+        1,
+        flag_values=to,
     )

@@ -25,12 +25,13 @@ from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
 from jaxrob._runtime.hosts import is_first
 from jaxrob.reporting import Requirement, Results
+from jaxrob.reporting._level import percent_of
 from jaxrob.roma import RomaResult
 
 QUANTITIES = ("plr", "plr.low")
 _ARGUMENTS = (
     *("epsilon", "delta", "num_samples", "norm", "clip", "estimator"),
-    "precision",
+    *("precision", "confidence_level"),
 )
 
 
@@ -110,7 +111,8 @@ def _tell(result: RomaResult) -> None:
         f"{int(result.evaluations.sum()):,} forward passes"
     )
     low, high = result.mean_plr_interval
-    over_all = f"the mean over all lies between {low:.6f} and {high:.6f} (95 %)"
+    over_all = f"the mean over all lies between {low:.6f} and {high:.6f} "
+    over_all += f"({percent_of(result.confidence_level)})"
     if result.precision is not None:
         print(f"{int(result.seen.sum())} images were looked at; {over_all}")
     elif low < high:

@@ -78,8 +78,8 @@ def both(p_value: float, adjusted: float) -> str:
     return f"{p_value:.2g} (adjusted {adjusted:.2g})"
 
 
-def _side(interval: Interval, p_value: float, confidence: float) -> int:
+def _side(interval: Interval, p_value: float, confidence_level: float) -> int:
     # The least that rounds up to it is enough.
-    if math.isnan(p_value) or p_value > 1 - confidence + 1e-12:
+    if math.isnan(p_value) or p_value > 1 - confidence_level + 1e-12:
         return 0
     return int(interval.start > 0) - int(interval.end < 0)

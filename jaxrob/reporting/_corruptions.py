@@ -57,10 +57,14 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     rows = tuple(
         Corruption(
             name,
-            _known(lambda one=one: metrics.corruption_error(_all(one), _ITSELF)),
+            _known(
+                lambda one=one: metrics.corruption_error(
+                    _all(one), _ITSELF, one.confidence_level
+                )
+            ),
             _known(
                 lambda one=one, name=name: metrics.corruption_error(
-                    _all(one), ALEXNET[name]
+                    _all(one), ALEXNET[name], one.confidence_level
                 )
             )
             if like_alexnet and name in ALEXNET
@@ -71,8 +75,8 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     )
     mce = None
     if like_alexnet:
-        mce = _known(lambda: metrics.mean_corruption_error(_all_of(found), ALEXNET))
-    mean = _known(lambda: metrics.mean_corruption_error(_all_of(found), None))
+        mce = _known(lambda: _mean(found, ALEXNET))
+    mean = _known(lambda: _mean(found, None))
     return Corruptions(rows, mean, mce)
 
 
@@ -119,12 +123,21 @@ def _fails_at(one: Assessment) -> FailingLevel | None:
     if one.identity not in one.levels or len(one.levels) < 2 or one.sampling:
         return None
     return metrics.failing_level(
-        one.levels, one.curve.confusion, one.measure, one.threshold, one.identity
+        one.levels,
+        one.curve.confusion,
+        one.measure,
+        one.threshold,
+        one.identity,
+        one.confidence_level,
     )
 
 
-def _all_of(found: Mapping[str, Assessment]) -> Mapping[str, Assessment]:
-    return {name: _all(one) for name, one in found.items()}
+def _mean(
+    found: Mapping[str, Assessment], reference: Mapping[str, ReferenceErrors] | None
+) -> CorruptionError:
+    level = min(one.confidence_level for one in found.values())
+    every = {name: _all(one) for name, one in found.items()}
+    return metrics.mean_corruption_error(every, reference, confidence_level=level)
 
 
 def _all(one: Assessment) -> Assessment:

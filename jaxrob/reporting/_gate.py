@@ -85,13 +85,13 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     Of an assessment, "robustness", "robustness.low", the lower end of its
     confidence interval, and "decided", the lowest share of decided inputs at an
     accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
-    inputs, and "plr.low", the mean of the lower ends of their 95 % intervals; an input
+    inputs, and "plr.low", the mean of the lower ends of their intervals; an input
     without an answer counts with the share of its plain draws that are not distinctly
     misclassified, and has no interval. With inputs that a budget left undecided "plr"
     is an interval, in which each of them is as low, or as high, as its own says.
     Inputs that a run with a precision did not look
     at count as those of their category that it did; in "plr.low", as low as they can
-    be with 95 % confidence.
+    be with the confidence of the result.
 
     From few images (`Assessment.sampling`) the robustness is the interval that holds
     that of all images of the data set, unless its width is that of the levels alone;

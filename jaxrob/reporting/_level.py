@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.roma import RomaResult
 
 
 def percent_of(confidence_level: float) -> str:
@@ -10,7 +11,7 @@ def percent_of(confidence_level: float) -> str:
     return f"{100 * confidence_level:.8g} %"
 
 
-def level_of(assessments: Sequence[Assessment]) -> str:
+def level_of(results: Sequence[Assessment | RomaResult]) -> str:
     """The level of their intervals, or all there are: "95 % or 99 %"."""
-    levels = sorted({one.confidence_level for one in assessments} or {0.95})
+    levels = sorted({one.confidence_level for one in results} or {0.95})
     return " or ".join(map(percent_of, levels))

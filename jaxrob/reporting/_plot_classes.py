@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._runtime.checks import check_type, checked_names, checked_number
+from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._plot import checked_axes
 from jaxrob.reporting._plot_curves import literal
 from jaxrob.roma import RomaResult
@@ -77,7 +78,7 @@ def plot_confusion(
 def plot_categories(
     result: RomaResult, class_names: Sequence[str] | None = None, axes: Any = None
 ) -> Any:
-    """Mean plr of each category, with its 95 % interval over the inputs.
+    """Mean plr of each category, with its interval over the inputs.
 
     See `RomaResult.categorial`, which it shows. The least robust category is lowest.
 
@@ -111,7 +112,8 @@ def plot_categories(
     ]
     axes.set_yticks(places, labels, fontsize=8)
     by = "predicted class" if result.labels is None else "right class"
-    axes.set_xlabel(f"mean plr and its 95 % interval over the inputs, by {by}")
+    level = percent_of(found.confidence_level)
+    axes.set_xlabel(f"mean plr and its {level} interval over the inputs, by {by}")
     axes.ticklabel_format(axis="x", useOffset=False)
     axes.locator_params(axis="x", nbins=5)
     axes.grid(axis="x", color="0.9")

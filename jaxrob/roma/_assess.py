@@ -38,6 +38,7 @@ from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._doubts import doubts
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
 from jaxrob.roma._estimators import estimator_named
@@ -72,6 +73,7 @@ def assess(
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
     precision: float | None = None,
+    confidence_level: float = 0.95,
     key: jax.Array,
     mesh: Mesh | None = None,
     journal: str | os.PathLike | None = None,
@@ -91,7 +93,7 @@ def assess(
             classifier, images, epsilon=0.1, key=key
         )
         print(found.plr)  # one for each image
-        print(found.confidence_interval)  # 95 %
+        print(found.confidence_interval)  # 95 % each
         print(found.status)  # how each was estimated, or why it was not
 
     The estimators:
@@ -138,7 +140,7 @@ def assess(
     blocks or devices (except for rounding).
 
     With a precision, inputs are looked at in random order, a few more at a time. Those
-    of a category end as soon as the mean plr over all its inputs is known: its 95 %
+    of a category end as soon as the mean plr over all its inputs is known: its
     interval, of all categories together, is at most twice the precision wide. It is by
     betting without replacement (Waudby-Smith and Ramdas 2020), which holds however
     often one looks. Then the mean over all inputs is known as well. What was looked at
@@ -168,6 +170,7 @@ def assess(
         default.
       precision: half of the widest interval of a category's mean that is good enough,
         in (0, 0.5); None looks at all inputs. Not with "logit".
+      confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
         all devices of this process. For several processes see `jaxrob.evaluate`.
@@ -183,11 +186,11 @@ def assess(
       TypeError: if an argument has a wrong type.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
         norm or estimator unknown, a budget below num_samples or beside another
-        estimator than "auto", precision not in (0, 0.5) or beside "logit", images
-        are empty, hold NaN or values outside [0, 1], a label is no class, the
-        classifier does not fit the images or has "scores" for outputs, the estimator
-        cannot work with this classifier or perturbation, the journal is of something
-        else, or the classifier returns NaN.
+        estimator than "auto", precision not in (0, 0.5) or beside "logit", the
+        confidence level not in (0, 1), images are empty, hold NaN or values outside
+        [0, 1], a label is no class, the classifier does not fit the images or has
+        "scores" for outputs, the estimator cannot work with this classifier or
+        perturbation, the journal is of something else, or the classifier returns NaN.
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
@@ -201,6 +204,7 @@ def assess(
     if precision is not None:
         precision = checked_number("precision", precision, above=0, below=0.5)
         _check_bounded(estimator)
+    confidence_level = checked_confidence_level(confidence_level)
     journal = None if journal is None else checked_path("journal", journal)
     key, mesh = checked_key(key), checked_mesh(mesh)
     make_room()
@@ -222,6 +226,7 @@ def assess(
             "num_samples": num_samples,
             "clip": clip,
             "precision": precision,
+            "confidence_level": confidence_level,
         }
         # Put there, not computed there: that would compile one more program.
         logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
@@ -235,7 +240,7 @@ def assess(
             _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
             opened(journal, "roma", classifier, source, mesh, arguments) as kept,
         ):
-            settings = Settings(delta, num_samples, bar, budget)
+            settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             if precision is None:
@@ -264,6 +269,7 @@ def assess(
         budget=_told(budget),
         precision=precision,
         place=place,
+        confidence_level=confidence_level,
         **answers._asdict(),
     )
 

@@ -100,7 +100,9 @@ def _cascade(
         counts no input.
     """
     pilot = draw_pilot(work, inputs, settings)
-    answers = counted(np.asarray(pilot.hits).sum(axis=1), settings.num_samples)
+    level = settings.confidence_level
+    hits = np.asarray(pilot.hits).sum(axis=1)
+    answers = counted(hits, settings.num_samples, level)
     left = np.arange(len(inputs.images))
     if enough_hits is not None:
         left = np.flatnonzero(answers.hits < enough_hits)
@@ -118,10 +120,10 @@ def _cascade(
     for method in methods:
         estimate = method.estimate(work, candidates, estimate, settings.bar)
     if math.isinf(settings.budget):
-        return with_estimates(answers, left, estimate)
+        return with_estimates(answers, left, estimate, level)
     decided = ~np.isin(estimate.status, ["", "untrusted"])
     found = np.flatnonzero(decided)
-    answers = with_estimates(answers, left[found], taken(estimate, found))
+    answers = with_estimates(answers, left[found], taken(estimate, found), level)
     answers.evaluations[left[~decided]] += estimate.evaluations[~decided]
     untried = left[~decided & (estimate.evaluations == 0)]
     answers = _counted_further(work, inputs, settings, answers, untried)

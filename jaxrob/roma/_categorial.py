@@ -9,10 +9,10 @@ import numpy as np
 import scipy
 
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_names
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.metrics._holm import holm
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._inputs_mean import (
-    ERROR,
     check_places,
     in_order,
     means_by_category,
@@ -21,7 +21,6 @@ from jaxrob.roma._inputs_mean import (
 from jaxrob.roma._local_answers import plr_of_all
 
 Group = TypeVar("Group")
-_TAIL = ERROR / 2
 
 
 class Categorial(NamedTuple):
@@ -34,7 +33,7 @@ class Categorial(NamedTuple):
         ended before. All that follows is of these.
       answered: int `[C]`, those with an answer.
       plr: `[C]` mean plr of the answered.
-      interval: `[C, 2]` its 95 % interval over the population that the inputs are a
+      interval: `[C, 2]` its interval over the population that the inputs are a
         random sample from, as `GlobalRobustness.population_interval`: it holds for any
         number of inputs, also where all plr are alike. Of a run with a precision it is
         by betting without an end, and holds whenever that ended. NaN without an answer.
@@ -45,12 +44,14 @@ class Categorial(NamedTuple):
         was counted for them, it is NaN.
       inputs_interval: `[C, 2]` where the mean lies that `plr_all` would be of all the
         category's inputs, by betting without replacement (Waudby-Smith and Ramdas
-        2020). Those of all categories hold together with 95 %. Both ends are `plr_all`
+        2020). Those of all categories hold together. Both ends are `plr_all`
         where all inputs were looked at.
       welch: `[C, C]` p-values of Welch's t-test for equal means.
       binomial: `[C, C]` p-values of the binomial test that an input with a distinctly
         misclassified draw is as likely in either category; NaN where nothing was
         counted.
+      confidence_level: the coverage of the intervals: of each `interval` alone, and of
+        all `inputs_interval` together.
 
     The p-values are Holm's (1979), corrected for all pairs of categories; their
     diagonals are 1. They are NaN where a category has fewer than two answers.
@@ -68,6 +69,7 @@ class Categorial(NamedTuple):
     inputs_interval: np.ndarray
     welch: np.ndarray
     binomial: np.ndarray
+    confidence_level: float = 0.95
 
 
 def compare_categories(
@@ -77,6 +79,7 @@ def compare_categories(
     categories: np.ndarray,
     class_names: tuple[str, ...] | None = None,
     place: np.ndarray | None = None,
+    confidence_level: float = 0.95,
 ) -> Categorial:
     """Tells which categories of inputs are more robust than others.
 
@@ -90,6 +93,7 @@ def compare_categories(
       class_names: names of the categories 0, 1, ...; by default their numbers.
       place: int `[N]`, the place of each input among those that were looked at in
         random order, -1 for the others; None if all were, in any order.
+      confidence_level: the coverage of the intervals, in (0, 1).
 
     Returns:
       One entry for each category that occurs, in their order.
@@ -100,6 +104,8 @@ def compare_categories(
         lies outside its range.
     """
     plr, hits, categories, place = _checked(plr, hits, num_samples, categories, place)
+    confidence_level = checked_confidence_level(confidence_level)
+    error = 1 - confidence_level
     stops = place is not None
     place = np.arange(len(plr)) if place is None else place
     present = np.unique(categories)
@@ -119,7 +125,7 @@ def compare_categories(
     mean = np.array([_or_nan(values, np.mean, 1) for values in answered])
     std = np.array([_or_nan(values, _deviation, 2) for values in answered])
     over_inputs = means_by_category(
-        plr_of_all(plr, hits, num_samples), place, categories
+        plr_of_all(plr, hits, num_samples), place, categories, error
     )
     return Categorial(
         names=names,
@@ -128,7 +134,10 @@ def compare_categories(
         answered=np.array([len(values) for values in answered]),
         plr=mean,
         interval=np.array(
-            [_betting(values) if stops else _bounded(values) for values in answered]
+            [
+                _betting(values, error) if stops else _bounded(values, error)
+                for values in answered
+            ]
         ),
         std=std,
         adversarial=1 - mean,
@@ -138,6 +147,7 @@ def compare_categories(
         binomial=_of_pairs(
             [None if hits is None else hits[some] > 0 for some in seen], _binomial
         ),
+        confidence_level=confidence_level,
     )
 
 
@@ -173,12 +183,12 @@ def _checked(
     return plr, hits, categories, place
 
 
-def _bounded(values: np.ndarray) -> tuple[float, float]:
-    return mean_interval(values, values, _TAIL) if len(values) else (np.nan, np.nan)
+def _bounded(values: np.ndarray, error: float) -> tuple[float, float]:
+    return mean_interval(values, values, error / 2) if len(values) else (np.nan, np.nan)
 
 
-def _betting(values: np.ndarray) -> tuple[float, float]:
-    _, low, high = population_mean(values) if len(values) else (np.nan,) * 3
+def _betting(values: np.ndarray, error: float) -> tuple[float, float]:
+    _, low, high = population_mean(values, error) if len(values) else (np.nan,) * 3
     return low, high
 
 

@@ -14,12 +14,12 @@ from jaxrob.roma._work import Inputs, Settings, Work
 def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "count": hits among plain draws, with an exact interval."""
     hits = summarise_draws(work, inputs, settings, observe_hits, count_hits)
-    return counted(hits, settings.num_samples)
+    return counted(hits, settings.num_samples, settings.confidence_level)
 
 
-def counted(hits: np.ndarray, num_samples: int) -> Answers:
+def counted(hits: np.ndarray, num_samples: int, confidence_level: float) -> Answers:
     """The answers that `[N]` hits among so many plain draws give."""
-    low, high = clopper_pearson(hits, num_samples)
+    low, high = clopper_pearson(hits, num_samples, confidence_level)
     with np.errstate(divide="ignore"):
         log_p, log_low, log_high = (
             np.log(part) for part in (hits / num_samples, low, high)
@@ -49,20 +49,20 @@ def count_hits(hits: jax.Array) -> jax.Array:
 
 
 def clopper_pearson(
-    hits: np.ndarray, num_samples: int | np.ndarray, confidence: float = 0.95
+    hits: np.ndarray, num_samples: int | np.ndarray, confidence_level: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """The exact confidence interval of a probability (Clopper and Pearson 1934).
 
     Args:
       hits: `[...]` hits, integers.
       num_samples: draws, n.
-      confidence: its confidence, in (0, 1).
+      confidence_level: its coverage, in (0, 1).
 
     Returns:
       The lower and the upper ends, `[...]`.
     """
     hits, num_samples = np.broadcast_arrays(hits, num_samples)
-    tail = (1 - confidence) / 2
+    tail = (1 - confidence_level) / 2
     with np.errstate(invalid="ignore"):
         low = scipy.stats.beta.ppf(tail, hits, num_samples - hits + 1)
         high = scipy.stats.beta.isf(tail, hits + 1, num_samples - hits)

@@ -33,9 +33,6 @@ MOST_MODES = 10
 # From the strongest to the weakest.
 _STATUSES = ("importance", "splitting", "bounded", "incomplete", "untrusted", "")
 
-# The half width of a 95 % interval, in standard errors.
-_Z = special.ndtri(0.975)
-
 
 class Estimate(NamedTuple):
     """Estimates of M probabilities; arrays `[M]`, an entry for each pair or input.
@@ -183,13 +180,16 @@ def excluded(
         return apart > _EXCLUDED * np.hypot(estimate.standard_error, error)
 
 
-def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Estimate:
+def with_second_opinion(
+    estimate: Estimate, other: Estimate, alike: bool, confidence_level: float
+) -> Estimate:
     """Estimates by splitting, held against independent ones of the same inputs.
 
     Args:
       estimate: M estimates.
       other: what is known of these inputs; `other_log_probability` counts.
       alike: whether the others are as good, so that the mean of both is taken.
+      confidence_level: of the intervals.
 
     Returns:
       The estimates and bounds; "untrusted" where both exclude each other, with the
@@ -213,7 +213,7 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
             evaluations=np.zeros_like(estimate.evaluations),
         )
         found = pooled([estimate, second])
-    middle, error = _holding_both(estimate, other)
+    middle, error = _holding_both(estimate, other, half_width(confidence_level))
     error = np.where(both, error, np.inf)
     return found._replace(
         status=np.where(contradicted, "untrusted", estimate.status),
@@ -228,17 +228,26 @@ def with_second_opinion(estimate: Estimate, other: Estimate, alike: bool) -> Est
 
 # Of what is not known nothing comes.
 @np.errstate(invalid="ignore")
-def _holding_both(estimate: Estimate, other: Estimate) -> tuple[np.ndarray, np.ndarray]:
+def _holding_both(
+    estimate: Estimate, other: Estimate, z: float
+) -> tuple[np.ndarray, np.ndarray]:
     """The middles of intervals that hold two estimates' own, and their errors."""
     p, q = estimate.log_probability, other.other_log_probability
-    of_p, of_q = _Z * estimate.standard_error, _Z * other.other_error
+    of_p, of_q = z * estimate.standard_error, z * other.other_error
     low = np.minimum(p - of_p, q - of_q)
     high = np.maximum(p + of_p, q + of_q)
-    return (low + high) / 2, (high - low) / (2 * _Z)
+    return (low + high) / 2, (high - low) / (2 * z)
 
 
-def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answers:
-    """The answers with estimates in place of some of them, as 95 % intervals.
+def half_width(confidence_level: float) -> float:
+    """Half the width of an interval of that confidence, in standard errors."""
+    return float(-special.ndtri((1 - confidence_level) / 2))
+
+
+def with_estimates(
+    answers: Answers, at: np.ndarray, estimate: Estimate, confidence_level: float
+) -> Answers:
+    """The answers with estimates in place of some of them, and their intervals.
 
     Where splitting got stuck there is no answer, only the interval's end. The given
     answers stay there if they bound the probability better, as on a plateau for
@@ -250,12 +259,14 @@ def with_estimates(answers: Answers, at: np.ndarray, estimate: Estimate) -> Answ
       answers: of N inputs.
       at: `[n]` positions of inputs.
       estimate: for these n inputs.
+      confidence_level: of the intervals.
     """
+    z = half_width(confidence_level)
     log_p, status = estimate.log_probability, estimate.status
     # A sum without a hit is -inf with an infinite error.
     with np.errstate(invalid="ignore"):
-        low = log_p - _Z * estimate.standard_error
-        high = np.minimum(log_p + _Z * estimate.standard_error, 0)
+        low = log_p - z * estimate.standard_error
+        high = np.minimum(log_p + z * estimate.standard_error, 0)
     low = np.where(np.isin(status, ["bounded", "incomplete"]), -np.inf, low)
     unanswered = status == "untrusted"
     nothing = unanswered & ~np.isfinite(log_p - estimate.standard_error)

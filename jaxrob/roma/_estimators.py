@@ -7,7 +7,7 @@ misclassification near each. To add one:
 
        def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
            hits = summarise_draws(work, inputs, settings, observe_hits, count_hits)
-           return counted(hits, settings.num_samples)
+           return counted(hits, settings.num_samples, settings.confidence_level)
 
    `_draws` gives it plain draws, in blocks over the devices. `_margins` tells by how
    much a class is the distinct answer. `_cascade` estimates class by class, by methods

@@ -54,7 +54,7 @@ def answers_of_few(
       of each among those looked at, -1 for the others.
     """
     place = np.full(len(order), -1, np.int32)
-    seen, left = 0, order
+    seen, left, error = 0, order, 1 - settings.confidence_level
     answers: Answers | None = None
     while answers is None or len(left):
         size = _FEW if seen < _MANY_FROM else _MANY
@@ -71,7 +71,7 @@ def answers_of_few(
         seen += len(more)
         plr = -np.expm1(answers.log_adversarial_probability)
         plr = plr_of_all(plr, answers.hits, settings.num_samples)
-        _, low, high = np.array(means_by_category(plr, place, categories)).T
+        _, low, high = np.array(means_by_category(plr, place, categories, error)).T
         known = np.unique(categories)[high - low <= 2 * precision]
         left = left[(place[left] < 0) & ~np.isin(categories[left], known)]
     return answers, place

@@ -15,6 +15,7 @@ from jaxrob._runtime.checks import (
 )
 from jaxrob._runtime.seal import SEAL, check_seal
 from jaxrob._runtime.strict_json import floats, integers, parsed_object, short, texts
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
 from jaxrob.roma._estimators import ESTIMATORS
 from jaxrob.roma._inputs_mean import check_places
@@ -79,6 +80,7 @@ def _settings(found: dict[str, Any]) -> dict[str, Any]:
         "warnings": texts("warnings", found["warnings"]),
         "budget": budget,
         "precision": precision,
+        "confidence_level": checked_confidence_level(found["confidence_level"]),
     }
 
 

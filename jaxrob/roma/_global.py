@@ -78,12 +78,12 @@ def global_robustness(
     the population may be unlike all inputs seen. `inputs_needed` tells how many it
     takes.
 
-    With another estimator than "count", each input counts as anything within its 95 %
-    interval, or within [0, 1] where it has no answer. The intervals then hold if those
-    intervals enclose the probabilities on average, which is known from experiments
-    alone. They are better for the mean over the inputs at hand (`inputs_interval`)
-    where misclassifications are rare, and for the lower end. The upper end for the
-    population cannot be.
+    With another estimator than "count", each input counts as anything within its own
+    interval of that confidence, or within [0, 1] where it has no answer. The intervals
+    then hold if those intervals enclose the probabilities on average, which is known
+    from experiments alone. They are better for the mean over the inputs at hand
+    (`inputs_interval`) where misclassifications are rare, and for the lower end. The
+    upper end for the population cannot be.
 
     Args:
       classifier: the classifier, as `assess` takes it.
@@ -152,6 +152,7 @@ def global_robustness(
         budget=budget,
         perturbation=perturbation,
         level_distribution=level_distribution,
+        confidence_level=confidence_level,
         key=key,
         mesh=mesh,
         journal=journal,

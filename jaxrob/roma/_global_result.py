@@ -69,12 +69,12 @@ class GlobalRobustness:
       population_interval: `[C, 2]`, assumes nothing but that the inputs are a random
         sample from the population. It is never wider than Hoeffding's.
       population_asymptotic: `[C, 2]`, Hall's (1992), approximate and narrower. NaN
-        where it would not hold, see `status`. One that is given misses in about 5 % of
-        all cases, given or not; of categories for which it seldom is, those samples
-        that are given one are the luckiest.
+        where it would not hold, see `status`. At 95 %, one that is given misses in
+        about 5 % of all cases, given or not; of categories for which it seldom is,
+        those samples that are given one are the luckiest.
       inputs_interval: `[C, 2]`, of the mean over the inputs at hand. By plain draws it
         assumes nothing; of another estimator it is the mean of the ends of the inputs'
-        95 % intervals, whatever the confidence.
+        own intervals, whatever the confidence.
       inputs_asymptotic: `[C, 2]`, approximate and narrower, from the variance by the
         draws of each input. NaN where that is too small or skewed to go by, see
         `inputs_status`.

@@ -6,8 +6,6 @@ import numpy as np
 
 from jaxrob.metrics._evidence import mean_interval
 
-#: The probability that any interval of one result ever misses.
-ERROR = 0.05
 # As if inputs without end were left: an interval of the population that they are from.
 _POPULATION = 2**40
 
@@ -46,9 +44,9 @@ def inputs_mean(values: np.ndarray, total: int, error: float) -> InputsMean:
     return InputsMean(mean, float(low), float(high))
 
 
-def population_mean(values: np.ndarray) -> InputsMean:
+def population_mean(values: np.ndarray, error: float) -> InputsMean:
     """The mean over the population that the inputs are a random sample from."""
-    return inputs_mean(values, _POPULATION, ERROR)
+    return inputs_mean(values, _POPULATION, error)
 
 
 def check_places(place: np.ndarray) -> None:
@@ -76,16 +74,17 @@ def in_order(chosen: np.ndarray, place: np.ndarray) -> np.ndarray:
 
 
 def means_by_category(
-    values: np.ndarray, place: np.ndarray, categories: np.ndarray
+    values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> list[InputsMean]:
     """The mean over each category's inputs.
 
-    All intervals, and that of `mean_of_all`, hold together with 95 %.
+    All intervals hold together with that of `mean_of_all`.
 
     Args:
       values: `[N]` in [0, 1], anything where not looked at.
       place: int `[N]`, as in `in_order`.
       categories: int `[N]`.
+      error: the probability that any of them ever misses.
 
     Returns:
       One entry for each category that occurs, in their order.
@@ -94,12 +93,12 @@ def means_by_category(
     for number in present:
         mine = categories == number
         seen = values[in_order(mine, place)]
-        found.append(inputs_mean(seen, int(mine.sum()), _error(len(present))))
+        found.append(inputs_mean(seen, int(mine.sum()), _share(error, len(present))))
     return found
 
 
 def mean_of_all(
-    values: np.ndarray, place: np.ndarray, categories: np.ndarray
+    values: np.ndarray, place: np.ndarray, categories: np.ndarray, error: float
 ) -> InputsMean:
     """The mean over all inputs: each category's, by its share of the inputs.
 
@@ -110,21 +109,22 @@ def mean_of_all(
       values: `[N]`, as in `means_by_category`, like the rest.
       place: int `[N]`.
       categories: int `[N]`.
+      error: as in `means_by_category`.
     """
     order = in_order(np.ones(len(place), bool), place)
     if len(order) == len(place):
-        return inputs_mean(values, len(place), ERROR)
+        return inputs_mean(values, len(place), error)
     present, counts = np.unique(categories, return_counts=True)
-    means = np.array(means_by_category(values, place, categories))
+    means = np.array(means_by_category(values, place, categories, error))
     mean, low, high = (counts @ means / len(place)).tolist()
     # Up to here, inputs are a random sample of all.
     last = [place[categories == number] for number in present]
     together = min(int(one.max()) + 1 for one in last if one.min() < 0)
     sample = values[order[:together]]
-    first = inputs_mean(sample, len(place), _error(len(present)))
+    first = inputs_mean(sample, len(place), _share(error, len(present)))
     return InputsMean(mean, max(low, first.low), min(high, first.high))
 
 
-def _error(num_categories: int) -> float:
+def _share(error: float, num_categories: int) -> float:
     """Each interval's share of the error: one a category, and one of all inputs."""
-    return ERROR / (num_categories + 1) if num_categories > 1 else ERROR
+    return error / (num_categories + 1) if num_categories > 1 else error

@@ -3,9 +3,8 @@
 from typing import NamedTuple
 
 import numpy as np
-from scipy import special
 
-_Z = special.ndtri(0.975)
+from jaxrob.roma._estimate import half_width
 
 
 class LocalAnswers(NamedTuple):
@@ -79,8 +78,9 @@ def by_estimator(
     log_high: np.ndarray,
     hits: np.ndarray | None,
     num_samples: int,
+    confidence_level: float,
 ) -> LocalAnswers:
-    """An estimator's answers, each anything in its 95 % interval.
+    """An estimator's answers, each anything in its interval.
 
     Args:
       log_probability: `[N]`, NaN where there is none.
@@ -88,6 +88,7 @@ def by_estimator(
       log_high: `[N]`, likewise.
       hits: `[N]` distinct misclassifications among the plain draws, or None.
       num_samples: plain draws.
+      confidence_level: of the intervals.
     """
     answered = ~np.isnan(log_probability)
     fallback = np.full(len(answered), np.nan) if hits is None else hits / num_samples
@@ -95,7 +96,8 @@ def by_estimator(
     low = np.where(np.isnan(log_low), 0.0, np.exp(log_low))
     high = np.where(np.isnan(log_high), 1.0, np.exp(log_high).clip(max=1.0))
     known = answered & ~np.isnan(log_low) & ~np.isnan(log_high)
-    variance = np.where(known, ((high - low) / (2 * _Z)) ** 2, np.nan)
+    error = (high - low) / (2 * half_width(confidence_level))
+    variance = np.where(known, error**2, np.nan)
     # As if the estimates were lognormal, as their intervals nearly are.
     with np.errstate(divide="ignore", invalid="ignore"):
         third_moment = np.where(variance > 0, 3 * variance**2 / probability, variance)

@@ -51,6 +51,7 @@ class Candidates(NamedTuple):
       log_normal: `[P]` the pairs' log-probabilities by a normal fit to the plain draws:
         hardly more than their order of magnitude.
       budget: forward passes left for each input; may be infinite.
+      confidence_level: of the intervals.
     """
 
     inputs: Pairs[np.ndarray]
@@ -61,6 +62,7 @@ class Candidates(NamedTuple):
     num_samples: int
     log_normal: np.ndarray
     budget: float
+    confidence_level: float
 
 
 def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarray]:
@@ -102,6 +104,7 @@ def pairs_that_matter(
         settings.num_samples,
         log_p[owner, classes],
         settings.budget - settings.num_samples,
+        settings.confidence_level,
     )
 
 

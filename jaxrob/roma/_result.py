@@ -46,7 +46,7 @@ class RomaResult:
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
         and an upper bound where "bounded".
-      log_low: float64 `[N]`, the lower end of its 95 % interval; NaN where the
+      log_low: float64 `[N]`, the lower end of its interval; NaN where the
         estimator knows none, -inf where "bounded", or "incomplete" without a plain hit.
       log_high: float64 `[N]`, the upper end.
       hits: int `[N]`, distinct misclassifications among the plain draws, -1 where
@@ -72,6 +72,7 @@ class RomaResult:
         were to be looked at.
       place: with a precision, int32 `[N]`, the place of each input among those looked
         at, -1 where "unseen"; else None.
+      confidence_level: the coverage of the intervals.
     """
 
     estimator: str
@@ -98,6 +99,7 @@ class RomaResult:
     budget: int | None = None
     precision: float | None = None
     place: np.ndarray | None = None
+    confidence_level: float = 0.95
 
     @property
     def plr(self) -> np.ndarray:
@@ -124,7 +126,7 @@ class RomaResult:
 
     @property
     def mean_plr_interval(self) -> tuple[float, float]:
-        """The 95 % interval of what `mean_plr` would be, were all inputs looked at.
+        """The interval of what `mean_plr` would be, were all inputs looked at.
 
         An input that a budget left undecided may lie anywhere in its own interval.
         Without such inputs, and if all were looked at, both ends are `mean_plr`. It
@@ -135,17 +137,17 @@ class RomaResult:
 
     @property
     def mean_low(self) -> float:
-        """The mean of the lower ends of the inputs' 95 % intervals of plr.
+        """The mean of the lower ends of the inputs' intervals of plr.
 
         With inputs that were not looked at, what that over all inputs is at least, with
-        95 % confidence. NaN if an input that was looked at has no interval.
+        the result's confidence. NaN if an input that was looked at has no interval.
         """
         low = self.confidence_interval[:, 0]
-        return mean_of_all(low, self._places, self._categories).low
+        return self._mean_of(low).low
 
     @property
     def confidence_interval(self) -> np.ndarray:
-        """`[N, 2]` the 95 % interval of plr; NaN where the estimator knows none."""
+        """`[N, 2]` the interval of plr; NaN where the estimator knows none."""
         return -np.expm1(np.stack([self.log_high, self.log_low], axis=1))
 
     @property
@@ -169,6 +171,7 @@ class RomaResult:
             self._categories,
             class_names,
             self.place,
+            self.confidence_level,
         )
 
     def global_robustness(
@@ -177,7 +180,7 @@ class RomaResult:
         *,
         source: str = "draws",
         class_names: Sequence[str] | None = None,
-        confidence_level: float = 0.95,
+        confidence_level: float | None = None,
         jointly: bool = True,
     ) -> GlobalRobustness:
         """How probable a distinct misclassification is anywhere in each category.
@@ -190,10 +193,10 @@ class RomaResult:
           by: "predicted", "label" or "all".
           source: "draws" takes the plain draws' shares of hits, whatever the estimator.
             They are right on average, so the intervals hold. "estimator" takes the
-            estimator's answers, each as anything in its 95 % interval, or in [0, 1]
+            estimator's answers, each as anything in its interval, or in [0, 1]
             where it has none: intervals then hold if those do, on average.
           class_names: names of the categories.
-          confidence_level: at least 0.5.
+          confidence_level: at least 0.5; by default that of this result.
           jointly: whether it is that of all categories together.
 
         Raises:
@@ -201,6 +204,8 @@ class RomaResult:
           ValueError: if an argument is out of range, there are no labels to go by, no
             plain draws, or inputs that were not looked at.
         """
+        if confidence_level is None:
+            confidence_level = self.confidence_level
         check_summary(by, class_names, confidence_level, jointly)
         check_choice("source", source, ("draws", "estimator"))
         if by == "label" and self.labels is None:
@@ -230,6 +235,7 @@ class RomaResult:
                 self.log_high,
                 self.hits,
                 self.num_samples,
+                self.confidence_level,
             )
         return put_together(
             local,
@@ -255,7 +261,11 @@ class RomaResult:
         plr = plr_of_all(self.plr, self.hits, self.num_samples)
         if if_undecided is not None:
             plr = np.where(self.status == UNDECIDED, if_undecided, plr)
-        return mean_of_all(plr, self._places, self._categories)
+        return self._mean_of(plr)
+
+    def _mean_of(self, values: np.ndarray) -> InputsMean:
+        error = 1 - self.confidence_level
+        return mean_of_all(values, self._places, self._categories, error)
 
     def to_json(self, path: str | os.PathLike | None = None) -> str:
         """The result and its caveats as JSON, written to `path` if one is given.

@@ -95,7 +95,9 @@ def by_splitting(
     error = np.where(contradicted, np.inf, by_input.standard_error)
     by_input = by_input._replace(status=status, standard_error=error)
     alike = is_thorough(pairs.images.shape[1:])
-    better = with_second_opinion(by_input, taken(estimate, left), alike)
+    better = with_second_opinion(
+        by_input, taken(estimate, left), alike, candidates.confidence_level
+    )
     return improved(estimate, left, better)
 
 
@@ -194,7 +196,7 @@ def split(
       "bounded" where the probability is below `FLOOR`; "" where the budget ended it; or
       "incomplete" where a plateau of the margin hides what lies above it. Then
       `log_probability` is that of the last level reached: an upper bound, up to its
-      error. The 95 % interval is plus and minus 1.96 standard errors.
+      error.
 
     Raises:
       ValueError: if the perturbation has no move, there are too few particles, or the

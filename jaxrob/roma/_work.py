@@ -67,12 +67,14 @@ class Settings(NamedTuple):
       bar: where progress is shown, in draws.
       budget: forward passes for each input, plain draws included, that the cascade
         spends at most, a gradient counted as three; infinite for no limit.
+      confidence_level: of the intervals, in (0, 1).
     """
 
     delta: float
     num_samples: int
     bar: tqdm
     budget: float = math.inf
+    confidence_level: float = 0.95
 
 
 def placed(work: Work) -> Work:

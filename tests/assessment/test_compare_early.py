@@ -128,3 +128,13 @@ def test_labels_are_needed():
     unlabelled = jaxrob.Dataset(DATASET.images)
     with pytest.raises(ValueError, match="dataset must have labels"):
         jaxrob.compare_early(classifier(1.0), classifier(2.0), unlabelled, DIM)
+
+
+def test_a_surer_difference_takes_more_images():
+    usual, sure = (
+        compare(1.0, 1.1, confidence_level=level) for level in (0.95, 0.9999)
+    )
+    assert sure.is_certain and sure.evaluations > usual.evaluations
+    assert sure.first.confidence_level == sure.second.confidence_level == 0.9999
+    with pytest.raises(ValueError, match=r"confidence_level must lie in \(0, 1\)"):
+        compare(1.0, 1.1, confidence_level=1)

@@ -239,6 +239,13 @@ def test_roma(assess, jaxrob_command, tmp_path):
     status, out, err = jaxrob_command(*arguments, "--precision=0.1")
     assert status == 0 and "10 images were looked at; the mean over all lies" in out
     assert results(folder).roma.precision == 0.1
+    status, out, err = jaxrob_command(
+        *arguments, "--precision=0.1", "--confidence_level=0.99"
+    )
+    assert status == 0 and "(99 %)" in out
+    assert results(folder).roma.confidence_level == 0.99
+    status, _, err = jaxrob_command(*arguments, "--confidence_level=1")
+    assert status == 2 and "confidence_level must lie in (0, 1)" in err
     status, _, err = jaxrob_command(*arguments, "--precision=0")
     assert status == 2 and "precision must lie in (0, 0.5)" in err
 

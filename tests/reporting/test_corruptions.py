@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob import metrics
+from jaxrob import metrics, reporting
 from jaxrob.metrics import ALEXNET, ReferenceErrors
 from jaxrob.reporting import table, to_html, to_markdown
 from jaxrob.reporting._corruptions import corruptions
@@ -85,6 +85,27 @@ def test_mean_error_and_failing_severity():
 
 
 @pytest.mark.slow
+def test_intervals_are_of_the_level_asked_for():
+    usual = corruptions(fifteen())
+    some = [dataclasses.replace(one, confidence_level=0.999) for one in fifteen()]
+    sure = corruptions(some)
+    pairs = [
+        (usual.mean.confidence_interval, sure.mean.confidence_interval),
+        (
+            usual.rows[0].error.confidence_interval,
+            sure.rows[0].error.confidence_interval,
+        ),
+        (
+            usual.rows[0].fails_at.confidence_interval,
+            sure.rows[0].fails_at.confidence_interval,
+        ),
+    ]
+    for (low, high), (lower, higher) in pairs:
+        assert lower < low and high < higher
+    text = to_markdown([reporting.Results("net", None, tuple(some))])
+    assert "Intervals are of 99.9 %." in text and "95 %" not in text
+
+
 def test_mce_is_of_1000_classes_alone():
     some = fifteen(1000)
     expected = np.mean([0.3 / one.corrupted for one in ALEXNET.values()])

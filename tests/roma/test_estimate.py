@@ -28,13 +28,15 @@ def test_a_second_opinion_is_pooled_or_excludes_the_first():
         other_log_probability=np.log([1e-5, 3e-5, np.nan, 1.2e-5]),
         other_error=np.array([0.1, 0.1, np.inf, 1e3]),
     )
-    found = with_second_opinion(first, second, alike=True)
+    found = with_second_opinion(first, second, alike=True, confidence_level=0.95)
     # Three times as much, with errors of a tenth, is another answer.
     assert found.status.tolist() == ["splitting", "untrusted", "splitting", "splitting"]
     assert abs(found.standard_error[0] - 0.1 / np.sqrt(2)) < 1e-12
     np.testing.assert_allclose(np.exp(found.log_probability)[[0, 2, 3]], 1e-5)
     # Nothing is answered, and the interval holds both.
-    answers = with_estimates(counted(np.zeros(4, int), 1000), np.arange(4), found)
+    answers = with_estimates(
+        counted(np.zeros(4, int), 1000, 0.95), np.arange(4), found, 0.95
+    )
     assert np.isnan(answers.log_adversarial_probability).tolist() == [0, 1, 0, 0]
     ends = answers.log_low[1], answers.log_high[1]
     half = 0.1 * special.ndtri(0.975)
@@ -47,7 +49,7 @@ def test_a_bound_is_excluded_from_above_alone():
         other_log_probability=np.log([1e-9, 1e-30, 1.1e-15]), other_error=np.full(3, 1)
     )
     for alike in (False, True):
-        found = with_second_opinion(bounds, other, alike)
+        found = with_second_opinion(bounds, other, alike, 0.95)
         assert found.status.tolist() == ["untrusted", "bounded", "bounded"]
         assert np.isinf(found.standard_error).tolist() == [True, False, False]
         np.testing.assert_allclose(np.exp(found.log_probability), 1e-15)
@@ -83,7 +85,9 @@ def test_inputs_without_a_class_that_may_be_mistaken_have_no_answer():
 
 def test_where_splitting_got_stuck_there_is_a_bound_and_no_answer():
     estimate = known(["incomplete", "bounded"], [1e-5, 1e-30], [0.1, 0.1], [100, 100])
-    found = with_estimates(counted(np.array([0, 0]), 1000), np.arange(2), estimate)
+    found = with_estimates(
+        counted(np.array([0, 0]), 1000, 0.95), np.arange(2), estimate, 0.95
+    )
     assert found.status.tolist() == ["incomplete", "bounded"]
     assert np.isnan(found.log_adversarial_probability).tolist() == [True, False]
     np.testing.assert_array_equal(found.log_low, -np.inf)
@@ -94,8 +98,8 @@ def test_where_splitting_got_stuck_there_is_a_bound_and_no_answer():
 
 def test_where_plain_draws_bound_better_hardly_a_hit_is_an_interval_alone():
     estimate = known(["incomplete"] * 3, [0.9] * 3, [0.1] * 3, [100] * 3)
-    before = counted(np.array([0, 9, 10]), 1000)
-    found = with_estimates(before, np.arange(3), estimate)
+    before = counted(np.array([0, 9, 10]), 1000, 0.95)
+    found = with_estimates(before, np.arange(3), estimate, 0.95)
     assert found.status.tolist() == ["incomplete", "incomplete", "counted"]
     assert np.isnan(found.log_adversarial_probability).tolist() == [True, True, False]
     np.testing.assert_array_equal(found.log_low, before.log_low)

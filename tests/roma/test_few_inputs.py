@@ -72,11 +72,11 @@ def misses(plr, categories, seeds, precision):
     for seed in seeds:
         order = np.random.default_rng(seed).permutation(len(plr))
         values, place = ended(plr, categories, order, precision)
-        means = means_by_category(values, place, categories)
+        means = means_by_category(values, place, categories, 0.05)
         for one in means:
             assert one.high - one.low <= 2 * precision
         if len(means) > 1:
-            means.append(mean_of_all(values, place, categories))
+            means.append(mean_of_all(values, place, categories, 0.05))
         missed += any(
             not one.low - 1e-9 <= right <= one.high + 1e-9
             for one, right in zip(means, [*truth, plr.mean()])
@@ -150,7 +150,7 @@ def test_few_inputs_are_all_looked_at():
 
 
 def test_a_population_of_ones_is_not_known_to_be_all_ones():
-    low, high = population_mean(np.ones(50))[1:]
+    low, high = population_mean(np.ones(50), 0.05)[1:]
     assert 0.05 ** (1 / 50) > low > 0.7 and high == 1
 
 

@@ -44,11 +44,13 @@ class Benchmark(NamedTuple):
       rows: for each corruption its name, mean error, error relative to AlexNet's, and
         the severity at which the network fails.
       has_reference: whether errors relative to AlexNet's are there.
+      level: that of the intervals.
     """
 
     means: tuple[tuple[str, str], ...]
     rows: tuple[tuple[str, str, str, str], ...]
     has_reference: bool
+    level: str
 
 
 class Network(NamedTuple):
@@ -182,7 +184,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         earlier=beside[: len(pairs)],
         between=beside[len(pairs) :],
         multiplicity=many,
-        level=level_of(assessments),
+        level=level_of(assessments or [one.roma for one in results if one.roma]),
         reduced=side,
         num_warnings=len(warned),
         warned=_named(warned),
@@ -259,6 +261,7 @@ def _benchmark(results: Results) -> Benchmark | None:
             for one in found.rows
         ),
         found.mce is not None,
+        level_of([one for one in results.assessments if one.unit == "severity"]),
     )
 
 

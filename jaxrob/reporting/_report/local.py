@@ -7,6 +7,7 @@ import numpy as np
 from markupsafe import Markup
 
 from jaxrob.adversarial import Attack
+from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.text import counted, interval, number, percent, short
 from jaxrob.roma import RomaResult
@@ -26,6 +27,7 @@ class Local(NamedTuple):
       figure: the categories.
       lowest: the inputs that are least robust: index, class, plr, interval, status.
       warnings: what to beware of.
+      level: that of the intervals.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -34,6 +36,7 @@ class Local(NamedTuple):
     figure: Markup
     lowest: tuple[tuple[str, ...], ...]
     warnings: tuple[str, ...]
+    level: str
 
 
 class Attacked(NamedTuple):
@@ -70,6 +73,7 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
         figure,
         _lowest(roma, names),
         (*roma.warnings, *roma.caveats),
+        percent_of(roma.confidence_level),
     )
 
 
@@ -126,7 +130,8 @@ def _precision(roma: RomaResult) -> list[tuple[str, str]]:
         (
             "images looked at, in random order",
             f"{int(roma.seen.sum()):,}, until each category's mean over all its images "
-            f"was known to {number(roma.precision)} (95 %)",
+            f"was known to {number(roma.precision)} "
+            f"({percent_of(roma.confidence_level)})",
         ),
         (
             "mean plr of all images",
@@ -156,11 +161,12 @@ def _categories(
         for index, name in enumerate(found.names)
     )
     pairs = np.triu_indices(present, 1)
+    level = percent_of(roma.confidence_level)
     kind = "of images to come, by a bound"
     if roma.precision is not None:
         kind = "of images to come, by betting"
     words = (
-        f"By {by}; intervals are {kind}, 95 % each. Of "
+        f"By {by}; intervals are {kind}, {level} each. Of "
         f"{counted(len(pairs[0]), 'pair')} of categories, "
         f"{int((found.welch[pairs] < 0.05).sum())} differ by Welch's test at 5 %, "
         "adjusted for all pairs by Holm's method."
@@ -173,8 +179,8 @@ def _categories(
         estimates,
         ("plr",),
         alt="mean probabilistic local robustness of each category",
-        level="95 %",
-        x_label="mean plr, with its 95 % interval over the images",
+        level=level,
+        x_label=f"mean plr, with its {level} interval over the images",
     )
     return rows, words, figure
 

@@ -59,9 +59,10 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
       comparisons: how many differences with an interval it states.
     """
     ones = [each for one in results for each in one.assessments]
-    number, level = len(ones), level_of(ones)
+    romas = [one.roma for one in results if one.roma is not None]
+    number, level = len(ones), level_of(ones or romas)
     # Of several levels, the least sure.
-    error = 1 - min((one.confidence_level for one in ones), default=0.95)
+    error = 1 - min((one.confidence_level for one in ones or romas), default=0.95)
     words = [
         f"The report states {counted(number, 'interval')} of a robustness, one for "
         f"each network and alteration. Each has {level} on its own."
@@ -89,11 +90,12 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
             "alike, the chance that any of them is called different is at most "
             f"{percent_of(error)}."
         )
-    inputs = sum(len(one.roma.plr) for one in results if one.roma is not None)
-    if inputs:
+    if romas:
+        inputs = sum(len(one.plr) for one in romas)
         words.append(
-            f"RoMA states {counted(inputs, 'interval')} of single images, 95 % each, "
-            "not adjusted; tests between its categories are adjusted by Holm's method."
+            f"RoMA states {counted(inputs, 'interval')} of single images, "
+            f"{level_of(romas)} each, not adjusted; tests between its categories are "
+            "adjusted by Holm's method."
         )
     words.append(
         f"Verdicts compare with the intervals of {level} each, as the requirements are "

@@ -27,7 +27,7 @@ _MEANINGS = {
     "plr": "the probability that a random perturbation of an image leads to no "
     "distinct misclassification, on average over the images",
     "plr.low": "the probability that a random perturbation of an image leads to no "
-    "distinct misclassification: the lower ends of the 95 % intervals, on average",
+    "distinct misclassification: the lower ends of the intervals, on average",
 }
 
 
