@@ -66,7 +66,10 @@ def bend(
 
 
 def sharpest(
-    positions: np.ndarray, values: np.ndarray, num_inputs: int | None
+    positions: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    doubts: np.ndarray | None = None,
 ) -> np.ndarray:
     """The larger concavity `[n - 1]` that the two triples of an interval show.
 
@@ -74,8 +77,9 @@ def sharpest(
       positions: `[n]` in [0, 1], ascending.
       values: `[n]`, the measure there.
       num_inputs: the number of inputs behind each value; None for exact values.
+      doubts: `[n]`, see `bend`.
     """
-    return _both_sides(positions, values, num_inputs, None)[0].max(axis=0)
+    return _both_sides(positions, values, num_inputs, doubts)[0].max(axis=0)
 
 
 def _both_sides(
@@ -146,19 +150,17 @@ def second_differences(
       The size of the concavity beyond what two standard deviations of `flips` and of
       doubts explain, and the concavity itself, signed: each `[m]`.
     """
-    deviation, deviation_of_flips = middle_deviation(positions, values, num_inputs)
-    if doubts is not None:
-        share = (positions[1] - positions[0]) / (positions[2] - positions[0])
-        parts = np.stack([1 - share, np.ones_like(share), share])
-        unsure = np.sqrt(np.square(parts * doubts).sum(axis=0))
-        deviation_of_flips = np.hypot(deviation_of_flips, unsure)
+    deviation, expected = middle_deviation(positions, values, num_inputs, doubts)
     spread = (positions[1] - positions[0]) * (positions[2] - positions[1])
-    excess = np.maximum(np.abs(deviation) - 2 * deviation_of_flips, 0)
+    excess = np.maximum(np.abs(deviation) - 2 * expected, 0)
     return excess / spread, -deviation / spread
 
 
 def middle_deviation(
-    positions: np.ndarray, values: np.ndarray, num_inputs: int | None
+    positions: np.ndarray,
+    values: np.ndarray,
+    num_inputs: int | None,
+    doubts: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
     """By how much the middle of three points is off the chord of the others.
 
@@ -166,11 +168,17 @@ def middle_deviation(
       positions: `[3, m]`, ascending along the first axis.
       values: `[3, m]`.
       num_inputs: the number of inputs behind each value; None for exact values.
+      doubts: `[3, m]`, what the values do not err alike; by default none.
 
     Returns:
-      The deviation and its standard deviation by `flips`: each `[m]`.
+      The deviation and its standard deviation by `flips` and doubts: each `[m]`.
     """
     share = (positions[1] - positions[0]) / (positions[2] - positions[0])
     chord = values[0] * (1 - share) + values[2] * share
     ends = np.stack([values[0], values[2]], axis=-1)
-    return values[1] - chord, flips(ends, share, num_inputs)
+    expected = flips(ends, share, num_inputs)
+    if doubts is not None:
+        parts = np.stack([1 - share, np.ones_like(share), share])
+        unsure = np.sqrt(np.square(parts * doubts).sum(axis=0))
+        expected = np.hypot(expected, unsure)
+    return values[1] - chord, expected

@@ -12,6 +12,7 @@ from jaxrob._runtime.checks import checked_sequence
 from jaxrob._runtime.readable import readable
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
+from jaxrob.reporting._excursions import excursions
 from jaxrob.reporting._few import (
     asked_for,
     ended,
@@ -34,7 +35,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     seconds; with alpha also the lowest share of inputs decided at an accepted level,
     and beside a value that is of the decided inputs alone their share ("0.984 of 66%").
     The measure and its threshold are below the table, or in a last column where they
-    differ, and so is what a strategy saved that chose the levels. Where the
+    differ, and so are what a strategy saved that chose the levels, and how wide a dip
+    or peak must be to be seen in every one. Where the
     right answers are the network's own, a line says that it is stability. Of
     corruptions by severity the mean error over the fifteen of the benchmarks, and mCE
     of 1,000 classes, have a line each. A warning for each cause follows, the gravest
@@ -92,6 +94,8 @@ def table(assessments: Sequence[Assessment]) -> str:
     if not mixed:
         below.append(f"robustness: share of the range with {accepted[0]}")
     below += _words_of_few(few) + _words_of_saved(assessments)
+    if unseen := excursions(assessments):
+        below.append(f"between levels: {unseen}")
     stable = [one.alteration for one in assessments if one.is_stability]
     if stable:
         of = "" if len(stable) == len(assessments) else f" of {', '.join(stable)}"

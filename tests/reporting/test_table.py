@@ -53,7 +53,24 @@ def test_a_row_for_each_assessment():
     ]  # fmt: skip
     assert cells(lines[3])[1:4] == ["[-1, 0.3333]", "1.0000", "1.0000"]
     assert cells(lines[3])[5] == "100.00%" and cells(lines[3])[8] == "41"
-    assert lines[4:] == ["robustness: share of the range with accuracy >= 0.8"]
+    assert lines[4:] == [
+        "robustness: share of the range with accuracy >= 0.8",
+        "between levels: A dip or peak that lies beyond the threshold over 15.0 % of "
+        "the range is seen for sure, over 8.0 % with an even chance. A narrower one "
+        "may lie between levels without a sign, and is in neither the error bound nor "
+        "the interval.",
+    ]
+
+
+def test_what_may_lie_between_levels_holds_for_every_row():
+    plain = assessment()
+    wide = plain.diagnostics._replace(widest_interval=0.5)
+    even = plain.diagnostics._replace(half_met=0.1)
+    several = [plain, assessment(diagnostics=wide), assessment(diagnostics=even)]
+    (line,) = (
+        one for one in table(several).split("\n") if one.startswith("between levels")
+    )
+    assert "over 50.0 % of the range" in line and "over 10.0 % with an even" in line
 
 
 def test_a_name_from_a_file_begins_no_line_and_steers_no_terminal():
@@ -73,7 +90,7 @@ def test_levels_chosen_are_set_beside_even_grids():
     flat = assessment(error_bound=0.0, correct=(200, 200, 200))
     lines = table([chosen, flat]).split("\n")
     assert [cells(line)[6] for line in lines[2:4]] == ["± 2.0%", "± 0.0%"]
-    assert lines[-1] == (
+    assert lines[-2] == (
         "levels: 6 were chosen, 1,200 altered images; even grids that leave as little "
         "open have 104 levels, 20,800 images: 17.3 times as many"
     )
@@ -96,7 +113,7 @@ def test_without_the_identity_its_value_is_not_known():
 @pytest.mark.parametrize("change", [{"threshold": 0.75}, {"measure": "effectiveness"}])
 def test_where_thresholds_differ_each_row_has_its_own(change):
     lines = table([assessment(), assessment(**change)]).split("\n")
-    assert len(lines) == 4
+    assert len(lines) == 5
     assert cells(lines[0])[-1] == "accepted"
     measure, threshold = "accuracy", 0.8
     assert cells(lines[2])[-1] == "accuracy >= 0.8"
@@ -112,7 +129,7 @@ def test_an_integration_that_failed_is_a_timeout():
 
 def test_what_to_beware_of_is_said():
     seen = Diagnostics(3, 1, 0.5, 50.0, 0.3, 0.01, 0.1, 0.1, 0.3)
-    lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[5:]
+    lines = table([assessment(diagnostics=seen), assessment()]).split("\n")[6:]
     assert [line.split(": ")[0] for line in lines] == ["brightness"] * 4
     # The gravest first.
     for line, words in zip(lines, ["jitter 50", "50.0 %", "within 1 perc", "30.0 %"]):

@@ -9,6 +9,7 @@ from markupsafe import Markup
 import jaxrob
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
+from jaxrob.reporting._excursions import excursions
 from jaxrob.reporting._level import level_of
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.comparison import Comparison, Pair, compared, comparisons
@@ -112,6 +113,7 @@ class Document(NamedTuple):
       num_warnings: how many causes of warnings there are.
       warned: what they are of.
       meanings: pairs of a quantity that is required and what it is.
+      excursions: which the levels may have missed; empty where all are scored.
       has_plan: whether there was a plan for some network.
       has_stability: whether some numbers are of stability.
       has_unknown: whether some answers may be "unknown".
@@ -136,6 +138,7 @@ class Document(NamedTuple):
     num_warnings: int
     warned: str
     meanings: tuple[tuple[str, str], ...]
+    excursions: str
     has_plan: bool
     has_stability: bool
     has_unknown: bool
@@ -191,6 +194,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
         meanings=tuple(
             dict.fromkeys(each for one in networks for each in one.verdict.meanings)
         ),
+        excursions=excursions(assessments),
         has_plan=any(one.plan is not None for one in results),
         has_stability=any(one.is_stability for one in assessments),
         has_unknown=any(one.curve.alpha is not None for one in assessments),

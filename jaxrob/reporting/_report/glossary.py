@@ -71,10 +71,10 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
     ]
     words.append(
         (
-            "met by half",
-            "the width, as a share of the range, of a dip or a peak across the "
-            "threshold that had an even chance to be met by a level, wherever it lies. "
-            "One as wide as the widest gap is always met",
+            "seen by half",
+            "the width, as a share of the range, of a dip or a peak beyond the "
+            "threshold that a level had an even chance to see, wherever it lies. "
+            "One as wide as the widest gap is always seen",
         )
     )
     words.append(
