@@ -27,14 +27,15 @@ def description() -> dict[str, Any]:
         "device": device.device_kind,
         "num_devices": jax.device_count(),
         "cores": os.cpu_count(),
-        "processor": _processor(),
+        "processor": processor(),
         "system": platform.platform(),
         "python": platform.python_version(),
         "jaxrob": jaxrob.__version__,
     } | versions
 
 
-def _processor() -> str:
+def processor() -> str:
+    """The name of the processor's model."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

@@ -1,0 +1,1 @@
+"""Calls of the whole package whose results `pins.py` keeps, by room."""

@@ -1,0 +1,159 @@
+"""How what is kept of one run differs from what is kept of another."""
+
+import difflib
+import fnmatch
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from pinned.kept import is_same
+
+_NOTHING = object()
+
+
+class Difference(NamedTuple):
+    """A difference.
+
+    Attributes:
+      case: the case's name.
+      path: where in what it gives: names, and places in lists, with dots between them.
+      before: what was kept, as text.
+      now: what it is.
+    """
+
+    case: str
+    path: str
+    before: str
+    now: str
+
+
+class Intended(NamedTuple):
+    """Differences that a change of the library means to make.
+
+    Attributes:
+      case: a pattern of case names, as `fnmatch` takes it.
+      path: a pattern of paths.
+      reason: what is other now, and why.
+    """
+
+    case: str
+    path: str
+    reason: str
+
+    def covers(self, difference: Difference) -> bool:
+        """Whether a difference is one of these."""
+        return fnmatch.fnmatchcase(difference.case, self.case) and fnmatch.fnmatchcase(
+            difference.path, self.path
+        )
+
+
+class Verdict(NamedTuple):
+    """What a comparison came to.
+
+    Attributes:
+      found: all differences that nothing intends.
+      intended: for each entry of the list how many it covers.
+      unused: entries that cover nothing, of cases that were run.
+    """
+
+    found: list[Difference]
+    intended: dict[Intended, int]
+    unused: list[Intended]
+
+
+def compared(
+    before: dict[str, Any], now: dict[str, Any], intended: Sequence[Intended]
+) -> Verdict:
+    """Compares what is kept of the same cases, by their names."""
+    found, counts = [], dict.fromkeys(intended, 0)
+    for case in {**before, **now}:
+        old, new = before.get(case, _NOTHING), now.get(case, _NOTHING)
+        for one in _walked(case, (), old, new):
+            covering = [entry for entry in intended if entry.covers(one)]
+            for entry in covering:
+                counts[entry] += 1
+            if not covering:
+                found.append(one)
+    cases = {**before, **now}
+    unused = [
+        entry
+        for entry, count in counts.items()
+        if not count and fnmatch.filter(cases, entry.case)
+    ]
+    return Verdict(found, counts, unused)
+
+
+def _walked(
+    case: str, path: tuple[str, ...], old: Any, new: Any
+) -> Iterator[Difference]:
+    if isinstance(old, dict) and isinstance(new, dict):
+        for name in {**old, **new}:
+            pair = old.get(name, _NOTHING), new.get(name, _NOTHING)
+            yield from _walked(case, (*path, name), *pair)
+    elif isinstance(old, list) and isinstance(new, list):
+        for place in range(max(len(old), len(new))):
+            pair = (one[place] if place < len(one) else _NOTHING for one in (old, new))
+            yield from _walked(case, (*path, str(place)), *pair)
+    elif _is_page(old) and _is_page(new):
+        yield from _of_lines(case, path, old.splitlines(), new.splitlines())
+    elif not is_same(old, new):
+        yield Difference(case, ".".join(path), _text(old), _text(new))
+
+
+def _of_lines(
+    case: str, path: tuple[str, ...], old: list[str], new: list[str]
+) -> Iterator[Difference]:
+    matcher = difflib.SequenceMatcher(None, old, new, autojunk=False)
+    for kind, first, last, start, end in matcher.get_opcodes():
+        if kind != "equal":
+            where = ".".join((*path, f"line {first + 1}"))
+            pair = "\n".join(old[first:last]), "\n".join(new[start:end])
+            yield Difference(case, where, *map(_text, pair))
+
+
+def _is_page(value: Any) -> bool:
+    return isinstance(value, str) and "\n" in value
+
+
+def _text(value: Any) -> str:
+    return "nothing" if value is _NOTHING else repr(value)
+
+
+def in_words(difference: Difference, width: int = 70) -> str:
+    """A difference as lines, of long texts the part around where they part."""
+    before, now = difference.before, difference.now
+    alike = next(
+        (i for i, (a, b) in enumerate(zip(before, now)) if a != b),
+        min(len(before), len(now)),
+    )
+    start = max(0, alike - width // 2)
+
+    def shown(text: str) -> str:
+        part = text[start : start + width]
+        return f"{'...' if start else ''}{part}{'...' * (start + width < len(text))}"
+
+    where = f"  {difference.path or 'all of it'}"
+    return f"{where}\n    was {shown(before)}\n    is  {shown(now)}"
+
+
+def report(verdict: Verdict, most: int) -> str:
+    """What a comparison came to, in lines, of each case at most so many differences."""
+    lines, by_case = [], {}
+    for one in verdict.found:
+        by_case.setdefault(one.case, []).append(one)
+    for case, some in by_case.items():
+        lines.append(f"{case}: {len(some)} differences")
+        lines += [in_words(one) for one in some[:most]]
+        if len(some) > most:
+            lines.append(f"  and {len(some) - most} more")
+    for entry, count in verdict.intended.items():
+        if count:
+            lines.append(f"intended: {entry.reason}: {count} differences")
+    lines += [
+        f"INTENDED holds an entry that nothing differs for: {entry.case}, {entry.path}"
+        for entry in verdict.unused
+    ]
+    lines.append(
+        f"{len(verdict.found)} differences in {len(by_case)} cases, "
+        f"{sum(verdict.intended.values())} intended"
+    )
+    return "\n".join(lines)

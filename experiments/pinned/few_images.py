@@ -1,0 +1,99 @@
+"""`assess` and `compare_early` from few images."""
+
+from typing import Any
+
+import jax
+
+import jaxrob
+from jaxrob import strategies
+from pinned import world
+from pinned.limits import NUM_IMAGES, assessed, classifier, dataset, dim, lift
+
+
+def precision() -> Any:
+    return {at: assessed(precision=at) for at in (0.1, 0.03, 0)}
+
+
+def budget() -> Any:
+    return {most: assessed(budget=most) for most in (1200, 3000)}
+
+
+def both() -> Any:
+    return assessed(precision=0.02, budget=2500)
+
+
+def curtail() -> Any:
+    return {
+        "alone": assessed(curtail=True),
+        "with precision": assessed(curtail=True, precision=0.05),
+    }
+
+
+def required() -> Any:
+    return {
+        at: assessed(required=at, precision=0.02, confidence_level=0.99)
+        for at in (0.2, 0.39, 0.8)
+    }
+
+
+def uniform() -> Any:
+    return assessed(strategy=strategies.Uniform(17), precision=0.08)
+
+
+def measures() -> Any:
+    return {
+        measure: assessed(measure=measure, alpha=0.3, precision=0.1)
+        for measure in ("accuracy", "recall", "effectiveness", "decided_ratio")
+    }
+
+
+def several() -> Any:
+    """Several alterations share the looks, and the budget."""
+    both = (dim, lift)
+    return {
+        "precision": assessed(both, precision=0.05),
+        "budget": assessed(both, budget=4000),
+        "required": assessed(both, precision=0.03, required=0.5, curtail=True),
+    }
+
+
+def of_batches() -> Any:
+    class Batches:
+        def __iter__(self) -> Any:
+            for start in range(0, NUM_IMAGES, 250):
+                part = dataset()[start : start + 250]
+                yield part.images, part.labels
+
+    return assessed(data=jaxrob.Dataset.from_batches(Batches()), precision=0.05)
+
+
+def random_noise() -> Any:
+    return jaxrob.assess(
+        world.classifier(), world.dataset(), world.noise(), 0.7,
+        precision=0.1, key=world.KEY, batch_size=16,
+    )  # fmt: skip
+
+
+def other_orders() -> Any:
+    return {
+        seed: assessed(key=jax.random.key(seed), precision=0.05, batch_size=64)
+        for seed in (1, 2)
+    }
+
+
+def two_networks() -> Any:
+    """Which of two is more robust: close, far apart, and the same."""
+    return {
+        share: jaxrob.compare_early(
+            classifier(), classifier(share), dataset(), dim, 0.7,
+            precision=0.04, key=world.KEY,
+        )
+        for share in (0.6, 0.97, 1.0)
+    }  # fmt: skip
+
+
+def two_networks_uniform() -> Any:
+    return jaxrob.compare_early(
+        classifier(), classifier(0.9), dataset(), dim, 0.6, "effectiveness",
+        precision=0.1, strategy=strategies.Uniform(9), alpha=0.4, key=world.KEY,
+    )  # fmt: skip

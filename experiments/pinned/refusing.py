@@ -1,0 +1,54 @@
+"""What is said of wrong arguments, of the functions that most begin with."""
+
+import pathlib
+from typing import Any
+
+from checks.cases import Case
+from checks.of_images import of_images
+from checks.of_numbers import of_numbers
+from checks.outcomes import outcome
+
+# What costs nothing to refuse: allowed values are left out, and those that JAX makes.
+_VALUES = (
+    "None", "NaN", "-1", "0", "1.5", "text", "empty text", "empty list", "list of None",
+    "object", "True", "function", "array of NaN", "array of rank 5",
+)  # fmt: skip
+
+
+def entry_points() -> Any:
+    """`evaluate`, `assess`, `compare`, `compare_early`, RoMA's and the attacks'."""
+    return _said(
+        of_images(pathlib.Path.cwd()),
+        ("evaluate", "assess", "compare", "compare_early", "roma.assess",
+         "roma.global_robustness", "provenance", "adversarial.fgsm",
+         "adversarial.lbfgs", "adversarial.adversariability"),
+    )  # fmt: skip
+
+
+def parts() -> Any:
+    """Alterations, data sets, classifiers, curves and reports."""
+    return _said(
+        of_images(pathlib.Path.cwd()),
+        ("Alteration", "alterations.compose", "alterations.rescale",
+         "alterations.followed_by", "alterations.rotation", "alterations.gaussian_blur",
+         "Dataset", "Dataset.from_batches", "Classifier", "Classifier.from_host",
+         "Curve", "reporting.table", "reporting.to_html", "reporting.unmet"),
+    )  # fmt: skip
+
+
+def numbers() -> Any:
+    """Metrics and strategies."""
+    return _said(of_numbers(), None)
+
+
+def _said(cases: list[Case], names: tuple[str, ...] | None) -> Any:
+    found: dict[str, Any] = {}
+    for number, one in enumerate(cases):
+        if names is not None and one.name not in names:
+            continue
+        told = found.setdefault(f"{number} {one.name}", {})
+        for argument, given in one.arguments.items():
+            for value in _VALUES:
+                if value not in given.allowed:
+                    told[f"{argument}={value}"] = outcome(one, argument, value).said
+    return found

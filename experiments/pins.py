@@ -1,0 +1,68 @@
+"""Keeps what calls of the whole package give, so that a refactoring can be refereed.
+
+    python pins.py --keep=/tmp/before.json       # on the code before
+    python pins.py --compare=/tmp/before.json    # on the code after
+
+Numbers and arrays are kept to the bit, documents as parsed values, warnings and reports
+as text, results by their public names. What differs is printed by case and place. The
+file is of one machine, one set of versions and one way to compile.
+"""
+
+import fnmatch
+import time
+from collections.abc import Sequence
+
+import jax
+import matplotlib
+from absl import app, flags
+from common import startup
+from pinned import files, running
+from pinned.differences import Intended, compared, report
+
+_KEEP = flags.DEFINE_string("keep", None, "File to be written.")
+_COMPARE = flags.DEFINE_string("compare", None, "File that was kept before.")
+_ONLY = flags.DEFINE_string("only", "*", 'Cases whose names fit, as "probable.*".')
+_MOST = flags.DEFINE_integer("most", 10, "Differences printed of a case.", 1)
+
+#: What the code does otherwise than when the file was kept, on purpose: patterns of
+#: cases and of paths within them, and why. An entry that covers nothing is reported.
+INTENDED: tuple[Intended, ...] = ()
+
+
+def main(argv: Sequence[str]) -> int | None:
+    """Keeps or compares; the status is 1 if anything differs that should not."""
+    startup.start(argv)
+    if (_KEEP.value is None) == (_COMPARE.value is None):
+        raise app.UsageError("give either --keep or --compare")
+    cases = running.cases(_ONLY.value)
+    if not cases:
+        raise app.UsageError(f"--only: no case fits {_ONLY.value!r}")
+    matplotlib.use("Agg")
+    # Most of the time is compilation, and roundings depend less on what XLA fuses.
+    jax.config.update("jax_disable_most_optimizations", True)
+    before = {} if _COMPARE.value is None else files.read(_COMPARE.value)
+    now, start = {}, time.perf_counter()
+    for name, case in cases.items():
+        begun = time.perf_counter()
+        now[name] = running.result(case)
+        print(f"{name}: {time.perf_counter() - begun:.1f} s", flush=True)
+    print(f"{len(now)} cases in {time.perf_counter() - start:.0f} s")
+    failed = [name for name, one in now.items() if running.RAISED in one]
+    if _KEEP.value is not None:
+        if failed:
+            print(f"nothing is kept, since these cases fail: {', '.join(failed)}")
+            return 1
+        files.write(_KEEP.value, now)
+        return None
+    asked = {
+        name: one
+        for name, one in before.items()
+        if fnmatch.fnmatchcase(name, _ONLY.value)
+    }
+    verdict = compared(asked, now, INTENDED)
+    print(report(verdict, _MOST.value))
+    return 1 if verdict.found or verdict.unused else None
+
+
+if __name__ == "__main__":
+    app.run(main)
