@@ -25,12 +25,6 @@ from scipy import stats
 from checks import drawn_curves
 from checks.drawn_searches import Right, search, truth
 
-_WHAT = flags.DEFINE_enum("what", "near", ("near", "shapes", "others"), "Which curves.")
-_RUNS = flags.DEFINE_integer("runs", 200, "Of each.", 1)
-_SEED = flags.DEFINE_integer("seed", 0, "Of what is drawn.")
-_PARTS = flags.DEFINE_integer("parts", 1024, "Of the range.", 8)
-_SECONDS = flags.DEFINE_float("seconds", 1e9, "Ends after so many of searching.")
-_ASK = flags.DEFINE_enum("ask", "precision", ("precision", "budget"), "What is asked.")
 # Answers farther off than so many precisions are gross errors.
 _GROSS = 3.0
 
@@ -55,22 +49,23 @@ class Run(NamedTuple):
 
 def main(argv: Sequence[str]) -> None:
     del argv
-    kinds = drawn_curves.OTHERS if _WHAT.value == "others" else drawn_curves.SHAPES
+    asked = flags.FLAGS
+    kinds = drawn_curves.OTHERS if asked.what == "others" else drawn_curves.SHAPES
     names = [kind.__name__ for kind in kinds]
-    if _WHAT.value == "near":
+    if asked.what == "near":
         names = [str(tuple(case)) for case in drawn_curves.NEAR]
     found: list[list[Run]] = [[] for _ in names]
     # Each gets the same time, as far as this is limited.
-    while open_ones := [k for k, runs in enumerate(found) if len(runs) < _RUNS.value]:
+    while open_ones := [k for k, runs in enumerate(found) if len(runs) < asked.runs]:
         spent = [sum(run.seconds for run in runs) for runs in found]
-        if sum(spent) > _SECONDS.value:
+        if sum(spent) > asked.seconds:
             break
         number = min(open_ones, key=lambda k: (spent[k], len(found[k])))
-        rng = np.random.default_rng([_SEED.value, number, len(found[number])])
-        if _WHAT.value == "near":
-            run = near(drawn_curves.NEAR[number], rng, _PARTS.value)
+        rng = np.random.default_rng([asked.seed, number, len(found[number])])
+        if asked.what == "near":
+            run = near(drawn_curves.NEAR[number], rng, asked.parts)
         else:
-            run = of_shape(kinds[number](rng), rng, _PARTS.value, _ASK.value)
+            run = of_shape(kinds[number](rng), rng, asked.parts, asked.ask)
         found[number].append(run)
     report(names, found)
 
@@ -133,4 +128,11 @@ def report(names: Sequence[str], found: Sequence[Sequence[Run]]) -> None:
 
 
 if __name__ == "__main__":
+    # Here, because tests import several studies.
+    flags.DEFINE_enum("what", "near", ("near", "shapes", "others"), "Which curves.")
+    flags.DEFINE_integer("runs", 200, "Of each.", 1)
+    flags.DEFINE_integer("seed", 0, "Of what is drawn.")
+    flags.DEFINE_integer("parts", 1024, "Of the range.", 8)
+    flags.DEFINE_float("seconds", 1e9, "Ends after so many of searching.")
+    flags.DEFINE_enum("ask", "precision", ("precision", "budget"), "What is asked.")
     app.run(main)

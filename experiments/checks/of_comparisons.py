@@ -21,11 +21,6 @@ from jaxrob import strategies
 from jaxrob.metrics import heaviside_robustness
 from jaxrob.reporting._adjusted import adjusted
 
-_STUDY = flags.DEFINE_enum(
-    "study", "families", ["families", "power", "few", "levels"], "what is drawn"
-)
-_RUNS = flags.DEFINE_integer("runs", 200, "how often")
-_SEED = flags.DEFINE_integer("seed", 0, "of the draws")
 _LEVELS = np.linspace(0, 1, 11)
 
 
@@ -50,8 +45,8 @@ SHAPES = {
 
 
 def main(_: Sequence[str]) -> None:
-    study = globals()[_STUDY.value]
-    for row in study(_RUNS.value, _SEED.value):
+    asked = flags.FLAGS
+    for row in globals()[asked.study](asked.runs, asked.seed):
         print(*row, sep="  ", flush=True)
 
 
@@ -205,4 +200,10 @@ def _template() -> jaxrob.Assessment:
 
 
 if __name__ == "__main__":
+    # Here, because tests import several studies.
+    flags.DEFINE_enum(
+        "study", "families", ["families", "power", "few", "levels"], "what is drawn"
+    )
+    flags.DEFINE_integer("runs", 200, "how often")
+    flags.DEFINE_integer("seed", 0, "of the draws")
     app.run(main)

@@ -123,9 +123,11 @@ def compare(
     confidence_level = checked_confidence_level(confidence_level)
     _check_pair(first, second)
     # The same draws for either order.
-    if _in_bytes(_answered(first)) > _in_bytes(_answered(second)):
+    ours, theirs = _in_bytes(_answered(first)), _in_bytes(_answered(second))
+    if ours > theirs:
         return _mirrored(_compared(second, first, confidence_level))
-    return _compared(first, second, confidence_level)
+    found = _compared(first, second, confidence_level)
+    return _either_way(found) if ours == theirs else found
 
 
 def _compared(
@@ -222,6 +224,25 @@ def _mirrored(one: Comparison) -> Comparison:
         mean_interval=turned(one.mean_interval),
         level_difference=0.0 - one.level_difference,
         level_band=0.0 - one.level_band[:, ::-1],
+    )
+
+
+def _either_way(one: Comparison) -> Comparison:
+    """With intervals that are their own mirror images, because nothing tells two apart.
+
+    The two added images are not drawn equally often.
+    """
+
+    def widened(interval: Interval) -> Interval:
+        end = max(interval.end, -interval.start)
+        return Interval(0.0 - end, end)
+
+    ends = np.fmax(one.level_band[:, 1], -one.level_band[:, 0])
+    return dataclasses.replace(
+        one,
+        confidence_interval=widened(one.confidence_interval),
+        mean_interval=widened(one.mean_interval),
+        level_band=np.stack([0.0 - ends, ends], axis=-1),
     )
 
 

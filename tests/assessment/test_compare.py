@@ -152,6 +152,14 @@ def test_swapped_the_interval_is_mirrored(measure):
     np.testing.assert_array_equal(there.level_band, -back.level_band[:, ::-1])
 
 
+def test_one_that_answers_alike_differs_as_much_in_either_direction():
+    one = with_limits(np.array([0.2, 0.6, 0.9]), np.linspace(0, 1, 11), 0.5)
+    found = compare(one, dataclasses.replace(one))
+    for low, high in (found.confidence_interval, found.mean_interval):
+        assert low == -high < 0
+    np.testing.assert_array_equal(*(found.level_band * [-1, 1]).T)
+
+
 def test_more_confidence_is_a_wider_interval():
     first, second = pair(np.random.default_rng(0))
     widths = [width(compare(first, second, c)) for c in (0.5, 0.9, 0.99)]
