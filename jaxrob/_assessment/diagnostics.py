@@ -77,8 +77,8 @@ class Diagnostics(NamedTuple):
         that of a parabola which would touch the threshold; the largest. NaN where it is
         not known.
       half_met: the width of an excursion across the threshold that has an even chance
-        to be met by a level, wherever it lies, as a share of the range. One as wide as
-        `widest_interval` is always met.
+        to be met by a level if it may lie anywhere in the range alike, as a share of
+        the range. One as wide as `widest_interval` is always met.
     """
 
     points: int
@@ -100,10 +100,10 @@ class Diagnostics(NamedTuple):
         """
         return (
             "A dip or peak that lies beyond the threshold over "
-            f"{_percent(self.widest_interval)} of the range is seen for sure, over "
-            f"{_percent(self.half_met)} with an even chance. A narrower one may lie "
-            "between levels without a sign, and is in neither the error bound nor the "
-            "interval."
+            f"{_percent(self.widest_interval)} of the range is seen for sure, one over "
+            f"{_percent(self.half_met)} in half of the places where it may be. One "
+            "that lies between levels leaves no sign, and is in neither the error "
+            "bound nor the interval."
         )
 
     @property

@@ -6,7 +6,7 @@ from jaxrob._assessment.assessment import Assessment
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    """What is seen for sure, and with an even chance at least, in every one of them.
+    """What is seen for sure, and in half of the places at least, by every one of them.
 
     Args:
       assessments: of any networks and alterations.

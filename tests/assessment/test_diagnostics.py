@@ -222,5 +222,5 @@ def test_what_may_have_been_missed_is_said():
     # 8 gaps: 1 - 8 (1/8 - w) / (1 - w) is one half.
     assert found.half_met == pytest.approx(1 / 15)
     assert "12.5 % of the range" in found.excursions
-    assert "over 6.7 % with an even chance" in found.excursions
+    assert "one over 6.7 % in half of the places" in found.excursions
     assert found.warnings == ()

@@ -56,9 +56,9 @@ def test_a_row_for_each_assessment():
     assert lines[4:] == [
         "robustness: share of the range with accuracy >= 0.8",
         "between levels: A dip or peak that lies beyond the threshold over 15.0 % of "
-        "the range is seen for sure, over 8.0 % with an even chance. A narrower one "
-        "may lie between levels without a sign, and is in neither the error bound nor "
-        "the interval.",
+        "the range is seen for sure, one over 8.0 % in half of the places where it may "
+        "be. One that lies between levels leaves no sign, and is in neither the error "
+        "bound nor the interval.",
     ]
 
 
@@ -70,7 +70,7 @@ def test_what_may_lie_between_levels_holds_for_every_row():
     (line,) = (
         one for one in table(several).split("\n") if one.startswith("between levels")
     )
-    assert "over 50.0 % of the range" in line and "over 10.0 % with an even" in line
+    assert "over 50.0 % of the range" in line and "over 10.0 % in half" in line
 
 
 def test_a_name_from_a_file_begins_no_line_and_steers_no_terminal():

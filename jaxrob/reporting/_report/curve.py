@@ -135,7 +135,7 @@ class Alteration(NamedTuple):
       pictures: the images shown.
       images: how many were tested at each level.
       sampling: how they were chosen: the strategy, levels and rounds, the rule, the
-        widest gap, the width of an excursion that has an even chance to be met, the
+        widest gap, the width of an excursion that has an even chance to be seen, the
         part of the range near the threshold, and the jitter.
       classes: the classes shown, worst first.
       num_classes: how many there are.

@@ -73,7 +73,7 @@ def _of_curves(ones: Sequence[Assessment]) -> list[tuple[str, str]]:
         (
             "seen by half",
             "the width, as a share of the range, of a dip or a peak beyond the "
-            "threshold that a level had an even chance to see, wherever it lies. "
+            "threshold that is seen in half of the places where it may be. "
             "One as wide as the widest gap is always seen",
         )
     )
