@@ -82,7 +82,8 @@ def answers(
     def right(level: float) -> np.ndarray:
         phases = 2 * np.pi * _FREQUENCIES * level
         waves = np.concatenate([np.cos(phases), np.sin(phases)])
-        return fixed + weights @ waves < special.ndtri(shape(np.asarray(level)))
+        share = np.clip(shape(np.asarray(level)), 0, 1)
+        return fixed + weights @ waves < special.ndtri(share)
 
     return right
 

@@ -82,7 +82,9 @@ def _telling(task: Task, found: Estimates, between: Shape) -> Bands:
 
     Where a curve runs close to the threshold, few images more or less right move its
     crossing far, or are all that keeps its levels on one side. Then the width depends
-    on where the levels happen to lie, and ends the search where they lie wrong.
+    on where the levels happen to lie, and ends the search where they lie wrong. What
+    counts is how far the means may err: how a curve may bend unseen is not a matter of
+    chance, and the usual bands leave it open too.
     """
     now = _bands(task, found, between)
     high = bands(task, found, between, 0.0, max(quantile(_ERROR_GROSS), now.z))

@@ -1,6 +1,7 @@
 """The study of few images on curves close to the threshold, a few runs of it."""
 
 import numpy as np
+import pytest
 from checks import drawn_curves, near_threshold
 from checks.drawn_searches import search, truth
 from scipy import stats
@@ -23,6 +24,13 @@ def test_drawn_answers_have_the_accuracy_of_their_curve():
         for level in (0.0, 0.3, 1.0):
             expected = np.clip(shape(np.array(level)), 0, 1)
             assert abs(right(level).mean() - expected) <= 0.001
+
+
+@pytest.mark.parametrize("varying", [0.0, 0.1])
+def test_shapes_end_where_accuracies_do(varying):
+    rng = np.random.default_rng(0)
+    right = drawn_curves.answers(lambda x: 2.5 - 4 * x, 100, varying, rng)
+    assert right(0.1).all() and not right(0.9).any()
 
 
 def test_the_truth_of_a_line():

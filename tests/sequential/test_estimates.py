@@ -85,3 +85,27 @@ def test_a_level_with_all_images_is_exact_and_helps_its_neighbours():
     helped = estimates({0: Level(scores[0][order], OPEN, 0.0), 1: few}, 0.01, IMAGES)
     assert helped.at(0) == pytest.approx((0.8, 0.0))
     assert helped.at(1)[1] < 0.4 * alone.at(1)[1]
+
+
+def test_of_levels_that_tell_as_much_the_nearest_does():
+    """Their first images say the same, those after them do not."""
+    own = np.arange(100) % 5 > 0
+    rest = np.arange(900)
+    found = estimates(
+        {
+            0: Level(np.append(own, rest % 2 > 0).astype(float), OPEN, 0.0),
+            8: Level(own.astype(float), OPEN, 0.0),
+            9: Level(np.append(own, rest % 3 > 0).astype(float), OPEN, 0.0),
+        },
+        0.1,
+        IMAGES,
+    )
+    assert found.at(8)[0] == pytest.approx(found.at(9)[0])
+    assert found.at(0)[0] < found.at(9)[0] - 0.1
+
+
+def test_a_level_goes_together_with_itself():
+    scores = nested([0.8])[0][:500]
+    levels = {3: Level(scores, OPEN, 0.0)}
+    found = estimates(levels, 0.1, IMAGES)
+    assert correlation(levels, found, (3, 3), 0.1, IMAGES) == 1.0
