@@ -1,14 +1,14 @@
 """What two classifiers' answers to the same images leave open between them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 import scipy
 
 from jaxrob.metrics._bootstrap import drawn, resampled_values
-from jaxrob.metrics._measure import Measure
+from jaxrob.metrics._measure import Counts, Measure
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
@@ -18,7 +18,7 @@ _MOST_LISTED = 12
 # p-values early (Besag and Clifford 1991), and at most so many at 95 %: the least
 # p-value then is a twelfth of what Holm asks of the best of sixteen comparisons.
 _EXTREME, _MOST_SWAPS = 50, 4000
-_SWAPS_AT_A_TIME = 1000
+_FIRST_SWAPS, _SWAPS_AT_A_TIME = 250, 1000
 
 
 class Answered(NamedTuple):
@@ -126,28 +126,85 @@ def swapped(
     """
     most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
     levels = all_levels(first, second)
-    both = [_at_nearest(one, levels) for one in (first, second)]
-    differ = np.flatnonzero((both[0] != both[1]).any(0))
-    swaps = [_swaps_at(asked, mine, other, differ) for mine, other in zip(*both)]
+    mine, other = (_at_nearest(one, levels) for one in (first, second))
+    differ = np.flatnonzero((mine != other).any(0))
+    swap = _swap_classes if asked.measure.of_classes else _swap_counts
+    values = swap(asked, mine, other, differ)
 
-    def differences(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        values = [_values_swapped(asked, one, is_swapped) for one in swaps]
-        mine, other = (np.stack(some) for some in zip(*values))
-        return (
-            linear_robustness(asked, levels, mine)
-            - linear_robustness(asked, levels, other),
-            _linear_mean(asked, levels, mine) - _linear_mean(asked, levels, other),
-        )
+    def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
+        mine, other = values(is_swapped.astype(np.float64))
+        return [
+            of(asked, levels, mine) - of(asked, levels, other)
+            for of in (linear_robustness, _linear_mean)
+        ]
 
     listed = len(differ) <= _MOST_LISTED
-    none = differences(np.zeros((len(differ), 1)))
-    tails = [_Tail(found[0], listed) for found in none]
+    tails = [
+        _Tail(found[0], listed) for found in differences(np.zeros((len(differ), 1)))
+    ]
     for is_swapped in _swaps(len(differ), most):
-        for tail, again in zip(tails, differences(is_swapped.astype(np.float64))):
+        for tail, again in zip(tails, differences(is_swapped)):
             tail.add(again)
         if all(tail.is_known for tail in tails):
             break
     return tails[0].p_value, tails[1].p_value
+
+
+def _swap_counts(
+    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Of a measure of all images together; see `_swap_classes`."""
+    right = [(one == asked.labels).astype(np.float64) for one in (mine, other)]
+    decided = [(one < asked.num_classes).astype(np.float64) for one in (mine, other)]
+
+    def swapped_counts(
+        pair: list[np.ndarray], is_swapped: np.ndarray
+    ) -> list[np.ndarray]:
+        moved = (pair[1] - pair[0])[:, differ] @ is_swapped
+        first, second = (one.sum(1, keepdims=True) for one in pair)
+        return [first + moved, second - moved]
+
+    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = [
+            asked.measure.value_of(
+                asked.measure.ratio(
+                    Counts(correct, answered, answered, len(asked.labels) - answered)
+                )
+            )
+            for correct, answered in zip(
+                swapped_counts(right, is_swapped), swapped_counts(decided, is_swapped)
+            )
+        ]
+        return found[0], found[1]
+
+    return values
+
+
+def _swap_classes(
+    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """A measure of classes of two networks, as a function of what is swapped.
+
+    Args:
+      asked: what is asked.
+      mine: `[L, N]`, the first's answers.
+      other: `[L, N]`, the second's.
+      differ: `[D]`, the images that may be swapped.
+
+    Returns:
+      A function of float64 `[D, B]`, 1 where images are swapped, that gives both
+      networks' measure at each level, `[L, B]`.
+    """
+    levels = [
+        _swaps_at(asked, first, second, differ) for first, second in zip(mine, other)
+    ]
+
+    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = [_values_swapped(asked, one, is_swapped) for one in levels]
+        first, second = (np.stack(some) for some in zip(*found))
+        return first, second
+
+    return values
 
 
 class _Swaps(NamedTuple):
@@ -245,8 +302,10 @@ def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
         yield (np.arange(2**number) >> np.arange(number)[:, None]) & 1 == 1
         return
     rng = np.random.default_rng(_SEED)
-    for _ in range(math.ceil(most / _SWAPS_AT_A_TIME)):
-        yield rng.integers(2, size=(number, _SWAPS_AT_A_TIME), dtype=np.int8) == 1
+    # A few tell p-values that are large.
+    for start in (0, *range(_FIRST_SWAPS, most, _SWAPS_AT_A_TIME)):
+        size = min(_SWAPS_AT_A_TIME, most - start) if start else _FIRST_SWAPS
+        yield rng.integers(2, size=(number, size), dtype=np.int8) == 1
 
 
 def _differences(
