@@ -137,6 +137,7 @@ WITHOUT_A_NETWORK = {
     "asap_warnings.py",
     "checks/drawn_searches.py",
     "checks/of_comparisons.py",
+    "checks/of_intervals.py",
 }
 
 

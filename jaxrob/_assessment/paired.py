@@ -1,13 +1,14 @@
 """What two classifiers' answers to the same images leave open between them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
+import scipy
 
 from jaxrob.metrics._bootstrap import drawn, resampled_values
-from jaxrob.metrics._measure import Measure
+from jaxrob.metrics._measure import Counts, Measure
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
@@ -17,7 +18,7 @@ _MOST_LISTED = 12
 # p-values early (Besag and Clifford 1991), and at most so many at 95 %: the least
 # p-value then is a twelfth of what Holm asks of the best of sixteen comparisons.
 _EXTREME, _MOST_SWAPS = 50, 4000
-_SWAPS_AT_A_TIME = 1000
+_FIRST_SWAPS, _SWAPS_AT_A_TIME = 250, 1000
 
 
 class Answered(NamedTuple):
@@ -97,14 +98,14 @@ def resampled(
             rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
         ]
         weights = np.concatenate([counts[:num_images], *added])
-        found.append(_differences(more, ours, theirs, weights, weights))
+        found.append(_differences(more, ours, theirs, weights))
     return Differences(*(np.concatenate(parts, axis=-1) for parts in zip(*found)))
 
 
 def as_they_are(asked: Asked, first: Answered, second: Answered) -> Differences:
     """The differences on the images themselves, with B = 1."""
     once = np.ones((len(asked.labels), 1))
-    return _differences(asked, first, second, once, once)
+    return _differences(asked, first, second, once)
 
 
 def swapped(
@@ -125,32 +126,142 @@ def swapped(
     """
     most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
     levels = all_levels(first, second)
-    both = [_at_nearest(one, levels) for one in (first, second)]
-    differ = (both[0] != both[1]).any(0)
-    alike, times = np.unique(
-        np.vstack([asked.labels, both[0]])[:, ~differ], axis=1, return_counts=True
-    )
-    mine, other = (one[:, differ] for one in both)
-    pooled = Answered(levels, np.hstack([alike[1:], mine, other]))
-    labels = asked.labels[differ]
-    asked = asked._replace(labels=np.concatenate([alike[0], labels, labels]))
+    mine, other = (_at_nearest(one, levels) for one in (first, second))
+    differ = np.flatnonzero((mine != other).any(0))
+    swap = _swap_classes if asked.measure.of_classes else _swap_counts
+    values = swap(asked, mine, other, differ)
 
-    def differences(is_swapped: np.ndarray) -> Differences:
-        once = np.broadcast_to(times[:, None], (len(times), is_swapped.shape[1]))
-        kept = np.concatenate([once, ~is_swapped, is_swapped]).astype(np.float64)
-        turned = np.concatenate([once, is_swapped, ~is_swapped]).astype(np.float64)
-        return _differences(asked, pooled, pooled, kept, turned)
+    def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
+        mine, other = values(is_swapped.astype(np.float64))
+        return [
+            of(asked, levels, mine) - of(asked, levels, other)
+            for of in (linear_robustness, _linear_mean)
+        ]
 
-    found = differences(np.zeros((len(labels), 1), bool))
-    listed = len(labels) <= _MOST_LISTED
-    tails = [_Tail(found.robustness[0], listed), _Tail(found.mean[0], listed)]
-    for is_swapped in _swaps(len(labels), most):
-        again = differences(is_swapped)
-        tails[0].add(again.robustness)
-        tails[1].add(again.mean)
+    listed = len(differ) <= _MOST_LISTED
+    tails = [
+        _Tail(found[0], listed) for found in differences(np.zeros((len(differ), 1)))
+    ]
+    for is_swapped in _swaps(len(differ), most):
+        for tail, again in zip(tails, differences(is_swapped)):
+            tail.add(again)
         if all(tail.is_known for tail in tails):
             break
     return tails[0].p_value, tails[1].p_value
+
+
+def _swap_counts(
+    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """Of a measure of all images together; see `_swap_classes`."""
+    right = [(one == asked.labels).astype(np.float64) for one in (mine, other)]
+    decided = [(one < asked.num_classes).astype(np.float64) for one in (mine, other)]
+
+    def swapped_counts(
+        pair: list[np.ndarray], is_swapped: np.ndarray
+    ) -> list[np.ndarray]:
+        moved = (pair[1] - pair[0])[:, differ] @ is_swapped
+        first, second = (one.sum(1, keepdims=True) for one in pair)
+        return [first + moved, second - moved]
+
+    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = [
+            asked.measure.value_of(
+                asked.measure.ratio(
+                    Counts(correct, answered, answered, len(asked.labels) - answered)
+                )
+            )
+            for correct, answered in zip(
+                swapped_counts(right, is_swapped), swapped_counts(decided, is_swapped)
+            )
+        ]
+        return found[0], found[1]
+
+    return values
+
+
+def _swap_classes(
+    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
+    """A measure of classes of two networks, as a function of what is swapped.
+
+    Args:
+      asked: what is asked.
+      mine: `[L, N]`, the first's answers.
+      other: `[L, N]`, the second's.
+      differ: `[D]`, the images that may be swapped.
+
+    Returns:
+      A function of float64 `[D, B]`, 1 where images are swapped, that gives both
+      networks' measure at each level, `[L, B]`.
+    """
+    levels = [
+        _swaps_at(asked, first, second, differ) for first, second in zip(mine, other)
+    ]
+
+    def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        found = [_values_swapped(asked, one, is_swapped) for one in levels]
+        first, second = (np.stack(some) for some in zip(*found))
+        return first, second
+
+    return values
+
+
+class _Swaps(NamedTuple):
+    """What swaps change at a level, in counts of C pairs of a label and an answer.
+
+    Attributes:
+      labels: `[C]`.
+      answers: `[C]`.
+      mine: `[C, 1]`, how often the first gives the answer if nothing is swapped.
+      other: `[C, 1]`, how often the second does.
+      moves: sparse `[C, D]`, what each of D images adds to the first's count, and
+        takes from the second's, where it is swapped.
+    """
+
+    labels: np.ndarray
+    answers: np.ndarray
+    mine: np.ndarray
+    other: np.ndarray
+    moves: scipy.sparse.csr_array
+
+
+def _swaps_at(
+    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+) -> _Swaps:
+    """The swaps at a level, from answers `[N]` and the images that may be swapped."""
+    base = asked.num_classes + 1
+    pairs = np.concatenate([asked.labels, asked.labels]).astype(np.int64) * base
+    pairs, cells = np.unique(pairs + np.concatenate([mine, other]), return_inverse=True)
+    cells = cells.reshape(2, -1)
+    counts = [np.bincount(one, minlength=len(pairs))[:, None] for one in cells]
+    # Where both give the same answer a swap changes nothing.
+    moved = np.flatnonzero(mine[differ] != other[differ])
+    from_, to = cells[:, differ[moved]]
+    ones = np.ones(len(moved))
+    moves = scipy.sparse.csr_array(
+        (
+            np.concatenate([ones, -ones]),
+            (np.concatenate([to, from_]), [*moved, *moved]),
+        ),
+        shape=(len(pairs), len(differ)),
+    )
+    labels, answers = np.divmod(pairs, base)
+    return _Swaps(labels, answers, counts[0], counts[1], moves)
+
+
+def _values_swapped(
+    asked: Asked, swaps: _Swaps, is_swapped: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """`[B]`, the measure of both at a level, where images are swapped `[D, B]`."""
+    moved = swaps.moves @ is_swapped
+    mine, other = (
+        resampled_values(
+            asked.measure, swaps.labels, swaps.answers[None], asked.num_classes, counts
+        )[0]
+        for counts in (swaps.mine + moved, swaps.other - moved)
+    )
+    return mine, other
 
 
 class _Tail:
@@ -191,23 +302,21 @@ def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
         yield (np.arange(2**number) >> np.arange(number)[:, None]) & 1 == 1
         return
     rng = np.random.default_rng(_SEED)
-    for _ in range(math.ceil(most / _SWAPS_AT_A_TIME)):
-        yield rng.integers(2, size=(number, _SWAPS_AT_A_TIME), dtype=np.int8) == 1
+    # A few tell p-values that are large.
+    for start in (0, *range(_FIRST_SWAPS, most, _SWAPS_AT_A_TIME)):
+        size = min(_SWAPS_AT_A_TIME, most - start) if start else _FIRST_SWAPS
+        yield rng.integers(2, size=(number, size), dtype=np.int8) == 1
 
 
 def _differences(
-    asked: Asked,
-    first: Answered,
-    second: Answered,
-    weights: np.ndarray,
-    other_weights: np.ndarray,
+    asked: Asked, first: Answered, second: Answered, weights: np.ndarray
 ) -> Differences:
     """The differences on images that count as often as weights `[N, B]` say."""
     levels = all_levels(first, second)
     pairs = []
-    for one, some in ((first, weights), (second, other_weights)):
+    for one in (first, second):
         values = resampled_values(
-            asked.measure, asked.labels, one.answers, asked.num_classes, some
+            asked.measure, asked.labels, one.answers, asked.num_classes, weights
         )
         pairs.append(
             (

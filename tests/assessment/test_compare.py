@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +12,7 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import metrics, strategies
+from jaxrob._assessment import paired
 from jaxrob._assessment.compare import _answered, _asked, compare
 from jaxrob._assessment.paired import Asked, linear_robustness, resampled_values
 
@@ -457,3 +459,60 @@ def test_a_level_that_a_bootstrap_cannot_tell():
 def test_the_confidence_level_lies_between_0_and_1(confidence):
     with pytest.raises(ValueError, match=r"confidence_level must lie in \(0, 1\)"):
         compare(template(), template(), confidence)
+
+
+def drawn_answers(rng, num_images, num_classes, levels):
+    """Labels, and two networks' answers `[L, N]`, wrong more often at high levels."""
+    labels = rng.integers(num_classes, size=num_images)
+    answers = [
+        np.where(
+            rng.random((len(levels), num_images)) < levels[:, None],
+            rng.integers(num_classes, size=(len(levels), num_images)),
+            labels,
+        )
+        for _ in range(2)
+    ]
+    return labels, answers
+
+
+@pytest.mark.parametrize("measure", ["f1", "accuracy", "decided_ratio"])
+def test_all_swaps_are_gone_through(measure):
+    """Of a few images, against each way to swap them, one by one."""
+    rng, levels = np.random.default_rng(4), np.array([0.0, 0.4, 0.9])
+    labels, answers = drawn_answers(rng, 8, 3, levels)
+    if measure == "decided_ratio":
+        answers = [np.where(one == 2, 3, one) for one in answers]
+    asked = Asked(labels, 3, metrics.measures[measure], 0.7, 0.0, 1.0)
+    found = paired.swapped(
+        asked, *(paired.Answered(levels, one) for one in answers), 0.95
+    )
+    robustness, mean = [], []
+    for some in itertools.product([False, True], repeat=8):
+        pair = np.where(some, answers[::-1], answers)
+        values = [
+            resampled_values(asked.measure, labels, one, 3, np.ones((8, 1)))
+            for one in pair
+        ]
+        curves = [np.append(one[:, 0], one[-1, 0]) for one in values]
+        ends = np.append(levels, 1.0)
+        mean.append(np.trapezoid(curves[0], ends) - np.trapezoid(curves[1], ends))
+        each = [linear_robustness(asked, levels, one)[0] for one in values]
+        robustness.append(each[0] - each[1])
+    for one, expected in zip(found, (robustness, mean)):
+        off = np.abs(expected)
+        assert one == np.mean(~(off < off[0] - 1e-9))
+
+
+def test_swaps_cost_the_pairs_of_label_and_answer_and_not_the_images(monkeypatch):
+    rows = []
+
+    def recorded(measure, labels, answers, num_classes, weights):
+        rows.append(len(weights))
+        return resampled_values(measure, labels, answers, num_classes, weights)
+
+    monkeypatch.setattr(paired, "resampled_values", recorded)
+    levels = np.array([0.0, 0.2, 0.3])
+    labels, answers = drawn_answers(np.random.default_rng(5), 2000, 4, levels)
+    asked = Asked(labels, 4, metrics.measures["f1"], 0.8, 0.0, 1.0)
+    paired.swapped(asked, *(paired.Answered(levels, one) for one in answers), 0.95)
+    assert rows and max(rows) <= 4 * 5
