@@ -25,7 +25,7 @@ reason = "the lens"
 name = "gaussian_noise"
 lower = 0.0
 upper = 0.3
-clip = true
+settings = {clip = true}
 """
 
 
