@@ -49,11 +49,11 @@ def main(argv: Sequence[str]) -> int | None:
     print(f"{len(now)} cases in {time.perf_counter() - start:.0f} s")
     failed = [name for name, one in now.items() if running.RAISED in one]
     if _KEEP.value is not None:
-        if failed:
-            print(f"nothing is kept, since these cases fail: {', '.join(failed)}")
-            return 1
-        files.write(_KEEP.value, now)
-        return None
+        files.write(
+            _KEEP.value, {name: now[name] for name in now if name not in failed}
+        )
+        print(f"not kept, since they fail: {', '.join(failed)}" if failed else "kept")
+        return 1 if failed else None
     asked = {
         name: one
         for name, one in before.items()

@@ -35,7 +35,9 @@ def other_strategies() -> Any:
         "quadrature, few": strategies.Quadrature(limit=2),
         "including": strategies.Including(strategies.Uniform(5), (0.7, 1.1)),
     }
-    return {name: _assessed(strategy=one) for name, one in some.items()}
+    found = {name: _assessed(strategy=one) for name, one in some.items()}
+    never = _assessed(strategy=strategies.Quadrature(), threshold=0.2)
+    return found | {"quadrature, not crossed": never}
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,7 @@ def variational() -> Any:
     for name, given in (
         ("mean field", {}),
         ("heteroscedastic", many),
-        ("low rank", {"guide": "low_rank"}),
+        ("full rank", {"guide": "full_rank"}),
         ("wide prior", {"prior_scale": 3.0, "num_particles": 2}),
     ):
         posterior = bayes.svi(

@@ -51,6 +51,14 @@ def of_counts() -> Any:
         for level in (0.8, 0.99)
     ]
     found["failing"] = metrics.failing_level(*rest)
+    bumpy = np.sort(rng.normal(size=60)), rng.random(60), 0.5
+    found["bumpy"] = {
+        "accepted": metrics.accepted_intervals(*bumpy),
+        **{
+            rule: metrics.heaviside_robustness(*bumpy, rule)
+            for rule in ("right", "count", "linear")
+        },
+    }
     return found
 
 

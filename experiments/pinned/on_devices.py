@@ -41,7 +41,12 @@ def _started(num_processes: int, num_devices: int) -> list[Any]:
     command = [sys.executable, "-m", "pinned.process", f"{num_processes}", f"{port}"]
     processes = [
         subprocess.Popen(
-            [*command, f"{number}"], env=environment, stderr=subprocess.PIPE, text=True
+            [*command, f"{number}"],
+            env=environment,
+            # Of Gloo's connections.
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
         )
         for number in range(num_processes)
     ]

@@ -1,7 +1,6 @@
 """Tables, gates, reports, folders of results, and what plots show."""
 
 import dataclasses
-import functools
 import pathlib
 from typing import Any
 
@@ -25,7 +24,7 @@ reason = "the lens"
 name = "gaussian_noise"
 lower = 0.0
 upper = 0.3
-clip = true
+settings = {clip = true}
 """
 
 
@@ -191,24 +190,20 @@ def _blurs() -> list[jaxrob.Alteration]:
     return [world.blur(), world.noise()]
 
 
-@functools.cache
 def _assessments() -> tuple[jaxrob.Assessment, ...]:
     return _timeless(world.classifier(), _blurs())
 
 
-@functools.cache
 def _undecided() -> tuple[jaxrob.Assessment, ...]:
     return _timeless(
         world.stochastic(), _blurs(), strategies.Uniform(4), alpha=0.5, threshold=0.5
     )
 
 
-@functools.cache
 def _few() -> tuple[jaxrob.Assessment, ...]:
     return _timeless(world.classifier(), _blurs(), strategies.ASAP(32), precision=0.15)
 
 
-@functools.cache
 def _roma() -> roma.RomaResult:
     return roma.assess(
         world.classifier(), world.grey()[:12], world.labels()[:12], epsilon=0.2,
@@ -216,7 +211,6 @@ def _roma() -> roma.RomaResult:
     )  # fmt: skip
 
 
-@functools.cache
 def _results() -> reporting.Results:
     found = _assessments()
     attack = adversarial.fgsm(
