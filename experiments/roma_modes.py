@@ -48,6 +48,7 @@ _PROBABILITIES = flags.DEFINE_list(
 _ESTIMATORS = define.estimators(
     ["auto"], ("auto", "importance", "splitting"), "Estimators with an interval"
 )
+_BUDGET = define.budget()
 _FEW = flags.DEFINE_list("few", ["2", "5", "10"], "Dimensions of networks' inputs.")
 _PAIRS = flags.DEFINE_integer("pairs", 36, "Networks' inputs for each dimension.", 4)
 _DRAWS = flags.DEFINE_integer(
@@ -127,7 +128,7 @@ def _measured(case: known_modes.Case, estimator: str, key: jax.Array) -> dict[st
         delta=known_modes.DELTA,
         norm=case.norm,
         estimator=estimator,
-        budget=math.inf,
+        budget=(estimator == "auto" and _BUDGET.value) or math.inf,
         key=key,
         mesh=hosts.mesh(),
     )

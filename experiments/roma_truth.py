@@ -42,6 +42,7 @@ _ESTIMATORS = define.estimators(
     ["roma", "count", "logit", "splitting", "auto"],
     help="Estimators to compare.",
 )
+_BUDGET = define.budget()
 _DELTA = define.delta()
 _NORM = flags.DEFINE_enum("norm", "linf", ("linf", "l2"), "Norm of the ball.")
 _SAMPLES = define.num_samples(1000)
@@ -215,7 +216,8 @@ def _assess(
     stage: str,
     num_samples: int | None = None,
 ) -> roma.RomaResult:
-    name = f"{benchmarks.title()}-{_NORM.value}"
+    budget = _BUDGET.value if estimator == "auto" else 0
+    name = f"{benchmarks.title()}-{_NORM.value}" + (f"-{budget}" if budget else "")
     return roma.assess(
         classifier,
         images,
@@ -224,7 +226,7 @@ def _assess(
         norm=_NORM.value,
         num_samples=num_samples or _SAMPLES.value,
         estimator=estimator,
-        budget=math.inf,
+        budget=budget or math.inf,
         key=key,
         journal=journals.path(f"{name}-{stage}-{estimator}-{epsilon:g}"),
         mesh=hosts.mesh(),

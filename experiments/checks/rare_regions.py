@@ -97,7 +97,8 @@ def cases(
         p = probability * (_OF_THIN if region.kind in _THIN else 1)
         bounds = _bounds(region, p)
         variables = (
-            np.int32(_NUMBERS[region.kind, region.size]),
+            np.int32(_NUMBERS[region.kind]),
+            np.int32(region.size),
             places,
             signs,
             np.array(bounds, np.float32),
@@ -171,38 +172,35 @@ def _norm(z: jax.Array) -> jax.Array:
     return jnp.sqrt((z**2).sum(axis=1) + 1e-12)
 
 
+# Functions of all places, and which of them count.
 _KINDS = {
-    "product": lambda z, b: z.prod(axis=1) - b[0],
-    "two products": lambda z, b: (
+    "product": lambda z, b, n: jnp.where(n, z, 1).prod(axis=1) - b[0],
+    "two products": lambda z, b, n: (
         jnp.minimum(z[:, 0] * z[:, 1], z[:, 2] * z[:, 3]) - b[0]
     ),
-    "either product": lambda z, b: (z[:, ::2] * z[:, 1::2]).max(axis=1) - b[0],
-    "ring": lambda z, b: _between(_norm(z), b),
-    "shell": lambda z, b: _between(_norm(z), b),
-    "corner": lambda z, b: z.min(axis=1) - b[0],
-    "corners": lambda z, b: jnp.abs(z).min(axis=1) - b[0],
-    "simplex": lambda z, b: b[0] - (1 - z).sum(axis=1),
-    "saddle": lambda z, b: z[:, 0] ** 2 - z[:, 1] ** 2 - b[0],
-    "circle": lambda z, b: _norm(z) - b[0],
-    "any": lambda z, b: jnp.abs(z).max(axis=1) - b[0],
-    "slab": lambda z, b: b[1] - jnp.abs(z[:, 0] - b[0]),
-    "island": lambda z, b: b[1] - _norm(z - b[0]),
+    "either product": lambda z, b, n: (z[:, :6:2] * z[:, 1:6:2]).max(axis=1) - b[0],
+    "ring": lambda z, b, n: _between(_norm(z * n), b),
+    "shell": lambda z, b, n: _between(_norm(z * n), b),
+    "corner": lambda z, b, n: jnp.where(n, z, 1).min(axis=1) - b[0],
+    "corners": lambda z, b, n: jnp.where(n, jnp.abs(z), 1).min(axis=1) - b[0],
+    "simplex": lambda z, b, n: b[0] - ((1 - z) * n).sum(axis=1),
+    "saddle": lambda z, b, n: z[:, 0] ** 2 - z[:, 1] ** 2 - b[0],
+    "circle": lambda z, b, n: _norm(z * n) - b[0],
+    "any": lambda z, b, n: jnp.abs(z * n).max(axis=1) - b[0],
+    "slab": lambda z, b, n: b[1] - jnp.abs(z[:, 0] - b[0]),
+    "island": lambda z, b, n: b[1] - _norm((z - b[0]) * n),
 }
 _THIN = ("ring", "shell", "slab", "any")
-_USED = sorted({(one.kind, one.size) for one in (*FOUND_WITH, *LEFT_ASIDE)})
-_NUMBERS = {used: number for number, used in enumerate(_USED)}
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
 
 
 def _logits(variables: Any, images: jax.Array) -> jax.Array:
     # One function for all regions, so that they share what is compiled.
-    number, places, signs, bounds, steepness, saturated = variables
+    number, size, places, signs, bounds, steepness, saturated = variables
     u = (images.reshape(len(images), -1) - 0.5) / EPSILON
     z = u[:, places] * signs
-
-    def of(kind: str, size: int) -> Any:
-        return lambda z, b: _KINDS[kind](z[:, :size], b)
-
-    margin = jax.lax.switch(number, [of(*used) for used in _USED], z, bounds)
+    counts = jnp.arange(_MOST) < size
+    margin = jnp.stack([of(z, bounds, counts) for of in _KINDS.values()])[number]
     one_hot = jnp.where(margin >= 0, 1e4, -1e4)
     margin = jnp.where(saturated, one_hot, steepness * margin + LOGIT)
     return jnp.stack([jnp.zeros_like(margin), margin], axis=1)

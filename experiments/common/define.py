@@ -149,6 +149,13 @@ def estimators(
     return choices("estimators", default, allowed, help)
 
 
+def budget() -> flags.FlagHolder[int]:
+    """`--budget`, of RoMA's "auto"."""
+    return flags.DEFINE_integer(
+        "budget", 0, 'Forward passes for an input by "auto"; 0 for no limit.', 0
+    )
+
+
 def choices(
     name: str, default: Sequence[str], allowed: Sequence[str], help: str
 ) -> flags.FlagHolder[list[str]]:

@@ -35,6 +35,7 @@ from jaxrob.roma._search import (
     find_lanes,
     has_another_mode,
     lanes_from,
+    no_nearer,
     refined,
     refinement_cost,
     wants_more_lanes,
@@ -57,6 +58,8 @@ _CONTRADICTED = 0.25
 # Between these shares so many stages of draws are enough. Above both, more particles
 # are asked after as many, before draws go on.
 _STAGES_IN_DOUBT = 4
+# Particles' estimates are taken as too low by no more than so many standard errors.
+_SURE = 3.0
 # The first number of lanes that start at particles.
 _FIRST_NUMBER = 1000
 # Inputs whose draws are kept at once.
@@ -126,6 +129,9 @@ def _of_group(
     seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))
     bar.update(int(seen.evaluations.sum()))
     cost += seen.evaluations
+    # Without a limit splitting answers there, and misses fewer of many modes.
+    least = _least_divergence(seen) if limited else np.zeros(number)
+    lanes = no_nearer(lanes, least)
     groups = [[] if some is None else [some] for some in seen.points]
     samples: dict[Any, Sample] = {}
     opinions: dict[Any, _Opinion] = dict.fromkeys(range(number), _NO_OPINION)
@@ -135,7 +141,7 @@ def _of_group(
         if len(anew):
             mine = taken(inputs, anew)
             some = _of(lanes, anew)
-            modes = refined(work, mine, some, bar, stretched=not limited)
+            modes = refined(work, mine, some, bar, least[anew], stretched=not limited)
             cost[anew] += modes.cost
             samples |= zip(anew, without_draws(work, modes, mine.images))
             rest = budget - cost
@@ -216,6 +222,18 @@ def _bounded_by_particles(
         log_probability=np.where(bounded, seen.log_open, found.log_probability),
         standard_error=np.where(bounded, seen.standard_error, found.standard_error),
     )
+
+
+def _least_divergence(seen: Evidence) -> np.ndarray:
+    """`[N]` the divergence of half-spaces that are as probable as particles allow.
+
+    It is that of a normal variable that is moved as far as their boundary.
+    """
+    most = np.where(np.isfinite(seen.log_open), seen.log_open, seen.log_probability)
+    most = np.nan_to_num(most + _SURE * seen.standard_error, nan=0.0, posinf=0.0)
+    # Not below a half.
+    far = -scipy.special.ndtri(np.exp(np.minimum(most, math.log(0.5))))
+    return far**2 / 2
 
 
 def _cost(lanes: Lanes, number: int) -> np.ndarray:

@@ -214,6 +214,20 @@ def lanes_from(
     return _climbed(work, inputs, owner, numbers, classes, lines, _SEARCHING)
 
 
+def no_nearer(lanes: Lanes, least: np.ndarray) -> Lanes:
+    """The lanes, none of which seems nearer than it can be.
+
+    Where gradients lead to and fro, a lane's margins vary so much that it seems to be
+    near, and would put off modes that others have found.
+
+    Args:
+      lanes: lanes of N inputs.
+      least: `[N]`, the divergence of a mode as probable as all together may be.
+    """
+    divergence = np.maximum(lanes.divergence, least[lanes.owner])
+    return lanes._replace(divergence=divergence)
+
+
 def refinement_cost(lanes: Lanes, number: int) -> np.ndarray:
     """`[N]` forward passes that `refined` takes for each input, but for stretches."""
     return MODE_COST * np.bincount(_merged(lanes, _SAME_LANE).owner, minlength=number)
@@ -224,6 +238,7 @@ def refined(
     inputs: Pairs[np.ndarray],
     lanes: Lanes,
     bar: tqdm,
+    least: np.ndarray,
     *,
     stretched: bool = True,
 ) -> Modes:
@@ -234,6 +249,7 @@ def refined(
       inputs: N of them, as for `find_modes`.
       lanes: lanes of these.
       bar: where progress is shown.
+      least: as of `no_nearer`.
       stretched: whether tilts are stretched where margins curve. It takes 768 forward
         passes a mode, and draws from small networks that take twenty times as long.
 
@@ -245,7 +261,7 @@ def refined(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
     )
     cost = MODE_COST * np.bincount(found.owner, minlength=len(inputs.indices))
-    found = _merged(found, _SAME_MODE)
+    found = _merged(no_nearer(found, least), _SAME_MODE)
     tilts, bend = _towards(work, found.line)
     bent = np.flatnonzero(bend > _BENT)
     if stretched and len(bent) and TILTS[work.perturbation.norm].stretched is not None:

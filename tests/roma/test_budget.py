@@ -124,6 +124,27 @@ def test_many_modes_do_not_overdraw_the_budget():
     assert 5000 < found.evaluations.max() <= 10_000
 
 
+def product(bound, images):
+    u = (images.reshape(len(images), -1)[:, :2] - 0.5) / EPSILON
+    wrong = 20 * (u.prod(axis=1) - bound) + math.log(DELTA / (1 - DELTA))
+    return jnp.stack([jnp.zeros(len(images)), wrong], axis=-1)
+
+
+@pytest.mark.slow
+def test_gradients_that_lead_to_and_fro_do_not_hide_where_others_led():
+    # u1 u2 > t with two signs of four: (1 - t + t log t) / 2.
+    bound = 0.99717
+    log_p = np.log((1 - bound + bound * np.log(bound)) / 2)
+    classifier = jaxrob.Classifier(product, jnp.float32(bound))
+    found = assess(classifier, images([0] * 20), epsilon=EPSILON, delta=DELTA, key=KEY)
+    # Three of 20 without what particles know of it, 18 with it.
+    assert found.answered.sum() >= 11 and found.evaluations.max() <= 10_000
+    off = (found.log_adversarial_probability - log_p)[found.answered]
+    covers = (found.log_low <= log_p) & (log_p <= found.log_high)
+    assert np.abs(off).max() < np.log(3)
+    assert covers[found.answered].mean() > 0.75
+
+
 @pytest.mark.slow
 def test_without_a_limit_a_black_box_is_split():
     found = assess(

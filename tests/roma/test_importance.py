@@ -15,8 +15,10 @@ from common.linear_truth import (
 from scipy import special, stats
 
 import jaxrob
-from jaxrob.roma import assess
+from jaxrob.roma import _importance, assess
 from jaxrob.roma._ball import ball
+from jaxrob.roma._estimate import unknown
+from jaxrob.roma._evidence import Evidence, evidence
 from jaxrob.roma._weights import weigh
 
 pytestmark = pytest.mark.usefixtures("optimised")
@@ -262,3 +264,51 @@ def test_a_users_own_perturbation_is_not_taken_for_a_ball():
         linear("linf", 0.05), images, estimator="auto", budget=math.inf, **kwargs
     )
     assert (result.status == "splitting").all()
+
+
+@pytest.mark.parametrize(("shift", "status"), [(3, "untrusted"), (-9, "importance")])
+def test_particles_that_find_more_are_believed_and_those_that_find_less_not(
+    monkeypatch, shift, status
+):
+    def shifted(*args, **kwargs):
+        seen = evidence(*args, **kwargs)
+        error = np.full(len(seen.standard_error), 0.5)
+        log_p = np.log(1e-6) + shift + np.zeros(len(error))
+        return seen._replace(log_probability=log_p, standard_error=error)
+
+    monkeypatch.setattr(_importance, "evidence", shifted)
+    found = run(linear("linf", 1e-6), "linf", 32)
+    assert (found.status == status).all()
+    assert (np.isnan(found.log_low) == (status == "untrusted")).all()
+
+
+def test_what_particles_that_a_budget_ended_say():
+    nothing = np.full(6, np.nan)
+    level = np.log([1e-9, 1e-9, 1e-9, 1e-9, 1e-6, 1e-9])
+    level[5] = -np.inf  # They arrived.
+    seen = Evidence([None] * 6, nothing, np.full(6, 0.7), np.zeros(6, int), level)
+    status = np.array([*["untrusted"] * 3, *["importance"] * 2, "untrusted"])
+    log_p = np.array([-np.inf, np.log(1e-8), -np.inf, -25, -25, -30])
+    found = unknown(6)._replace(
+        status=status,
+        log_probability=log_p,
+        standard_error=np.where(status == "importance", 0.1, np.inf),
+    )
+    plain_hits = np.array([0, 0, 1, 0, 0, 0])
+    found = _importance._bounded_by_particles(found, seen, plain_hits)
+    # Not where the draws, or plain ones, went beyond that level, nor where it is low.
+    assert found.status.tolist() == [
+        "bounded", "untrusted", "untrusted", "importance", "untrusted", "untrusted"
+    ]  # fmt: skip
+    np.testing.assert_allclose(found.log_probability[[0, 3]], [np.log(1e-9), -25])
+    assert found.standard_error[[0, 3]].tolist() == [0.7, 0.1]
+
+
+def test_the_divergence_that_particles_allow():
+    level = np.array([-np.inf, -np.inf, -np.inf, np.log(1e-9)])
+    log_p = np.array([np.log(1e-6), np.nan, np.log(0.9), np.nan])
+    error = np.array([0.5, np.nan, 0.1, 0.0])
+    seen = Evidence([None] * 4, log_p, error, np.zeros(4, int), level)
+    least = _importance._least_divergence(seen)
+    p = np.array([1e-6 * np.exp(1.5), 0.5, 0.5, 1e-9])
+    np.testing.assert_allclose(least, stats.norm.isf(p) ** 2 / 2, atol=1e-12)
