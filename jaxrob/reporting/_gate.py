@@ -19,6 +19,7 @@ from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
 from jaxrob.reporting._adjusted import adjusted, said
 from jaxrob.reporting._few import is_open_by_levels
+from jaxrob.reporting._joint import joint_interval
 from jaxrob.roma import RomaResult
 
 #: What may be required: of an assessment, and of RoMA.
@@ -163,8 +164,19 @@ def unmet(
     ]
 
 
-def is_open(result: Assessment | RomaResult, requirement: Requirement) -> bool:
-    """Whether a requirement that is not met is not shown to be missed either."""
+def is_open(
+    result: Assessment | RomaResult, requirement: Requirement, number: int
+) -> bool:
+    """Whether a requirement that is not met is not shown to be missed either.
+
+    That it is missed is one of several statements, any of which may be wrong: of a
+    lower end it is shown by an interval that holds with all others at once.
+
+    Args:
+      result: a result.
+      requirement: what is required of it.
+      number: of how many assessments such statements may be made.
+    """
     quantity, least = requirement
     low, high = ends(quantities(result)[quantity])
     # From few images an interval, which may hold what is required.
@@ -172,7 +184,10 @@ def is_open(result: Assessment | RomaResult, requirement: Requirement) -> bool:
         return True
     if isinstance(result, RomaResult):
         return quantity == "plr.low" and result.mean_plr >= least
-    return quantity == "robustness.low" and result.confidence_interval.end >= least
+    # What cannot be told of all at once is not shown.
+    return quantity == "robustness.low" and not (
+        joint_interval(result, number)[1] < least
+    )
 
 
 def ends(value: float | Interval) -> Interval:
@@ -272,7 +287,8 @@ def verdict(
 
     The command and the scripts end with this line, and status 1. It begins with "not
     shown to be good enough" where nothing is worse and, of each requirement that is
-    not met, more images might still show that it is; a report's headline says the same.
+    not met, more images might still show that it is; that it is missed has to be sure
+    of all that is found at once. A report of the same says the same in its headline.
 
     Args:
       requirements: what has to be reached, see `unmet`.
@@ -284,8 +300,9 @@ def verdict(
     if not failed:
         return ""
     results = {name: one for name, one in found.items() if not isinstance(one, Mapping)}
+    number = sum(isinstance(one, Assessment) for one in results.values())
     only_open = not worse and all(
-        name in results and is_open(results[name], one)
+        name in results and is_open(results[name], one, number)
         for name, values in _quantities_of(found).items()
         for one in requirements
         if _falls_short(values, one)

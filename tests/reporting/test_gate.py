@@ -9,6 +9,7 @@ import jaxrob
 from jaxrob import reporting, strategies
 from jaxrob.reporting import Requirement, quantities, requirement, unmet, worse
 from jaxrob.reporting._adjusted import adjusted
+from jaxrob.reporting._joint import joint_interval
 from jaxrob.roma import RomaResult
 
 ALLOWED = ("robustness", "robustness.low")
@@ -216,6 +217,27 @@ def test_the_line_begins_as_the_headline_of_a_report_does(quantity, least):
     interval = one.confidence_interval
     if quantity == "robustness.low" and interval.start < least:
         assert line.startswith(beginnings[int(interval.end < least)])
+
+
+def test_that_one_of_many_falls_short_is_said_if_it_is_sure_for_all():
+    """What one interval alone misses, one of eight may miss by chance."""
+    one = assess(1.0)
+    others = [dataclasses.replace(one, alteration=f"dim {k}") for k in range(7)]
+    every = {each.alteration: each for each in (one, *others)}
+    alone, at_once = one.confidence_interval.end, joint_interval(one, 8)[1]
+    assert alone < at_once
+    for least, sure in (((alone + at_once) / 2, False), (at_once + 1e-3, True)):
+        needed = [Requirement("robustness.low", least)]
+        line = reporting.verdict(needed, {one.alteration: one})
+        assert line.startswith("not good enough: ")
+        line = reporting.verdict(needed, every)
+        assert line.startswith("not good enough: ") == sure
+        page = reporting.to_markdown(
+            [reporting.Results("net", None, tuple(every.values()), requirements=needed)]
+        )
+        assert ("Not good enough: 8 of 8" in page) == sure
+        assert ("Not shown to be good enough: 8 of 8" in page) != sure
+        assert ("sure for all 8 intervals at once: dim" in page) == sure
 
 
 def test_worse_than_earlier_ones():

@@ -10,6 +10,7 @@ import jaxrob
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._excursions import excursions
+from jaxrob.reporting._joint import joint_interval
 from jaxrob.reporting._level import level_of
 from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.comparison import Comparison, Pair, compared, comparisons
@@ -19,7 +20,6 @@ from jaxrob.reporting._report.images import side_of
 from jaxrob.reporting._report.local import Attacked, Local, attacked, local
 from jaxrob.reporting._report.multiplicity import (
     Multiplicity,
-    joint_interval,
     multiplicity,
 )
 from jaxrob.reporting._report.tested import (

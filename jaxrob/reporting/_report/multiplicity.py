@@ -1,11 +1,8 @@
 """How many intervals a report states, and what holds for all of them at once."""
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxrob import metrics
-from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._level import level_of, percent_of
 from jaxrob.reporting._report.text import counted
 from jaxrob.reporting._results import Results
@@ -23,32 +20,6 @@ class Multiplicity(NamedTuple):
     number: int
     words: tuple[str, ...]
     has_joint: bool
-
-
-def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
-    """The interval that, by Bonferroni's inequality, holds with `number` others.
-
-    NaN where a thousand resamples are too few to tell it, those of measures that are no
-    proportion, and from few images, which were chosen for one confidence.
-    """
-    measure = metrics.measures[one.measure]
-    exact = measure.is_proportion
-    exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
-    if number == 1:
-        return one.confidence_interval.start, one.confidence_interval.end
-    if one.sampling is not None:
-        return math.nan, math.nan
-    if one.scores is not None or not exact or math.isnan(one.robustness):
-        return math.nan, math.nan
-    low, high = metrics.confidence_interval(
-        one.levels,
-        one.curve.confusion,
-        one.measure,
-        one.threshold,
-        1 - (1 - one.confidence_level) / number,
-        bounds=(one.lower, one.upper),
-    )
-    return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
 
 
 def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
@@ -104,7 +75,7 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
         "than one interval: to be wrong, the interval of one that falls short has to "
         "miss. "
         "That one of several falls short is as many statements: it is sure for all at "
-        "once only where it holds adjusted."
+        "once only where it holds adjusted, and the headline says so only then."
     )
     return Multiplicity(number, tuple(words), number > 1)
 

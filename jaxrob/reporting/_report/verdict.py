@@ -41,6 +41,8 @@ class Check(NamedTuple):
       verdict: `MET`, `NOT_MET` or `NOT_KNOWN`, which counts as not met.
       certainty: how sure that is, in words.
       is_open: whether it is not met, but not shown to be missed either.
+      is_missed_at_once: whether it is shown to be missed, for all images of the kind,
+        by an interval that holds with all others.
     """
 
     requirement: str
@@ -49,6 +51,7 @@ class Check(NamedTuple):
     verdict: str
     certainty: str
     is_open: bool
+    is_missed_at_once: bool
 
 
 class Verdict(NamedTuple):
@@ -99,12 +102,13 @@ def verdict_of(
         return Verdict(network, None, words, meanings, checks, worse)
     said = []
     if failed:
-        names = list(dict.fromkeys(short(check.of) for check in failed))
-        names[_MOST_NAMES:] = ["..."] * (len(names) > _MOST_NAMES)
         said.append(
             f"{len(failed)} of {counted(len(checks), 'check')} not met "
-            f"({', '.join(names)})"
+            f"({_names(failed)})"
         )
+        missed = [one for one in failed if one.is_missed_at_once]
+        if missed and number > 1:
+            said.append(f"sure for all {number} intervals at once: {_names(missed)}")
     elif checks:
         many = len(checks) > 1
         said.append(f"all {len(checks)} checks met" if many else "the one check is met")
@@ -116,6 +120,12 @@ def verdict_of(
         words = "Not shown to be good enough: "
     words += "; ".join(said) + "." + other
     return Verdict(network, passed, words, meanings, checks, worse)
+
+
+def _names(checks: Sequence[Check]) -> str:
+    names = list(dict.fromkeys(short(check.of) for check in checks))
+    names[_MOST_NAMES:] = ["..."] * (len(names) > _MOST_NAMES)
+    return ", ".join(names)
 
 
 def is_as_planned(results: Results) -> bool:
@@ -143,11 +153,11 @@ def _checks(
     checks = []
     for requirement in results.requirements:
         if requirement.quantity in ("plr", "plr.low"):
-            checks.append(_of_roma(requirement, results.roma))
+            checks.append(_of_roma(requirement, results.roma, number))
             continue
         for one, joint in zip(results.assessments, joints):
             words = certainty(one, requirement, joint, number) + _of_decided(one)
-            open_ = is_open(one, requirement)
+            open_ = is_open(one, requirement, number)
             found = quantities(one)
             checks.append(_check(requirement, one.alteration, found, words, open_))
     return checks
@@ -161,9 +171,9 @@ def _of_decided(one: Assessment) -> str:
     return f". Of the decided images alone: where levels are accepted, {least} or more"
 
 
-def _of_roma(requirement: Requirement, roma: RomaResult | None) -> Check:
+def _of_roma(requirement: Requirement, roma: RomaResult | None, number: int) -> Check:
     found = {} if roma is None else quantities(roma)
-    open_ = roma is None or is_open(roma, requirement)
+    open_ = roma is None or is_open(roma, requirement, number)
     words = "an average over the tested images alone" if found else ""
     return _check(requirement, "RoMA", found, words, open_)
 
@@ -191,6 +201,7 @@ def _check(
         NOT_KNOWN if unknown else NOT_MET if failed else MET,
         words,
         bool(failed) and open_,
+        bool(failed) and not open_ and requirement.quantity == "robustness.low",
     )
 
 

@@ -1,0 +1,32 @@
+"""Intervals of several results that hold at once."""
+
+import math
+
+from jaxrob import metrics
+from jaxrob._assessment.assessment import Assessment
+
+
+def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
+    """The interval that, by Bonferroni's inequality, holds with `number` others.
+
+    NaN where a thousand resamples are too few to tell it, those of measures that are no
+    proportion, and from few images, which were chosen for one confidence.
+    """
+    measure = metrics.measures[one.measure]
+    exact = measure.is_proportion
+    exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
+    if number == 1:
+        return one.confidence_interval.start, one.confidence_interval.end
+    if one.sampling is not None:
+        return math.nan, math.nan
+    if one.scores is not None or not exact or math.isnan(one.robustness):
+        return math.nan, math.nan
+    low, high = metrics.confidence_interval(
+        one.levels,
+        one.curve.confusion,
+        one.measure,
+        one.threshold,
+        1 - (1 - one.confidence_level) / number,
+        bounds=(one.lower, one.upper),
+    )
+    return min(low, one.confidence_interval[0]), max(high, one.confidence_interval[1])
