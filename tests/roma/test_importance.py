@@ -93,8 +93,8 @@ def run(classifier, norm, number=200, estimator="importance", seed=0):
 
 def check_covers(result, log_p, least=0.92):
     covered = (result.log_low <= log_p) & (log_p <= result.log_high)
-    assert covered.mean() >= least
-    ratio = np.exp(result.log_adversarial_probability - log_p)
+    assert covered[result.answered].mean() >= least
+    ratio = np.exp(result.log_adversarial_probability - log_p)[result.answered]
     assert ratio.mean() == pytest.approx(1, abs=4 * ratio.std() / len(ratio) ** 0.5)
     assert ratio.std() < 0.15
 
@@ -111,7 +111,9 @@ def check_covers(result, log_p, least=0.92):
 )
 def test_intervals_cover_the_exact_probability(norm, probability, number, least):
     result = run(linear(norm, probability), norm, number)
-    assert (result.status == "importance").all()
+    # Particles that see more contradict by chance now and then.
+    assert (result.status == "importance").mean() >= 0.99
+    assert (result.status[~result.answered] == "untrusted").all()
     check_covers(result, np.log(probability), least)
 
 
@@ -171,9 +173,10 @@ def test_a_plateau_gives_no_bound():
     result = assess(classifier, images, estimator="importance", **kwargs)
     assert (result.status == "untrusted").all()
     assert not result.answered.any()
-    # Splitting gets stuck there, and counting knows better than that.
+    # Splitting gets stuck there, and no draw hits: nothing but a bound is known.
     result = assess(classifier, images, estimator="auto", budget=math.inf, **kwargs)
-    assert (result.status == "counted").all()
+    assert (result.status == "incomplete").all()
+    assert np.isfinite(result.log_high).all()
     assert np.exp(result.log_high) == pytest.approx(1 - 0.025**1e-3, rel=1e-6)
 
 
