@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core import ClosedJaxpr
 
+from jaxrob._adapters.keras_model import check_layers
 from jaxrob._adapters.networks import (
     keras_network,
     nnx_network,
@@ -36,7 +37,8 @@ from jaxrob._runtime.host_function import MOST_IMAGES, HostFunction
 from jaxrob._runtime.log_probabilities import log_normalised
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.pinned import Pinned
-from jaxrob._runtime.program import largest_array, operations, traced
+from jaxrob._runtime.program import traced
+from jaxrob._runtime.trace import Trace, seen
 
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
@@ -74,7 +76,8 @@ class Classifier:
         or members of an ensemble. Give the same function object each time: another one
         is compiled anew, even if it does the same. Arrays that the function takes from
         around it, such as a module's weights, become constants of the compiled
-        program: new ones are seen, but compiled anew, and draw a warning.
+        program: new ones are seen, but compiled anew, and draw a warning. Numbers that
+        it takes from there stay what they were at first, as under `jax.jit`.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -517,7 +520,7 @@ class TraceInfo(NamedTuple):
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """Traces a classifier; a pinned one once for all of the same structure.
+    """What is known of a classifier; of a pinned one without a look at it.
 
     Args:
       classifier: the classifier.
@@ -526,7 +529,40 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
-    return _looked_up(_trace_info, classifier, image_shape)
+    function = classifier.apply_fn
+    found = function.info if isinstance(function, Pinned) else None
+    return info_of(found or looked_at(classifier, image_shape)[0], image_shape)
+
+
+def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
+    """What a classifier's trace tells for one image of a shape."""
+    images_bytes = 4 * _ROWS * math.prod(image_shape)
+    return TraceInfo(
+        num_classes=found.outputs.shape[-1],
+        largest_array=max(images_bytes, found.largest_array) // _ROWS,
+        operations=found.operations / _ROWS,
+    )
+
+
+def looked_at(
+    classifier: Classifier, image_shape: tuple[int, ...]
+) -> tuple[Trace, bool]:
+    """What a classifier's trace finds, and whether what it captures has changed.
+
+    See `trace.seen`.
+
+    Raises:
+      ValueError: as `Classifier.num_classes`.
+    """
+    check_layers(classifier.apply_fn)
+    leaves, tree = jax.tree.flatten(classifier.variables)
+    types = tuple(map(jax.typeof, leaves))
+    settings = classifier.outputs, classifier.stochastic, tuple(image_shape)
+    return seen(
+        [classifier.apply_fn],
+        (tree, types, settings),
+        lambda: _program(structure(classifier), image_shape),
+    )
 
 
 def gradient_obstacle(
@@ -543,7 +579,10 @@ def gradient_obstacle(
     Returns:
       JAX's message, or None if the classifier can be differentiated.
     """
-    return _looked_up(_gradient_obstacle, classifier, image_shape)
+    find = _gradient_obstacle
+    if not isinstance(classifier.apply_fn, Pinned):  # It may have changed since.
+        find = find.__wrapped__
+    return find(structure(classifier), tuple(image_shape))
 
 
 def unnamed(classifier: Classifier) -> Classifier:
@@ -567,7 +606,7 @@ def structure(classifier: Classifier) -> Structure:
     )
 
 
-def program(
+def _program(
     of: Structure, image_shape: tuple[int, ...]
 ) -> tuple[ClosedJaxpr, jax.ShapeDtypeStruct]:
     """A classifier's program as it is now, for two images, and what it returns.
@@ -575,16 +614,17 @@ def program(
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
+    classifier, images, keys = _abstract(of, image_shape)
+
+    # JAX keeps the types of arguments for long, and so would keep the function there.
+    def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> jax.Array:
+        of_these = dataclasses.replace(classifier, variables=variables)
+        return of_these.raw_outputs(images, keys)
+
     try:
-        return traced(Classifier.raw_outputs, *_abstract(of, image_shape))
+        return traced(outputs, classifier.variables, images, keys)
     except Exception as error:
         raise failed_on_images("the classifier", image_shape, error) from error
-
-
-def _looked_up(find: Any, classifier: Classifier, image_shape: tuple[int, ...]) -> Any:
-    """What a cached function finds; anew if the classifier may have changed since."""
-    find = find if isinstance(classifier.apply_fn, Pinned) else find.__wrapped__
-    return find(structure(classifier), tuple(image_shape))
 
 
 @functools.lru_cache(maxsize=256)
@@ -599,17 +639,6 @@ def _gradient_obstacle(of: Structure, image_shape: tuple[int, ...]) -> str | Non
     except Exception as error:  # The user's code may raise anything.
         return str(error)
     return None
-
-
-@functools.lru_cache(maxsize=256)
-def _trace_info(of: Structure, image_shape: tuple[int, ...]) -> TraceInfo:
-    closed, outputs = program(of, image_shape)
-    images_bytes = 4 * _ROWS * math.prod(image_shape)
-    return TraceInfo(
-        num_classes=outputs.shape[-1],
-        largest_array=max(images_bytes, largest_array(closed.jaxpr)) // _ROWS,
-        operations=operations(closed.jaxpr) / _ROWS,
-    )
 
 
 def _abstract(of: Structure, image_shape: tuple[int, ...]) -> tuple[Any, ...]:

@@ -19,6 +19,7 @@ IMAGES = np.float32(RANDOM.random((40, 4, 4, 1)))
 FLAT = IMAGES.reshape(40, 16)
 FIRST, SECOND = (np.float32(RANDOM.normal(size=(16, 3))) for _ in range(2))
 KEY = jax.random.key(0)
+ARRAY = FIRST  # what functions take from the module
 UNALTERED = alterations.brightness(-0.5, 0.5)
 
 
@@ -178,10 +179,10 @@ def test_what_is_known_of_a_structure_is_not_stale():
     """The number of classes, and whether there is a gradient."""
 
     class Model:
-        classes, on_host = 3, False
+        weights, on_host = FIRST, False
 
         def __call__(self, variables, images):
-            outputs = images.reshape(len(images), -1)[:, : self.classes]
+            outputs = images.reshape(len(images), -1) @ self.weights
             if not self.on_host:
                 return outputs
             kind = jax.ShapeDtypeStruct(outputs.shape, outputs.dtype)
@@ -191,11 +192,23 @@ def test_what_is_known_of_a_structure_is_not_stale():
     classifier = jaxrob.Classifier(model)
     assert classifier.num_classes((4, 4, 1)) == 3
     assert adversarial.fgsm(classifier, IMAGES, np.zeros(40, int), epsilon=0.1)
-    model.classes = 5
-    assert classifier.num_classes((4, 4, 1)) == 5
+    model.weights = np.hstack([FIRST, SECOND])
+    assert classifier.num_classes((4, 4, 1)) == 6
     model.on_host = True
     with pytest.raises(ValueError, match="must be differentiable"):
         adversarial.fgsm(classifier, IMAGES, np.zeros(40, int), epsilon=0.1)
+
+
+def test_networks_within_a_joined_one_are_seen():
+    model = Model()
+    both = retraining.parallel(jaxrob.Classifier(model), jaxrob.Classifier(model))
+
+    def change():
+        model.weights = SECOND
+
+    before, after = changed(both, predicted, change)
+    np.testing.assert_array_equal(before, right(FIRST))
+    np.testing.assert_array_equal(after, right(SECOND))
 
 
 def test_equal_values_compile_nothing_new():
@@ -238,7 +251,7 @@ def test_an_alteration_whose_texture_has_changed_is_seen():
 
 
 def test_a_sampler_whose_size_has_changed_is_seen():
-    noise = {"size": 0.0}
+    noise = {"size": jnp.float32(0)}
 
     def sampler(key, image):
         return image + noise["size"] * jax.random.normal(key, image.shape)
@@ -258,7 +271,7 @@ def test_a_sampler_whose_size_has_changed_is_seen():
         ).hits.sum()
 
     assert hits() == 0
-    noise["size"] = 1.0
+    noise["size"] = jnp.float32(1)
     assert hits() > 0
 
 
@@ -292,6 +305,99 @@ def test_the_librarys_own_networks_capture_nothing(module):
         warnings.simplefilter("error")
         for classifier in made:
             pinned(classifier, image_shape)
+
+
+def ways(first, second):
+    """Functions of `use(array, *args)`, with how the array changes between calls."""
+
+    def closure(use):
+        array = first.copy()
+        return lambda *args: use(array, *args), lambda: np.copyto(array, second)
+
+    def rebound(use):
+        array = jnp.asarray(first)
+
+        def change():
+            nonlocal array
+            array = jnp.asarray(second)
+
+        return lambda *args: use(array, *args), change
+
+    def module(use):
+        held = Model()
+        held.weights = first
+
+        def change():
+            held.weights = second
+
+        return lambda *args: use(held.weights, *args), change
+
+    def in_globals(use):
+        globals()["ARRAY"] = first
+        return lambda *args: use(ARRAY, *args), lambda: globals().update(ARRAY=second)
+
+    def default(use):
+        array = first.copy()
+
+        def function(*args, array=array):
+            return use(array, *args)
+
+        return function, lambda: np.copyto(array, second)
+
+    def method(use):
+        class Own:
+            array = first
+
+            def apply(self, *args):
+                return use(self.array, *args)
+
+        own = Own()
+        return own.apply, lambda: setattr(own, "array", second)
+
+    def partial(use):
+        array = first.copy()
+        return functools.partial(use, array), lambda: np.copyto(array, second)
+
+    def in_place(use):
+        net = Linear(first)
+
+        def change():
+            net.weights[...] = jnp.asarray(second)
+
+        return lambda *args: use(net.weights[...], *args), change
+
+    return [closure, rebound, module, in_globals, default, method, partial, in_place]
+
+
+@pytest.mark.parametrize("way", ways(FIRST, SECOND), ids=lambda way: way.__name__)
+def test_arrays_that_a_classifier_takes_from_around_it_are_seen(way):
+    function, change = way(lambda weights, _, images: images.reshape(-1, 16) @ weights)
+    classifier = jaxrob.Classifier(function)
+    np.testing.assert_array_equal(predicted(classifier), right(FIRST))
+    before, after = changed(classifier, predicted, change)
+    np.testing.assert_array_equal(before, right(FIRST))
+    np.testing.assert_array_equal(after, right(SECOND))
+
+
+DARK, BRIGHT = np.zeros((4, 4, 1), np.float32), np.ones((4, 4, 1), np.float32)
+
+
+@pytest.mark.parametrize("way", ways(DARK, BRIGHT), ids=lambda way: way.__name__)
+def test_arrays_that_an_alteration_takes_from_around_it_are_seen(way):
+    function, change = way(lambda end, image, level: image + level * (end - image))
+    fade = jaxrob.Alteration("fade", function, 0.0, 1.0)
+    classifier = jaxrob.Classifier(mean_brightness)
+    data = jaxrob.Dataset(IMAGES, np.zeros(40, int))
+    found = [jaxrob.evaluate(classifier, data, fade, [1.0]).predicted]
+    change()
+    found += [jaxrob.evaluate(classifier, data, fade, [1.0]).predicted]
+    assert [one.mean() for one in found] == [0, 1]
+
+
+def mean_brightness(variables, images):
+    """Class 1 if an image is brighter than grey."""
+    mean = images.mean((1, 2, 3))
+    return 20 * jnp.stack([0.5 - mean, mean - 0.5], 1)
 
 
 def test_a_network_in_training_does_not_warn():

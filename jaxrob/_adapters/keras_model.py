@@ -13,6 +13,7 @@ import numpy as np
 from jaxrob._adapters.code import class_parts
 from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
+from jaxrob._adapters.preprocessing import Preprocessed
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.digest import digest
 from jaxrob._runtime.failures import check_one_array
@@ -65,12 +66,7 @@ class KerasStep:
     made_of: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:
-        if _made_of(self.model) != self.made_of:
-            raise ValueError(
-                f"the Keras model {self.model.name} was changed after it was given: a "
-                "layer was added, removed or replaced, or a setting of one is another. "
-                "Make the classifier anew: jaxrob.Classifier.from_keras(model)"
-            )
+        check_layers(self)
         keras = required("keras", _PURPOSE, "keras")
         # Not `stateless_call`, which fails once layers are frozen or thawed.
         given = list(zip(self.variables, values, strict=True))
@@ -130,6 +126,24 @@ def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
     variables = tuple(model.variables)
     step = KerasStep(model, variables, _made_of(model))
     return step, [variable.value for variable in variables]
+
+
+def check_layers(apply_fn: Any) -> None:
+    """Refuses a model on the JAX backend that is another one than when it was given.
+
+    Args:
+      apply_fn: a classifier's function, of any kind.
+
+    Raises:
+      ValueError: if its layers or their settings are others.
+    """
+    step = apply_fn.function if isinstance(apply_fn, Preprocessed) else apply_fn
+    if isinstance(step, KerasStep) and _made_of(step.model) != step.made_of:
+        raise ValueError(
+            f"the Keras model {step.model.name} was changed after it was given: a "
+            "layer was added, removed or replaced, or a setting of one is another. "
+            "Make the classifier anew: jaxrob.Classifier.from_keras(model)"
+        )
 
 
 def _made_of(model: Any) -> tuple[tuple[Any, str], ...]:

@@ -49,10 +49,7 @@ class Preprocessing:
         if self.is_none:
             return images
         self._check(images.shape)
-        scale, mean, std = (
-            jnp.asarray(values, jnp.float32)
-            for values in (self.scale, self.mean, self.std)
-        )
+        scale, mean, std = map(_row, (self.scale, self.mean, self.std))
         if self.scale != (1.0,):
             images = images * scale
         if self.mean != (0.0,) or self.std != (1.0,):
@@ -78,6 +75,11 @@ class Preprocessing:
                     f"{name} has {len(values)} numbers, but the images have "
                     f"{shape[3]} channels (the shape {shape})"
                 )
+
+
+def _row(values: tuple[float, ...]) -> jax.Array:
+    """The values as an array, part of the program: an array would be a captured one."""
+    return jnp.concatenate([jnp.full(1, value, jnp.float32) for value in values])
 
 
 @dataclasses.dataclass(frozen=True)

@@ -138,10 +138,10 @@ def _placed(
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
     split = split_over(mesh)
     if callable(images):
-        on_devices = put_rows(images, len(indices), split)
+        placed = put_rows(images, len(indices), split), put(indices, split)
     else:
-        on_devices = put(images, split)
-    return PlacedBlock(block, on_devices, put(indices, split))
+        placed = put((images, indices), split)
+    return PlacedBlock(block, *placed)
 
 
 def _read(images: np.ndarray, rows: slice) -> np.ndarray:

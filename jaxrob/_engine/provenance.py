@@ -1,5 +1,6 @@
 """Where a result comes from: versions, devices, key, classifier and data."""
 
+import functools
 import hashlib
 import platform
 from importlib import metadata
@@ -78,8 +79,7 @@ def provenance(
     if not isinstance(classifier.apply_fn, Pinned):
         classifier = pinned(classifier, first_look(dataset)[0].shape)
     return {
-        "versions": {name: metadata.version(name) for name in _PACKAGES}
-        | {"python": platform.python_version()},
+        "versions": {**_versions()},
         "devices": {
             "platform": devices[0].platform,
             "kind": devices[0].device_kind,
@@ -121,6 +121,12 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
         [function.token, classifier.outputs]
         + [part for path, leaf in leaves for part in (str(path), host_array(leaf))]
     )
+
+
+@functools.cache
+def _versions() -> dict[str, str]:
+    found = {name: metadata.version(name) for name in _PACKAGES}
+    return found | {"python": platform.python_version()}
 
 
 def _network(classifier: Classifier) -> dict[str, Any]:

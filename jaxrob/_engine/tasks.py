@@ -2,6 +2,7 @@
 
 import collections
 import contextlib
+import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
@@ -104,7 +105,7 @@ def set_up(
       ValueError: if processes differ in what they ask for.
     """
     mesh = execution.mesh
-    key = jax.random.key(0) if execution.key is None else checked_key(execution.key)
+    key = _no_key() if execution.key is None else checked_key(execution.key)
     check_same(
         "classifier, key, levels and number of images",
         lambda: arguments_digest(classifier, key, *asked),
@@ -115,6 +116,12 @@ def set_up(
     network = network_on_host(classifier, mesh)
     classifier, key = put((unnamed(classifier), key), whole_on(mesh))
     return Setup(classifier, key, info, network, image_shape, rows, execution)
+
+
+@functools.cache
+def _no_key() -> jax.Array:
+    """The key where nothing is random."""
+    return jax.random.key(0)
 
 
 def run_tasks(

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -26,6 +27,27 @@ def digest(parts: Iterable[str | np.ndarray]) -> str:
             found.update(f"{part.dtype}{part.shape}".encode() + b"\0")
             found.update(contiguous(part))
     return found.hexdigest()
+
+
+def array_text(array: Any) -> str:
+    """The type and shape of an array, and a digest of its values.
+
+    An array of JAX's, whose values stay, is digested once.
+    """
+    known = _texts.get(id(array))
+    if known is not None:
+        return known[1]
+    on_host = host_array(array)
+    text = f"{on_host.dtype}{on_host.shape} {digest([contiguous(on_host)])}"
+    if isinstance(array, jax.Array):
+        at = id(array)
+        forget = weakref.ref(array, lambda _: _texts.pop(at, None))
+        _texts[at] = forget, text
+    return text
+
+
+# By identity, as long as the array lives: the reference that ends it, and its text.
+_texts: dict[int, tuple[weakref.ref[Any], str]] = {}
 
 
 def contiguous(array: Any) -> Any:

@@ -8,21 +8,24 @@ name is all that is known, and `is_told` says so.
 import dataclasses
 import enum
 import functools
-from collections.abc import Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from importlib import metadata
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar, cast
 
 import jax
 import numpy as np
+from jax.extend.core import ClosedJaxpr
 
 from jaxrob._runtime.bound import Bound
-from jaxrob._runtime.digest import contiguous, digest, host_array
+from jaxrob._runtime.digest import array_text, digest, host_array
 from jaxrob._runtime.pinned import Pinned
-from jaxrob._runtime.program import Told
+from jaxrob._runtime.trace import seen
 
 _PACKAGE = __name__.partition(".")[0]
 # Longer sequences of numbers are told by a digest.
 _MOST_NUMBERS = 16
+
+T = TypeVar("T")
 
 
 def text(value: Any) -> str:
@@ -57,14 +60,32 @@ def name_of(value: Any) -> str:
     )
 
 
-def pin(function: Any, found: Told) -> Any:
-    """A function, or None, pinned to what was found of its program unless it is told.
+def pinned_parts(
+    value: T,
+    names: Sequence[str],
+    way: Hashable,
+    trace: Callable[[], tuple[ClosedJaxpr, Any]],
+) -> T:
+    """A dataclass whose functions are pinned to the program that they make.
 
-    The library's own stay as they are, so that they are known by what they are.
+    Those that are told stay as they are, so that they are known by what they are.
+
+    Args:
+      value: the dataclass.
+      names: those of its fields that hold functions, or None.
+      way: see `trace.seen`.
+      trace: likewise.
     """
-    if is_told(function):
-        return function
-    return Pinned(function, found.digest, found.is_whole)
+    functions = {name: getattr(value, name) for name in names}
+    given = [one for one in functions.values() if one is not None]
+    which = tuple(one is not None for one in functions.values())
+    found = seen(given, (which, way), trace)[0].told
+    pins = {
+        name: Pinned(found.digest, function, found.is_whole)
+        for name, function in functions.items()
+        if not is_told(function)
+    }
+    return dataclasses.replace(cast(Any, value), **pins)
 
 
 @functools.cache
@@ -122,10 +143,8 @@ def _fields(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 def _array_text(value: Any) -> str:
-    array = host_array(value)
-    if not array.shape:
-        return f"{array.dtype} {array.item()!r}"
-    return f"{array.dtype}{array.shape} {digest([contiguous(array)])}"
+    array = value if np.shape(value) else host_array(value)
+    return array_text(value) if array.shape else f"{array.dtype} {array.item()!r}"
 
 
 def _is_own(value: Any) -> bool:

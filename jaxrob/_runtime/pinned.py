@@ -14,14 +14,20 @@ class Pinned:
     the token, a program that was compiled for other values is not used again.
 
     Attributes:
-      function: the function.
       token: a digest of what it computes, the same in every process.
+      function: the function.
       is_told: whether the token tells it from all others.
+      info: what else its trace told.
     """
 
-    function: Callable[..., Any]
+    # First, because it is compared fast.
     token: str
+    function: Callable[..., Any]
     is_told: bool
+    info: Any = dataclasses.field(default=None, compare=False, repr=False)
+
+    def __hash__(self) -> int:
+        return hash(self.token)
 
     def __call__(self, *args: Any) -> Any:
         return self.function(*args)

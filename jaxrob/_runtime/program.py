@@ -12,8 +12,14 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
 from jax.sharding import AbstractMesh, Mesh, Sharding
 
-from jaxrob._runtime.digest import contiguous, digest, host_array
+from jaxrob._runtime.digest import array_text, digest, host_array
 from jaxrob._runtime.host_function import HostCall
+
+# Types of parameters, asked for in this order because most are of the first.
+_PLAIN = (bool, int, float, str, type(None))
+_SEQUENCES = (tuple, list)
+_ARRAYS = (np.ndarray, np.generic, jax.Array)
+_DEVICES = (Sharding, Mesh, AbstractMesh, jax.Device)
 
 # Ends of the names of primitives that call Python functions on the host. Those that
 # begin with "debug" change no answer.
@@ -31,7 +37,7 @@ class Told(NamedTuple):
       digest: of all operations and constants.
       constants: of the constants alone, literals among them.
       num_captured: how many numbers the arrays hold that the function took from around
-        it.
+        it; 0 if there are none.
       is_whole: False if the program calls a function on the host that has no name and
         version: then two programs of equal digests may differ.
     """
@@ -55,12 +61,12 @@ def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
 
 def told(program: ClosedJaxpr) -> Told:
     """What tells a program apart. Where it runs does not matter, nor on how many."""
-    found = _Found({}, {}, [], [])
+    found = _Found({}, {}, {}, [], [])
     text = _closed_text(program, found)
     return Told(
         digest=digest([text]),
         constants=digest(found.constants),
-        num_captured=sum(array.size for array, _ in found.arrays.values()),
+        num_captured=sum(found.captured.values()),
         is_whole=not found.on_host,
     )
 
@@ -117,17 +123,20 @@ class _Found(NamedTuple):
     Attributes:
       arrays: by identity, the captured arrays with their texts.
       programs: by identity, the texts of the programs within.
+      captured: by identity, the sizes of arrays taken from around the function.
       constants: the texts of all constants.
       on_host: the functions on the host that nothing tells apart.
     """
 
     arrays: dict[int, tuple[Any, str]]
     programs: dict[int, str]
+    captured: dict[int, int]
     constants: list[str]
     on_host: list[Any]
 
 
 def _closed_text(program: ClosedJaxpr, found: _Found) -> str:
+    found.captured.update((id(one), np.size(one)) for one in program.consts)
     constants = [_constant_text(constant, found) for constant in program.consts]
     return f"{_jaxpr_text(program.jaxpr, found)} of {constants}"
 
@@ -175,27 +184,39 @@ def _params_text(name: str, params: dict[str, Any], found: _Found) -> str:
 def _param_text(value: Any, found: _Found) -> str:
     """A parameter of an operation, without addresses and without devices."""
     one = functools.partial(_param_text, found=found)
+    if type(value) in _PLAIN:
+        return _without_addresses(repr(value))
+    if isinstance(value, _SEQUENCES):
+        return type(value).__name__ + _joined(map(one, value))
     if isinstance(value, ClosedJaxpr):
         return _closed_text(value, found)
     if isinstance(value, Jaxpr):
         return _jaxpr_text(value, found)
-    if isinstance(value, np.ndarray | np.generic | jax.Array):
+    if isinstance(value, _ARRAYS):
+        if np.shape(value):
+            found.captured[id(value)] = np.size(value)
         return _constant_text(value, found)
-    if isinstance(value, Sharding | Mesh | AbstractMesh | jax.Device):
+    if isinstance(value, _DEVICES):
         return "devices"
     if isinstance(value, dict):
         return _joined(f"{one(key)}: {one(part)}" for key, part in value.items())
     if isinstance(value, set | frozenset):
         return _joined(sorted(map(one, value)))
-    if isinstance(value, tuple | list):
-        return type(value).__name__ + _joined(map(one, value))
     if isinstance(value, type) or callable(value) or hasattr(value, "call_wrapped"):
         # The rules of derivatives, for instance: what they are for is in the program.
         return getattr(value, "__qualname__", type(value).__qualname__)
     if dataclasses.is_dataclass(value):
         fields = (getattr(value, field.name) for field in dataclasses.fields(value))
         return type(value).__qualname__ + _joined(map(one, fields))
-    return re.sub(r"0x[0-9a-fA-F]+", "", repr(value))
+    return _without_addresses(repr(value))
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-fA-F]+", "", text) if "0x" in text else text
+
+
+# Types of arrays are few, and slow to print.
+_dtype_text = functools.lru_cache(maxsize=256)(str)
 
 
 def _joined(parts: Iterable[str]) -> str:
@@ -207,15 +228,14 @@ def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
     known = found.arrays.get(id(value))
     if known is not None:
         return known[1]
-    array = host_array(value)
-    if kind is not None and not array.shape:
-        array = array.astype(kind.dtype)
+    array = value if np.shape(value) else host_array(value)
     if array.shape:
-        text = f"{array.dtype}{array.shape} {digest([contiguous(array)])}"
+        text = array_text(value)
         # Kept with the array, so that no other one gets its identity meanwhile.
         found.arrays[id(value)] = (value, text)
     else:
-        text = f"{array.dtype} {array.tobytes().hex()}"
+        array = array if kind is None else array.astype(kind.dtype)
+        text = f"{_dtype_text(array.dtype)} {array.tobytes().hex()}"
     found.constants.append(text)
     return text
 
@@ -223,4 +243,5 @@ def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
 def _type_text(kind: Any) -> str:
     if not hasattr(kind, "dtype"):
         return type(kind).__name__
-    return f"{kind.dtype}{kind.shape}{'w' if getattr(kind, 'weak_type', False) else ''}"
+    weak = "w" if getattr(kind, "weak_type", False) else ""
+    return f"{_dtype_text(kind.dtype)}{kind.shape}{weak}"

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._runtime.digest import digest
-from jaxrob._runtime.identity import is_told, pin
+from jaxrob._runtime.identity import is_told, pinned_parts
 from jaxrob._runtime.pinned import Pinned
-from jaxrob._runtime.program import told, traced
+from jaxrob._runtime.program import traced
 from jaxrob.alterations._alteration import Alteration
 
 # Levels at which functions that stand for others are looked at.
@@ -21,8 +21,8 @@ def pinned(alteration: Alteration, image_shape: tuple[int, ...]) -> Alteration:
     """The alteration as it is now, told from others by what it computes.
 
     The library's own are told by their parameters, and returned as they are. The
-    functions of others are traced anew, with all that they take from around them:
-    programs compiled for other values do not serve them.
+    functions of others are traced, anew where they capture arrays: programs compiled
+    for other values do not serve them.
 
     Args:
       alteration: the alteration.
@@ -32,14 +32,14 @@ def pinned(alteration: Alteration, image_shape: tuple[int, ...]) -> Alteration:
         return alteration
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
-    closed, _ = traced(alteration, image, level, jax.eval_shape(jax.random.key, 0))
-    found = told(closed)
-    return dataclasses.replace(
+    key = jax.eval_shape(jax.random.key, 0)
+    found = pinned_parts(
         alteration,
-        fn=pin(alteration.fn, found),
-        prepare=pin(alteration.prepare, found),
-        representative=_by_effect(alteration),
+        ("fn", "prepare"),
+        (alteration.stochastic, tuple(image_shape)),
+        lambda: traced(alteration, image, level, key),
     )
+    return dataclasses.replace(found, representative=_by_effect(alteration))
 
 
 def _by_effect(alteration: Alteration) -> Any:
@@ -49,4 +49,4 @@ def _by_effect(alteration: Alteration) -> Any:
         return function
     levels = np.linspace(alteration.lower, alteration.upper, _LEVELS)
     found = np.asarray(function(levels), np.float64)
-    return Pinned(function, digest([found]), is_told=True)
+    return Pinned(digest([found]), function, is_told=True)

@@ -14,8 +14,8 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._runtime.identity import is_told, pin
-from jaxrob._runtime.program import told, traced
+from jaxrob._runtime.identity import is_told, pinned_parts
+from jaxrob._runtime.program import traced
 
 # The balls' norms.
 NORMS = ("linf", "l2", "l1")
@@ -103,8 +103,8 @@ def pinned_perturbation(
     """The perturbation as it is now, told from others by what it computes.
 
     The library's own are told by their parameters, and returned as they are. The
-    functions of others are traced anew, with all that they take from around them:
-    programs compiled for other values do not serve them.
+    functions of others are traced, anew where they capture arrays: programs compiled
+    for other values do not serve them.
 
     Args:
       perturbation: the perturbation.
@@ -123,8 +123,10 @@ def pinned_perturbation(
     key = jax.eval_shape(jax.random.key, 0)
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     # Its size is an input: another one is no other program.
-    closed, _ = traced(all_of_it, key, image, 0.5, perturbation)
-    found = told(closed)
-    names = ("draw", "apply", "move")
-    functions = {name: pin(getattr(perturbation, name), found) for name in names}
-    return dataclasses.replace(perturbation, **functions)
+    size = jax.typeof(perturbation.size)
+    return pinned_parts(
+        perturbation,
+        ("draw", "apply", "move"),
+        (perturbation.clip, tuple(image_shape), size),
+        lambda: traced(all_of_it, key, image, 0.5, perturbation),
+    )

@@ -596,6 +596,15 @@ def test_idc_pretrained(run, tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+def test_fixed_cost(run):
+    code, out, err = run("fixed_cost.py", "--layers=4", "--repeats=1")
+    assert code == 0, err
+    rows = [line.split() for line in out.splitlines()][-5:]
+    networks = ["linen", "nnx", "function", "captures", "linear"]
+    assert [name for name, *_ in rows] == networks
+    assert all(float(cost) > 0 for _, *costs in rows for cost in costs)
+
+
 def test_streaming(run_anew, tmp_path):
     code, out, err = run_anew(
         "streaming.py", "--num_images=5000", "--num_compared=3000", "--repeats=1",

@@ -141,6 +141,18 @@ def test_a_model_whose_layers_change_is_refused(change):
     jaxrob.Classifier.from_keras(net).num_classes((8, 8, 3))
 
 
+def test_a_model_that_was_evaluated_and_then_changed_is_refused():
+    net = model()
+    for more in ({}, {"scale": 255}):
+        classifier = jaxrob.Classifier.from_keras(net, **more)
+        jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+        activation = net.layers[-1].activation
+        net.layers[-1].activation = keras.activations.relu
+        with pytest.raises(ValueError, match="was changed after it was given"):
+            jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+        net.layers[-1].activation = activation
+
+
 def test_layers_that_preprocess():
     first = [layers.Rescaling(1 / 255), layers.RandomFlip(), layers.CenterCrop(6, 6)]
     keras.utils.set_random_seed(0)

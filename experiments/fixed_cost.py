@@ -1,0 +1,135 @@
+"""What a call costs beside its forward passes: a residual network of 50 layers.
+
+    python experiments/fixed_cost.py
+    python experiments/fixed_cost.py --layers=101 --repeats=7
+
+Each network answers 4 images at 2 levels: of Flax Linen, of Flax NNX, as a function of
+its variables, and as one that captures them; then a linear classifier. Printed are
+milliseconds of the process (not of the clock, so that other processes matter less),
+medians after a first call: the same function jitted, on the images once for each level;
+a bare trace of it (`jax.make_jaxpr`); and `evaluate` and `assess` less the forward
+passes. Weights and images are random: they do not matter. It takes a minute on two CPU
+cores.
+"""
+
+import functools
+import statistics
+import time
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from common import define, hosts, startup
+from flax import linen, nnx
+
+import jaxrob
+
+_LAYERS = flags.DEFINE_integer("layers", 50, "Layers of the networks.", 2)
+_REPEATS = define.repeats()
+_SEED = define.seed()
+
+_CHANNELS = 8
+_LEVELS = [0.0, 0.25]
+_BRIGHTNESS = jaxrob.alterations.brightness(-0.5, 0.5)
+
+
+def main(argv: Sequence[str]) -> None:
+    hosts.refuse_several()
+    startup.start(argv)
+    # The network that captures its weights is meant to.
+    warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
+    images = np.random.default_rng(_SEED.value).random((4, 16, 16, 3), np.float32)
+    print(f"{'':>9}  forward    trace  evaluate  assess")
+    for name, classifier in _classifiers(images):
+        costs = _costs(classifier, images)
+        print(f"{name:>9} " + " ".join(f"{cost:8.2f}" for cost in costs))
+
+
+class _Linen(linen.Module):
+    blocks: int
+
+    @linen.compact
+    def __call__(self, images: jax.Array) -> jax.Array:
+        def layer(x: jax.Array) -> jax.Array:
+            x = linen.Conv(_CHANNELS, (3, 3))(x)
+            return linen.BatchNorm(use_running_average=True)(x)
+
+        x = linen.relu(layer(images))
+        for _ in range(self.blocks):
+            x = linen.relu(x + layer(linen.relu(layer(x))))
+        return linen.Dense(4)(x.mean((1, 2)))
+
+
+class _Nnx(nnx.Module):
+    def __init__(self, blocks: int, rngs: nnx.Rngs) -> None:
+        def layer(channels: int) -> nnx.Sequential:
+            return nnx.Sequential(
+                nnx.Conv(channels, _CHANNELS, (3, 3), rngs=rngs),
+                nnx.BatchNorm(_CHANNELS, rngs=rngs),
+            )
+
+        self.first = layer(3)
+        self.blocks = nnx.List(
+            [nnx.List([layer(_CHANNELS), layer(_CHANNELS)]) for _ in range(blocks)]
+        )
+        self.last = nnx.Linear(_CHANNELS, 4, rngs=rngs)
+
+    def __call__(self, images: jax.Array) -> jax.Array:
+        x = nnx.relu(self.first(images))
+        for first, second in self.blocks:
+            x = nnx.relu(x + second(nnx.relu(first(x))))
+        return self.last(x.mean((1, 2)))
+
+
+def _classifiers(images: np.ndarray) -> Iterator[tuple[str, jaxrob.Classifier]]:
+    blocks, key = (_LAYERS.value - 2) // 2, jax.random.key(_SEED.value)
+    module = _Linen(blocks)
+    variables = jax.jit(module.init)(key, images)
+    yield "linen", jaxrob.Classifier.from_linen(module, variables)
+    yield "nnx", jaxrob.Classifier.from_nnx(_Nnx(blocks, nnx.Rngs(_SEED.value)))
+    yield "function", jaxrob.Classifier(module.apply, variables)
+    captures = functools.partial(_captures, module, variables)
+    yield "captures", jaxrob.Classifier(captures)
+    weights = jax.random.normal(key, (images[0].size, 4))
+    yield "linear", jaxrob.Classifier(_linear, weights)
+
+
+def _captures(module: Any, held: Any, variables: Any, images: jax.Array) -> jax.Array:
+    del variables
+    return module.apply(held, images)
+
+
+def _linear(weights: jax.Array, images: jax.Array) -> jax.Array:
+    return images.reshape(len(images), -1) @ weights
+
+
+def _costs(classifier: jaxrob.Classifier, images: np.ndarray) -> list[float]:
+    data = jaxrob.Dataset(images, np.arange(4))
+    forward = jax.jit(classifier.apply_fn)
+    given = classifier.variables, jnp.asarray(images)
+    strategy = jaxrob.strategies.Uniform(len(_LEVELS))
+    runs = [
+        lambda: [forward(*given) for _ in _LEVELS],
+        # A function of its own each time, because JAX keeps the traces of others.
+        lambda: jax.make_jaxpr(lambda *args: classifier.apply_fn(*args))(*given),
+        lambda: jaxrob.evaluate(classifier, data, _BRIGHTNESS, _LEVELS),
+        lambda: jaxrob.assess(classifier, data, _BRIGHTNESS, strategy=strategy),
+    ]
+    # In turn, so that what else the machine does falls on all alike.
+    rounds = [[_milliseconds(run) for run in runs] for _ in range(1 + _REPEATS.value)]
+    passes, trace, *calls = map(statistics.median, zip(*rounds[1:]))
+    return [passes, trace, *(call - passes for call in calls)]
+
+
+def _milliseconds(run: Callable[[], Any]) -> float:
+    start = time.process_time()
+    jax.block_until_ready(run())
+    return 1e3 * (time.process_time() - start)
+
+
+if __name__ == "__main__":
+    app.run(main)
