@@ -60,7 +60,7 @@ def _tell(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
                 one.unit,
                 f"{one.identity:g}",
                 settings,
-                catalogue.plausible(name),
+                one.about.range_from,
             )
         )
     for name in catalogue.BY_SEVERITY:

@@ -1,9 +1,11 @@
 """Levels in pixels, or in parts of the image's shorter side."""
 
+from collections.abc import Callable
 from typing import TypeVar
 
 import jax
 
+from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import check_choice
 
 _UNITS = ("px", "relative")
@@ -29,3 +31,20 @@ def unit_text(unit: str) -> str:
 def in_pixels(length: Length, unit: str, image: jax.Array) -> Length:
     """A length in pixels of the image `[H, W, C]`."""
     return length if unit == "px" else length * min(image.shape[:2])
+
+
+def from_0_to_part(
+    number: int, unit: str = "px"
+) -> Callable[[int, int], tuple[float, float]]:
+    """The range from 0 to one part of so many of a picture's shorter side."""
+    return bind(_to_part, number=number, unit=unit)
+
+
+def rounded(length: float) -> float:
+    """A length that is easily read: three digits."""
+    return float(f"{length:.3g}")
+
+
+def _to_part(height: int, width: int, *, number: int, unit: str) -> tuple[float, float]:
+    side = min(height, width) if unit == "px" else 1
+    return 0.0, rounded(side / number)

@@ -56,6 +56,7 @@ def corruption(
             _prepare, name=name, size=size, prepare=draw or prepare, in_colour=in_colour
         ),
         representative=representative,
+        about=table.about(size),
     )
 
 

@@ -26,7 +26,9 @@ _THINNEST = 0.8
 # The parameters do not lead from water to mud. What is linear in the level is the share
 # of each severity's own layer.
 _ALONE = tuple(tuple(map(float, row)) for row in np.eye(5))
-_SHARES = Table(SPATTER.corruption, 5 * (0.0,), _ALONE, _ALONE, _ALONE, _ALONE)
+_SHARES = Table(
+    SPATTER.corruption, 5 * (0.0,), _ALONE, _ALONE, _ALONE, _ALONE, SPATTER.sets
+)
 
 
 class Layers(NamedTuple):
