@@ -65,10 +65,11 @@ def rotation(
 
 
 def _left_out(lower: float, upper: float, image_shape: tuple[int, ...]) -> str:
+    missing = "a range" if -lower == upper else "both ends"
     return (
-        f"an end of the range that is not given is {_FARTHEST:g} degrees, as in the "
-        f"paper of 2020, so that over [{lower:g}, {upper:g}] pictures stand upside "
-        "down too. Say what may happen to yours, such as rotation(-15, 15)."
+        f"without {missing} it is [{lower:g}, {upper:g}] degrees, as in the paper of "
+        "2020, so that pictures stand upside down too. Say what may happen to yours, "
+        "such as rotation(-15, 15)."
     )
 
 

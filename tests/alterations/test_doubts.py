@@ -34,8 +34,11 @@ CLASSIFIER = jaxrob.Classifier(
         (RIGHT(-0.2, 1.0, unit="relative"), "out of sight"),
         (alterations.rotation(-np.pi / 12, np.pi / 12), r"radians: \[-15, 15\]"),
         (alterations.rotation(0, np.pi), r"radians: \[0, 180\]"),
-        (alterations.rotation(), r"over \[-180, 180\] pictures stand upside down"),
-        (alterations.rotation(-15), r"over \[-15, 180\] .*rotation\(-15, 15\)"),
+        (alterations.rotation(), r"without a range it is \[-180, 180\] degrees"),
+        (
+            alterations.rotation(-15),
+            r"both ends it is \[-15, 180\] .*rotation\(-15, 15\)",
+        ),
         (alterations.brightness(-0.5, 50), "divide percent by 100, 0.5"),
         (alterations.rescale(alterations.gaussian_noise(0, 25), 0, 1), "variance"),
         (
