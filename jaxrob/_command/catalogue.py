@@ -27,26 +27,13 @@ def _required(function: Any) -> list[str]:
 
 
 #: Those of the papers, which are assessed unless others are asked for.
-DEFAULT = (
-    "horizontal_translation",
-    "vertical_translation",
-    "rotation",
-    "brightness",
-    "zoom",
-    "gaussian_noise",
-    "gaussian_blur",
-    "jpeg_compression",
-)
+DEFAULT = tuple(one.name.replace(" ", "_") for one in presets.cnn_2020())
 #: Corruptions of the benchmarks, each by itself.
 BY_SEVERITY = tuple(
     f"common.{name}" for name in (*presets.CORRUPTIONS, *presets.VALIDATION_CORRUPTIONS)
 )
-_PRESETS: dict[str, Callable[..., Sequence[Alteration]]] = {
-    "imagenet_c": presets.imagenet_c,
-    "cifar_c": presets.cifar_c,
-}
 #: What stands for several alterations.
-PRESETS = tuple(_PRESETS)
+PRESETS = ("imagenet_c", "cifar_c")
 #: The papers' first, then the others that need nothing but their name.
 NAMES = (
     *DEFAULT,
@@ -57,8 +44,8 @@ NAMES = (
     ),
 )
 # No path can be written in parentheses: --frost has it.
-_NO_SETTINGS = ("lower", "upper", "folder", "frost_folder")
-_RANGE = (0.0, 5.0)
+_FOLDERS = ("folder", "frost_folder")
+_NO_SETTINGS = ("lower", "upper", *_FOLDERS)
 
 
 def settings(name: str) -> list[str]:
@@ -70,7 +57,7 @@ def settings(name: str) -> list[str]:
 def _maker(name: str) -> Callable[..., Any]:
     if name in BY_SEVERITY:
         return getattr(alterations.common, name.removeprefix("common."))
-    return _PRESETS[name] if name in _PRESETS else getattr(alterations, name)
+    return getattr(presets if name in PRESETS else alterations, name)
 
 
 def made(
@@ -89,7 +76,7 @@ def made(
     if user_code.is_code(written.name):
         return _users_own(written, image_shape)
     if written.name in BY_SEVERITY:
-        return _by_severity(written, frost_folder)
+        return _of_benchmark(written, frost_folder)
     if written.name in PRESETS:
         raise Refused(
             f"{written.text!r}: it stands for several alterations; name each, such as "
@@ -134,7 +121,7 @@ def all_made(
         (one, written)
         for written in some
         for one in (
-            _of_preset(written, frost_folder)
+            _of_benchmark(written, frost_folder)
             if written.name in PRESETS
             else [made(written, image_shape, frost_folder)]
         )
@@ -154,32 +141,21 @@ def all_made(
     return [one for one, _ in pairs]
 
 
-def _of_preset(written: Written, frost_folder: str | None) -> Sequence[Alteration]:
-    """The corruptions of a benchmark."""
-    return _of_benchmark(written, {"frost_folder": frost_folder})
-
-
-def _by_severity(written: Written, frost_folder: str | None) -> Alteration:
-    """One corruption of a benchmark."""
-    is_frost = written.name == "common.frost"
-    return _of_benchmark(written, {"folder": frost_folder} if is_frost else {})
-
-
-def _of_benchmark(written: Written, folder: dict[str, str | None]) -> Any:
-    _check_severities(written)
-    _check_settings(written, settings(written.name))
-    try:
-        return _maker(written.name)(**_with_integers(written.settings), **folder)
-    except (FileNotFoundError, ImportError, TypeError, ValueError) as error:
-        raise Refused(f"{written.text!r}: {error}") from error
-
-
-def _check_severities(written: Written) -> None:
-    if written.ends not in (None, _RANGE):
+def _of_benchmark(written: Written, frost_folder: str | None) -> Any:
+    """The corruptions of a benchmark, or one of them."""
+    if written.ends not in (None, (0.0, 5.0)):
         raise Refused(
             f"{written.text!r}: its levels are severities from 0 to 5; leave out the "
             "range"
         )
+    _check_settings(written, settings(written.name))
+    make = _maker(written.name)
+    takes = inspect.signature(make).parameters
+    folder = {name: frost_folder for name in _FOLDERS if name in takes}
+    try:
+        return make(**_with_integers(written.settings), **folder)
+    except (FileNotFoundError, ImportError, TypeError, ValueError) as error:
+        raise Refused(f"{written.text!r}: {error}") from error
 
 
 def _with_integers(settings: dict[str, Value]) -> dict[str, Any]:

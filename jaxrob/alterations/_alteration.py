@@ -114,8 +114,7 @@ class Alteration:
         checked_flag(f"{name}: stochastic", self.stochastic)
         check_type(f"{name}: about", self.about, About, "a jaxrob.alterations.About")
         for one in self.about.members:
-            called = f"{name}: about: members"
-            check_type(called, one, Alteration, "jaxrob.Alterations")
+            check_type(f"{name}: about: members", one, Alteration, "alterations")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "identity", identity)

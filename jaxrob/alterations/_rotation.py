@@ -10,8 +10,6 @@ from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import bilinear, checked_fill
 
-_FARTHEST = 180.0
-
 
 def rotation(
     lower: float | None = None, upper: float | None = None, fill: str = "edge"
@@ -43,8 +41,8 @@ def rotation(
     doubt = _left_out if lower is None or upper is None else _in_radians
     lower, upper = checked_range(
         "rotation",
-        -_FARTHEST if lower is None else lower,
-        _FARTHEST if upper is None else upper,
+        -180.0 if lower is None else lower,
+        180.0 if upper is None else upper,
         0.0,
     )
     return Alteration(

@@ -5,10 +5,8 @@ from typing import Any
 from jaxrob._runtime.checks import check_type
 from jaxrob.alterations._alteration import Alteration
 
-Shape = tuple[int, ...]
 
-
-def doubts(alteration: Alteration, image_shape: Shape) -> list[str]:
+def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:
     """What looks like a mistake in the ranges of an alteration, or of its members.
 
     Members' ranges are in their own units.
@@ -19,17 +17,16 @@ def doubts(alteration: Alteration, image_shape: Shape) -> list[str]:
     if about.doubt is None or len(image_shape) != 3:
         return []
     found = about.doubt(alteration.lower, alteration.upper, image_shape)
-    called = f"{alteration.name}: about: what doubt returns"
-    check_type(called, found, str | None, "a text or None")
+    check_type(f"{alteration.name}: a doubt", found, str | None, "a text or None")
     return [f"{alteration.name}: {found}"] if found else []
 
 
-def settings(alteration: Alteration, image_shape: Shape) -> dict[str, Any]:
+def settings(alteration: Alteration, image_shape: tuple[int, ...]) -> dict[str, Any]:
     """How an alteration was made, beside its range, for images of a shape."""
     found = {}
     for name, value in alteration.about.parameters.items():
         found[name] = value(image_shape) if callable(value) else value
-        called = f"{alteration.name}: about: parameters: {name}"
+        called = f"{alteration.name}: {name}"
         check_type(called, found[name], str | int | float, "a text or a number")
     return found
 

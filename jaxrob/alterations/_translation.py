@@ -4,13 +4,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import check_choice
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import checked_fill, grid, window_positions
-from jaxrob.alterations._units import rounded
+from jaxrob.alterations._units import checked_unit, rounded
 
-_UNITS = ("px", "relative")
 _JUMP = (
     "The translation crops: any level but the identity magnifies the image. Unless a "
     'paper\'s numbers are wanted, pass fill="edge".'
@@ -60,10 +58,25 @@ def _translation(
     name: str, axis: int, lower: float, upper: float, fill: str, unit: str
 ) -> Alteration:
     words = checked_fill(name, fill)
-    check_choice(f"{name}: unit", unit, _UNITS)
+    checked_unit(name, unit)
     lower, upper = checked_range(name, lower, upper, 0.0)
     relative = unit == "relative"
     side = "width" if axis else "height"
+
+    def tenth(*sides: int) -> tuple[float, float]:
+        end = 0.1 if relative else rounded(sides[axis] / 10)
+        return -end, end
+
+    def doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+        size, farthest = image_shape[axis], max(-lower, upper)
+        if farthest < (1 if relative else size):
+            return None
+        return (
+            f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
+            'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 '
+            "is a tenth."
+        )
+
     return Alteration(
         name,
         bind(
@@ -82,37 +95,12 @@ def _translation(
             f"positive is {'to the right' if axis else 'down'}",
             {"fill": fill},
             {"fill": words},
-            default_range=bind(_tenth, axis=axis, relative=relative),
+            default_range=tenth,
             range_from=f"10 % of the {side}, as in the papers of 2022 and 2024",
-            doubt=bind(_doubt, axis=axis, relative=relative),
+            doubt=doubt,
             size_matters=not relative,
             jump=_JUMP if fill == "crop" else "",
         ),
-    )
-
-
-def _tenth(
-    height: int, width: int, *, axis: int, relative: bool
-) -> tuple[float, float]:
-    tenth = 0.1 if relative else rounded((height, width)[axis] / 10)
-    return -tenth, tenth
-
-
-def _doubt(
-    lower: float,
-    upper: float,
-    image_shape: tuple[int, ...],
-    *,
-    axis: int,
-    relative: bool,
-) -> str | None:
-    size, farthest = image_shape[axis], max(-lower, upper)
-    if farthest < (1 if relative else size):
-        return None
-    return (
-        f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
-        'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 is a '
-        "tenth."
     )
 
 

@@ -5,7 +5,6 @@ from typing import TypeVar
 
 import jax
 
-from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import check_choice
 
 _UNITS = ("px", "relative")
@@ -37,14 +36,13 @@ def from_0_to_part(
     number: int, unit: str = "px"
 ) -> Callable[[int, int], tuple[float, float]]:
     """The range from 0 to one part of so many of a picture's shorter side."""
-    return bind(_to_part, number=number, unit=unit)
+
+    def ends(height: int, width: int) -> tuple[float, float]:
+        return 0.0, rounded((min(height, width) if unit == "px" else 1) / number)
+
+    return ends
 
 
 def rounded(length: float) -> float:
     """A length that is easily read: three digits."""
     return float(f"{length:.3g}")
-
-
-def _to_part(height: int, width: int, *, number: int, unit: str) -> tuple[float, float]:
-    side = min(height, width) if unit == "px" else 1
-    return 0.0, rounded(side / number)
