@@ -15,13 +15,9 @@ from jax.sharding import Mesh
 from accelerators import shapes
 from accelerators.networks import Network
 from jaxrob import alterations
+from jaxrob._command import catalogue
 from jaxrob._engine.step import answer_at_levels, prepare
 from jaxrob.alterations import Alteration
-
-_PHYSICAL = (
-    "contrast", "saturation", "motion_blur", "defocus_blur", "shot_noise",
-    "impulse_noise", "speckle_noise", "pixelation", "elastic_deformation",
-)  # fmt: skip
 
 
 class Program(NamedTuple):
@@ -61,7 +57,12 @@ def further_alterations() -> dict[str, Alteration]:
 
     Frost is there if its pictures are installed.
     """
-    found = {name: getattr(alterations, name)() for name in _PHYSICAL}
+    papers = alterations_by_name()
+    found = {
+        name: getattr(alterations, name)()
+        for name in catalogue.NAMES
+        if name not in papers
+    }
     for name in alterations.common.__all__:
         with contextlib.suppress(FileNotFoundError, ImportError):
             found[f"common_{name}"] = getattr(alterations.common, name)()

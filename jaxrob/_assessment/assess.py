@@ -36,7 +36,7 @@ from jaxrob._runtime.memory_maps import make_room
 from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._settings import settings
+from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
@@ -355,6 +355,7 @@ def result_of(
             "alteration": alteration_fingerprint(alteration),
             "stochastic": source["stochastic"] or alteration.stochastic,
             "settings": settings(alteration, image_shape),
+            "words": words(alteration),
         },
         seconds=exploration.seconds,
         sampling=exploration.sampling,

@@ -39,8 +39,9 @@ class Assessment:
       curve: the answers (or counts) behind it, levels ascending.
       provenance: versions, devices, key, the alteration with its parameters ("settings"
         holds `fill` and `clip` by name, and the `size` of which a benchmark's
-        corruption takes the parameters), and fingerprints of classifier and data. One
-        from a folder of results that followed a plan has the plan's digest, as "plan".
+        corruption takes the parameters; "words" what a level and they mean), and
+        fingerprints of classifier and data. One from a folder of results that followed
+        a plan has the plan's digest, as "plan".
       diagnostics: how it was sampled, and signs that the numbers deceive.
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
       seconds: the time the answers took, compilation included; of several alterations

@@ -197,6 +197,9 @@ def _check_alteration(provenance: dict[str, Any]) -> None:
             "provenance: settings must hold texts, numbers and booleans; got "
             f"{short(settings)}"
         )
+    words = provenance.get("words", {})
+    check_type("provenance: words", words, dict, "an object")
+    texts("provenance: words", list(words.values()))
     plan = provenance.get("plan", "0" * 64)
     if not isinstance(plan, str) or not re.fullmatch("[0-9a-f]{64}", plan):
         raise ValueError(

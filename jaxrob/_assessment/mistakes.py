@@ -9,7 +9,6 @@ from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._doubts import crops, fixed_function
 
 # Fewer images may well be answered alike.
 _FEWEST_IMAGES = 10
@@ -113,18 +112,9 @@ def _look_at_unaltered(value: float, criterion: Criterion) -> None:
 def _warn_of_jump(
     alteration: Alteration, level: float, value: float, unaltered: float
 ) -> None:
-    cause = "The alteration is not continuous there, or its range is far too wide."
-    if crops(alteration):
-        cause = (
-            "The translation crops: any level but the identity magnifies the image. "
-            'Unless a paper\'s numbers are wanted, pass fill="edge".'
-        )
-    elif fixed := fixed_function(alteration):
-        cause = (
-            f"It is followed by {fixed} at any level but the identity: the jump is "
-            "what that alone does to the images. Without it, the corruption alone is "
-            "measured (in a preset, published=False)."
-        )
+    cause = alteration.about.jump or (
+        "The alteration is not continuous there, or its range is far too wide."
+    )
     warn(
         f"{alteration.name}: the measure jumps beside the identity, from "
         f"{unaltered:.4g} at level {alteration.identity:g} to {value:.4g} at "

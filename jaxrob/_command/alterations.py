@@ -60,19 +60,19 @@ def _tell(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
                 one.unit,
                 f"{one.identity:g}",
                 settings,
-                catalogue.plausible(name),
+                one.about.range_from,
             )
         )
-    for name in catalogue.BY_SEVERITY:
-        ends = "0,5", "severity", "0"
-        said = "a benchmark's, held back for validation"
-        if name.removeprefix("common.") in presets.CORRUPTIONS:
-            said = "of ImageNet-C and CIFAR-10-C"
-        rows.append((name, *ends, ", ".join(catalogue.settings(name)), said))
+    said = dict.fromkeys(
+        catalogue.BY_SEVERITY, "a benchmark's, held back for validation"
+    )
+    for name in presets.CORRUPTIONS:
+        said[f"common.{name}"] = "of ImageNet-C and CIFAR-10-C"
     for name in catalogue.PRESETS:
-        number = f"all {len(presets.CORRUPTIONS)} of the benchmark"
-        ends = "0,5", "severity", "0"
-        rows.append((name, *ends, ", ".join(catalogue.settings(name)), number))
+        said[name] = f"all {len(presets.CORRUPTIONS)} of the benchmark"
+    for name, where in said.items():
+        settings = ", ".join(catalogue.settings(name))
+        rows.append((name, "0,5", "severity", "0", settings, where))
     widths = [max(map(len, column)) for column in zip(*rows)]
     print(f"for pictures of {size[0]} x {size[1]}:")
     for row in rows:

@@ -92,7 +92,6 @@ def run(values: Values, words: Sequence[str]) -> str:
         image = found.dataset.images[0]
         check_together(found.classifier, found.dataset, one, image, key)
     first_look.check(found, values.seed)
-    catalogue.warn_of_ranges(asked.alterations)
     subject.tell(found)
     if values.dry_run:
         dry_run.of_levels(found, altered, _strategy(values), key, asked.few)

@@ -3,112 +3,49 @@
 import inspect
 import re
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 from jaxrob import alterations
 from jaxrob._command import user_code
 from jaxrob._command.grammar import Value, Written
 from jaxrob._command.refused import Refused, did_you_mean
-from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration, presets
 
 
-class _Known(NamedTuple):
-    """One of the library's alterations.
-
-    Attributes:
-      make: makes it, of a lower and an upper end and settings.
-      ends: the default range for pictures of a height and a width; None for that of
-        the library.
-      plausible: where the default range is from.
-    """
-
-    make: Callable[..., Alteration]
-    ends: Callable[[int, int], tuple[float, float]] | None
-    plausible: str
-
-
-def _tenth(size: int) -> tuple[float, float]:
-    return -_rounded(size / 10), _rounded(size / 10)
+def _required(function: Any) -> list[str]:
+    """The parameters that a call must give, by position."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except ValueError:  # Of some that are built in.
+        return []
+    return [
+        one.name
+        for one in parameters
+        if one.default is one.empty
+        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
+    ]
 
 
-def _rounded(number: float) -> float:
-    return float(f"{number:.3g}")
-
-
-def _twentieth(height: int, width: int) -> tuple[float, float]:
-    return 0.0, _rounded(min(height, width) / 20)
-
-
-_TWENTIETH = "5 % of the shorter side"
-_KNOWN = {
-    "horizontal_translation": _Known(
-        alterations.horizontal_translation,
-        lambda height, width: _tenth(width),
-        "10 % of the width, as in the papers of 2022 and 2024",
-    ),
-    "vertical_translation": _Known(
-        alterations.vertical_translation,
-        lambda height, width: _tenth(height),
-        "10 % of the height, as in the papers of 2022 and 2024",
-    ),
-    "rotation": _Known(
-        alterations.rotation, None, "upside down too, as in the paper of 2020"
-    ),
-    "brightness": _Known(alterations.brightness, None, "as in the papers"),
-    "zoom": _Known(alterations.zoom, None, "as in the papers"),
-    "gaussian_noise": _Known(
-        alterations.gaussian_noise, None, "200 / 255**2, as in the paper of 2020"
-    ),
-    "gaussian_blur": _Known(
-        alterations.gaussian_blur,
-        lambda height, width: (0.0, _rounded(min(height, width) / 25)),
-        "4 % of the shorter side: 2 px of 50, as in the paper of 2020",
-    ),
-    "jpeg_compression": _Known(
-        alterations.jpeg_compression, None, "100 less the quality, as in the papers"
-    ),
-    "motion_blur": _Known(alterations.motion_blur, _twentieth, _TWENTIETH),
-    "defocus_blur": _Known(alterations.defocus_blur, _twentieth, _TWENTIETH),
-    "elastic_deformation": _Known(
-        alterations.elastic_deformation,
-        lambda height, width: (0.0, _rounded(min(height, width) / 50)),
-        "2 % of the shorter side",
-    ),
-    "shot_noise": _Known(
-        alterations.shot_noise, None, "down to the 3 photons of ImageNet-C's severity 5"
-    ),
-    "impulse_noise": _Known(
-        alterations.impulse_noise, None, "about ImageNet-C's severity 5"
-    ),
-    "speckle_noise": _Known(alterations.speckle_noise, None, "ImageNet-C's severity 5"),
-    "contrast": _Known(alterations.contrast, None, "ImageNet-C's severity 5"),
-    "saturation": _Known(
-        alterations.saturation, None, "from grey to ImageNet-C's severity 3"
-    ),
-    "pixelation": _Known(alterations.pixelation, None, "ImageNet-C's severity 5"),
-}
-NAMES = tuple(_KNOWN)
 #: Those of the papers, which are assessed unless others are asked for.
-DEFAULT = NAMES[:8]
+DEFAULT = tuple(one.name.replace(" ", "_") for one in presets.cnn_2020())
 #: Corruptions of the benchmarks, each by itself.
 BY_SEVERITY = tuple(
     f"common.{name}" for name in (*presets.CORRUPTIONS, *presets.VALIDATION_CORRUPTIONS)
 )
-_PRESETS: dict[str, Callable[..., Sequence[Alteration]]] = {
-    "imagenet_c": presets.imagenet_c,
-    "cifar_c": presets.cifar_c,
-}
 #: What stands for several alterations.
-PRESETS = tuple(_PRESETS)
+PRESETS = ("imagenet_c", "cifar_c")
+#: The papers' first, then the others that need nothing but their name.
+NAMES = (
+    *DEFAULT,
+    *(
+        name
+        for name, found in inspect.getmembers(alterations, inspect.isfunction)
+        if name not in DEFAULT and not _required(found)
+    ),
+)
 # No path can be written in parentheses: --frost has it.
-_NO_SETTINGS = ("lower", "upper", "folder", "frost_folder")
-_RANGE = (0.0, 5.0)
-
-
-def plausible(name: str) -> str:
-    """Where the default range of one of `NAMES` is from."""
-    return _KNOWN[name].plausible
+_FOLDERS = ("folder", "frost_folder")
+_NO_SETTINGS = ("lower", "upper", *_FOLDERS)
 
 
 def settings(name: str) -> list[str]:
@@ -120,7 +57,7 @@ def settings(name: str) -> list[str]:
 def _maker(name: str) -> Callable[..., Any]:
     if name in BY_SEVERITY:
         return getattr(alterations.common, name.removeprefix("common."))
-    return _PRESETS[name] if name in _PRESETS else _KNOWN[name].make
+    return getattr(presets if name in PRESETS else alterations, name)
 
 
 def made(
@@ -137,32 +74,37 @@ def made(
       Refused: if there is none of that name, or its range or settings are wrong.
     """
     if user_code.is_code(written.name):
-        return _users_own(written)
+        return _users_own(written, image_shape)
     if written.name in BY_SEVERITY:
-        return _by_severity(written, frost_folder)
+        return _of_benchmark(written, frost_folder)
     if written.name in PRESETS:
         raise Refused(
             f"{written.text!r}: it stands for several alterations; name each, such as "
             f"{BY_SEVERITY[0]}"
         )
-    known = _KNOWN.get(written.name)
-    if known is None:
-        hint = did_you_mean(written.name, (*_KNOWN, *BY_SEVERITY, *PRESETS))
+    if written.name not in NAMES:
+        hint = did_you_mean(written.name, (*NAMES, *BY_SEVERITY, *PRESETS))
         raise Refused(
             f"{written.text!r}: there is no alteration {written.name}.{hint} There "
-            f"are: {', '.join((*_KNOWN, *PRESETS, *BY_SEVERITY))}; or file.py:name for "
+            f"are: {', '.join((*NAMES, *PRESETS, *BY_SEVERITY))}; or file.py:name for "
             "one of your own"
         )
-    ends = written.ends
-    if ends is None and known.ends is not None:
-        ends = known.ends(*image_shape[:2])
-        if written.settings.get("unit") == "relative":
-            ends = (-0.1, 0.1)
     _check_settings(written, settings(written.name))
     try:
-        return known.make(*(ends or ()), **written.settings)
+        return _in_range(_maker(written.name), written, image_shape)
     except (TypeError, ValueError) as error:
         raise Refused(f"{written.text!r}: {error}") from error
+
+
+def _in_range(
+    make: Callable[..., Alteration], written: Written, image_shape: Sequence[int]
+) -> Alteration:
+    """What is made over the range that was written, or else over its default one."""
+    found = make(*(written.ends or ()), **written.settings)
+    if written.ends is None and found.about.default_range is not None:
+        ends = found.about.default_range(*image_shape[:2])
+        found = make(*ends, **written.settings)
+    return found
 
 
 def all_made(
@@ -179,7 +121,7 @@ def all_made(
         (one, written)
         for written in some
         for one in (
-            _of_preset(written, frost_folder)
+            _of_benchmark(written, frost_folder)
             if written.name in PRESETS
             else [made(written, image_shape, frost_folder)]
         )
@@ -199,43 +141,21 @@ def all_made(
     return [one for one, _ in pairs]
 
 
-def warn_of_ranges(some: Sequence[Written]) -> None:
-    """Warns of a default range that is hardly any camera's."""
-    for one in some:
-        if one.name == "rotation" and one.ends is None:
-            warn(
-                f"{one.text}: without a range it is [-180, 180] degrees, as in the "
-                "paper of 2020, so that pictures stand upside down too. Say what may "
-                "happen to yours, such as rotation(-15,15)."
-            )
-
-
-def _of_preset(written: Written, frost_folder: str | None) -> Sequence[Alteration]:
-    """The corruptions of a benchmark."""
-    return _of_benchmark(written, {"frost_folder": frost_folder})
-
-
-def _by_severity(written: Written, frost_folder: str | None) -> Alteration:
-    """One corruption of a benchmark."""
-    is_frost = written.name == "common.frost"
-    return _of_benchmark(written, {"folder": frost_folder} if is_frost else {})
-
-
-def _of_benchmark(written: Written, folder: dict[str, str | None]) -> Any:
-    _check_severities(written)
-    _check_settings(written, settings(written.name))
-    try:
-        return _maker(written.name)(**_with_integers(written.settings), **folder)
-    except (FileNotFoundError, ImportError, TypeError, ValueError) as error:
-        raise Refused(f"{written.text!r}: {error}") from error
-
-
-def _check_severities(written: Written) -> None:
-    if written.ends not in (None, _RANGE):
+def _of_benchmark(written: Written, frost_folder: str | None) -> Any:
+    """The corruptions of a benchmark, or one of them."""
+    if written.ends not in (None, (0.0, 5.0)):
         raise Refused(
             f"{written.text!r}: its levels are severities from 0 to 5; leave out the "
             "range"
         )
+    _check_settings(written, settings(written.name))
+    make = _maker(written.name)
+    takes = inspect.signature(make).parameters
+    folder = {name: frost_folder for name in _FOLDERS if name in takes}
+    try:
+        return make(**_with_integers(written.settings), **folder)
+    except (FileNotFoundError, ImportError, TypeError, ValueError) as error:
+        raise Refused(f"{written.text!r}: {error}") from error
 
 
 def _with_integers(settings: dict[str, Value]) -> dict[str, Any]:
@@ -256,11 +176,12 @@ def _check_settings(written: Written, allowed: Sequence[str]) -> None:
             )
 
 
-def _users_own(written: Written) -> Alteration:
+def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
     """What a user's file holds: an alteration, what makes one, or its function."""
     found = user_code.load(written.name, "alterations")
-    if inspect.isroutine(found) and not _required(found):
-        found = found()
+    make = found if inspect.isroutine(found) and not _required(found) else None
+    if make is not None:
+        found = make()
         if not isinstance(found, Alteration):
             raise Refused(
                 f"{written.text!r}: without parameters it must return a "
@@ -272,7 +193,7 @@ def _users_own(written: Written) -> Alteration:
                 f"{written.text!r}: it is a jaxrob.Alteration, which has its own range "
                 "and settings; leave out the parentheses"
             )
-        return found
+        return found if make is None else _in_range(make, written, image_shape)
     number = len(_required(found)) if callable(found) else 0
     if number not in (2, 3):
         raise Refused(
@@ -290,17 +211,3 @@ def _users_own(written: Written) -> Alteration:
         return Alteration(name, found, *written.ends, stochastic=number == 3, **given)
     except (TypeError, ValueError) as error:
         raise Refused(f"{written.text!r}: {error}") from error
-
-
-def _required(function: Any) -> list[str]:
-    """The parameters that a call must give, by position."""
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # Of some that are built in.
-        return []
-    return [
-        one.name
-        for one in parameters
-        if one.default is one.empty
-        and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-    ]

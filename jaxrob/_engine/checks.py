@@ -17,11 +17,13 @@ from jaxrob._runtime.checks import (
     checked_integer,
     checked_path,
 )
+from jaxrob._runtime.identity import is_told
 from jaxrob._runtime.keys import check_key
+from jaxrob._runtime.pinned import Pinned
 from jaxrob._runtime.pixels import as_floats
 from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._doubts import doubts, is_ours, leaves_range_on_purpose
+from jaxrob.alterations._said import doubts
 
 # Pixels outside [0, 1] by no more than this are rounded, not altered.
 _ROUNDING = 1e-4
@@ -222,7 +224,7 @@ def _check_what_it_makes(alteration: Alteration, image: np.ndarray) -> None:
     """
     middle = (alteration.lower + alteration.upper) / 2
     # What the library's own make of pixels is known, and one level compiles faster.
-    whole = not is_ours(alteration)
+    whole = isinstance(alteration.fn, Pinned) or not is_told(alteration)
     levels = np.array([alteration.lower, middle, alteration.upper] if whole else [])
     asked = np.float32(np.append(alteration.identity, levels))
     made = jax.device_get(_made(image, asked, alteration=alteration))
@@ -243,7 +245,7 @@ def _check_what_it_makes(alteration: Alteration, image: np.ndarray) -> None:
     below, above = made.lowest.min(), made.highest.max()
     if image.ndim != 3 or (below >= -_ROUNDING and above <= 1 + _ROUNDING):
         return
-    if not leaves_range_on_purpose(alteration):
+    if not alteration.about.leaves_range:
         outside = (made.lowest < -_ROUNDING) | (made.highest > 1 + _ROUNDING)
         warn(
             f"{alteration.name} leaves [0, 1], the range of pixels: the first image "

@@ -139,7 +139,9 @@ def _node(value: Any) -> _Node:
 
 def _fields(value: Any) -> Iterator[tuple[str, Any]]:
     for field in dataclasses.fields(value):
-        yield f"{field.name}=", getattr(value, field.name)
+        # The others tell no two values apart.
+        if field.compare:
+            yield f"{field.name}=", getattr(value, field.name)
 
 
 def _array_text(value: Any) -> str:

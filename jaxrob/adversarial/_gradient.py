@@ -254,8 +254,3 @@ def _unit(gradient: jax.Array, norm: str) -> jax.Array:
     # By the largest first, because squares of small numbers underflow.
     gradient = gradient / jnp.maximum(jnp.abs(gradient).max(), _TINY)
     return gradient / jnp.maximum(jnp.linalg.norm(gradient), _TINY)
-
-
-def _check_positive(name: str, value: float) -> None:
-    if not (np.isfinite(value) and value > 0):
-        raise ValueError(f"{name} must be positive and finite; got {value}")

@@ -5,6 +5,7 @@ the papers.
 """
 
 from jaxrob.alterations import common, presets
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness
 from jaxrob.alterations._compose import compose, rescale
@@ -29,6 +30,7 @@ from jaxrob.alterations._translation import (
 from jaxrob.alterations._zoom import zoom
 
 __all__ = (
+    "About",
     "Alteration",
     "brightness",
     "common",

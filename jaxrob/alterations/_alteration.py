@@ -22,6 +22,7 @@ from jaxrob._runtime.checks import (
 from jaxrob._runtime.identity import library, text
 from jaxrob._runtime.keys import check_key
 from jaxrob._runtime.naming import named
+from jaxrob.alterations._about import About
 
 # Levels this close to the identity, as a share of the range, are the identity: an
 # evenly spaced grid may reach it only up to float64's rounding.
@@ -65,6 +66,8 @@ class Alteration:
       representative: `representative(levels)` maps an array of levels to those that
         stand for all with the same effect; by default they are rounded by
         `resolution`.
+      about: what it says about itself, to reports and in warnings: what a level is,
+        how it was made, which ranges look like a mistake.
 
     Raises:
       TypeError: if a field has a wrong type.
@@ -88,6 +91,7 @@ class Alteration:
     resolution: float | None = None
     prepare: Callable[..., Any] | None = None
     representative: Callable[[np.ndarray], np.ndarray] | None = None
+    about: About = dataclasses.field(default=About(), compare=False, repr=False)
 
     def __post_init__(self) -> None:
         name = checked_text("name", self.name)
@@ -108,6 +112,9 @@ class Alteration:
             checked_number(f"{name}: resolution", self.resolution, above=0)
         checked_text(f"{name}: unit", self.unit, may_be_empty=True)
         checked_flag(f"{name}: stochastic", self.stochastic)
+        check_type(f"{name}: about", self.about, About, "a jaxrob.alterations.About")
+        for one in self.about.members:
+            check_type(f"{name}: about: members", one, Alteration, "alterations")
         object.__setattr__(self, "lower", lower)
         object.__setattr__(self, "upper", upper)
         object.__setattr__(self, "identity", identity)

@@ -3,7 +3,11 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+
+# The largest level that may be meant: pixels six times as bright.
+_BRIGHTEST = 5.0
 
 
 def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
@@ -30,7 +34,27 @@ def brightness(lower: float = -0.5, upper: float = 0.5) -> Alteration:
             f"changes (divide percent by 100); got {lower:g}"
         )
     return Alteration(
-        "brightness", _scale, lower, upper, identity=0.0, unit="relative change"
+        "brightness",
+        _scale,
+        lower,
+        upper,
+        identity=0.0,
+        unit="relative change",
+        about=About(
+            "pixels are multiplied by 1 + level",
+            range_from="as in the papers",
+            doubt=_doubt,
+        ),
+    )
+
+
+def _doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+    if upper <= _BRIGHTEST:
+        return None
+    return (
+        f"a level of {upper:g} makes pixels {1 + upper:g} times as bright, so that all "
+        "but the darkest are white. Levels are relative changes: divide percent by "
+        f"100, {upper / 100:g}."
     )
 
 

@@ -1,5 +1,6 @@
 """Levels mapped to another range, and several alterations driven by one level."""
 
+import dataclasses
 from collections.abc import Sequence
 from typing import Any
 
@@ -14,7 +15,9 @@ from jaxrob._runtime.checks import (
     checked_sequence,
     checked_text,
 )
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._said import range_in_words
 
 
 def rescale(
@@ -65,6 +68,14 @@ def rescale(
         resolution=alteration.resolution and alteration.resolution / ratio,
         prepare=bind(_prepare, alteration=alteration),
         representative=bind(_rescaled_representative, **mapping),
+        about=dataclasses.replace(
+            alteration.about,
+            level=f"{lower:.4g} to {upper:.4g} stand for {range_in_words(alteration)}"
+            + (f": {alteration.about.level}" if alteration.about.level else ""),
+            default_range=None,
+            range_from="",
+            members=(alteration,),
+        ),
     )
 
 
@@ -123,7 +134,35 @@ def compose(
         identity=identity,
         stochastic=any(member.stochastic for member in members),
         prepare=bind(_prepare_first, members=members),
+        about=_about_all(alterations, lower, upper),
     )
+
+
+def _about_all(members: Sequence[Alteration], lower: float, upper: float) -> About:
+    """What is to be said of members, whose ranges are their own."""
+    driven = (
+        f"{one.name} from {range_in_words(one)}"
+        + (f" ({one.about.level})" if one.about.level else "")
+        for one in members
+    )
+    return About(
+        f"{lower:.4g} to {upper:.4g} drive {', then '.join(driven)}",
+        _of_each(members, "parameters"),
+        _of_each(members, "words"),
+        size_matters=any(one.about.size_matters for one in members),
+        leaves_range=any(one.about.leaves_range for one in members),
+        jump=next(filter(None, (one.about.jump for one in members)), ""),
+        members=tuple(members),
+    )
+
+
+def _of_each(members: Sequence[Alteration], field: str) -> dict[str, Any]:
+    """A field of each one's `about`, by the member's name and what stands there."""
+    return {
+        f"{one.name}: {name}": said
+        for one in members
+        for name, said in getattr(one.about, field).items()
+    }
 
 
 def _checked_ends(name: str, lower: float, upper: float) -> tuple[float, float]:

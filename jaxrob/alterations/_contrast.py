@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 
 
@@ -31,6 +32,10 @@ def contrast(lower: float = 0.05, upper: float = 1.0) -> Alteration:
         identity=1.0,
         unit="factor",
         prepare=_with_means,
+        about=About(
+            "of the distance to the mean of each channel",
+            range_from="ImageNet-C's severity 5",
+        ),
     )
 
 

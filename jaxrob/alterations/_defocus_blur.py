@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._runtime.bound import bind
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
     check_image,
@@ -14,7 +15,12 @@ from jaxrob.alterations._alteration import (
     in_float32,
 )
 from jaxrob.alterations._shifts import shifted_sum, shifts
-from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
+from jaxrob.alterations._units import (
+    checked_unit,
+    from_0_to_part,
+    in_pixels,
+    unit_text,
+)
 
 # Larger disks have more pixels than any image of which they would leave something.
 _LARGEST = 1_000.0
@@ -61,6 +67,12 @@ def defocus_blur(
         identity=0.0,
         unit=unit_text(unit),
         prepare=bind(_prepare, largest=upper, unit=unit),
+        about=About(
+            "the radius of the disk that a point becomes",
+            default_range=from_0_to_part(20, unit),
+            range_from="5 % of the shorter side",
+            size_matters=unit == "px",
+        ),
     )
 
 

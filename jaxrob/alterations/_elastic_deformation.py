@@ -9,9 +9,15 @@ import scipy
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import checked_number
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import separable
-from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
+from jaxrob.alterations._units import (
+    checked_unit,
+    from_0_to_part,
+    in_pixels,
+    unit_text,
+)
 from jaxrob.alterations._warp import warped
 
 # The Gaussian's half width in standard deviations.
@@ -75,6 +81,14 @@ def elastic_deformation(
         unit=unit_text(unit),
         stochastic=True,
         prepare=bind(_prepare, smoothness=smoothness, unit=unit),
+        about=About(
+            "the root mean square of the displacement along each axis",
+            {"smoothness": smoothness},
+            {"smoothness": "the Gaussian's standard deviation, in the levels' unit"},
+            default_range=from_0_to_part(50, unit),
+            range_from="2 % of the shorter side",
+            size_matters=unit == "px",
+        ),
     )
 
 

@@ -1,5 +1,6 @@
 """A corruption followed by a fixed function, which no level drives."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from typing import Any
@@ -60,9 +61,12 @@ def followed_by(
     check_callable("followed_by: fixed", fixed, "a function of an image")
     check_hashable("followed_by: fixed", fixed)
     _check_takes_an_image(fixed)
+    called = _name_of_fixed(fixed)
     if name is None:
-        name = f"{corruption.name} followed by {name_of_fixed(fixed)}"
+        name = f"{corruption.name} followed by {called}"
     checked_text("followed_by: name", name)
+    about = corruption.about
+    then = f"then {called}, at every level but {corruption.identity:g}"
     return Alteration(
         name,
         bind(_at_level, corruption=corruption, fixed=fixed),
@@ -73,10 +77,20 @@ def followed_by(
         stochastic=corruption.stochastic,
         prepare=bind(_prepare, corruption=corruption),
         representative=bind(_representative, corruption=corruption),
+        about=dataclasses.replace(
+            about,
+            level=f"{about.level}, {then}" if about.level else then,
+            parameters={**about.parameters, "followed by": called},
+            jump=about.jump
+            or f"It is followed by {called} at any level but the identity: the jump is "
+            "what that alone does to the images. Without it, the corruption alone is "
+            "measured (in a preset, published=False).",
+            members=(corruption,),
+        ),
     )
 
 
-def name_of_fixed(fixed: Callable[..., Any]) -> str:
+def _name_of_fixed(fixed: Callable[..., Any]) -> str:
     """What a fixed function is called in words."""
     function = getattr(fixed, "function", getattr(fixed, "func", fixed))
     name = getattr(function, "__name__", type(function).__name__)
@@ -93,7 +107,7 @@ def _check_takes_an_image(fixed: Callable[..., Any]) -> None:
     except TypeError as error:
         raise TypeError(
             "followed_by: fixed must be a function of an image alone; got "
-            f"{name_of_fixed(fixed)}{signature}"
+            f"{_name_of_fixed(fixed)}{signature}"
         ) from error
 
 

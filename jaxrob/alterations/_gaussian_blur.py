@@ -7,9 +7,11 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._resample import separable
+from jaxrob.alterations._units import from_0_to_part
 
 # The kernel's half width in standard deviations: what lies beyond is 5e-7 of it.
 _TRUNCATE = 5.0
@@ -54,6 +56,23 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
         identity=0.0,
         unit="px",
         prepare=_planes,
+        about=About(
+            "the Gaussian's standard deviation, in pixels of the image",
+            default_range=from_0_to_part(25),
+            range_from="4 % of the shorter side: 2 px of 50, as in the paper of 2020",
+            doubt=_doubt,
+            size_matters=True,
+        ),
+    )
+
+
+def _doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+    height, width = image_shape[:2]
+    if upper < max(height, width):
+        return None
+    return (
+        f"a radius of {upper:g} px blurs all of an image of {height} x {width} px into "
+        "one. It is the Gaussian's standard deviation; a few pixels are usual."
     )
 
 

@@ -1,10 +1,13 @@
 """Additive Gaussian noise."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import checked_flag
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
     as_given,
@@ -47,6 +50,24 @@ def gaussian_noise(
         unit="variance",
         stochastic=True,
         prepare=_draw_image_noise if clip else _draw_noise,
+        about=About(
+            "of what is added to each pixel, pixels lying in [0, 1]",
+            {"clip": clip},
+            {"clip": f"pixels {'stay in' if clip else 'may leave'} [0, 1]"},
+            range_from="200 / 255**2, as in the paper of 2020",
+            doubt=_doubt,
+            leaves_range=not clip,
+        ),
+    )
+
+
+def _doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+    if upper <= 1:
+        return None
+    return (
+        f"a variance of {upper:g} is a standard deviation of {math.sqrt(upper):.3g}, "
+        "but pixels lie in [0, 1], so that nothing is left of the image. For pixels of "
+        f"0-255 divide it by 255**2: {upper / 255**2:.3g}."
     )
 
 

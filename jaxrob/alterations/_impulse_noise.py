@@ -5,6 +5,7 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
     as_given,
@@ -54,6 +55,9 @@ def impulse_noise(lower: float = 0.0, upper: float = 0.3) -> Alteration:
         unit="share of values",
         stochastic=True,
         prepare=_with_draws,
+        about=About(
+            "values that are set to 0 or 1", range_from="about ImageNet-C's severity 5"
+        ),
     )
 
 

@@ -118,28 +118,6 @@ def jpeg_decode(
     return by_platform("jpeg", max(height, width), forms, *coefficients, quality)
 
 
-def jpeg_round_trip(image: jax.Array, quality: jax.Array | int) -> jax.Array:
-    """Returns what is left of an image after a JPEG file of the given quality.
-
-    Equal, pixel for pixel, to Pillow's `save(format="JPEG", quality=quality)` at its
-    defaults followed by decoding. Where one image is wanted at several qualities, put
-    the `vmap` over qualities inside that over images, so that the forward DCT is done
-    once per image.
-
-    Args:
-      image: `[H, W, C]` in [0, 1], C being 1 (grey) or 3 (RGB), H and W at least 1.
-      quality: Integer scalar in 1 to 100, may be traced.
-
-    Returns:
-      The decoded image, float32 `[H, W, C]`, every pixel an integer divided by 255.
-
-    Raises:
-      ValueError: If `image` has another shape.
-    """
-    _check_shape("image", jnp.shape(image))
-    return jpeg_decode(jpeg_coefficients(image), quality, jnp.shape(image))
-
-
 def _check_shape(name: str, shape: tuple[int, ...]) -> None:
     if len(shape) != 3 or shape[2] not in (1, 3) or min(shape) < 1:
         raise ValueError(

@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
     check_image,
@@ -59,6 +60,9 @@ def jpeg_compression(lower: float = 0.0, upper: float = 100.0) -> Alteration:
         resolution=1.0,
         prepare=_transform,
         representative=_representative,
+        about=About(
+            "0 is no compression", range_from="100 less the quality, as in the papers"
+        ),
     )
 
 

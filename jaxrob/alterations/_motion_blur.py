@@ -8,6 +8,7 @@ import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import checked_number
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
     check_image,
@@ -15,7 +16,12 @@ from jaxrob.alterations._alteration import (
     in_float32,
 )
 from jaxrob.alterations._shifts import shifted_sum, shifts
-from jaxrob.alterations._units import checked_unit, in_pixels, unit_text
+from jaxrob.alterations._units import (
+    checked_unit,
+    from_0_to_part,
+    in_pixels,
+    unit_text,
+)
 
 # The kernel's length in standard deviations: what lies beyond is 3e-3 of it.
 _TRUNCATE = 3.0
@@ -96,6 +102,14 @@ def motion_blur(
         unit=unit_text(unit),
         stochastic=True,
         prepare=bind(_prepare, largest=upper, unit=unit, angle=angle),
+        about=About(
+            "the standard deviation of half a Gaussian along the motion",
+            {"angle": angle},
+            {"angle": "directions are drawn up to so many degrees from the rows"},
+            default_range=from_0_to_part(20, unit),
+            range_from="5 % of the shorter side",
+            size_matters=unit == "px",
+        ),
     )
 
 

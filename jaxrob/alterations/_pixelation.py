@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import separable
 
@@ -26,7 +27,18 @@ def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
     """
     lower, upper = checked_range("pixelation", lower, upper, 1.0, at_least=1)
     return Alteration(
-        "pixelation", _at_length, lower, upper, identity=1.0, unit="px", prepare=planes
+        "pixelation",
+        _at_length,
+        lower,
+        upper,
+        identity=1.0,
+        unit="px",
+        prepare=planes,
+        about=About(
+            "the side of the new pixels, in pixels of the image",
+            range_from="ImageNet-C's severity 5",
+            size_matters=True,
+        ),
     )
 
 

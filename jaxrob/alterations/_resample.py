@@ -13,7 +13,11 @@ from jaxrob._runtime.checks import check_choice
 from jaxrob.alterations._forms import by_platform
 
 # What stands where the image has no pixel; the caller takes care of "crop".
-FILLS = ("crop", "edge", "constant")
+FILLS = {
+    "crop": "cropped and scaled up, so that no border appears",
+    "edge": "edge pixels repeat where the image leaves the frame",
+    "constant": "black where the image leaves the frame",
+}
 
 
 def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
@@ -119,9 +123,10 @@ def window_positions(
     return jnp.asarray(start + (jnp.arange(size) + 0.5) * scale - 0.5)
 
 
-def check_fill(name: str, fill: str) -> None:
-    """Refuses a fill that is none of `FILLS`."""
+def checked_fill(name: str, fill: str) -> str:
+    """What a fill means, in words; refuses one that is none of `FILLS`."""
     check_choice(f"{name}: fill", fill, FILLS)
+    return FILLS[fill]
 
 
 def _pixels_by_table(

@@ -1,25 +1,29 @@
 """Rotation."""
 
+import math
+
 import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
-from jaxrob.alterations._resample import bilinear, check_fill
+from jaxrob.alterations._resample import bilinear, checked_fill
 
 
 def rotation(
-    lower: float = -180.0, upper: float = 180.0, fill: str = "edge"
+    lower: float | None = None, upper: float | None = None, fill: str = "edge"
 ) -> Alteration:
     """Rotates about the image's centre, interpolated bilinearly.
 
     Arcaini et al. (2020), table I (Rot). The level is the angle in degrees, positive
     anticlockwise. Without a range it is by up to 180 degrees either way, as in the
-    paper: nothing is kept upright. What a camera may do is most often far less.
+    paper: nothing is kept upright. What a camera may do is most often far less, so that
+    a warning asks for a range.
 
     Args:
-      lower: lowest angle, at most 0.
-      upper: highest angle, at least 0.
+      lower: lowest angle, at most 0; None for -180.
+      upper: highest angle, at least 0; None for 180.
       fill: what stands where the image's corners leave the frame. "edge": edge pixels
         repeat. "constant": black. "crop", as in the paper (`presets`): no border
         appears. The largest rectangle of the image's proportions (the largest square
@@ -33,10 +37,53 @@ def rotation(
     Raises:
       ValueError: if the range does not hold 0, or `fill` is none of the above.
     """
-    check_fill("rotation", fill)
-    lower, upper = checked_range("rotation", lower, upper, 0.0)
+    words = checked_fill("rotation", fill)
+    doubt = _left_out if lower is None or upper is None else _in_radians
+    lower, upper = checked_range(
+        "rotation",
+        -180.0 if lower is None else lower,
+        180.0 if upper is None else upper,
+        0.0,
+    )
     return Alteration(
-        "rotation", bind(_rotate, fill=fill), lower, upper, identity=0.0, unit="degrees"
+        "rotation",
+        bind(_rotate, fill=fill),
+        lower,
+        upper,
+        identity=0.0,
+        unit="degrees",
+        about=About(
+            "positive is anticlockwise",
+            {"fill": fill},
+            {"fill": words},
+            range_from="upside down too, as in the paper of 2020",
+            doubt=doubt,
+        ),
+    )
+
+
+def _left_out(lower: float, upper: float, image_shape: tuple[int, ...]) -> str:
+    missing = "a range" if -lower == upper else "both ends"
+    return (
+        f"without {missing} it is [{lower:g}, {upper:g}] degrees, as in the paper of "
+        "2020, so that pictures stand upside down too. Say what may happen to yours, "
+        "such as rotation(-15, 15)."
+    )
+
+
+def _in_radians(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+    ends = [end for end in (lower, upper) if end]
+    turns = [math.degrees(end) for end in ends]
+    # Whole degrees in radians have no end: pi / 12 is 0.2617...
+    if max(map(abs, turns)) > 361 or any(
+        abs(turn - round(turn)) > 1e-4 or round(end, 3) == end
+        for turn, end in zip(turns, ends)
+    ):
+        return None
+    return (
+        f"a range of [{lower:g}, {upper:g}] is in degrees, and looks like whole "
+        "degrees in radians: "
+        f"[{math.degrees(lower):.4g}, {math.degrees(upper):.4g}]."
     )
 
 

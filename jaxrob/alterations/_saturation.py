@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_colours, checked_range
 
 
@@ -25,7 +26,16 @@ def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     """
     lower, upper = checked_range("saturation", lower, upper, 1.0, at_least=0)
     return Alteration(
-        "saturation", _at_factor, lower, upper, identity=1.0, unit="factor"
+        "saturation",
+        _at_factor,
+        lower,
+        upper,
+        identity=1.0,
+        unit="factor",
+        about=About(
+            "of the saturation, S of HSV; 0 is grey",
+            range_from="from grey to ImageNet-C's severity 3",
+        ),
     )
 
 

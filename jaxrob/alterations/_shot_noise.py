@@ -6,6 +6,7 @@ import jax
 import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
     as_given,
@@ -74,6 +75,10 @@ def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
         unit="1 / photons",
         stochastic=True,
         prepare=_with_draws,
+        about=About(
+            "one over the photons that make a value of 1",
+            range_from="down to the 3 photons of ImageNet-C's severity 5",
+        ),
     )
 
 

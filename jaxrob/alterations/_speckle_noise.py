@@ -2,6 +2,7 @@
 
 import jax
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._gaussian_noise import add_noise, draw_noise
 
@@ -32,6 +33,9 @@ def speckle_noise(lower: float = 0.0, upper: float = 0.6) -> Alteration:
         unit="share of the value",
         stochastic=True,
         prepare=_with_noise,
+        about=About(
+            "the noise's standard deviation", range_from="ImageNet-C's severity 5"
+        ),
     )
 
 

@@ -4,11 +4,15 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import check_choice
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
-from jaxrob.alterations._resample import check_fill, grid, window_positions
+from jaxrob.alterations._resample import checked_fill, grid, window_positions
+from jaxrob.alterations._units import checked_unit, rounded
 
-_UNITS = ("px", "relative")
+_JUMP = (
+    "The translation crops: any level but the identity magnifies the image. Unless a "
+    'paper\'s numbers are wanted, pass fill="edge".'
+)
 
 
 def horizontal_translation(
@@ -53,19 +57,51 @@ def vertical_translation(
 def _translation(
     name: str, axis: int, lower: float, upper: float, fill: str, unit: str
 ) -> Alteration:
-    check_fill(name, fill)
-    check_choice(f"{name}: unit", unit, _UNITS)
+    words = checked_fill(name, fill)
+    checked_unit(name, unit)
     lower, upper = checked_range(name, lower, upper, 0.0)
-    fn = bind(
-        _translate,
-        name=name,
-        axis=axis,
-        extremes=(lower, upper),
-        fill=fill,
-        relative=unit == "relative",
+    relative = unit == "relative"
+    side = "width" if axis else "height"
+
+    def tenth(*sides: int) -> tuple[float, float]:
+        end = 0.1 if relative else rounded(sides[axis] / 10)
+        return -end, end
+
+    def doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
+        size, farthest = image_shape[axis], max(-lower, upper)
+        if farthest < (1 if relative else size):
+            return None
+        return (
+            f"a level of {farthest:g} moves all of an image of {size} px out of sight. "
+            'Levels are in pixels, or with unit="relative" in parts of the size: 0.1 '
+            "is a tenth."
+        )
+
+    return Alteration(
+        name,
+        bind(
+            _translate,
+            name=name,
+            axis=axis,
+            extremes=(lower, upper),
+            fill=fill,
+            relative=relative,
+        ),
+        lower,
+        upper,
+        identity=0.0,
+        unit=f"of the {side}" if relative else unit,
+        about=About(
+            f"positive is {'to the right' if axis else 'down'}",
+            {"fill": fill},
+            {"fill": words},
+            default_range=tenth,
+            range_from=f"10 % of the {side}, as in the papers of 2022 and 2024",
+            doubt=doubt,
+            size_matters=not relative,
+            jump=_JUMP if fill == "crop" else "",
+        ),
     )
-    unit = unit if unit == "px" else ("of the width" if axis else "of the height")
-    return Alteration(name, fn, lower, upper, identity=0.0, unit=unit)
 
 
 def _translate(

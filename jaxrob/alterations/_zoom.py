@@ -2,6 +2,7 @@
 
 import jax
 
+from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import grid, window_positions
 
@@ -23,7 +24,15 @@ def zoom(lower: float = 1.0, upper: float = 2.0) -> Alteration:
       ValueError: if `lower` is not 1 or the range empty.
     """
     lower, upper = checked_range("zoom", lower, upper, 1.0, at_least=1)
-    return Alteration("zoom", _magnify, lower, upper, identity=1.0, unit="factor")
+    return Alteration(
+        "zoom",
+        _magnify,
+        lower,
+        upper,
+        identity=1.0,
+        unit="factor",
+        about=About("above 1 the image is magnified", range_from="as in the papers"),
+    )
 
 
 def _magnify(image: jax.Array, level: jax.Array) -> jax.Array:

@@ -52,39 +52,6 @@ def count_evidence(
     )
 
 
-def count_interval(
-    right: np.ndarray, seen: np.ndarray, total: int, error: float
-) -> tuple[np.ndarray, np.ndarray]:
-    """How many of all inputs may be right: a confidence sequence.
-
-    The prior-posterior ratio with a beta-binomial prior (1/2, 1/2).
-
-    Args:
-      right: integers `[...]`, the right ones among those seen.
-      seen: integers `[...]`, how many were seen.
-      total: N, all inputs.
-      error: the probability that the interval ever misses, in (0, 1).
-
-    Returns:
-      The fewest and the most, integers `[...]`.
-    """
-    right, seen = np.broadcast_arrays(np.asarray(right), np.asarray(seen))
-    betaln = scipy.special.betaln
-    marginal = betaln(right + 0.5, seen - right + 0.5) - betaln(0.5, 0.5)
-    bound = -np.log(error)
-
-    def possible(number: np.ndarray) -> np.ndarray:
-        return marginal - _likelihood(right, seen, total, number) < bound
-
-    fewest, most = right, total - (seen - right)
-    # The likelihood has one peak, here: a bisection on either side of it.
-    peak = np.where(
-        seen > 0, np.rint(right * (total / np.maximum(seen, 1))), total // 2
-    )
-    peak = np.clip(peak.astype(int), fewest, most)
-    return _edge(possible, fewest, peak), _edge(possible, most, peak)
-
-
 def mean_evidence(
     scores: np.ndarray, total: int, least: float, bounds: tuple[float, float]
 ) -> Evidence:
@@ -185,20 +152,6 @@ def _likelihood(
         + lgamma(total - seen + 1.0)
     )
     return np.where(possible, value, -np.inf)
-
-
-def _edge(possible, outer: np.ndarray, inner: np.ndarray) -> np.ndarray:
-    """The number nearest to `outer` that is possible, as `inner` is."""
-    outer, inner = np.array(outer), np.array(inner)
-    reached = possible(outer)
-    inner = np.where(reached, outer, inner)
-    while (np.abs(outer - inner) > 1).any():
-        middle = (outer + inner) // 2
-        fits = possible(middle)
-        moves = np.abs(outer - inner) > 1
-        inner = np.where(fits & moves, middle, inner)
-        outer = np.where(~fits & moves, middle, outer)
-    return inner
 
 
 def _capital(scores: np.ndarray, total: int, mean: float) -> np.ndarray:

@@ -209,6 +209,6 @@ def pyplot() -> Any:
         from matplotlib import pyplot as module
     except ImportError as error:
         raise ImportError(
-            'plots need matplotlib: pip install "jaxrob[experiments]"'
+            'plots need matplotlib: pip install "jaxrob[command]"'
         ) from error
     return module

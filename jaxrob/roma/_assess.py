@@ -37,7 +37,7 @@ from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._doubts import doubts
+from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball

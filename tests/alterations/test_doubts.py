@@ -1,5 +1,6 @@
 """Ranges in another unit are seen wherever an alteration is used."""
 
+import dataclasses
 import warnings
 
 import jax
@@ -9,7 +10,7 @@ import pytest
 
 import jaxrob
 from jaxrob import RobustnessWarning, alterations
-from jaxrob.alterations._doubts import doubts
+from jaxrob.alterations._said import doubts
 
 SHAPE = (28, 28, 1)
 RIGHT = alterations.horizontal_translation
@@ -33,6 +34,11 @@ CLASSIFIER = jaxrob.Classifier(
         (RIGHT(-0.2, 1.0, unit="relative"), "out of sight"),
         (alterations.rotation(-np.pi / 12, np.pi / 12), r"radians: \[-15, 15\]"),
         (alterations.rotation(0, np.pi), r"radians: \[0, 180\]"),
+        (alterations.rotation(), r"without a range it is \[-180, 180\] degrees"),
+        (
+            alterations.rotation(-15),
+            r"both ends it is \[-15, 180\] .*rotation\(-15, 15\)",
+        ),
         (alterations.brightness(-0.5, 50), "divide percent by 100, 0.5"),
         (alterations.rescale(alterations.gaussian_noise(0, 25), 0, 1), "variance"),
         (
@@ -88,6 +94,50 @@ def test_percent_of_brightness_are_named():
         alterations.brightness(-50, 50)
 
 
+def test_an_own_alteration_doubts_what_it_wants_to():
+    def darkens_all(lower, upper, shape):
+        return f"{shape[1]} columns are black" if upper >= shape[1] else None
+
+    def covering(upper):
+        about = alterations.About("black columns", doubt=darkens_all)
+        return jaxrob.Alteration("bar", lambda x, level: x, 0.0, upper, about=about)
+
+    told = ["bar: 28 columns are black"]
+    assert doubts(covering(27.0), SHAPE) == doubts(covering(99.0), (28,)) == []
+    bar = covering(28.0)
+    assert doubts(bar, SHAPE) == doubts(dataclasses.replace(bar), SHAPE) == told
+    both = alterations.compose([alterations.gaussian_noise(0, 25), bar], name="both")
+    others = alterations.rescale(bar, 0, 1), alterations.followed_by(bar, jnp.sqrt)
+    assert all(doubts(one, SHAPE) == told for one in others)
+    first, second = doubts(both, SHAPE)
+    assert first.startswith("gaussian noise: a variance") and [second] == told
+    # It is no part of what the alteration computes.
+    silent = dataclasses.replace(bar, about=alterations.About())
+    assert bar == silent and hash(bar) == hash(silent)
+    assert bar.description == silent.description
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"level": 3}, "about: level must be a text"),
+        ({"parameters": ["fill"]}, "about: parameters must be a mapping"),
+        ({"parameters": {"fill": None}}, "about: parameters: fill must be a text, "),
+        ({"words": {"fill": 3}}, "about: words: fill must be a text"),
+        ({"doubt": "always"}, "about: doubt must be a function or None"),
+        ({"size_matters": 1}, "about: size_matters must be True or False"),
+    ],
+)
+def test_what_says_nothing_is_refused(parts, message):
+    with pytest.raises(TypeError, match=message):
+        alterations.About(**parts)
+
+
+def test_a_text_is_no_about():
+    with pytest.raises(TypeError, match="own: about must be a jaxrob.alterations.Ab"):
+        jaxrob.Alteration("own", lambda x, level: x, 0.0, 1.0, about="a text")  # pyright: ignore
+
+
 def test_an_own_alteration_with_a_library_s_name_is_its_own():
     own = jaxrob.Alteration("gaussian noise", lambda x, level: x, 0.0, 25.0)
     assert doubts(own, SHAPE) == []
@@ -110,6 +160,10 @@ def test_an_own_alteration_that_leaves_the_range_of_pixels():
 def test_an_own_alteration_that_makes_nan():
     with pytest.warns(RobustnessWarning, match="makes NaN .* at level 1"):
         evaluate(lambda x, level: x * jnp.sqrt(1 - level * (level > 0.6) * 2))
+
+
+def test_what_leaves_the_range_on_purpose_is_not_doubted():
+    evaluate(lambda x, level: x + level, about=alterations.About(leaves_range=True))
 
 
 def test_noise_that_is_not_clipped_on_purpose_is_not_doubted():

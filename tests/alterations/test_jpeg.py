@@ -17,7 +17,6 @@ from jaxrob.alterations._jpeg import (
     JPEG_FORMS,
     jpeg_coefficients,
     jpeg_decode,
-    jpeg_round_trip,
 )
 
 if not features.check("libjpeg_turbo"):
@@ -51,6 +50,12 @@ def pillow_round_trip(image: np.ndarray, quality: int) -> np.ndarray:
 
 
 # Operation by operation it takes seconds to compile. Integers do not round.
+
+
+def jpeg_round_trip(image, quality):
+    return jpeg_decode(jpeg_coefficients(image), quality, image.shape)
+
+
 round_trip = jax.jit(jpeg_round_trip)
 
 

@@ -1,6 +1,8 @@
 """What stands in an assessment's JSON for who reads no Python."""
 
+import html
 import json
+import re
 
 import jax
 import numpy as np
@@ -9,15 +11,17 @@ import pytest
 import jaxrob
 from jaxrob import Assessment, reporting
 from jaxrob.alterations import (
+    About,
     compose,
     followed_by,
+    gaussian_blur,
     gaussian_noise,
     horizontal_translation,
     rescale,
     rotation,
     zoom,
 )
-from jaxrob.alterations._settings import settings
+from jaxrob.alterations._said import settings
 from jaxrob.alterations.common import contrast
 
 from .test_serialization import assessment, put
@@ -75,17 +79,58 @@ def test_settings_and_names(alteration, expected):
     assert Assessment.from_json(found.to_json()).provenance == document
 
 
-@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
-@pytest.mark.parametrize("write", [reporting.to_html, reporting.to_markdown])
-def test_a_report_says_what_a_level_is_and_no_private_name(write):
-    def page(alteration):
-        found = assessed(alteration)
-        return write([reporting.Results("net", ("a", "b"), (found,))])
+def fade(image, level):
+    return (1 - level) * image
 
-    words = "above 1 the image is magnified"
-    assert words in page(zoom()) and "jaxrob.alterations._" not in page(zoom())
-    # A level of 0.5 is a factor of 1.5 here.
-    assert words not in page(rescale(zoom(), 0, 1))
+
+FADING = jaxrob.Alteration(
+    "fading",
+    fade,
+    0.0,
+    1.0,
+    unit="share",
+    about=About(
+        "of the light that is lost",
+        {"hue": "grey", "shape": lambda shape: shape[0]},
+        {"hue": "what the light turns into"},
+    ),
+)
+MAGNIFIED = "above 1 the image is magnified"
+
+
+@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+@pytest.mark.parametrize(
+    "alteration, expected",
+    [
+        (zoom(), f"factor ({MAGNIFIED})"),
+        # A level of 0.5 is a factor of 1.5 here.
+        (
+            rescale(zoom(), 0, 1),
+            f"none (0 to 1 stand for 1 to 2 [factor]: {MAGNIFIED})",
+        ),
+        (
+            compose([zoom(1, 3), FADING]),
+            f"none (0 to 1 drive zoom from 1 to 3 [factor] ({MAGNIFIED}), then fading "
+            "from 0 to 1 [share] (of the light that is lost))",
+        ),
+        (
+            followed_by(FADING, same),
+            "share (of the light that is lost, then same, at every level but 0)",
+        ),
+        (FADING, "share (of the light that is lost)"),
+        (FADING, "hue grey (what the light turns into), shape 6"),
+        (jaxrob.Alteration("own", fade, 0.0, 1.0, unit="share"), "share |"),
+        (gaussian_blur(), "what it does depends on the images' size)"),
+    ],
+)
+def test_a_report_says_what_a_level_is_and_no_private_name(alteration, expected):
+    found = Assessment.from_json(assessed(alteration).to_json())
+    results = [reporting.Results("net", ("a", "b"), (found,))]
+    page = html.unescape(reporting.to_html(results))
+    text = reporting.to_markdown(results)
+    assert expected in re.sub(r"\\(?=\W)", "", text), text
+    assert expected.removesuffix(" |") in page
+    assert "jaxrob.alterations._" not in page + text
 
 
 @pytest.mark.parametrize(
@@ -97,6 +142,8 @@ def test_a_report_says_what_a_level_is_and_no_private_name(write):
         ("network", {"class_names": [1]}, "class_names must be a list of texts"),
         ("settings", [], "settings must be an object"),
         ("settings", {"fill": {}}, "settings must hold"),
+        ("words", [], "words must be an object"),
+        ("words", {"level": 3}, "words"),
         ("plan", None, "plan must be 64"),
         ("plan", "x" * 64, "plan must be 64"),
     ],

@@ -2,6 +2,7 @@
 
 import hashlib
 import pathlib
+import re
 
 import pytest
 from PIL import Image
@@ -9,6 +10,7 @@ from PIL import Image
 from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.refused import Refused
+from jaxrob.alterations._said import doubts
 from jaxrob.alterations.common import _frost_pictures
 
 SHAPE = (28, 28, 1)
@@ -31,6 +33,10 @@ def maker():
 
 def no_maker():
     return 3
+
+def curtain(lower=0.0, upper=10.0):
+    about = jaxrob.alterations.About(default_range=lambda h, w: (0.0, w / 4))
+    return jaxrob.Alteration("curtain", fade, lower, upper, about=about)
 """
 
 
@@ -63,12 +69,21 @@ def test_default_ranges_scale_with_the_pictures():
             assert ends(name, shape) == (default.lower, default.upper)
 
 
+def test_relative_lengths_have_ranges_of_their_own():
+    for name, upper in (
+        ("motion_blur", 0.05),
+        ("defocus_blur", 0.05),
+        ("elastic_deformation", 0.02),
+    ):
+        for shape in (SHAPE, (50, 200, 3)):
+            assert ends(f"{name}(unit=relative)", shape) == (0, upper)
+
+
 def test_a_rotation_without_a_range_is_said_to_be_of_any_angle():
     for text in ("rotation", "rotation(fill=crop)"):
-        written = [grammar.read(one) for one in ("zoom", text)]
-        with pytest.warns(RobustnessWarning, match=r"\[-180, 180\].*rotation\(-15,15"):
-            catalogue.warn_of_ranges(written)
-    catalogue.warn_of_ranges([grammar.read("rotation(-180,180)")])
+        (found,) = doubts(made(text), SHAPE)
+        assert re.search(r"\[-180, 180\].*rotation\(-15, 15\)", found)
+    assert not doubts(made("rotation(-180,180)"), SHAPE)
 
 
 def test_a_range_that_is_written_is_taken():
@@ -82,10 +97,10 @@ def test_a_range_that_is_written_is_taken():
 
 def test_all_that_the_library_has_are_there():
     others = {"Alteration", "common", "compose", "followed_by", "presets", "rescale"}
-    assert {*catalogue.NAMES} == {*alterations.__all__} - others
+    assert {*catalogue.NAMES} == {*alterations.__all__} - others - {"About"}
     for name in catalogue.NAMES:
         assert made(name).name == name.replace("_", " ")
-        assert catalogue.plausible(name)
+        assert made(name).about.range_from
 
 
 @pytest.mark.parametrize(
@@ -116,6 +131,8 @@ def test_a_users_own(own):
     assert (fading.name, fading.lower, fading.upper) == ("fade", -1, 1)
     assert (fading.identity, fading.unit, fading.stochastic) == (0, "share", False)
     assert made(f"{own}:rain(0,1)").stochastic
+    curtain = made(f"{own}:curtain", (50, 200, 3))
+    assert (curtain.lower, curtain.upper) == (0, 50)
     assert made(f"{own}:made").name == made(f"{own}:maker").name == "made by hand"
 
 

@@ -1,6 +1,6 @@
 """A small assessment with a journal, to be killed and resumed.
 
-    python tests/interrupted.py --kills=20
+    python tests/engine/interrupted.py --kills=20
 
 Kills so many runs of the assessment, each at a random moment, resumes them, and says
 whether each ends as one that nothing disturbed. The tests do the same with fewer.

@@ -222,5 +222,5 @@ def test_matplotlib_is_asked_for(monkeypatch):
         return real(name, *args, **kwargs)
 
     monkeypatch.setattr(builtins, "__import__", missing)
-    with pytest.raises(ImportError, match=r"jaxrob\[experiments\]"):
+    with pytest.raises(ImportError, match=r"jaxrob\[command\]"):
         plot(assessment())

@@ -9,7 +9,6 @@ import scipy
 
 from jaxrob.metrics._evidence import (
     count_evidence,
-    count_interval,
     mean_evidence,
     mean_interval,
 )
@@ -57,24 +56,6 @@ def test_count_evidence_is_rarely_wrong(total, error):
             wrong = evidence.rejected if truth >= least else evidence.accepted
             stops = possible & (wrong >= bound)
             assert probability_ever(stops, truth) <= error + 1e-12
-
-
-@pytest.mark.parametrize("error", [0.2, 0.05])
-def test_count_interval_rarely_misses(error):
-    total = 16
-    right, seen, possible = lattice(total)
-    fewest, most = count_interval(
-        np.where(possible, right, 0), np.where(possible, seen, 0), total, error
-    )
-    for truth in range(total + 1):
-        stops = possible & ((truth < fewest) | (truth > most))
-        assert probability_ever(stops, truth) <= error + 1e-12
-
-
-def test_count_interval_is_a_point_once_all_are_seen():
-    fewest, most = count_interval(np.arange(31), np.array(30), 30, 0.05)
-    np.testing.assert_array_equal(fewest, np.arange(31))
-    np.testing.assert_array_equal(most, np.arange(31))
 
 
 @pytest.mark.parametrize("kind", ["thirds", "right answers", "uniform"])

@@ -17,23 +17,25 @@ corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
 """
 
 from jaxrob.alterations.common._brightness import brightness
-from jaxrob.alterations.common._contrast import contrast
 from jaxrob.alterations.common._defocus_blur import defocus_blur
 from jaxrob.alterations.common._elastic_transform import elastic_transform
 from jaxrob.alterations.common._fog import fog
 from jaxrob.alterations.common._frost import frost
-from jaxrob.alterations.common._gaussian_blur import gaussian_blur
-from jaxrob.alterations.common._gaussian_noise import gaussian_noise
 from jaxrob.alterations.common._glass_blur import glass_blur
-from jaxrob.alterations.common._impulse_noise import impulse_noise
-from jaxrob.alterations.common._jpeg_compression import jpeg_compression
 from jaxrob.alterations.common._motion_blur import motion_blur
-from jaxrob.alterations.common._pixelate import pixelate
-from jaxrob.alterations.common._saturate import saturate
-from jaxrob.alterations.common._shot_noise import shot_noise
+from jaxrob.alterations.common._scheduled import (
+    contrast,
+    gaussian_blur,
+    gaussian_noise,
+    impulse_noise,
+    jpeg_compression,
+    pixelate,
+    saturate,
+    shot_noise,
+    speckle_noise,
+)
 from jaxrob.alterations.common._snow import snow
 from jaxrob.alterations.common._spatter import spatter
-from jaxrob.alterations.common._speckle_noise import speckle_noise
 from jaxrob.alterations.common._zoom_blur import zoom_blur
 
 __all__ = (

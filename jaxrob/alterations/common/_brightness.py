@@ -25,9 +25,9 @@ def brightness(size: int | None = None) -> Alteration:
     return corruption(BRIGHTNESS, _apply, size=size)
 
 
-def _apply(image: jax.Array, prepared: None, parameters: jax.Array) -> jax.Array:
+def _apply(image: jax.Array, prepared: None, added: jax.Array) -> jax.Array:
     value = image.max(-1, keepdims=True)
-    brighter = jnp.clip(value + parameters[0], 0.0, 1.0)
+    brighter = jnp.clip(value + added, 0.0, 1.0)
     # Black has neither hue nor saturation: it becomes grey.
     is_black = value <= 0
     more = (brighter - value) / jnp.where(is_black, 1.0, value)

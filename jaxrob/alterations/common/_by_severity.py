@@ -39,7 +39,8 @@ def by_severity(
       TypeError: if `size` is no integer.
       ValueError: if there are no parameters for `size`.
     """
-    parts = {"table": table, "size": checked_size(table.corruption, size)}
+    size = checked_size(table.corruption, size)
+    parts = {"table": table, "size": size}
     return Alteration(
         table.corruption,
         bind(_at_severity, apply=apply, **parts),
@@ -49,6 +50,7 @@ def by_severity(
         unit="severity",
         stochastic=draw is not None,
         prepare=bind(_prepare, prepare=prepare, draw=draw, check=check, **parts),
+        about=table.about(size),
     )
 
 

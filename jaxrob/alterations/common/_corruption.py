@@ -17,7 +17,7 @@ from jaxrob.alterations.common._parameters import Table, at, checked_size, size_
 
 def corruption(
     table: Table,
-    apply: Callable[[jax.Array, Any, jax.Array], jax.Array],
+    apply: Callable[..., jax.Array],
     *,
     size: int | None,
     draw: Callable[[jax.Array, jax.Array], Any] | None = None,
@@ -29,8 +29,8 @@ def corruption(
 
     Args:
       table: its parameters, which are linear in the level between severities.
-      apply: `apply(image, prepared, parameters)`, the altered image. Parameters are
-        float32 `[P]`; prepared is what `draw` or `prepare` returned, else None.
+      apply: `apply(image, prepared, *parameters)`, the altered image. Parameters are
+        float32; prepared is what `draw` or `prepare` returned, else None.
       size: the size of which the parameters are taken, None for the nearest.
       draw: `draw(image, key)`, what is random.
       prepare: `prepare(image)`, what does not depend on the level where nothing is
@@ -56,6 +56,7 @@ def corruption(
             _prepare, name=name, size=size, prepare=draw or prepare, in_colour=in_colour
         ),
         representative=representative,
+        about=table.about(size),
     )
 
 
@@ -77,10 +78,10 @@ def _at_severity(
     image_and_prepared: tuple[jax.Array, Any],
     level: jax.Array,
     *,
-    apply: Callable[[jax.Array, Any, jax.Array], jax.Array],
+    apply: Callable[..., jax.Array],
     table: Table,
     size: int | None,
 ) -> jax.Array:
     image, prepared = image_and_prepared
     rows = table.rows(size_for(table.corruption, image.shape, size))
-    return apply(image, prepared, at(rows, level))
+    return apply(image, prepared, *at(rows, level))

@@ -55,8 +55,9 @@ def _draw(image: jax.Array, key: jax.Array) -> FogDraws:
     return FogDraws(tuple(reversed(uniform)), image.max())
 
 
-def _apply(image: jax.Array, draws: FogDraws, parameters: jax.Array) -> jax.Array:
-    strength, decay = parameters
+def _apply(
+    image: jax.Array, draws: FogDraws, strength: jax.Array, decay: jax.Array
+) -> jax.Array:
     height, width, _ = image.shape
     density = plasma(draws.uniform, decay)[:height, :width, None]
     foggy = image + strength * density

@@ -93,6 +93,7 @@ def crop(
     return unit_range(found[0])
 
 
-def _apply(image: jax.Array, frost: jax.Array, parameters: jax.Array) -> jax.Array:
-    of_image, of_frost = parameters
+def _apply(
+    image: jax.Array, frost: jax.Array, of_image: jax.Array, of_frost: jax.Array
+) -> jax.Array:
     return jnp.clip(of_image * image + of_frost * frost, 0.0, 1.0)

@@ -6,12 +6,15 @@ make_tinyimagenet_c.py (64 px) and make_cifar_c.py (32 px).
 """
 
 import dataclasses
+import functools
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._runtime.bound import bind
 from jaxrob._runtime.checks import checked_integer
+from jaxrob.alterations._about import About
 
 SIZES = (32, 64, 224, 299)
 # An image's size may differ from a table's by this factor: a blur of some pixels or a
@@ -33,6 +36,7 @@ class Table:
       px64: for images of 64 px, Tiny ImageNet-C's.
       px224: for images of 224 px, ImageNet-C's.
       px299: for images of 299 px, the Inception networks'.
+      sets: what the parameters are, in words.
     """
 
     corruption: str
@@ -41,6 +45,17 @@ class Table:
     px64: Rows
     px224: Rows
     px299: Rows
+    sets: str = dataclasses.field(compare=False)
+
+    def about(self, size: int | None) -> About:
+        """What an alteration by these parameters says about itself."""
+        return About(
+            f"1 to 5 are the benchmark's severities, which set {self.sets}",
+            {"size": functools.partial(size_for, self.corruption, size=size)},
+            {"size": "px, for which the benchmark has these parameters"},
+            doubt=bind(_doubt, size=size),
+            size_matters=True,
+        )
 
     def rows(self, size: int) -> np.ndarray:
         """The parameters at levels 0 to 5 for one of the `SIZES`: `[6, P]`, float64."""
@@ -87,6 +102,19 @@ def size_for(name: str, image_shape: tuple[int, ...], size: int | None = None) -
     return found
 
 
+def _doubt(
+    lower: float, upper: float, image_shape: tuple[int, ...], *, size: int | None
+) -> str | None:
+    side = min(image_shape[:2])
+    if size is None or max(size / side, side / size) <= FARTHEST:
+        return None
+    return (
+        f"its parameters are those for images of {size} px, and these have "
+        f"{image_shape[0]} x {image_shape[1]} px, for which as many pixels mean "
+        "something else. size=None takes those of the nearest size."
+    )
+
+
 def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
     """The parameters at a level, float32 `[P]`, linear between the rows.
 
@@ -106,30 +134,30 @@ def _column(*values: float) -> Rows:
     return tuple((value,) for value in values)
 
 
-# The standard deviation.
 GAUSSIAN_NOISE = Table(
     "gaussian noise",
     (0.0,),
+    sets="the noise's standard deviation",
     px32=_column(0.04, 0.06, 0.08, 0.09, 0.10),
     px64=_column(0.04, 0.08, 0.12, 0.15, 0.18),
     px224=_column(0.08, 0.12, 0.18, 0.26, 0.38),
     px299=_column(0.09, 0.13, 0.19, 0.27, 0.40),
 )
 
-# One over the photons of a white pixel.
 SHOT_NOISE = Table(
     "shot noise",
     (0.0,),
+    sets="one over the photons of a white pixel",
     px32=_column(1 / 500, 1 / 250, 1 / 100, 1 / 75, 1 / 50),
     px64=_column(1 / 250, 1 / 100, 1 / 50, 1 / 30, 1 / 15),
     px224=_column(1 / 60, 1 / 25, 1 / 12, 1 / 5, 1 / 3),
     px299=_column(1 / 50, 1 / 20, 1 / 10, 1 / 5, 1 / 3),
 )
 
-# The share of values that are set to 0 or 1.
 IMPULSE_NOISE = Table(
     "impulse noise",
     (0.0,),
+    sets="the share of values that become 0 or 1",
     px32=_column(0.01, 0.02, 0.03, 0.05, 0.07),
     px64=_column(0.01, 0.02, 0.05, 0.08, 0.14),
     px224=_column(0.03, 0.06, 0.09, 0.17, 0.27),
@@ -140,6 +168,7 @@ IMPULSE_NOISE = Table(
 DEFOCUS_BLUR = Table(
     "defocus blur",
     (0.0, 0.0),
+    sets="the disk's radius and how soft its edge is",
     px32=((0.3, 0.4), (0.4, 0.5), (0.5, 0.6), (1, 0.2), (1.5, 0.1)),
     px64=((0.5, 0.6), (1, 0.1), (1.5, 0.1), (2.5, 0.01), (3, 0.1)),
     px224=((3, 0.1), (4, 0.5), (6, 0.5), (8, 0.5), (10, 0.5)),
@@ -150,6 +179,7 @@ DEFOCUS_BLUR = Table(
 GLASS_BLUR = Table(
     "glass blur",
     (0.0, 0.0, 0.0),
+    sets="the blur, and how far and how often pixels move",
     px32=((0.05, 1, 1), (0.25, 1, 1), (0.4, 1, 1), (0.25, 1, 2), (0.4, 1, 2)),
     px64=((0.1, 1, 1), (0.5, 1, 1), (0.6, 1, 2), (0.7, 2, 1), (0.9, 2, 2)),
     px224=((0.7, 1, 2), (0.9, 2, 1), (1, 2, 3), (1.1, 3, 2), (1.5, 4, 2)),
@@ -160,6 +190,7 @@ GLASS_BLUR = Table(
 MOTION_BLUR = Table(
     "motion blur",
     (0.0, 0.0),
+    sets="the blur's length and standard deviation",
     px32=((6, 1), (6, 1.5), (6, 2), (8, 2), (9, 2.5)),
     px64=((10, 1), (10, 1.5), (10, 2), (10, 2.5), (12, 3)),
     px224=((10, 3), (15, 5), (15, 8), (15, 12), (20, 15)),
@@ -170,6 +201,7 @@ MOTION_BLUR = Table(
 ZOOM_BLUR = Table(
     "zoom blur",
     (1.0, 0.01),
+    sets="the largest of the zooms that are averaged",
     px32=((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
     px64=((1.06, 0.01), (1.11, 0.01), (1.16, 0.01), (1.21, 0.01), (1.26, 0.01)),
     px224=((1.11, 0.01), (1.16, 0.01), (1.21, 0.02), (1.26, 0.02), (1.31, 0.03)),
@@ -181,6 +213,7 @@ ZOOM_BLUR = Table(
 SNOW = Table(
     "snow",
     (0.1, 0.3, 1, 0.5, 10, 4, 1),
+    sets="the flakes, and how white the image becomes",
     px32=(
         (0.1, 0.2, 1, 0.6, 8, 3, 0.95),
         (0.1, 0.2, 1, 0.5, 10, 4, 0.9),
@@ -215,6 +248,7 @@ SNOW = Table(
 FROST = Table(
     "frost",
     (1.0, 0.0),
+    sets="the shares of the image and of the frost",
     px32=((1, 0.2), (1, 0.3), (0.9, 0.4), (0.85, 0.4), (0.75, 0.45)),
     px64=((1, 0.3), (0.9, 0.4), (0.8, 0.45), (0.75, 0.5), (0.7, 0.55)),
     px224=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
@@ -227,26 +261,27 @@ FROST_SCALES = {32: 0.2, 64: 0.3, 224: 1.0, 299: 1.0}
 FOG = Table(
     "fog",
     (0.0, 2.0),
+    sets="the fog's strength and how fine it is",
     px32=((0.2, 3), (0.5, 3), (0.75, 2.5), (1, 2), (1.5, 1.75)),
     px64=((0.4, 3), (0.7, 3), (1, 2.5), (1.5, 2), (2, 1.75)),
     px224=((1.5, 2), (2, 2), (2.5, 1.7), (2.5, 1.5), (3, 1.4)),
     px299=((1.5, 2), (2, 2), (2.5, 1.8), (2.5, 1.6), (3, 1.5)),
 )
 
-# What is added to V of HSV.
 BRIGHTNESS = Table(
     "brightness",
     (0.0,),
+    sets="what is added to V of HSV",
     px32=_column(0.05, 0.1, 0.15, 0.2, 0.3),
     px64=_column(0.1, 0.2, 0.3, 0.4, 0.5),
     px224=_column(0.1, 0.2, 0.3, 0.4, 0.5),
     px299=_column(0.1, 0.2, 0.3, 0.4, 0.5),
 )
 
-# The factor about each channel's mean.
 CONTRAST = Table(
     "contrast",
     (1.0,),
+    sets="the factor of the distance to each channel's mean",
     px32=_column(0.75, 0.5, 0.4, 0.3, 0.15),
     px64=_column(0.4, 0.3, 0.2, 0.1, 0.05),
     px224=_column(0.4, 0.3, 0.2, 0.1, 0.05),
@@ -258,6 +293,7 @@ CONTRAST = Table(
 ELASTIC_TRANSFORM = Table(
     "elastic transform",
     (0.0, 0.0, 0.0),
+    sets="how far an affine map and a smooth field move pixels",
     px32=(
         (0, 0, 2.56),
         (1.6, 6.4, 2.24),
@@ -288,40 +324,40 @@ ELASTIC_TRANSFORM = Table(
     ),
 )
 
-# The number of pixels along an axis, as a share of the image's.
 PIXELATE = Table(
     "pixelate",
     (1.0,),
+    sets="the pixels along an axis, as a share of the image's",
     px32=_column(0.95, 0.9, 0.85, 0.75, 0.65),
     px64=_column(0.9, 0.8, 0.7, 0.6, 0.5),
     px224=_column(0.6, 0.5, 0.4, 0.3, 0.25),
     px299=_column(0.5, 0.4, 0.3, 0.25, 0.2),
 )
 
-# The quality.
 JPEG_COMPRESSION = Table(
     "jpeg compression",
     (100.0,),
+    sets="the quality",
     px32=_column(80, 65, 58, 50, 40),
     px64=_column(65, 58, 50, 40, 25),
     px224=_column(25, 18, 15, 10, 7),
     px299=_column(23, 16, 13, 8, 5),
 )
 
-# The standard deviation, as a share of the value.
 SPECKLE_NOISE = Table(
     "speckle noise",
     (0.0,),
+    sets="the noise's standard deviation, as a share of the value",
     px32=_column(0.06, 0.1, 0.12, 0.16, 0.2),
     px64=_column(0.15, 0.2, 0.25, 0.3, 0.35),
     px224=_column(0.15, 0.2, 0.35, 0.45, 0.6),
     px299=_column(0.16, 0.21, 0.36, 0.46, 0.61),
 )
 
-# The standard deviation, in px.
 GAUSSIAN_BLUR = Table(
     "gaussian blur",
     (0.0,),
+    sets="the Gaussian's standard deviation, in pixels",
     px32=_column(0.4, 0.6, 0.7, 0.8, 1),
     px64=_column(0.5, 0.75, 1, 1.25, 1.5),
     px224=_column(1, 2, 3, 4, 6),
@@ -333,6 +369,7 @@ GAUSSIAN_BLUR = Table(
 SPATTER = Table(
     "spatter",
     (0.65, 0.3, 1, 0.69, 0, 0),
+    sets="the drops: water up to 3, then mud",
     px32=(
         (0.62, 0.1, 0.7, 0.7, 0.5, 0),
         (0.65, 0.1, 0.8, 0.7, 0.5, 0),
@@ -363,10 +400,10 @@ SPATTER = Table(
     ),
 )
 
-# Factor and offset of S of HSV.
 SATURATE = Table(
     "saturate",
     (1.0, 0.0),
+    sets="the factor and the offset of S of HSV",
     px32=((0.3, 0), (0.1, 0), (1.5, 0), (2, 0.1), (2.5, 0.2)),
     px64=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (30, 0.2)),
     px224=((0.3, 0), (0.1, 0), (2, 0), (5, 0.1), (20, 0.2)),

@@ -26,7 +26,9 @@ _THINNEST = 0.8
 # The parameters do not lead from water to mud. What is linear in the level is the share
 # of each severity's own layer.
 _ALONE = tuple(tuple(map(float, row)) for row in np.eye(5))
-_SHARES = Table(SPATTER.corruption, 5 * (0.0,), _ALONE, _ALONE, _ALONE, _ALONE)
+_SHARES = Table(
+    SPATTER.corruption, 5 * (0.0,), _ALONE, _ALONE, _ALONE, _ALONE, SPATTER.sets
+)
 
 
 class Layers(NamedTuple):
@@ -80,12 +82,14 @@ def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
     return Layers(tuple(water), tuple(mud))
 
 
-def _apply(image: jax.Array, found: Layers, parameters: jax.Array) -> jax.Array:
-    water, mud = (_mixed(layer, parameters) for layer in found)
+def _apply(image: jax.Array, found: Layers, *shares: jax.Array) -> jax.Array:
+    water, mud = (_mixed(layer, shares) for layer in found)
     return jnp.clip(image * (1 - mud) + mud * _MUD + water * _WATER, 0.0, 1.0)
 
 
-def _mixed(layer: tuple[jax.Array | None, ...], shares: jax.Array) -> jax.Array:
+def _mixed(
+    layer: tuple[jax.Array | None, ...], shares: tuple[jax.Array, ...]
+) -> jax.Array:
     return jnp.stack(
         [share * one for share, one in zip(shares, layer) if one is not None], -1
     ).sum(-1, keepdims=True)

@@ -1,7 +1,6 @@
 """What a report says of one assessment."""
 
 import math
-import re
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -12,7 +11,6 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._runtime.digest import digest
-from jaxrob.alterations.common._parameters import SIZES
 from jaxrob.reporting._few import (
     asked_for,
     ended,
@@ -44,24 +42,7 @@ _MOST_FAILURES = 10
 _MOST_NAMES = 5  # Names of classes in a sentence.
 # Levels in the table of the curve's numbers; of more, some are shown.
 _MOST_ROWS = 64
-# What a level of the library's alterations is, and what their settings do.
-_LEVELS = {
-    "brightness": "pixels are multiplied by 1 + level",
-    "gaussian blur": "the Gaussian's standard deviation, in pixels of the image",
-    "gaussian noise": "of what is added to each pixel, pixels lying in [0, 1]",
-    "horizontal translation": "positive to the right",
-    "jpeg compression": "0 is no compression",
-    "rotation": "positive is anticlockwise",
-    "vertical translation": "positive is down",
-    "zoom": "above 1 the image is magnified",
-}
-_SETTINGS = {
-    "fill edge": "edge pixels repeat where the image leaves the frame",
-    "fill constant": "black where the image leaves the frame",
-    "fill crop": "cropped and scaled up, so that no border appears",
-    "clip True": "pixels stay in [0, 1]",
-    "clip False": "pixels may leave [0, 1]",
-} | {f"size {size}": f"the benchmark's parameters for {size} px" for size in SIZES}
+_MOST_WORDS = 400  # Letters that say what a level or a setting is.
 
 
 class OfClass(NamedTuple):
@@ -275,24 +256,20 @@ def _settings(one: Assessment) -> str:
     found = one.provenance.get("settings")
     if not isinstance(found, dict):
         return ""
-    said = []
-    for name, value in found.items():
-        words = _SETTINGS.get(f"{name.rpartition(': ')[2]} {value}")
-        said.append(f"{name} {value}" + (f" ({words})" if words else ""))
-    return ", ".join(said)
+    return ", ".join(
+        f"{name} {value}{_words(one, name)}" for name, value in found.items()
+    )
 
 
 def _unit(one: Assessment) -> str:
-    """The unit, and what a level of an alteration of the library is.
+    """The unit, and what a level is."""
+    return (short(one.unit, 40) or "none") + _words(one, "level")
 
-    Levels of a rescaled alteration are of another kind, though its name is the same.
-    """
-    unit = short(one.unit, 40) or "none"
-    source = str(one.provenance.get("alteration") or "")
-    outermost = source.partition("fn=")[2]
-    is_as_made = re.match(r"jaxrob\.alterations\._(?!compose\.)", outermost)
-    words = _LEVELS.get(one.alteration) if is_as_made else None
-    return f"{unit} ({words})" if words else unit
+
+def _words(one: Assessment, name: str) -> str:
+    """What the alteration says a level or a setting is, in parentheses."""
+    found = one.provenance.get("words", {}).get(name)
+    return f" ({short(found, _MOST_WORDS)})" if found else ""
 
 
 def _condition(one: Assessment) -> str:

@@ -1,0 +1,45 @@
+"""What reports, warnings and the command read of an alteration."""
+
+from typing import Any
+
+from jaxrob._runtime.checks import check_type
+from jaxrob.alterations._alteration import Alteration
+
+
+def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:
+    """What looks like a mistake in the ranges of an alteration, or of its members.
+
+    Members' ranges are in their own units.
+    """
+    about = alteration.about
+    if about.members:
+        return [one for member in about.members for one in doubts(member, image_shape)]
+    if about.doubt is None or len(image_shape) != 3:
+        return []
+    found = about.doubt(alteration.lower, alteration.upper, image_shape)
+    check_type(f"{alteration.name}: a doubt", found, str | None, "a text or None")
+    return [f"{alteration.name}: {found}"] if found else []
+
+
+def settings(alteration: Alteration, image_shape: tuple[int, ...]) -> dict[str, Any]:
+    """How an alteration was made, beside its range, for images of a shape."""
+    found = {}
+    for name, value in alteration.about.parameters.items():
+        found[name] = value(image_shape) if callable(value) else value
+        called = f"{alteration.name}: {name}"
+        check_type(called, found[name], str | int | float, "a text or a number")
+    return found
+
+
+def words(alteration: Alteration) -> dict[str, str]:
+    """What a level and the parameters mean, by "level" and the parameters' names."""
+    about = alteration.about
+    size = "what it does depends on the images' size" if about.size_matters else ""
+    level = "; ".join(filter(None, (about.level, size)))
+    return ({"level": level} if level else {}) | dict(about.words)
+
+
+def range_in_words(alteration: Alteration) -> str:
+    """The range with its unit in brackets, "1 to 2 [factor]" for instance."""
+    unit = f" [{alteration.unit}]" if alteration.unit else ""
+    return f"{alteration.lower:.4g} to {alteration.upper:.4g}{unit}"
