@@ -166,8 +166,17 @@ def _check_provenance(provenance: dict[str, Any]) -> None:
         raise ValueError(
             f"provenance must have dataset.labels, a text; got {dataset['labels']!r}"
         )
+    key = provenance.get("key")
+    if key is not None and not _are_integers(key):
+        raise ValueError(f"provenance: key must be a list of integers; got {key!r:.80}")
     _check_network(provenance)
     _check_alteration(provenance)
+
+
+def _are_integers(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        type(one) is int or _are_integers(one) for one in value
+    )
 
 
 def _check_network(provenance: dict[str, Any]) -> None:
