@@ -33,7 +33,7 @@ def pixels() -> Any:
     every = [
         getattr(alterations, name)()
         for name in sorted(alterations.__all__)
-        if name not in ("Alteration", "compose", "followed_by", "rescale")
+        if name not in ("About", "Alteration", "compose", "followed_by", "rescale")
         and callable(getattr(alterations, name))
     ]
     grey, coloured = jnp.asarray(world.grey()[0]), jnp.float32(world.coloured()[0])

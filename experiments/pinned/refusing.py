@@ -1,5 +1,6 @@
 """What is said of wrong arguments, of the functions that most begin with."""
 
+import collections
 import pathlib
 from typing import Any
 
@@ -43,10 +44,13 @@ def numbers() -> Any:
 
 def _said(cases: list[Case], names: tuple[str, ...] | None) -> Any:
     found: dict[str, Any] = {}
-    for number, one in enumerate(cases):
+    times: collections.Counter[str] = collections.Counter()
+    for one in cases:
         if names is not None and one.name not in names:
             continue
-        told = found.setdefault(f"{number} {one.name}", {})
+        # Not its place among all, which a new case would move.
+        times[one.name] += 1
+        told = found.setdefault(f"{one.name} {times[one.name]}", {})
         for argument, given in one.arguments.items():
             for value in _VALUES:
                 if value not in given.allowed:
