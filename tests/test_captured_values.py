@@ -379,6 +379,20 @@ def test_arrays_that_a_classifier_takes_from_around_it_are_seen(way):
     np.testing.assert_array_equal(after, right(SECOND))
 
 
+def test_an_array_that_is_empty_at_first_is_seen():
+    held = [jnp.zeros((0, 3)), jnp.asarray(SECOND)]
+
+    def joined(weights, images):
+        every = jnp.concatenate([weights, held[0]])
+        return images.reshape(-1, 16) @ every[-16:]
+
+    classifier = jaxrob.Classifier(joined, FIRST)
+    np.testing.assert_array_equal(predicted(classifier), right(FIRST))
+    before, after = changed(classifier, predicted, lambda: held.pop(0))
+    np.testing.assert_array_equal(before, right(FIRST))
+    np.testing.assert_array_equal(after, right(SECOND))
+
+
 DARK, BRIGHT = np.zeros((4, 4, 1), np.float32), np.ones((4, 4, 1), np.float32)
 
 

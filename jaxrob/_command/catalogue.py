@@ -103,7 +103,13 @@ def _in_range(
     found = make(*(written.ends or ()), **written.settings)
     if written.ends is None and found.about.default_range is not None:
         ends = found.about.default_range(*image_shape[:2])
-        found = make(*ends, **written.settings)
+        try:
+            lower, upper = ends
+            found = make(lower, upper, **written.settings)
+        except (TypeError, ValueError) as error:
+            raise Refused(
+                f"{written.text!r}: its default_range gives {ends}: {error}"
+            ) from error
     return found
 
 

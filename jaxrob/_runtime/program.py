@@ -37,7 +37,7 @@ class Told(NamedTuple):
       digest: of all operations and constants.
       constants: of the constants alone, literals among them.
       num_captured: how many numbers the arrays hold that the function took from around
-        it; 0 if there are none.
+        it, one at least if it is empty; 0 if there are none.
       is_whole: False if the program calls a function on the host that has no name and
         version: then two programs of equal digests may differ.
     """
@@ -66,7 +66,7 @@ def told(program: ClosedJaxpr) -> Told:
     return Told(
         digest=digest([text]),
         constants=digest(found.constants),
-        num_captured=sum(found.captured.values()),
+        num_captured=sum(max(size, 1) for size in found.captured.values()),
         is_whole=not found.on_host,
     )
 

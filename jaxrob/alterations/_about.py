@@ -8,6 +8,7 @@ from jaxrob._runtime.checks import (
     check_callable,
     check_type,
     checked_flag,
+    checked_number,
     checked_text,
 )
 
@@ -51,6 +52,7 @@ class About:
 
     Raises:
       TypeError: if a field has a wrong type.
+      ValueError: if a number is not finite, or `words` say what a level is.
     """
 
     level: str = ""
@@ -70,16 +72,25 @@ class About:
         for name in ("parameters", "words"):
             check_type(f"about: {name}", getattr(self, name), Mapping, "a mapping")
         for name, value in self.parameters.items():
+            checked_text("about: parameters: names", name)
             if not callable(value):
-                wanted = "a text, a number, a boolean or a function of a shape"
-                check_type(
-                    f"about: parameters: {name}", value, str | int | float, wanted
-                )
+                check_parameter(f"about: parameters: {name}", value)
         for name, value in self.words.items():
+            checked_text("about: words: names", name)
             checked_text(f"about: words: {name}", value, may_be_empty=True)
+        if "level" in self.words:
+            raise ValueError("about: words: what a level is belongs into `level`")
         check_type("about: members", self.members, tuple, "a tuple of alterations")
         for name in ("default_range", "doubt"):
             if (value := getattr(self, name)) is not None:
                 check_callable(f"about: {name}", value, "a function or None")
         checked_flag("about: size_matters", self.size_matters)
         checked_flag("about: leaves_range", self.leaves_range)
+
+
+def check_parameter(name: str, value: Any) -> None:
+    """Raises an error unless a document can hold a parameter."""
+    wanted = "a text, a number, a boolean or a function of a shape"
+    check_type(name, value, str | int | float, wanted)
+    if isinstance(value, float):
+        checked_number(name, value)

@@ -3,6 +3,7 @@
 from typing import Any
 
 from jaxrob._runtime.checks import check_type
+from jaxrob.alterations._about import check_parameter
 from jaxrob.alterations._alteration import Alteration
 
 
@@ -26,8 +27,7 @@ def settings(alteration: Alteration, image_shape: tuple[int, ...]) -> dict[str, 
     found = {}
     for name, value in alteration.about.parameters.items():
         found[name] = value(image_shape) if callable(value) else value
-        called = f"{alteration.name}: {name}"
-        check_type(called, found[name], str | int | float, "a text or a number")
+        check_parameter(f"{alteration.name}: {name}", found[name])
     return found
 
 

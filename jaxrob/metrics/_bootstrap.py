@@ -25,7 +25,8 @@ def resamples(confidence_level: float) -> int:
     Raises:
       ValueError: if it would take more than `_MOST` resamples.
     """
-    number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level))
+    # Less what 1 - 0.9999 is off by rounding.
+    number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level) * (1 - 1e-9))
     if number > _MOST:
         raise ValueError(
             f"confidence_level must be at most {1 - 0.05 * RESAMPLES / _MOST:g} where "

@@ -1,6 +1,7 @@
 """Ranges in another unit are seen wherever an alteration is used."""
 
 import dataclasses
+import math
 import warnings
 
 import jax
@@ -130,6 +131,21 @@ def test_an_own_alteration_doubts_what_it_wants_to():
 )
 def test_what_says_nothing_is_refused(parts, message):
     with pytest.raises(TypeError, match=message):
+        alterations.About(**parts)
+
+
+@pytest.mark.parametrize(
+    ("parts", "message"),
+    [
+        ({"parameters": {"a": math.nan}}, "parameters: a must be"),
+        ({"parameters": {"a": math.inf}}, "parameters: a must be"),
+        ({"parameters": {1: 2}}, "parameters: names must be"),
+        ({"words": {1: "x"}}, "words: names must be"),
+        ({"words": {"level": "another"}}, "belongs into `level`"),
+    ],
+)
+def test_what_no_document_can_hold_is_refused(parts, message):
+    with pytest.raises((TypeError, ValueError), match=message):
         alterations.About(**parts)
 
 
