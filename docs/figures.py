@@ -23,7 +23,7 @@ import jaxrob
 from jaxrob import alterations, bayes, data, metrics, networks, reporting, training
 from jaxrob.alterations import common
 from jaxrob.alterations.presets import SEVERITIES
-from jaxrob.strategies import ASAP, Question, Samples, Uniform
+from jaxrob.strategies import ASAP, History, Task, Uniform
 
 _LINE, _ACCEPTED, _THRESHOLD, _OTHER = "#1f4e79", "#2a9d5c", "#c0392b", "#e08e0b"
 _GREY = "0.45"
@@ -113,23 +113,24 @@ def corruptions(test: jaxrob.Dataset) -> Figure:
 def asap_rounds() -> Figure:
     """The first rounds of Algorithm 1 on an exact curve, with its parabolas."""
     concavity, rounds = 2.0, 4
-    question = Question(0.0, 1.0, 0.8)
+    task = Task(0.0, 1.0, 0.8)
     strategy = ASAP(n=64, concavity=concavity)
     figure, panels = plt.subplots(
         1, rounds, figsize=(9, 2.7), layout="constrained", sharey=True
     )
-    samples = Samples(np.array([]), np.array([]))
+    history = History()
     fine = np.linspace(0, 1, 400)
     for number, axes in enumerate(panels, 1):
-        new = np.setdiff1d(strategy.propose(question, samples), samples.levels)
-        levels = np.sort(np.append(samples.levels, new))
-        samples = Samples(levels, _accuracy(levels), rounds=number)
+        asked = [one.level for one in strategy.ask(task, history)]
+        new = np.setdiff1d(asked, history.levels)
+        levels = np.sort(np.append(history.levels, new))
+        history = History(levels, _accuracy(levels), rounds=number)
         axes.plot(fine, _accuracy(fine), color=_GREY, linewidth=0.8, linestyle=":")
         for start, end in zip(levels[:-1], levels[1:]):
-            _area(axes, start, end, concavity, question.threshold)
-        axes.plot(levels, samples.values, "o", color=_LINE, markersize=3.5)
+            _area(axes, start, end, concavity, task.threshold)
+        axes.plot(levels, history.values, "o", color=_LINE, markersize=3.5)
         axes.plot(new, _accuracy(new), "o", color=_OTHER, markersize=3.5)
-        axes.axhline(question.threshold, color=_THRESHOLD, linestyle="--", linewidth=1)
+        axes.axhline(task.threshold, color=_THRESHOLD, linestyle="--", linewidth=1)
         axes.set(xlabel="level", ylim=(0.4, 1.3), xlim=(-0.03, 1.03))
         axes.set_title(f"round {number}: {len(levels)} levels", fontsize=10)
     panels[0].set_ylabel("accuracy")

@@ -28,11 +28,11 @@ import jaxrob
 from jaxrob.metrics import heaviside_robustness
 from jaxrob.strategies import (
     ASAP,
+    History,
     Quadrature,
-    Question,
     Random,
-    Samples,
     Strategy,
+    Task,
     Uniform,
     sample,
 )
@@ -89,13 +89,13 @@ def dip(level: np.ndarray) -> np.ndarray:
 def _figure_5() -> _Result:
     """Two functions whose robustness is known, by three strategies."""
     figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
-    question = Question(0.0, 1.0, 0.8)
+    task = Task(0.0, 1.0, 0.8)
     fine = np.linspace(0, 1, 1001)
     numbers = []
     print("figure 5: levels, robustness by the paper's sum and with crossings on lines")
     for function, truth, row in zip((bump, dip), (0.4, 0.804), panels):
         for strategy, axes in zip((Uniform(50), ASAP(64, 256.0), ASAP(1024)), row):
-            found = sample(strategy, question, function)
+            found = sample(strategy, task, function)
             by_rule = {
                 rule: heaviside_robustness(found.levels, found.values, 0.8, rule)
                 for rule in (strategy.rule, "linear")
@@ -299,10 +299,10 @@ def _robustness(curve: jaxrob.Assessment, strategy: Strategy) -> float:
     )
 
 
-def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> Samples:
+def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
     """What a strategy would have asked for."""
     num_inputs = int(curve.curve.confusion[0].sum())
-    question = Question(curve.lower, curve.upper, curve.threshold, curve.identity)
+    task = Task(curve.lower, curve.upper, curve.threshold, curve.identity)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
 
     def value(levels: np.ndarray) -> np.ndarray:
@@ -315,7 +315,7 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> Samples:
             np.interp(levels, curve.levels, curve.values),
         )
 
-    return sample(strategy, question, value, num_inputs)
+    return sample(strategy, task, value, num_inputs)
 
 
 def _most_telling(curves: _Curves) -> str:

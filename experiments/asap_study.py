@@ -28,11 +28,11 @@ import jaxrob
 from jaxrob import alterations, metrics
 from jaxrob.strategies import (
     ASAP,
+    History,
     Quadrature,
-    Question,
     Random,
-    Samples,
     Strategy,
+    Task,
     Uniform,
     sample,
 )
@@ -164,10 +164,10 @@ def _replayed(
     strategy: Strategy,
 ) -> dict[str, Any]:
     """What a strategy finds on a curve, beside what the whole grid has."""
-    found, question = _replay(alteration, values, num_inputs, threshold, strategy)
+    found, task = _replay(alteration, values, num_inputs, threshold, strategy)
     truth = np.mean(values[1:] >= threshold)
     robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
-    every = Samples(
+    every = History(
         np.linspace(alteration.lower, alteration.upper, len(values)),
         values,
         np.full(len(values), num_inputs),
@@ -179,9 +179,9 @@ def _replayed(
         "rounds": found.rounds,
         # Sums of the same widths in another order differ by rounding.
         "error": round(abs(robustness - truth), 12),
-        "bound": strategy.error_bound(question, found),
-        "width": np.ptp(_interval(found, question)),
-        "full_width": np.ptp(_interval(every, question)),
+        "bound": strategy.result(task, found).error_bound,
+        "width": np.ptp(_interval(found, task)),
+        "full_width": np.ptp(_interval(every, task)),
     }
 
 
@@ -256,10 +256,10 @@ def _held(
     threshold = benchmarks.THRESHOLD.value
     for draw, values in enumerate(curves):
         strategy = make(draw)
-        found, question = _replay(
+        found, task = _replay(
             alteration, values, benchmarks.NUM_IMAGES.value, threshold, strategy
         )
-        interval = _interval(found, question)
+        interval = _interval(found, task)
         # As `Assessment.confidence_interval`, it holds the estimate.
         robustness = metrics.heaviside_robustness(
             found.levels,
@@ -286,31 +286,29 @@ def _replay(
     num_inputs: int,
     threshold: float,
     strategy: Strategy,
-) -> tuple[Samples, Question]:
+) -> tuple[History, Task]:
     """What a strategy asks for, its values those of the nearest level of the grid."""
-    question = Question(
-        alteration.lower, alteration.upper, threshold, alteration.identity
-    )
+    task = Task(alteration.lower, alteration.upper, threshold, alteration.identity)
     step = (alteration.upper - alteration.lower) / (len(values) - 1)
 
     def value(levels: np.ndarray) -> np.ndarray:
         return values[np.rint((levels - alteration.lower) / step).astype(int)]
 
-    return sample(strategy, question, value, num_inputs), question
+    return sample(strategy, task, value, num_inputs), task
 
 
-def _interval(samples: Samples, question: Question) -> metrics.Interval:
+def _interval(history: History, task: Task) -> metrics.Interval:
     """The 95 % interval of robustness by accuracies on a test set."""
-    num_inputs = np.asarray(samples.num_inputs)
-    right = np.rint(samples.values * num_inputs).astype(int)
+    num_inputs = np.asarray(history.num_inputs)
+    right = np.rint(history.values * num_inputs).astype(int)
     confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right
     return metrics.confidence_interval(
-        samples.levels,
+        history.levels,
         confusion,
         "accuracy",
-        question.threshold,
-        bounds=(question.lower, question.upper),
+        task.threshold,
+        bounds=(task.lower, task.upper),
     )
 
 

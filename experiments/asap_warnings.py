@@ -22,7 +22,7 @@ from common import define, files, startup
 
 from jaxrob import metrics
 from jaxrob._assessment.diagnostics import diagnose
-from jaxrob.strategies import ASAP, Question, Strategy, sample
+from jaxrob.strategies import ASAP, Strategy, Task, sample
 
 _GENERATORS = {"first": shapes.first, "other": shapes.other}
 _GENERATOR = flags.DEFINE_enum(
@@ -77,19 +77,19 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
     num_inputs = int(rng.choice(_NUM_INPUTS))
     values = shapes.drawn_counts(shape, num_inputs, rng) / num_inputs
     truth = float(np.mean(values[1:] >= threshold))
-    question = Question(0.0, 1.0, threshold)
+    task = Task(0.0, 1.0, threshold)
     rows = []
     for name, strategy in _STRATEGIES.items():
         found = sample(
             strategy,
-            question,
+            task,
             lambda levels: values[np.rint(levels * _LAST).astype(int)],
             num_inputs,
         )
         robustness = metrics.heaviside_robustness(
             found.levels, found.values, threshold, strategy.rule
         )
-        bound = strategy.error_bound(question, found)
+        bound = strategy.result(task, found).error_bound
         assert bound is not None
         rows.append(
             {
@@ -100,7 +100,7 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
                 "error": abs(robustness - truth),
                 "bound": bound,
                 "held": abs(robustness - truth) <= bound + 1e-12,
-                "signs": list(diagnose(question, found, len(found.levels)).signs),
+                "signs": list(diagnose(task, found, len(found.levels)).signs),
             }
         )
     return rows

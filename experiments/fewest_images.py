@@ -202,9 +202,9 @@ def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> flo
     def values(levels: np.ndarray) -> np.ndarray:
         return counted[np.rint(levels * (len(right) - 1)).astype(int)] / num_inputs
 
-    question = strategies.Question(0.0, 1.0, threshold, 0.0)
+    task = strategies.Task(0.0, 1.0, threshold, 0.0)
     strategy = strategies.ASAP(n=len(right) - 1)
-    found = strategies.sample(strategy, question, values, num_inputs)
+    found = strategies.sample(strategy, task, values, num_inputs)
     hits = np.rint(found.values * num_inputs).astype(int)
     # Sampled without replacement: as if from more images.
     scale = 1 / max(1 - num_inputs / num_images, 1e-6)
@@ -214,7 +214,7 @@ def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> flo
     low, high = metrics.confidence_interval(
         found.levels, confusion, "accuracy", threshold, bounds=(0.0, 1.0)
     )
-    return (high - low) / 2 + strategy.error_bound(question, found) / 2
+    return (high - low) / 2 + strategy.result(task, found).error_bound / 2
 
 
 def _coverage() -> None:

@@ -21,7 +21,7 @@ from absl import app, flags
 from common import define, files, startup
 
 from jaxrob import metrics
-from jaxrob.strategies import ASAP, Question, Strategy, sample
+from jaxrob.strategies import ASAP, Strategy, Task, sample
 
 _CURVES = flags.DEFINE_string("curves", None, "Folder of the authors' repository.")
 _NUM_INPUTS = flags.DEFINE_integer("num_inputs", 66_931, "Patches of each curve.", 1)
@@ -73,20 +73,20 @@ def _read(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
 
 def _measured(levels: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     threshold, num_inputs = _THRESHOLD.value, _NUM_INPUTS.value
-    question = Question(float(levels[0]), float(levels[-1]), threshold)
+    task = Task(float(levels[0]), float(levels[-1]), threshold)
     truth = metrics.heaviside_robustness(levels, values, threshold, "linear")
     row: dict[str, Any] = {
         "robustness": truth,
-        "excursion": _narrowest_excursion(question, levels, values),
+        "excursion": _narrowest_excursion(task, levels, values),
     }
     for name, strategy in _STRATEGIES.items():
         found = sample(
-            strategy, question, lambda x: np.interp(x, levels, values), num_inputs
+            strategy, task, lambda x: np.interp(x, levels, values), num_inputs
         )
         robustness = metrics.heaviside_robustness(
             found.levels, found.values, threshold, strategy.rule
         )
-        bound = strategy.error_bound(question, found)
+        bound = strategy.result(task, found).error_bound
         assert bound is not None
         row[name] = {
             "levels": len(found.levels),
@@ -97,17 +97,15 @@ def _measured(levels: np.ndarray, values: np.ndarray) -> dict[str, Any]:
     return row
 
 
-def _narrowest_excursion(
-    question: Question, levels: np.ndarray, values: np.ndarray
-) -> float:
+def _narrowest_excursion(task: Task, levels: np.ndarray, values: np.ndarray) -> float:
     """The width of the narrowest stretch inside the range on one side of the threshold.
 
     As a share of the range; 1 where the curve crosses less than twice.
     """
-    accepted = metrics.accepted_intervals(levels, values, question.threshold)
+    accepted = metrics.accepted_intervals(levels, values, task.threshold)
     inside = [end for one in accepted for end in (one.start, one.end)]
-    inside = [one for one in inside if question.lower < one < question.upper]
-    return float(np.diff(inside).min(initial=question.width) / question.width)
+    inside = [one for one in inside if task.lower < one < task.upper]
+    return float(np.diff(inside).min(initial=task.width) / task.width)
 
 
 if __name__ == "__main__":

@@ -2,24 +2,18 @@
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
-from unittest import mock
 
 import numpy as np
 
-import jaxrob
 from jaxrob import metrics, strategies
-from jaxrob._assessment import few
-from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.per_image import per_image
-from jaxrob._assessment.scoring import Scoring
-from jaxrob._engine.answers import Answers, HostAnswers
-from jaxrob._engine.parts import Part
+from jaxrob._engine.parts import BLOCK
+from jaxrob.strategies._drive import Part, Seen, Subject, drive
+from jaxrob.strategies._few.search import FewImages
+from jaxrob.strategies._few.stopping import checked_stopping
 
 # Which of N images are right at a level in [0, 1], bool `[N]`, in the order in which
 # they are looked at.
 Right = Callable[[float], np.ndarray]
-
-_RANGE = jaxrob.Alteration("drawn", lambda image, level: image * level, 0.0, 1.0)
 
 
 class Found(NamedTuple):
@@ -53,40 +47,22 @@ def search(
       **asked: precision, budget, curtail, required.
     """
     usual = {"precision": None, "budget": None, "curtail": False, "required": None}
-    fewest = few.checked_fewest(**usual | asked, confidence_level=0.95)
-    assert fewest is not None
-    criterion = Criterion(threshold, "accuracy", None, Scoring())
-    labels = np.ones(num_images, int)
-    measure = per_image(criterion, labels, 2)
-    strategy = strategies.ASAP(n=parts)
-    one = few.Pursuit(_RANGE, strategy, measure, fewest, labels)
-    left = 2**62 if fewest.budget is None else fewest.budget
-    while left > 0:
-        if fewest.budget is not None:
-            few._aim_at_what([one], left)
-        spent = round_of([one], right, left)
-        left -= spent
-        if not spent:
-            break
-    sampling = one.result(criterion, 2).sampling
-    assert sampling is not None
-    return Found(
-        *sampling.dataset_interval,
-        sampling.robustness,
-        sampling.status,
-        sampling.evaluations,
-    )
+    stopping = checked_stopping(**usual | asked, confidence_level=0.95)
+    assert stopping is not None
+    few = FewImages(strategies.ASAP(n=parts), stopping)
+    block = min(BLOCK, num_images)
+    task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images, block=block)
 
+    def look(wanted: Sequence[Part]) -> list[Seen]:
+        scores = [right(one.level)[: one.stop].astype(float) for one in wanted]
+        return [Seen(float(one.mean()), len(one), one) for one in scores]
 
-def round_of(pursuits: Sequence[few.Pursuit], right: Right, left: int = 2**62) -> int:
-    """One round of searches; returns how many altered images were looked at."""
-
-    def answered(_: object, __: object, parts: list[Part], *___: object) -> list:
-        return [_answers(right(one.level)[one.start : one.stop]) for one in parts]
-
-    with mock.patch.object(few, "answer_parts", answered):
-        nothing: Any = None
-        return few.pursue(nothing, nothing, nothing, pursuits, nothing, left)
+    subject = Subject("drawn", few, task, np.asarray, np.asarray)
+    (history,) = drive([subject], look, budget=stopping.budget)
+    found = few.result(task, history)
+    assert history.scores is not None and found.robustness is not None
+    evaluations = sum(map(len, history.scores))
+    return Found(*found.interval, found.robustness, found.status, evaluations)
 
 
 def truth(right: Right, threshold: float, parts: int = 1024) -> float:
@@ -94,8 +70,3 @@ def truth(right: Right, threshold: float, parts: int = 1024) -> float:
     levels = np.linspace(0, 1, parts + 1)
     values = np.array([right(level).mean() for level in levels])
     return metrics.heaviside_robustness(levels, values, threshold, "linear")
-
-
-def _answers(right: np.ndarray) -> HostAnswers:
-    sure = np.ones(len(right), np.float32)
-    return Answers(right.astype(np.int32), sure, 1 - sure)

@@ -276,8 +276,8 @@ def _of_uncertainty() -> list[Case]:
 
 
 def _of_strategies() -> list[Case]:
-    question = strategies.Question(0.0, 1.0, 0.8)
-    samples = strategies.Samples(LEVELS, VALUES)
+    task = strategies.Task(0.0, 1.0, 0.8)
+    history = strategies.History(LEVELS, VALUES)
     found = [
         case("strategies.Uniform", strategies.Uniform, n=A(5, COUNT)),
         case("strategies.Random", strategies.Random, n=A(5, COUNT), seed=A(0, INDEX)),
@@ -297,8 +297,8 @@ def _of_strategies() -> list[Case]:
             levels=A((0.0, 0.5), NUMBERS),
         ),
         case(
-            "strategies.Samples",
-            strategies.Samples,
+            "strategies.History",
+            strategies.History,
             levels=LEVELS,
             values=VALUES,
             num_inputs=A(np.full(5, 10), OR_NONE),
@@ -309,12 +309,12 @@ def _of_strategies() -> list[Case]:
             "strategies.sample",
             strategies.sample,
             strategy=strategies.ASAP(16),
-            question=question,
+            task=task,
             function=A(lambda levels: 1 - levels / 2, CALLABLE),
             num_inputs=A(100, COUNT | OR_NONE),
         ),
     ]
-    known = {"question": question, "samples": samples}
+    known = {"task": task, "history": history}
     for strategy in (
         strategies.Uniform(),
         strategies.Random(),
@@ -322,10 +322,10 @@ def _of_strategies() -> list[Case]:
         strategies.ASAP(16),
         strategies.ASAP(16, 128.0),
     ):
-        for method in ("propose", "error_bound"):
+        for method in ("ask", "result"):
             name = f"{type(strategy).__name__}.{method}"
             # Quadrature's levels are its own.
-            if name != "Quadrature.propose":
+            if name != "Quadrature.ask":
                 found.append(case(name, getattr(strategy, method), **known))
     return found
 

@@ -15,7 +15,7 @@ from absl import flags
 from common import define, files, holm, known_curves
 from common.known_curves import Shape
 from jaxrob import metrics
-from jaxrob.strategies import ASAP, Question, Samples, sample
+from jaxrob.strategies import ASAP, History, Task, sample
 
 _CONFIDENCE = 0.95
 # How inputs turn wrong: all in one order, the weakest first; or each at levels of its
@@ -99,8 +99,8 @@ def _draw(
 ) -> tuple[float, ...]:
     """Whether the interval holds, its width, the levels, whether the bound holds."""
     values = known_curves.test_set(shape, flips, num_inputs, rng)
-    question, strategy = Question(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
-    found = sample(strategy, question, values, num_inputs)
+    task, strategy = Task(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
+    found = sample(strategy, task, values, num_inputs)
     robustness = metrics.heaviside_robustness(
         found.levels, found.values, known_curves.THRESHOLD, strategy.rule
     )
@@ -110,11 +110,11 @@ def _draw(
     grid = np.linspace(0, 1, strategy.n + 1)[1:]
     of_test_set = np.mean(values(grid) >= known_curves.THRESHOLD)
     error = abs(robustness - of_test_set)
-    bound_held = error <= strategy.error_bound(question, found) + 1e-12
+    bound_held = error <= strategy.result(task, found).error_bound + 1e-12
     return low <= truth <= high, high - low, len(found.levels), bound_held
 
 
-def _interval(found: Samples, num_inputs: int) -> metrics.Interval:
+def _interval(found: History, num_inputs: int) -> metrics.Interval:
     right = np.rint(found.values * num_inputs).astype(int)
     confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right

@@ -48,20 +48,22 @@ class _Halving:
     rule = "linear"
     rules = ("linear", "right")
 
-    def propose(self, question: Any, samples: Any) -> np.ndarray:
-        if not len(samples.levels):
-            return np.array([question.lower, question.upper])
-        at = self._crossing(question, samples)
-        if samples.rounds > self.rounds or not len(at):
-            return np.array([])
-        return samples.levels[at[:1]] / 2 + samples.levels[at[:1] + 1] / 2
+    def ask(self, task: Any, history: Any) -> list[strategies.Request]:
+        if not len(history.levels):
+            return strategies.all_images([task.lower, task.upper])
+        at = self._crossing(task, history)[:1]
+        if history.rounds > self.rounds:
+            return []
+        return strategies.all_images(
+            history.levels[at] / 2 + history.levels[at + 1] / 2
+        )
 
-    def error_bound(self, question: Any, samples: Any) -> float:
-        at = self._crossing(question, samples)
-        return float(np.diff(samples.levels)[at].sum() / question.width)
+    def result(self, task: Any, history: Any) -> strategies.Found:
+        at = self._crossing(task, history)
+        return strategies.Found(float(np.diff(history.levels)[at].sum() / task.width))
 
-    def _crossing(self, question: Any, samples: Any) -> np.ndarray:
-        above = samples.values >= question.threshold
+    def _crossing(self, task: Any, history: Any) -> np.ndarray:
+        above = history.values >= task.threshold
         return np.flatnonzero(above[:-1] & ~above[1:])
 
 
@@ -71,7 +73,7 @@ def own_strategy() -> Any:
 
 def sampled_functions() -> Any:
     """Strategies on functions, without a network."""
-    question = strategies.Question(0.0, 2.0, 0.7, 0.0)
+    task = strategies.Task(0.0, 2.0, 0.7, 0.0)
     functions = {
         "falling": lambda levels: 1 - levels / 2,
         "bump": lambda levels: 0.6 + 0.3 * np.exp(-((levels - 1) ** 2) / 0.1),
@@ -89,9 +91,9 @@ def sampled_functions() -> Any:
     found = {}
     for name, function in functions.items():
         for one in some:
-            samples = strategies.sample(one, question, function, num_inputs=100)
-            bound = one.error_bound(question, samples)
-            found[f"{name} {one!r}"] = {"samples": samples, "bound": bound}
+            history = strategies.sample(one, task, function, num_inputs=100)
+            bound = one.result(task, history).error_bound
+            found[f"{name} {one!r}"] = {"samples": history, "bound": bound}
     return found
 
 

@@ -1,7 +1,6 @@
 """Robustness of a classifier to an alteration, as one call."""
 
 import dataclasses
-import functools
 import os
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -10,12 +9,13 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.explore import Exploration, explore_all
-from jaxrob._assessment.few import check_goes_with_few, checked_fewest, explore_few
+from jaxrob._assessment.explore import Exploration, check_few, explore, few_images
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.as_they_are import as_they_are
@@ -29,7 +29,6 @@ from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.own_answers import labelled
 from jaxrob._engine.provenance import alteration_fingerprint, provenance
-from jaxrob._engine.queue import evaluate_queue
 from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.memory_maps import make_room
@@ -40,7 +39,8 @@ from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
-from jaxrob.strategies._strategy import check_strategy
+from jaxrob.strategies._few.stopping import checked_stopping
+from jaxrob.strategies._strategy import check_strategy, needs_scores
 
 # With fewer inputs decided, the rest may decide what the network is worth.
 _FEWEST_DECIDED = 0.75
@@ -158,9 +158,12 @@ def assess(
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    fewest = checked_fewest(precision, budget, curtail, required, confidence_level)
-    if fewest is not None:
-        check_goes_with_few(strategy, criterion, rule)
+    stopping = checked_stopping(precision, budget, curtail, required, confidence_level)
+    search = strategy
+    if stopping is not None:
+        search = few_images(strategy, criterion, rule, stopping)
+    elif needs_scores(strategy):
+        check_few(criterion, rule, f"{strategy!r}, which asks for some of the images")
     rule = _checked_rule(rule, strategy, scoring)
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
@@ -179,23 +182,13 @@ def assess(
             kept_in(journal, classifier, alterations, lambda: source, mesh) as kept,
         ):
             execution = Execution(key, mesh, bar, batch_size, reduced, kept)
-            if fewest is not None:
+            what = classifier, dataset, alterations, criterion, execution
+            if needs_scores(search):
                 num_classes = trace_info(classifier, image.shape).num_classes
-                explorations = explore_few(
-                    classifier,
-                    dataset,
-                    alterations,
-                    strategy,
-                    criterion,
-                    fewest,
-                    execution,
-                    num_classes,
-                )
+                answering = SomeImages(*what, num_classes)
             else:
-                evaluate = functools.partial(
-                    evaluate_queue, classifier, dataset, execution=execution
-                )
-                explorations = explore_all(alterations, strategy, criterion, evaluate)
+                answering = AllImages(*what)
+            explorations = explore(answering, search, budget)
         for one, exploration, own in zip(alterations, explorations, of_each):
             with collected() as messages:
                 look_at_curve(one, exploration, criterion)

@@ -1,27 +1,21 @@
 """Which of two classifiers is more robust, from as few images as that takes."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._assessment.assess import Prepared, prepared, result_of
+from jaxrob._assessment.assess import prepared, result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.few import (
-    Fewest,
-    Pursuit,
-    check_goes_with_few,
-    images_that_count,
-    pursue,
-)
+from jaxrob._assessment.explore import few_images
 from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.checks import check_execution, check_types
 from jaxrob._engine.execution import Execution, progress_bar
-from jaxrob._engine.picked import CountedBatches, counted
 from jaxrob._runtime.checks import checked_number
 from jaxrob._runtime.keys import checked_key
 from jaxrob._runtime.memory_maps import make_room
@@ -30,7 +24,9 @@ from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
 from jaxrob.metrics._checks import checked_confidence_level
-from jaxrob.strategies import ASAP, Strategy
+from jaxrob.strategies import ASAP, History, Strategy
+from jaxrob.strategies._drive import Part, Seen, drive
+from jaxrob.strategies._few.stopping import StoppingRule
 from jaxrob.strategies._strategy import check_strategy
 
 # The share of the error that each of the two intervals has, and that of the difference,
@@ -121,7 +117,9 @@ def compare_early(
     confidence_level = checked_confidence_level(confidence_level)
     plain = Scoring(None, None, None)
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
-    check_goes_with_few(strategy, criterion, None)
+    error = _OF_ERROR * (1 - confidence_level)
+    stopping = StoppingRule(precision / 2, error_asked=error)
+    search = few_images(strategy, criterion, None, stopping)
     for one in (first, second):
         criterion.check(one, False)
     if isinstance(dataset, Dataset) and dataset.labels is None:
@@ -132,89 +130,58 @@ def compare_early(
     key = None if key is None else checked_key(key)
     mesh = checked_mesh(mesh)
     make_room()
-    error = _OF_ERROR * (1 - confidence_level)
-    fewest = Fewest(precision / 2, None, False, error_asked=error)
     with progress_bar(f"{alteration.name}, twice", progress) as bar:
-        contenders = []
+        runs, answering = [], []
         for one in (first, second):
             with collected() as warned:
                 ready = prepared(one, dataset, [alteration], key, mesh, batch_size)
             execution = Execution(key, mesh, bar, batch_size)
-            contenders.append(
-                _contender(ready, strategy, criterion, fewest, execution, warned)
+            num_classes = trace_info(ready.classifier, ready.image.shape).num_classes
+            runs.append((ready, warned))
+            answering.append(
+                SomeImages(
+                    ready.classifier,
+                    ready.dataset,
+                    ready.alterations,
+                    criterion,
+                    execution,
+                    num_classes,
+                )
             )
-        while _difference(contenders, precision) is None:
-            if not sum([one.round() for one in contenders]):
-                break
-        results = [one.result(criterion, strategy) for one in contenders]
-    interval = _interval(contenders)
+        subjects = [one.subjects(search)[0] for one in answering]
+        task = subjects[0].task
+
+        def look(parts: Sequence[Part]) -> list[Seen]:
+            found = []
+            for place, one in enumerate(answering):
+                own = [
+                    part._replace(subject=0) for part in parts if part.subject == place
+                ]
+                found += one.look(own) if own else []
+            return found
+
+        def enough(histories: Sequence[History]) -> bool:
+            start, end = search.difference(task, *histories)
+            return start > 0 or end < 0 or end - start <= 2 * precision
+
+        histories = drive(subjects, look, enough=enough)
+        results = [
+            result_of(
+                ready.alterations[0],
+                one.exploration(0, subject, history),
+                criterion,
+                strategy.rule,
+                strategy,
+                ready.image.shape,
+                ready.source,
+                warned,
+            )
+            for (ready, warned), one, subject, history in zip(
+                runs, answering, subjects, histories
+            )
+        ]
+    interval = search.difference(task, *histories)
     difference = results[0].robustness - results[1].robustness
     difference = min(max(difference, interval.start), interval.end)
     is_certain = interval.start > 0 or interval.end < 0
     return EarlyComparison(difference, interval, is_certain, *results)
-
-
-class _Contender(NamedTuple):
-    """A classifier, and the search for its robustness."""
-
-    ready: Prepared
-    pursuit: Pursuit
-    order: np.ndarray
-    data: Dataset | CountedBatches
-    execution: Execution
-    warned: list[str]
-
-    def round(self) -> int:
-        """One round; returns how many altered images were classified."""
-        return pursue(
-            self.ready.classifier,
-            self.data,
-            self.order,
-            [self.pursuit],
-            self.execution,
-            2**62,
-        )
-
-    def result(self, criterion: Criterion, strategy: Strategy) -> Assessment:
-        num_classes = trace_info(
-            self.ready.classifier, self.ready.image.shape
-        ).num_classes
-        exploration = self.pursuit.result(criterion, num_classes)
-        return result_of(
-            self.ready.alterations[0],
-            exploration,
-            criterion,
-            strategy.rule,
-            strategy,
-            self.ready.image.shape,
-            self.ready.source,
-            self.warned,
-        )
-
-
-def _contender(
-    ready: Prepared,
-    strategy: Strategy,
-    criterion: Criterion,
-    fewest: Fewest,
-    execution: Execution,
-    warned: list[str],
-) -> _Contender:
-    data = counted(ready.dataset)
-    num_classes = trace_info(ready.classifier, ready.image.shape).num_classes
-    measure, order = images_that_count(data, criterion, num_classes, execution.key)
-    labels = np.asarray(data.labels)[order]
-    pursuit = Pursuit(ready.alterations[0], strategy, measure, fewest, labels)
-    return _Contender(ready, pursuit, order, data, execution, warned)
-
-
-def _difference(contenders: list[_Contender], precision: float) -> Interval | None:
-    """The interval of the difference once it suffices, else None."""
-    found = _interval(contenders)
-    is_certain = found.start > 0 or found.end < 0
-    return found if is_certain or found.end - found.start <= 2 * precision else None
-
-
-def _interval(contenders: list[_Contender]) -> Interval:
-    first, second = contenders
-    return first.pursuit.less(second.pursuit)

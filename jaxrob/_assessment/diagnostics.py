@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxrob.metrics._curvature import middle_deviation, sharpest
 from jaxrob.metrics._finite_inputs import between_counts, open_width
-from jaxrob.strategies import Question, Samples
+from jaxrob.strategies import History, Task
 
 # Triples of levels that span no more than this share of the range tell jitter.
 _CLOSE = 1 / 64
@@ -153,32 +153,32 @@ class Diagnostics(NamedTuple):
         return found
 
 
-def diagnose(question: Question, samples: Samples, points: int) -> Diagnostics:
+def diagnose(task: Task, history: History, points: int) -> Diagnostics:
     """Diagnostics of a sampled curve.
 
     Args:
-      question: the question it was sampled for.
-      samples: all that the strategy asked for, at least one level.
+      task: the task that it was sampled for.
+      history: all that the strategy asked for, at least one level.
       points: how many levels were evaluated; of levels of the same effect, one is.
     """
-    positions = question.positions_of(samples.levels)
-    num_inputs = samples.typical_inputs
+    positions = task.positions_of(history.levels)
+    num_inputs = history.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])
-    plateau = open_width(positions, samples.values, question.threshold, num_inputs)
+    plateau = open_width(positions, history.values, task.threshold, num_inputs)
     # A step between levels of the same effect is no jitter.
-    distinct = samples.distinct
-    positions, values = positions[distinct], samples.values[distinct]
-    undivided = _undivided(positions, values, question.threshold, num_inputs)
+    distinct = history.distinct
+    positions, values = positions[distinct], history.values[distinct]
+    undivided = _undivided(positions, values, task.threshold, num_inputs)
     return Diagnostics(
         points,
-        samples.rounds,
+        history.rounds,
         float(np.diff(ends).max()),
         _jitter(positions, values, num_inputs),
         # Beside a crossing the curve is close to the threshold too, but not for long.
         math.fsum(plateau),
-        _margin(values, question.threshold, undivided),
+        _margin(values, task.threshold, undivided),
         _roughness(positions, values, num_inputs),
-        _bend(positions, values, question.threshold, num_inputs, undivided),
+        _bend(positions, values, task.threshold, num_inputs, undivided),
         met_width(np.diff(ends), 0.5),
     )
 
@@ -204,14 +204,14 @@ def met_width(gaps: np.ndarray, chance: float) -> float:
     return float(widths.max())
 
 
-def diagnose_few(question: Question, samples: Samples, points: int) -> Diagnostics:
+def diagnose_few(task: Task, history: History, points: int) -> Diagnostics:
     """Diagnostics of a curve of which a few images were looked at; see `diagnose`.
 
     What lies between levels is in the interval; and values of different numbers of
     images tell no roughness.
     """
     nan = math.nan
-    found = diagnose(question, samples, points)
+    found = diagnose(task, history, points)
     return found._replace(jitter=nan, margin=nan, roughness=nan, bend=nan)
 
 

@@ -1,19 +1,21 @@
-"""A strategy's way through the levels of an alteration, as answers come in."""
+"""What a search finds out about alterations, from the answers that it asks for."""
 
-import time
-from collections.abc import Callable, Generator, Sequence
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Sequence
+from typing import NamedTuple, Protocol
 
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.diagnostics import Diagnostics, diagnose
+from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob._assessment.per_image import check_per_image
 from jaxrob._assessment.sampling import Sampling
-from jaxrob._curve import Curve, ReducedCurve, join, select
-from jaxrob._engine.queue import Frontier
+from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.alterations import Alteration
-from jaxrob.strategies import Question, Samples, Strategy
-from jaxrob.strategies._strategy import NO_SAMPLES
+from jaxrob.strategies import ASAP, History, Strategy, Task, Uniform
+from jaxrob.strategies._drive import Part, Seen, Subject, drive
+from jaxrob.strategies._few.search import FewImages
+from jaxrob.strategies._few.stopping import StoppingRule
+
+# The arguments that ask for few images.
+_FEW = "precision, budget, curtail and required"
 
 
 class Exploration(NamedTuple):
@@ -21,7 +23,7 @@ class Exploration(NamedTuple):
 
     Attributes:
       curve: the answers at the levels that the strategy asked for, ascending.
-      samples: the measure's values there.
+      history: the measure's values there.
       error_bound: the strategy's, or None.
       diagnostics: how the curve was sampled.
       nominal: the measure's value at the identity, if the scoring needs it.
@@ -30,7 +32,7 @@ class Exploration(NamedTuple):
     """
 
     curve: Curve | ReducedCurve
-    samples: Samples
+    history: History
     error_bound: float | None
     diagnostics: Diagnostics
     nominal: float | None
@@ -38,110 +40,90 @@ class Exploration(NamedTuple):
     sampling: Sampling | None = None
 
 
-def explore_all(
-    alterations: Sequence[Alteration],
-    strategy: Strategy,
-    criterion: Criterion,
-    evaluate: Callable[[Sequence[Frontier]], Sequence[Curve | ReducedCurve]],
+class Answering(Protocol):
+    """Answers of one classifier on the images of one data set."""
+
+    def subjects(self, strategy: Strategy) -> list[Subject]:
+        """What a strategy is asked about: each of the alterations."""
+        ...
+
+    def look(self, parts: Sequence[Part]) -> list[Seen]:
+        """Computes answers; see `strategies._drive.drive`."""
+        ...
+
+    def exploration(
+        self, place: int, subject: Subject, history: History
+    ) -> Exploration:
+        """What was found out about the alteration at a place."""
+        ...
+
+
+def explore(
+    answering: Answering, strategy: Strategy, budget: int | None = None
 ) -> list[Exploration]:
-    """An exploration of each alteration; all frontiers of a round go in one queue.
+    """An exploration of each alteration; all that a round asks for goes in one queue.
 
     Args:
-      alterations: the alterations.
+      answering: gives the answers.
       strategy: decides which levels are evaluated.
-      criterion: what the strategy samples for.
-      evaluate: gives the answers at the levels of each frontier.
+      budget: the most altered images that may be classified.
 
     Raises:
-      ValueError: if the strategy proposes nothing at first, or the measure is undefined
-        at a level.
+      ValueError: as `drive`.
     """
-    explorations = [_explore(one, strategy, criterion) for one in alterations]
-    frontiers = {i: next(steps) for i, steps in enumerate(explorations)}
-    results = {}
-    while frontiers:
-        start = time.perf_counter()
-        curves = evaluate(
-            [Frontier(alterations[i], levels) for i, levels in frontiers.items()]
-        )
-        seconds = time.perf_counter() - start
-        # An alteration's share of the round's time is its share of the levels.
-        each = seconds / sum(map(len, frontiers.values()))
-        following = {}
-        for (i, levels), curve in zip(frontiers.items(), curves):
-            try:
-                following[i] = explorations[i].send((curve, each * len(levels)))
-            except StopIteration as done:
-                results[i] = done.value
-        frontiers = following
-    return [results[i] for i in range(len(alterations))]
+    subjects = answering.subjects(strategy)
+    histories = drive(subjects, answering.look, budget=budget)
+    return [
+        answering.exploration(place, *one)
+        for place, one in enumerate(zip(subjects, histories))
+    ]
 
 
-# Yields the levels to evaluate, and is sent their curve and its seconds.
-_Steps = Generator[np.ndarray, tuple[Curve | ReducedCurve, float], Exploration]
+def few_images(
+    strategy: Strategy, criterion: Criterion, rule: str | None, stopping: StoppingRule
+) -> FewImages:
+    """The search by few images at the levels of a strategy.
 
-
-def _explore(
-    alteration: Alteration, strategy: Strategy, criterion: Criterion
-) -> _Steps:
-    """Asks the strategy until it has seen enough.
-
-    No level is evaluated twice, and of levels of the same effect one is. Where the
-    scoring needs the value at the identity, that is evaluated with the first levels.
+    Raises:
+      ValueError: if an argument needs all images.
     """
-    question = Question(
-        alteration.lower, alteration.upper, criterion.threshold, alteration.identity
-    )
-    identity = float(alteration.canonical(np.array([alteration.identity]))[0])
-    beside = [identity] if criterion.scoring.needs_nominal else []
-    samples, seconds = NO_SAMPLES, 0.0
-    levels, rows = np.array([]), np.array([], int)
-    known = None  # the curve of all canonical levels, in the order evaluated
-    row_of: dict[float, int] = {}  # from a canonical level to its row in it
-    while True:
-        asked = np.asarray(strategy.propose(question, samples), np.float64)
-        asked = np.setdiff1d(alteration.snap(asked), levels)
-        if not len(asked):
-            break
-        canonical = alteration.canonical(asked)
-        wanted = np.unique(np.append(canonical, beside))
-        new = np.array([level for level in wanted if level not in row_of])
-        if len(new):
-            row_of |= {level: len(row_of) + i for i, level in enumerate(new)}
-            curve, taken = yield new
-            known = curve if known is None else join(known, curve)
-            seconds += taken
-        assert known is not None  # the first levels are all new
-        levels = np.append(levels, asked)
-        rows = np.append(rows, [row_of[level] for level in canonical])
-        order = np.argsort(levels)
-        levels, rows = levels[order], rows[order]
-        values, num_inputs = (part[rows] for part in criterion.values(known))
-        _check_defined(alteration, levels, values)
-        rounds = samples.rounds + bool(len(new))
-        samples = Samples(levels, values, num_inputs, effects=rows, rounds=rounds)
-    if known is None:
-        raise ValueError("the strategy proposed no level to begin with")
-    nominal = None
-    if criterion.scoring.needs_nominal:
-        nominal = float(criterion.values(known)[0][row_of[identity]])
-    return Exploration(
-        select(known, rows, levels),
-        samples,
-        strategy.error_bound(question, samples),
-        diagnose(question, samples, len(row_of)),
-        nominal,
-        seconds,
-    )
-
-
-def _check_defined(
-    alteration: Alteration, levels: np.ndarray, values: np.ndarray
-) -> None:
-    undefined = np.isnan(values)
-    if undefined.any():
+    if not isinstance(strategy, ASAP | Uniform):
         raise ValueError(
-            f"{alteration.name}: the measure is undefined at level "
-            f"{levels[undefined][0]:g}, where no input that it counts is decided (or "
-            "none is of its class)"
+            f"{_FEW} go with strategies.ASAP and strategies.Uniform alone, whose "
+            f"levels are chosen by sides of the threshold; got {strategy!r}"
         )
+    check_few(criterion, rule, _FEW)
+    return FewImages(strategy, stopping)
+
+
+def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
+    """Refuses what needs all images.
+
+    Args:
+      criterion: when a classifier is good enough.
+      rule: the rule asked for, or None.
+      what: what few images are asked for by.
+
+    Raises:
+      ValueError: if an argument does not go with it.
+    """
+    if rule is not None:
+        raise ValueError(
+            f"rule does not go with {what}, whose robustness is a best guess in "
+            f"dataset_interval; got {rule!r}"
+        )
+    if not criterion.scoring.is_plain:
+        raise ValueError(
+            f"tolerance, penalization and level_distribution do not go with {what}, "
+            "because they need the measure's value at every level"
+        )
+    check_per_image(criterion)
+
+
+def subject_of(
+    alteration: Alteration, strategy: Strategy, criterion: Criterion
+) -> Subject:
+    """An alteration as a strategy is asked about it, all images at a time."""
+    one = alteration
+    task = Task(one.lower, one.upper, criterion.threshold, one.identity)
+    return Subject(one.name, strategy, task, one.snap, one.canonical)

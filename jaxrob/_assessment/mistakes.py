@@ -34,24 +34,24 @@ def look_at_curve(
       exploration: what a strategy found out about it.
       criterion: when the answers are good enough.
     """
-    samples = exploration.samples
-    (rows,) = np.nonzero(samples.levels == alteration.identity)
+    history = exploration.history
+    (rows,) = np.nonzero(history.levels == alteration.identity)
     if not len(rows):
         return
     at = rows[:1]
-    unaltered = select(exploration.curve, at, samples.levels[at])
-    value = float(samples.values[at[0]])
+    unaltered = select(exploration.curve, at, history.levels[at])
+    value = float(history.values[at[0]])
     if not _answers_one_class(criterion.with_unknown(unaltered)):
         _look_at_unaltered(value, criterion)
-    distances = (samples.levels - alteration.identity) / (
+    distances = (history.levels - alteration.identity) / (
         alteration.upper - alteration.lower
     )
     for side in (-1, 1):
-        beyond = samples.distinct[side * distances[samples.distinct] > 0]
+        beyond = history.distinct[side * distances[history.distinct] > 0]
         near = beyond[np.argsort(side * distances[beyond])][:3]
-        around = side * distances[near], samples.values[near]
-        if jumps(*around, value, samples.typical_inputs):
-            level, beside = samples.levels[near[0]], samples.values[near[0]]
+        around = side * distances[near], history.values[near]
+        if jumps(*around, value, history.typical_inputs):
+            level, beside = history.levels[near[0]], history.values[near[0]]
             _warn_of_jump(alteration, float(level), float(beside), value)
             return
 

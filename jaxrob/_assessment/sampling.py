@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxrob._runtime.checks import check_type, checked_integer, checked_number
 from jaxrob._runtime.strict_json import short
-from jaxrob._sequential.decide import least_count
 from jaxrob.metrics import Interval
+from jaxrob.strategies._few.decide import least_count
 
 # Of shares of the range.
 _ROUNDING = 1e-9

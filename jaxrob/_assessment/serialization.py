@@ -27,8 +27,7 @@ from jaxrob._runtime.checks import check_type, checked_integer, checked_number
 from jaxrob._runtime.files import most_unpacked
 from jaxrob._runtime.seal import SEAL, check_seal, sealed
 from jaxrob._runtime.strict_json import parsed, short
-from jaxrob.strategies import Question
-from jaxrob.strategies._strategy import Samples
+from jaxrob.strategies import History, Task
 
 T = TypeVar("T")
 
@@ -270,9 +269,9 @@ def _check_diagnostics(one: Any) -> None:
     Raises:
       ValueError: if one is another.
     """
-    question = Question(one.lower, one.upper, one.threshold, one.identity)
-    samples = Samples(one.levels, one.values, rounds=one.diagnostics.rounds)
-    again = diagnose_few(question, samples, one.diagnostics.points)
+    task = Task(one.lower, one.upper, one.threshold, one.identity)
+    history = History(one.levels, one.values, rounds=one.diagnostics.rounds)
+    again = diagnose_few(task, history, one.diagnostics.points)
     for name, stated, found in zip(again._fields, one.diagnostics, again):
         if not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True):
             raise ValueError(

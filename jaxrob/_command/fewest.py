@@ -4,12 +4,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.few import checked_fewest
 from jaxrob._assessment.per_image import check_per_image
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
+from jaxrob.strategies._few.stopping import checked_stopping
 
 FLAGS = ("precision", "budget", "curtail")
 
@@ -44,7 +44,7 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
         found = plan
     wanted = Fewest(found.precision, found.budget, found.curtail)
     try:
-        few = checked_fewest(*wanted, confidence_level=0.95)
+        few = checked_stopping(*wanted, confidence_level=0.95)
     except ValueError as error:
         raise Refused(f"--{error}") from error
     return None if few is None else wanted

@@ -1,21 +1,33 @@
-"""Strategies: which levels of an alteration to look at next."""
+"""Strategies: which levels of an alteration to look at next, on how many images."""
 
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._including import Including
 from jaxrob.strategies._quadrature import Quadrature
 from jaxrob.strategies._random import Random
 from jaxrob.strategies._sample import sample
-from jaxrob.strategies._strategy import Question, Samples, Strategy
+from jaxrob.strategies._strategy import (
+    STATUSES,
+    Found,
+    History,
+    Request,
+    Strategy,
+    Task,
+    all_images,
+)
 from jaxrob.strategies._uniform import Uniform
 
 __all__ = (
     "ASAP",
+    "STATUSES",
+    "Found",
+    "History",
     "Including",
     "Quadrature",
-    "Question",
     "Random",
-    "Samples",
+    "Request",
     "Strategy",
+    "Task",
     "Uniform",
+    "all_images",
     "sample",
 )

@@ -18,7 +18,14 @@ from jaxrob.strategies._concavity import (
     GivenConcavity,
 )
 from jaxrob.strategies._grid import grid_of
-from jaxrob.strategies._strategy import Question, Samples, check_asked
+from jaxrob.strategies._strategy import (
+    Found,
+    History,
+    Request,
+    Task,
+    all_images,
+    check_asked,
+)
 
 # The error, as a share of the width of the statistical interval, that more levels would
 # not make noticeably smaller.
@@ -43,8 +50,8 @@ class ASAP:
     Between two sampled levels the curve is taken to lie between the two parabolas
     through its ends with concavity +a and -a. Where either may cross the threshold,
     the interval is split, until it is no wider than a part in `n` of the range. The
-    recursion goes breadth first: each proposal holds one new level for every interval
-    that may cross.
+    recursion goes breadth first: each round has one new level for every interval that
+    may cross.
 
     A number for the concavity gives the paper's algorithm: the ends first, then
     midpoints. "auto" begins with nine levels and the identity, and estimates the
@@ -96,36 +103,36 @@ class ASAP:
             checked_flag("statistical_stopping", self.statistical_stopping)
         if self.narrowest is not None:
             narrowest = checked_number("narrowest", self.narrowest, above=0, at_most=1)
-            if narrowest * self._parts < 1:
+            if narrowest * self.parts < 1:
                 raise ValueError(
-                    f"narrowest must be at least a part in n, 1 / {self._parts}; got "
+                    f"narrowest must be at least a part in n, 1 / {self.parts}; got "
                     f"{narrowest:g}"
                 )
 
-    def propose(self, question: Question, samples: Samples) -> np.ndarray:
+    def ask(self, task: Task, history: History) -> list[Request]:
         """The first levels, then one for each interval to split; see `Strategy`."""
-        check_asked(question, samples)
+        check_asked(task, history)
         # Published bounds are multiples of a part in n: an interval of just that
         # width is final, where Algorithm 1 to the letter would halve it once more.
-        parts = self._parts
-        if not len(samples.levels):
-            return question.levels_at(self._first_steps(question) / parts)
-        grid = grid_of(question, samples, parts)
-        shape = self._bends.shape(question, samples)
-        split = self._may_cross(question, samples, shape) & grid.divisible
-        num_inputs = samples.typical_inputs
+        parts = self.parts
+        if not len(history.levels):
+            return all_images(task.levels_at(self.first_steps(task) / parts))
+        grid = grid_of(task, history, parts)
+        shape = self._bends.shape(task, history)
+        split = self._may_cross(task, history, shape) & grid.divisible
+        num_inputs = history.typical_inputs
         if self._stops and num_inputs is not None:
-            width, bent = _statistical_width(question, samples, num_inputs)
-            bound = self.error_bound(question, samples)
+            width, bent = _statistical_width(task, history, num_inputs)
+            bound = self._bound(task, history)
             if not split.any() or bound <= _SMALL_SHARE * width:
                 # The robustness is known well enough. Are the ends of its interval?
                 wide = math.fsum(bent) > _SMALL_SHARE * width
                 split = (bent > 0) & grid.divisible & wide
-                return question.levels_at(grid.middles[split] / parts)
-        inner = self._bends.inner_steps(question, samples, grid, shape)
-        return question.levels_at(inner[split] / parts)
+                return all_images(task.levels_at(grid.middles[split] / parts))
+        inner = self._bends.inner_steps(task, history, grid, shape)
+        return all_images(task.levels_at(inner[split] / parts))
 
-    def error_bound(self, question: Question, samples: Samples) -> float:
+    def result(self, task: Task, history: History) -> Found:
         """The largest error of the robustness (2022 paper, Theorem 1).
 
         The share of the range in intervals where the curve may cross the threshold.
@@ -133,32 +140,29 @@ class ASAP:
         of other intervals count where the number of inputs leaves a crossing open.
 
         Args:
-          question: the question.
-          samples: what is known, both ends of the range included.
-
-        Returns:
-          The bound, in [0, 1].
+          task: the task.
+          history: what is known, both ends of the range included.
         """
-        check_asked(question, samples, fewest=2)
-        levels, values = samples.levels, samples.values
-        shape = self._bends.shape(question, samples)
-        crossing = self._may_cross(question, samples, shape)
-        num_inputs = self._bends.num_inputs(samples)
-        unseen = open_width(levels, values, question.threshold, num_inputs)
-        return math.fsum(np.where(crossing, np.diff(levels), unseen)) / question.width
+        check_asked(task, history, fewest=2)
+        return Found(error_bound=self._bound(task, history))
 
-    def may_cross(self, question: Question, samples: Samples) -> np.ndarray:
+    def may_cross(self, task: Task, history: History) -> np.ndarray:
         """Whether the curve may cross between neighbouring levels, bool `[n - 1]`."""
-        return self._may_cross(question, samples, self._bends.shape(question, samples))
+        return self._may_cross(task, history, self._bends.shape(task, history))
 
-    def _may_cross(
-        self, question: Question, samples: Samples, shape: Bend
-    ) -> np.ndarray:
+    def _bound(self, task: Task, history: History) -> float:
+        levels, values = history.levels, history.values
+        num_inputs = self._bends.num_inputs(history)
+        unseen = open_width(levels, values, task.threshold, num_inputs)
+        crossing = self.may_cross(task, history)
+        return math.fsum(np.where(crossing, np.diff(levels), unseen)) / task.width
+
+    def _may_cross(self, task: Task, history: History, shape: Bend) -> np.ndarray:
         """Whether a parabola over an interval meets the threshold, bool `[n - 1]`."""
-        values = samples.values
-        above = values >= question.threshold
-        level = between_counts(question.threshold, self._bends.num_inputs(samples))
-        width = np.diff(question.positions_of(samples.levels))
+        values = history.values
+        above = values >= task.threshold
+        level = between_counts(task.threshold, self._bends.num_inputs(history))
+        width = np.diff(task.positions_of(history.levels))
         # A parabola of concavity a through the ends, on [0, width], has its vertex at
         # half the width less rise / (2 a width), and lies a * vertex**2 beyond the
         # first end there. Either side of the threshold is as bad: take the distance
@@ -173,10 +177,10 @@ class ASAP:
         meets = np.where(above[:-1], depth > distance, depth >= distance)
         return (above[:-1] != above[1:]) | (inside & meets)
 
-    def _first_steps(self, question: Question) -> np.ndarray:
+    def first_steps(self, task: Task) -> np.ndarray:
         """The levels to begin with, in parts of the range."""
-        parts = self._parts
-        first = self._bends.first_steps(question, parts)
+        parts = self.parts
+        first = self._bends.first_steps(task, parts)
         if self.narrowest is None:
             return first
         # A power of two, so that intervals can be halved.
@@ -184,7 +188,7 @@ class ASAP:
         return np.union1d(first, np.arange(0, parts + 1, step))
 
     @property
-    def _parts(self) -> int:
+    def parts(self) -> int:
         """The parts that limit refinement: `n`, rounded up to a power of 2."""
         return 1 << (int(self.n) - 1).bit_length()
 
@@ -203,7 +207,7 @@ class ASAP:
 
 
 def _statistical_width(
-    question: Question, samples: Samples, num_inputs: int
+    task: Task, history: History, num_inputs: int
 ) -> tuple[float, np.ndarray]:
     """How wide the interval is that the finite test set leaves for the robustness.
 
@@ -211,14 +215,14 @@ def _statistical_width(
       Its width, and for each interval of levels the part that is due to how the curve
       may bend there; both as shares of the range.
     """
-    levels, values = samples.levels, samples.values
+    levels, values = history.levels, history.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)
     # What is not known of single inputs' flips does not shrink with more levels.
     strays = envelope(levels, values, num_inputs)
     whole, straight = (
-        np.subtract(*accepted_widths(levels, low, high, question.threshold, some)[::-1])
+        np.subtract(*accepted_widths(levels, low, high, task.threshold, some)[::-1])
         for some in (strays, None)
     )
-    bent = np.maximum(whole - straight, 0) / question.width
-    return math.fsum(whole) / question.width, bent
+    bent = np.maximum(whole - straight, 0) / task.width
+    return math.fsum(whole) / task.width, bent

@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob.metrics._curvature import Bend, bend
 from jaxrob.strategies._crossing import past_the_crossing
 from jaxrob.strategies._grid import Grid
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob.strategies._strategy import History, Task
 
 # Intervals that the estimate begins with: an excursion narrower than one of them may be
 # missed.
@@ -17,20 +17,20 @@ _FIRST_INTERVALS = 8
 class Concavity(Protocol):
     """How much a curve may bend, and which levels that asks for."""
 
-    def first_steps(self, question: Question, parts: int) -> np.ndarray:
+    def first_steps(self, task: Task, parts: int) -> np.ndarray:
         """The levels to begin with, on a grid of so many parts."""
         ...
 
-    def num_inputs(self, samples: Samples) -> int | None:
+    def num_inputs(self, history: History) -> int | None:
         """The inputs behind a value; None where values count as exact."""
         ...
 
-    def shape(self, question: Question, samples: Samples) -> Bend:
+    def shape(self, task: Task, history: History) -> Bend:
         """How the curve bends in each interval, on the range mapped to [0, 1]."""
         ...
 
     def inner_steps(
-        self, question: Question, samples: Samples, grid: Grid, shape: Bend
+        self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
         """One level inside each interval `[n - 1]`, in steps of the grid.
 
@@ -48,22 +48,22 @@ class GivenConcavity(NamedTuple):
 
     a: float
 
-    def first_steps(self, question: Question, parts: int) -> np.ndarray:
+    def first_steps(self, task: Task, parts: int) -> np.ndarray:
         """Both ends of the range."""
         return np.array([0, parts])
 
-    def num_inputs(self, samples: Samples) -> None:
+    def num_inputs(self, history: History) -> None:
         """None."""
         return None
 
-    def shape(self, question: Question, samples: Samples) -> Bend:
+    def shape(self, task: Task, history: History) -> Bend:
         """The number, in every interval."""
-        intervals = len(samples.levels) - 1
+        intervals = len(history.levels) - 1
         concavity = np.full(intervals, float(self.a))
         return Bend(concavity, concavity, np.zeros(intervals), concavity)
 
     def inner_steps(
-        self, question: Question, samples: Samples, grid: Grid, shape: Bend
+        self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
         """The middles."""
         return grid.middles
@@ -75,31 +75,31 @@ class EstimatedConcavity(NamedTuple):
     See `jaxrob.metrics._curvature.bend`.
     """
 
-    def first_steps(self, question: Question, parts: int) -> np.ndarray:
+    def first_steps(self, task: Task, parts: int) -> np.ndarray:
         """Nine levels, and the identity."""
         step = max(parts // _FIRST_INTERVALS, 1)
         first = np.arange(0, parts + 1, step)
-        if question.identity is None:
+        if task.identity is None:
             return first
         # There the curve may have a peak narrower than the first intervals.
-        identity = question.positions_of(np.array(question.identity)) * parts
+        identity = task.positions_of(np.array(task.identity)) * parts
         return np.union1d(first, np.rint(identity))
 
-    def num_inputs(self, samples: Samples) -> int | None:
-        """The samples' typical number."""
-        return samples.typical_inputs
+    def num_inputs(self, history: History) -> int | None:
+        """The history's typical number."""
+        return history.typical_inputs
 
-    def shape(self, question: Question, samples: Samples) -> Bend:
+    def shape(self, task: Task, history: History) -> Bend:
         """The estimate."""
-        positions = question.positions_of(samples.levels)
-        return bend(positions, samples.values, samples.typical_inputs)
+        positions = task.positions_of(history.levels)
+        return bend(positions, history.values, history.typical_inputs)
 
     def inner_steps(
-        self, question: Question, samples: Samples, grid: Grid, shape: Bend
+        self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
         """Just past the crossing that is expected, or else the middle."""
         inner = grid.middles
-        above = samples.values >= question.threshold
+        above = history.values >= task.threshold
         for i in np.flatnonzero(grid.divisible & (above[:-1] != above[1:])):
-            inner[i] = past_the_crossing(question, samples, grid, shape, int(i))
+            inner[i] = past_the_crossing(task, history, grid, shape, int(i))
         return inner

@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob.metrics._curvature import Bend
 from jaxrob.metrics._finite_inputs import between_counts
 from jaxrob.strategies._grid import Grid
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob.strategies._strategy import History, Task
 
 # Above this uncertainty of the crossing, as a share of the interval, it is halved.
 _TOO_UNCERTAIN = 0.3
@@ -17,7 +17,7 @@ _STEP = 0.5
 
 
 def past_the_crossing(
-    question: Question, samples: Samples, grid: Grid, shape: Bend, i: int
+    task: Task, history: History, grid: Grid, shape: Bend, i: int
 ) -> int:
     """A level inside an interval, just past the crossing as seen from its nearer end.
 
@@ -25,8 +25,8 @@ def past_the_crossing(
     is the middle where the crossing is too uncertain.
 
     Args:
-      question: the question.
-      samples: what is known.
+      task: the task.
+      history: what is known.
       grid: the known levels in steps.
       shape: how the curve bends in each interval, on the range mapped to [0, 1].
       i: the interval, from level i to level i + 1, at least 2 steps wide; the values at
@@ -36,13 +36,13 @@ def past_the_crossing(
       The level, in steps of the grid, strictly inside the interval.
     """
     start, end = int(grid.steps[i]), int(grid.steps[i + 1])
-    first, last = samples.values[i], samples.values[i + 1]
+    first, last = history.values[i], history.values[i + 1]
     # Per squared step: the second divided difference to expect, and its doubt.
     curvature = shape.slope_change[i] / grid.parts**2
     doubt = shape.doubt[i] / grid.parts**2
-    num_inputs = samples.typical_inputs
+    num_inputs = history.typical_inputs
     width, rise = end - start, last - first
-    level = between_counts(question.threshold, num_inputs)
+    level = between_counts(task.threshold, num_inputs)
     # Values that are no counts may fall between the level and the threshold.
     level = min(max(level, min(first, last)), max(first, last))
     chord_root = width * (level - first) / rise

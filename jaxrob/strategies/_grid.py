@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.strategies._strategy import Question, Samples
+from jaxrob.strategies._strategy import History, Task
 
 
 class Grid(NamedTuple):
@@ -29,7 +29,7 @@ class Grid(NamedTuple):
         return (self.steps[:-1] + self.steps[1:]) // 2
 
 
-def grid_of(question: Question, samples: Samples, parts: int) -> Grid:
-    """The samples' levels on a grid of so many parts."""
-    steps = np.rint(question.positions_of(samples.levels) * parts).astype(int)
+def grid_of(task: Task, history: History, parts: int) -> Grid:
+    """The history's levels on a grid of so many parts."""
+    steps = np.rint(task.positions_of(history.levels) * parts).astype(int)
     return Grid(parts, steps)

@@ -1,14 +1,16 @@
 """Levels of one's own, beside those that a strategy chooses."""
 
 import dataclasses
-
-import numpy as np
+from collections.abc import Sequence
 
 from jaxrob._runtime.checks import checked_array
 from jaxrob.strategies._strategy import (
-    Question,
-    Samples,
+    Found,
+    History,
+    Request,
     Strategy,
+    Task,
+    all_images,
     check_asked,
     check_strategy,
 )
@@ -62,24 +64,24 @@ class Including:
         """Of "right" and "linear" those that suit the strategy."""
         return tuple(rule for rule in _RULES if rule in self.strategy.rules)
 
-    def propose(self, question: Question, samples: Samples) -> np.ndarray:
-        """The strategy's levels, at first with these; see `Strategy`.
+    def ask(self, task: Task, history: History) -> Sequence[Request]:
+        """The strategy's requests, at first with these levels; see `Strategy`.
 
         Raises:
           ValueError: if a level lies outside the range.
         """
-        check_asked(question, samples)
-        found = self.strategy.propose(question, samples)
-        if len(samples.levels):
+        check_asked(task, history)
+        found = self.strategy.ask(task, history)
+        if len(history.levels):
             return found
         for level in self.levels:
-            if not question.lower <= level <= question.upper:
+            if not task.lower <= level <= task.upper:
                 raise ValueError(
                     "levels must lie in the range of the alteration "
-                    f"[{question.lower:g}, {question.upper:g}]; got {level:g}"
+                    f"[{task.lower:g}, {task.upper:g}]; got {level:g}"
                 )
-        return np.union1d(found, self.levels)
+        return [*found, *all_images(self.levels)]
 
-    def error_bound(self, question: Question, samples: Samples) -> float | None:
+    def result(self, task: Task, history: History) -> Found:
         """The strategy's own."""
-        return self.strategy.error_bound(question, samples)
+        return self.strategy.result(task, history)

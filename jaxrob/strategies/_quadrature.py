@@ -2,11 +2,16 @@
 
 import dataclasses
 
-import numpy as np
-
 from jaxrob._runtime.checks import checked_integer
 from jaxrob.metrics._quadrature import replay
-from jaxrob.strategies._strategy import Question, Samples, check_asked
+from jaxrob.strategies._strategy import (
+    Found,
+    History,
+    Request,
+    Task,
+    all_images,
+    check_asked,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -15,8 +20,8 @@ class Quadrature:
 
     Adaptive Gauss-Kronrod quadrature of H(value - threshold): 21 levels, then 42 for
     each bisection of an interval, until the integral is known to scipy's default
-    tolerances. The first proposal holds the 21 levels, each later one the 42 of one
-    bisection.
+    tolerances. It asks for the 21 levels first, and then for the 42 of one
+    bisection after the other.
 
     Where quad gives up, rule "quadrature" gives NaN: the paper's "timeout".
 
@@ -41,15 +46,15 @@ class Quadrature:
     def __post_init__(self) -> None:
         checked_integer("limit", self.limit, at_least=2)
 
-    def propose(self, question: Question, samples: Samples) -> np.ndarray:
+    def ask(self, task: Task, history: History) -> list[Request]:
         """The levels of quad's next bisection; see `Strategy`."""
-        check_asked(question, samples)
-        accepted = samples.values >= question.threshold
-        return replay(
-            samples.levels, accepted, question.lower, question.upper, self.limit
-        ).missing
+        check_asked(task, history)
+        accepted = history.values >= task.threshold
+        levels = history.levels
+        found = replay(levels, accepted, task.lower, task.upper, self.limit)
+        return all_images(found.missing)
 
-    def error_bound(self, question: Question, samples: Samples) -> None:
-        """None: quad only estimates its error."""
-        check_asked(question, samples)
-        return None
+    def result(self, task: Task, history: History) -> Found:
+        """No error bound: quad only estimates its error."""
+        check_asked(task, history)
+        return Found()

@@ -5,7 +5,14 @@ import dataclasses
 import numpy as np
 
 from jaxrob._runtime.checks import checked_integer
-from jaxrob.strategies._strategy import Question, Samples, check_asked
+from jaxrob.strategies._strategy import (
+    Found,
+    History,
+    Request,
+    Task,
+    all_images,
+    check_asked,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -35,15 +42,15 @@ class Random:
         checked_integer("n", self.n, at_least=1)
         checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
 
-    def propose(self, question: Question, samples: Samples) -> np.ndarray:
+    def ask(self, task: Task, history: History) -> list[Request]:
         """All levels at first, then none; see `Strategy`."""
-        check_asked(question, samples)
-        if len(samples.levels):
-            return np.array([])
+        check_asked(task, history)
+        if len(history.levels):
+            return []
         draw = np.random.default_rng(self.seed)
-        return draw.uniform(question.lower, question.upper, self.n)
+        return all_images(draw.uniform(task.lower, task.upper, self.n))
 
-    def error_bound(self, question: Question, samples: Samples) -> None:
-        """None: the error is random."""
-        check_asked(question, samples)
-        return None
+    def result(self, task: Task, history: History) -> Found:
+        """No error bound: the error is random."""
+        check_asked(task, history)
+        return Found()

@@ -1,38 +1,41 @@
 """A strategy on any function of a level, without a classifier."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from jaxrob._runtime.checks import check_callable, checked_integer
+from jaxrob.strategies._drive import Part, Seen, Subject, drive
 from jaxrob.strategies._strategy import (
-    NO_SAMPLES,
-    Question,
-    Samples,
+    History,
     Strategy,
-    check_question,
+    Task,
     check_strategy,
+    check_task,
+    needs_scores,
 )
 
 
 def sample(
     strategy: Strategy,
-    question: Question,
+    task: Task,
     function: Callable[[np.ndarray], np.ndarray],
     num_inputs: int | None = None,
-) -> Samples:
+) -> History:
     """Evaluates a function wherever a strategy asks, each level once.
 
     For trying a strategy out, or for curves that come from elsewhere. Example::
 
-        question = strategies.Question(lower=0.0, upper=1.0, threshold=0.8)
-        found = strategies.sample(strategies.ASAP(), question, lambda x: 1 - x / 2)
+        task = strategies.Task(lower=0.0, upper=1.0, threshold=0.8)
+        found = strategies.sample(strategies.ASAP(), task, lambda x: 1 - x / 2)
         metrics.heaviside_robustness(found.levels, found.values, 0.8, "linear")  # 0.4
 
     Args:
       strategy: the strategy.
-      question: the range and the threshold.
-      function: maps levels `[m]` to values `[m]`.
+      task: the range and the threshold. For a strategy with `needs_scores` also
+        `num_images`, N.
+      function: maps levels `[m]` to values `[m]`; for a strategy with `needs_scores` to
+        the scores `[m, N]` of the images, in the order in which they are looked at.
       num_inputs: how many inputs each value is a share of; None for exact values.
 
     Returns:
@@ -45,36 +48,43 @@ def sample(
         is not finite.
     """
     check_strategy(strategy)
-    check_question(question)
+    check_task(task)
     check_callable("function", function, "a function from levels [m] to values [m]")
     if num_inputs is not None:
         checked_integer("num_inputs", num_inputs, at_least=1)
-    samples = NO_SAMPLES
-    while True:
-        asked = strategy.propose(question, samples)
-        new = np.setdiff1d(asked, samples.levels)
-        if not len(new):
-            return samples
-        levels = np.append(samples.levels, new)
-        values = np.append(samples.values, _checked_values(function(new), new))
-        order = np.argsort(levels)
-        samples = Samples(
-            levels[order],
-            values[order],
-            None if num_inputs is None else np.full(len(levels), num_inputs),
-            rounds=samples.rounds + 1,
-        )
+    shape = ()
+    if needs_scores(strategy):
+        shape = (checked_integer("task.num_images", task.num_images, at_least=1),)
+
+    def look(parts: Sequence[Part]) -> list[Seen]:
+        levels = np.array([part.level for part in parts])
+        values = _checked_values(function(levels), levels, shape)
+        if not shape:
+            return [Seen(value, num_inputs) for value in values.tolist()]
+        scores = [some[: part.stop] for some, part in zip(values, parts)]
+        return [Seen(float(some.mean()), len(some), some) for some in scores]
+
+    (history,) = drive([Subject("sample", strategy, task, _same, _same)], look)
+    return history
 
 
-def _checked_values(found: np.ndarray, levels: np.ndarray) -> np.ndarray:
+def _same(levels: np.ndarray) -> np.ndarray:
+    return levels
+
+
+def _checked_values(
+    found: np.ndarray, levels: np.ndarray, shape: tuple[int, ...]
+) -> np.ndarray:
     found = np.asarray(found, np.float64)
-    if found.shape != levels.shape:
+    if found.shape != (*levels.shape, *shape):
+        each = "a value" if not shape else f"{shape[0]} scores"
         raise ValueError(
-            f"the function must give a value for each of {len(levels)} levels; got "
-            f"the shape {found.shape}"
+            f"the function must give {each} for each of {len(levels)} levels; got the "
+            f"shape {found.shape}"
         )
-    if not np.isfinite(found).all():
-        bad = np.flatnonzero(~np.isfinite(found))[0]
+    finite = np.isfinite(found).reshape(len(levels), -1).all(axis=1)
+    if not finite.all():
+        bad = int(np.argmin(finite))
         raise ValueError(
             f"the function must give finite values; got {found[bad]} at level "
             f"{levels[bad]:g}"

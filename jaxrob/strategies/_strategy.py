@@ -1,7 +1,8 @@
-"""What a strategy is, what it is told, and what it must be able to say."""
+"""What a strategy is: what it is asked, what it knows, and what it must answer."""
 
 import dataclasses
 import functools
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -14,10 +15,11 @@ from jaxrob._runtime.checks import (
     checked_number,
 )
 from jaxrob._runtime.naming import named
+from jaxrob.metrics import Interval
 from jaxrob.metrics._measure import typical_inputs
 
 
-class Question(NamedTuple):
+class Task(NamedTuple):
     """Over which part of a range is a measure at least a threshold?
 
     Attributes:
@@ -25,12 +27,19 @@ class Question(NamedTuple):
       upper: its upper end.
       threshold: the lowest value accepted.
       identity: the level at which nothing is altered, None if it is not known.
+      num_images: how many images there are, None if it is not known.
+      bounds: the lowest and the highest score of an image (see `History.scores`).
+      block: images are classified in blocks of this many: requests for some of the
+        images are rounded up to whole blocks.
     """
 
     lower: float
     upper: float
     threshold: float
     identity: float | None = None
+    num_images: int | None = None
+    bounds: tuple[float, float] = (0.0, 1.0)
+    block: int = 1
 
     @property
     def width(self) -> float:
@@ -46,25 +55,52 @@ class Question(NamedTuple):
         return self.lower * (1 - positions) + self.upper * positions
 
 
+class Request(NamedTuple):
+    """A level to evaluate.
+
+    Attributes:
+      level: the level.
+      images: how many images must have been classified there in all, the first ones of
+        a random order; None for all images.
+    """
+
+    level: float
+    images: int | None = None
+
+
+def all_images(levels: Iterable[float] | np.ndarray) -> list[Request]:
+    """Requests for all images at these levels."""
+    return [Request(float(level)) for level in levels]
+
+
 @dataclasses.dataclass(frozen=True, eq=False)
-class Samples:
+class History:
     """What is known of a curve: its values at some levels.
 
     Attributes:
       levels: float64 `[n]`, ascending.
-      values: float64 `[n]`, the measure there.
+      values: float64 `[n]`, the measure there; with `scores`, their means.
       num_inputs: `[n]`, how many inputs each value is a share of (unknown answers make
         it differ between levels); None for values that are exact.
       effects: integers `[n]`, the same for levels of the same effect, such as levels of
         one JPEG quality: they share one evaluation. None if no two do.
-      rounds: how many proposals held a new level.
+      rounds: how many rounds classified images.
+      scores: for strategies with `needs_scores`, float64 `[n_i]` for each level: the
+        scores of the images classified there, the first `n_i` of the same random order
+        at every level. A level is accepted where the mean score of all images is at
+        least the task's threshold. None for other strategies.
+      before: the history a round earlier; None at first.
+      aim: the precision that a budget was planned for in the last round, if one was.
     """
 
-    levels: np.ndarray
-    values: np.ndarray
+    levels: np.ndarray = dataclasses.field(default_factory=lambda: np.array([]))
+    values: np.ndarray = dataclasses.field(default_factory=lambda: np.array([]))
     num_inputs: np.ndarray | None = None
     effects: np.ndarray | None = None
     rounds: int = 0
+    scores: tuple[np.ndarray, ...] | None = None
+    before: "History | None" = None
+    aim: float | None = None
 
     def __post_init__(self) -> None:
         """Checks the fields, and makes arrays of them."""
@@ -109,12 +145,38 @@ class Samples:
         return typical_inputs(self.num_inputs[self.distinct])
 
 
-# What is known at first.
-NO_SAMPLES = Samples(np.array([]), np.array([]))
+class Found(NamedTuple):
+    """What a strategy concludes.
+
+    Attributes:
+      error_bound: the largest error of the robustness that the levels leave open, in
+        [0, 1]; None if the strategy knows none.
+      robustness: the robustness; None if the strategy's rule gives it, from the values
+        at all levels. The other attributes are of strategies with `needs_scores`.
+      interval: where the robustness on all images of the data set is.
+      status: one of `STATUSES`.
+      sides: integers `[n]` for each level: 1 accepted, -1 not accepted, 0 open, by all
+        images.
+      population_interval: where the robustness on all images of the kind tested is;
+        None for the usual one.
+    """
+
+    error_bound: float | None = None
+    robustness: float | None = None
+    interval: Interval = Interval(0.0, 1.0)
+    status: str = "resolution"
+    sides: np.ndarray | None = None
+    population_interval: Interval | None = None
+
+
+#: How a search that looks at few images may end: the interval is as narrow as asked; it
+#: is certain whether a requirement is met; the budget is spent; more cannot be known at
+#: the levels of the strategy.
+STATUSES = ("precise", "certain", "budget", "resolution")
 
 
 class Strategy(Protocol):
-    """Decides which levels to look at, from what is known so far.
+    """Decides which levels to look at, on how many images, from what is known so far.
 
     A strategy is a pure function and knows nothing of classifiers: it can be tested
     on any function of a level, by `jaxrob.strategies.sample`.
@@ -125,14 +187,17 @@ class Strategy(Protocol):
             rule = "linear"
             rules = ("linear",)
 
-            def propose(self, question, samples):
-                known = len(samples.levels) > 0
-                return np.array([] if known else [question.lower, question.upper])
+            def ask(self, task, history):
+                known = len(history.levels) > 0
+                return [] if known else all_images([task.lower, task.upper])
 
-            def error_bound(self, question, samples):
-                return None
+            def result(self, task, history):
+                return Found()
 
         jaxrob.assess(classifier, dataset, alteration, strategy=Ends())
+
+    One that has a fifth, `needs_scores = True`, may ask for some of the images at a
+    level, and knows the score of each.
     """
 
     @property
@@ -149,76 +214,75 @@ class Strategy(Protocol):
         """The rules that suit the levels; `jaxrob.metrics.RULES` if all do."""
         ...
 
-    def propose(self, question: Question, samples: Samples) -> np.ndarray:
-        """The next levels to evaluate, all at once.
+    def ask(self, task: Task, history: History) -> Sequence[Request]:
+        """What to evaluate next, all at once.
 
         Args:
-          question: the question.
-          samples: what is known so far; at first there are no levels.
+          task: the task.
+          history: what is known so far; at first there are no levels.
 
         Returns:
-          float64 `[m]` new levels; none when the strategy has seen enough. Levels
-          already known, or of the same effect as a known one, cost nothing.
+          The requests; none when the strategy has seen enough. Levels already known, or
+          of the same effect as a known one, cost nothing.
         """
         ...
 
-    def error_bound(self, question: Question, samples: Samples) -> float | None:
-        """The largest error of the robustness that the levels leave open.
+    def result(self, task: Task, history: History) -> Found:
+        """What follows from all that the strategy asked for.
 
         Args:
-          question: the question.
-          samples: all that the strategy asked for.
-
-        Returns:
-          The bound, in [0, 1], or None if the strategy knows none.
+          task: the task.
+          history: what is known.
         """
         ...
 
 
-def check_question(question: Any) -> None:
-    """Refuses what is no question about a range and a threshold.
+def needs_scores(strategy: Any) -> bool:
+    """Whether a strategy looks at single images, in random order."""
+    return getattr(strategy, "needs_scores", False)
+
+
+def check_task(task: Any) -> None:
+    """Refuses what is no task of a range and a threshold.
 
     Raises:
-      TypeError: if it is no `Question`, or a field is no number.
+      TypeError: if it is no `Task`, or a field is no number.
       ValueError: if the range is empty, the threshold lies outside [0, 1], or the
         identity outside the range.
     """
-    wanted = "a jaxrob.strategies.Question"
-    check_type("question", question, Question, wanted)
-    lower = checked_number("question.lower", question.lower)
-    upper = checked_number("question.upper", question.upper)
-    check_ascending("question.lower", lower, "question.upper", upper)
-    checked_number("question.threshold", question.threshold, at_least=0, at_most=1)
-    if question.identity is not None:
-        checked_number(
-            "question.identity", question.identity, at_least=lower, at_most=upper
-        )
+    check_type("task", task, Task, "a jaxrob.strategies.Task")
+    lower = checked_number("task.lower", task.lower)
+    upper = checked_number("task.upper", task.upper)
+    check_ascending("task.lower", lower, "task.upper", upper)
+    checked_number("task.threshold", task.threshold, at_least=0, at_most=1)
+    if task.identity is not None:
+        checked_number("task.identity", task.identity, at_least=lower, at_most=upper)
 
 
-def check_asked(question: Any, samples: Any, fewest: int = 0) -> None:
+def check_asked(task: Any, history: Any, fewest: int = 0) -> None:
     """Refuses what a strategy's methods do not take.
 
     Args:
-      question: the question.
-      samples: what is known.
+      task: the task.
+      history: what is known.
       fewest: how many levels must be known at least.
 
     Raises:
       TypeError: if one of them has another type.
-      ValueError: as `check_question`; if levels lie outside the range or are too few.
+      ValueError: as `check_task`; if levels lie outside the range or are too few.
     """
-    check_question(question)
-    check_type("samples", samples, Samples, "jaxrob.strategies.Samples")
-    levels = samples.levels
+    check_task(task)
+    check_type("history", history, History, "jaxrob.strategies.History")
+    levels = history.levels
     if len(levels) < fewest:
         raise ValueError(
-            f"samples must hold at least {fewest} levels, both ends of the range "
+            f"history must hold at least {fewest} levels, both ends of the range "
             f"among them; got {len(levels)}"
         )
-    if len(levels) and not question.lower <= levels[0] <= levels[-1] <= question.upper:
+    if len(levels) and not task.lower <= levels[0] <= levels[-1] <= task.upper:
         raise ValueError(
-            f"samples must have levels in the range [{question.lower:g}, "
-            f"{question.upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
+            f"history must have levels in the range [{task.lower:g}, "
+            f"{task.upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
         )
 
 
@@ -233,7 +297,7 @@ def check_strategy(strategy: Any) -> None:
             "strategy must be an object such as ASAP(), not a class; got the class "
             f"{strategy.__name__}"
         )
-    parts = ("propose", "error_bound", "rule", "rules")
+    parts = ("ask", "result", "rule", "rules")
     missing = [part for part in parts if not hasattr(strategy, part)]
     if missing:
         raise TypeError(

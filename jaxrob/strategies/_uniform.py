@@ -5,7 +5,14 @@ import dataclasses
 import numpy as np
 
 from jaxrob._runtime.checks import checked_integer
-from jaxrob.strategies._strategy import Question, Samples, check_asked
+from jaxrob.strategies._strategy import (
+    Found,
+    History,
+    Request,
+    Task,
+    all_images,
+    check_asked,
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -31,16 +38,16 @@ class Uniform:
     def __post_init__(self) -> None:
         checked_integer("n", self.n, at_least=2)
 
-    def propose(self, question: Question, samples: Samples) -> np.ndarray:
+    def ask(self, task: Task, history: History) -> list[Request]:
         """All levels at first, then none; see `Strategy`."""
-        check_asked(question, samples)
-        if len(samples.levels):
-            return np.array([])
+        check_asked(task, history)
+        if len(history.levels):
+            return []
         # Unlike linspace symmetric, so that the middle of [-4, 4] is 0 for every odd n.
         share = np.arange(self.n) / (self.n - 1)
-        return question.lower * share[::-1] + question.upper * share
+        return all_images(task.lower * share[::-1] + task.upper * share)
 
-    def error_bound(self, question: Question, samples: Samples) -> None:
-        """None: what happens between the levels is not known."""
-        check_asked(question, samples)
-        return None
+    def result(self, task: Task, history: History) -> Found:
+        """No error bound: what happens between the levels is not known."""
+        check_asked(task, history)
+        return Found()

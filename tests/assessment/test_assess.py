@@ -372,17 +372,17 @@ class Halving:
     def __init__(self):
         self.calls = []
 
-    def propose(self, question, samples):
-        self.calls.append(samples)
-        levels, values = samples.levels, samples.values
+    def ask(self, task, history):
+        self.calls.append(history)
+        levels, values = history.levels, history.values
         if not len(levels):
-            return np.array([question.lower, question.upper])
+            return strategies.all_images([task.lower, task.upper])
         crossing = np.flatnonzero((values[1:] >= 0.5) != (values[:-1] >= 0.5))
         left, right = levels[crossing], levels[crossing + 1]
-        return (left + right)[right - left > 1 / 64] / 2
+        return strategies.all_images((left + right)[right - left > 1 / 64] / 2)
 
-    def error_bound(self, question, samples):
-        return None
+    def result(self, task, history):
+        return strategies.Found()
 
 
 def test_an_adaptive_strategy_is_told_what_it_asked_for():
@@ -393,11 +393,11 @@ def test_an_adaptive_strategy_is_told_what_it_asked_for():
     expected = [exact_accuracy(level) for level in result.levels]
     np.testing.assert_array_equal(result.values, expected)
     # Told in ascending order, with the number of images behind each value.
-    for samples in strategy.calls[1:]:
-        assert (np.diff(samples.levels) > 0).all()
-        assert len(samples.levels) == len(samples.values)
+    for history in strategy.calls[1:]:
+        assert (np.diff(history.levels) > 0).all()
+        assert len(history.levels) == len(history.values)
         np.testing.assert_array_equal(
-            samples.num_inputs, np.full(len(samples.levels), NUM_IMAGES)
+            history.num_inputs, np.full(len(history.levels), NUM_IMAGES)
         )
     assert strategy.calls[0].typical_inputs is None
     assert strategy.calls[1].typical_inputs == NUM_IMAGES
@@ -413,11 +413,12 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
     class Again(Halving):
         rule = "count"
 
-        def propose(self, question, samples):
-            if len(samples.levels) > 25:
-                return np.array([])
+        def ask(self, task, history):
+            if len(history.levels) > 25:
+                return []
             # Overlaps itself, and levels of the same quality.
-            return np.linspace(0, 20 if len(samples.levels) else 10, 21)
+            last = 20 if len(history.levels) else 10
+            return strategies.all_images(np.linspace(0, last, 21))
 
     images = np.zeros((150, 8, 8, 1), np.uint8)
     result = jaxrob.assess(
@@ -521,8 +522,8 @@ def test_batches_that_differ_on_a_later_pass_are_refused(what):
 class Inside(Halving):
     rule = "count"
 
-    def propose(self, question, samples):
-        return np.array([] if len(samples.levels) else [0.4, 0.6])
+    def ask(self, task, history):
+        return [] if len(history.levels) else strategies.all_images([0.4, 0.6])
 
 
 @pytest.mark.parametrize("rule", ["right", "linear"])
@@ -533,15 +534,15 @@ def test_an_integral_needs_both_ends_of_the_range(rule):
 
 
 class Nothing(Inside):
-    def propose(self, question, samples):
-        return np.array([])
+    def ask(self, task, history):
+        return []
 
 
-class WithoutBound:
+class WithoutResult:
     rule = "count"
 
-    def propose(self, question, samples):
-        return np.array([])
+    def ask(self, task, history):
+        return []
 
 
 @pytest.mark.parametrize(
@@ -549,8 +550,8 @@ class WithoutBound:
     [
         (41, TypeError, "strategy must be one of jaxrob.strategies"),
         (strategies.Uniform, TypeError, r"such as ASAP\(\), .* got the class Uniform"),
-        (WithoutBound(), TypeError, "WithoutBound lacks error_bound, rules"),
-        (Nothing(), ValueError, "the strategy proposed no level to begin with"),
+        (WithoutResult(), TypeError, "WithoutResult lacks result, rules"),
+        (Nothing(), ValueError, "the strategy asked for no level to begin with"),
     ],
 )
 def test_things_that_are_no_strategy(strategy, error, message):

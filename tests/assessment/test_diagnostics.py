@@ -9,7 +9,7 @@ import pytest
 import jaxrob
 from jaxrob import strategies
 from jaxrob._assessment.diagnostics import diagnose, met_width
-from jaxrob.strategies import ASAP, Question, Samples, sample
+from jaxrob.strategies import ASAP, History, Task, sample
 
 LIMITS = np.sort(0.1 + 0.8 * np.random.default_rng(0).beta(3, 3, 1000))
 
@@ -30,12 +30,12 @@ def independent(levels):
 
 
 def sampled(levels, values, effects=None):
-    return Samples(levels, values, np.full(len(levels), 1000), effects, rounds=1)
+    return History(levels, values, np.full(len(levels), 1000), effects, rounds=1)
 
 
 def diagnosed(function, levels, threshold=0.8, lower=0.0, upper=1.0):
-    question = Question(lower, upper, threshold)
-    return diagnose(question, sampled(levels, function(levels)), len(levels))
+    task = Task(lower, upper, threshold)
+    return diagnose(task, sampled(levels, function(levels)), len(levels))
 
 
 def test_noise_shared_by_all_levels_is_no_jitter():
@@ -55,10 +55,10 @@ def test_steps_between_levels_of_the_same_effect_are_no_jitter():
     levels = np.linspace(0, 1, 257)
     steps = np.floor(levels * 50) / 50
     rows = np.unique(steps, return_inverse=True)[1]
-    question = Question(0.0, 1.0, 0.8)
-    found = diagnose(question, sampled(levels, common(steps), rows), 51)
+    task = Task(0.0, 1.0, 0.8)
+    found = diagnose(task, sampled(levels, common(steps), rows), 51)
     assert not found.jitter > 12
-    taken_apart = diagnose(question, sampled(levels, common(steps)), 257)
+    taken_apart = diagnose(task, sampled(levels, common(steps)), 257)
     assert taken_apart.jitter > found.jitter or math.isnan(found.jitter)
 
 
@@ -92,7 +92,7 @@ def test_the_widest_interval_is_a_share_of_the_range():
     "ends", [(0.0, 5.0), (0.0, 1.0), (-0.1, 0.3), (-20.0, 20.0), (0.0, 200 / 255**2)]
 )
 def test_six_even_levels_leave_no_wide_interval_by_rounding(ends):
-    levels = sample(strategies.Uniform(6), Question(*ends, 0.8), common).levels
+    levels = sample(strategies.Uniform(6), Task(*ends, 0.8), common).levels
     for rounded in (levels, levels.astype(np.float32).astype(float)):
         found = diagnosed(lambda x: 0 * x + 1, rounded, lower=ends[0], upper=ends[1])
         assert found.widest_interval == pytest.approx(0.2)
@@ -114,7 +114,7 @@ def test_points_and_rounds_are_those_of_the_evaluations():
 
     classifier = jaxrob.Classifier(apply, None, outputs="scores")
     result = jaxrob.assess(classifier, data, fade)
-    replay = sample(ASAP(), Question(0.0, 1.0, 0.8), common, 1000)
+    replay = sample(ASAP(), Task(0.0, 1.0, 0.8), common, 1000)
     assert result.diagnostics.points == len(replay.levels)
     assert result.diagnostics.rounds == replay.rounds > 1
     uniform = jaxrob.assess(classifier, data, fade, strategy=strategies.Uniform(41))
@@ -122,9 +122,9 @@ def test_points_and_rounds_are_those_of_the_evaluations():
 
 
 def replayed(function, strategy, threshold=0.8, num_inputs=1000):
-    question = Question(0.0, 1.0, threshold)
-    found = sample(strategy, question, function, num_inputs)
-    return diagnose(question, found, len(found.levels))
+    task = Task(0.0, 1.0, threshold)
+    found = sample(strategy, task, function, num_inputs)
+    return diagnose(task, found, len(found.levels))
 
 
 @pytest.mark.parametrize("strategy", [ASAP(), ASAP(concavity=128.0)])
@@ -186,8 +186,8 @@ def test_roughness_is_that_of_a_curve_that_changes_sides_three_times():
     levels = np.linspace(0, 1, 9)
 
     def roughness(values):
-        samples = Samples(levels, values)
-        return diagnose(Question(0.0, 1.0, 0.1), samples, 9).roughness
+        history = History(levels, values)
+        return diagnose(Task(0.0, 1.0, 0.1), history, 9).roughness
 
     # Off the lines: 4, -3.5, 3, -4, 5, -2.5, 0.
     zigzag = np.array([0.0, 4, 0, 3, 0, 5, 0, 0, 0]) / 100
@@ -197,7 +197,7 @@ def test_roughness_is_that_of_a_curve_that_changes_sides_three_times():
     assert roughness(0.5 + one_peak) == roughness(0.5 - one_peak) == 0
     # Images explain as much.
     noisy = sampled(levels, 0.5 + zigzag / 40)
-    assert diagnose(Question(0.0, 1.0, 0.1), noisy, 9).roughness == 0
+    assert diagnose(Task(0.0, 1.0, 0.1), noisy, 9).roughness == 0
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """Assessments from few images, of classifiers of known accuracy."""
 
+import functools
 import json
 
 import jax
@@ -10,7 +11,7 @@ import scipy
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob._sequential import search
+from jaxrob.strategies._few import banded, decided
 
 NUM_IMAGES = 3000
 THRESHOLD = 0.7
@@ -137,8 +138,10 @@ def test_fewer_images_than_are_looked_at_together(number, settings):
 def test_a_budget_ends_soon_where_no_precision_is_fine_enough(monkeypatch):
     """All images at a level leave more open than any precision on the way to 0."""
     looks = []
-    look = search.look
-    monkeypatch.setattr(search, "look", lambda *a: looks.append(0) or look(*a))
+    for search in (banded, decided):
+        look = search.look
+        counted = functools.partial(lambda look, *a: looks.append(0) or look(*a), look)
+        monkeypatch.setattr(search, "look", counted)
     few = dataset_of(np.repeat([0.0, 0.5], [50, 51]), LABELS[:101])
     with pytest.warns(jaxrob.RobustnessWarning, match="already below"):
         assess(dataset=few, threshold=1.0, precision=0, budget=4949)

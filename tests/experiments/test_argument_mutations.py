@@ -14,7 +14,7 @@ NO_FUNCTIONS = {
     "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
     "FailingLevel",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
-    "PlannedAlteration", "Posterior", "Question", "RULES", "ReferenceErrors",
+    "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Requirement", "Results", "RiskCoverage", "RobustnessWarning", "RomaResult",
     "SampleSize", "Strategy", "common", "measures", "penalizations", "per_class",
     "presets", "tolerances",

@@ -19,8 +19,8 @@ from jaxrob.metrics import Interval
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._work import Inputs
-from jaxrob.strategies import Question
-from jaxrob.strategies._strategy import Samples
+from jaxrob.strategies import Task
+from jaxrob.strategies._strategy import History
 
 random_values = np.random.default_rng(0)
 
@@ -202,14 +202,14 @@ def few_images():
         dataset_interval=Interval(0.4, 0.6),
         population_interval=Interval(0.3, 0.7),
     )
-    question = Question(0.0, 1.0, 0.5, 0.0)
+    task = Task(0.0, 1.0, 0.5, 0.0)
     first = assessments()[0]
     return dataclasses.replace(
         first,
         rule="right",
         strategy="Uniform(n=5)",
         error_bound=None,
-        diagnostics=diagnose_few(question, Samples(levels, right / seen), 5),
+        diagnostics=diagnose_few(task, History(levels, right / seen), 5),
         curve=jaxrob.ReducedCurve(levels, confusion),
         sampling=sampling,
     )

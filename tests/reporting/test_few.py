@@ -15,8 +15,8 @@ from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob.metrics import Interval
 from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
-from jaxrob.strategies import Question
-from jaxrob.strategies._strategy import Samples
+from jaxrob.strategies import Task
+from jaxrob.strategies._strategy import History
 
 _spec = importlib.util.spec_from_file_location(
     "reports", pathlib.Path(__file__).with_name("reports.py")
@@ -56,7 +56,7 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
         strategy="ASAP(n=1024)",
         sampling=Sampling(**(sampling | changes)),
         diagnostics=diagnose_few(
-            Question(0.0, 4.0, 0.8, 0.0), Samples(made.LEVELS, RIGHT / SEEN), 9
+            Task(0.0, 4.0, 0.8, 0.0), History(made.LEVELS, RIGHT / SEEN), 9
         ),
     )
 

@@ -11,28 +11,29 @@ from hypothesis import strategies as st
 import jaxrob
 from jaxrob import metrics
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import ASAP, Question, Samples
+from jaxrob.strategies import ASAP, History, Task
 
 
 def known(levels, values, num_inputs=1000):
-    """Samples that are shares of so many inputs each."""
+    """Values that are shares of so many inputs each."""
     if num_inputs is None:
-        return Samples(levels, values)
-    return Samples(levels, values, np.full(len(levels), num_inputs))
+        return History(levels, values)
+    return History(levels, values, np.full(len(levels), num_inputs))
 
 
-def bound(strategy, question, levels, values, num_inputs=1000):
-    return strategy.error_bound(question, known(levels, values, num_inputs))
+def bound(strategy, task, levels, values, num_inputs=1000):
+    return strategy.result(task, known(levels, values, num_inputs)).error_bound
 
 
 def sample(strategy, function, lower=0.0, upper=1.0, threshold=0.8, num_inputs=1000):
     """All levels the strategy asks for, the values there, and the rounds."""
-    question = Question(lower, upper, threshold)
+    task = Task(lower, upper, threshold)
     levels, rounds = np.array([]), 0
     while True:
-        asked = strategy.propose(question, known(levels, function(levels), num_inputs))
+        history = known(levels, function(levels), num_inputs)
+        asked = [one.level for one in strategy.ask(task, history)]
         if not len(asked):
-            return question, levels, function(levels), rounds
+            return task, levels, function(levels), rounds
         rounds += 1
         assert not np.isin(asked, levels).any() and len(np.unique(asked)) == len(asked)
         levels = np.sort(np.append(levels, asked))
@@ -98,12 +99,12 @@ def test_the_bound_holds_where_the_curvature_is_bounded(
     a = max(amplitude * frequency**2 / 2, 1e-3)
     function = wave(amplitude, frequency, phase, offset)
     strategy = ASAP(n=256, concavity=a)
-    question, levels, values, _ = sample(strategy, function)
+    task, levels, values, _ = sample(strategy, function)
     fine = np.linspace(0, 1, 200_001)
     truth = np.mean(function(fine) >= 0.8)
     error = abs(heaviside_robustness(levels, values, 0.8, "right") - truth)
     # The reference itself is off by its own step at each of a few crossings.
-    assert error <= bound(strategy, question, levels, values) + 4e-5
+    assert error <= bound(strategy, task, levels, values) + 4e-5
 
 
 def smallest_suitable_concavity(function, knots, n):
@@ -137,7 +138,7 @@ def test_the_bound_holds_on_piecewise_linear_curves(heights, threshold):
     n = 64
     concavity = 1.01 * smallest_suitable_concavity(function, knots, n)
     strategy = ASAP(n=n, concavity=concavity)
-    question, levels, values, _ = sample(strategy, function, threshold=threshold)
+    task, levels, values, _ = sample(strategy, function, threshold=threshold)
     # The share above the threshold, piece by piece, exactly.
     left, right = np.array(heights[:-1]), np.array(heights[1:])
     high, low = np.maximum(left, right), np.minimum(left, right)
@@ -147,7 +148,7 @@ def test_the_bound_holds_on_piecewise_linear_curves(heights, threshold):
     )
     truth = np.mean(above.clip(0, 1))
     error = abs(heaviside_robustness(levels, values, threshold) - truth)
-    assert error <= bound(strategy, question, levels, values) + 1e-9
+    assert error <= bound(strategy, task, levels, values) + 1e-9
 
 
 def test_concavity_is_on_the_range_mapped_to_the_unit_interval():
@@ -163,17 +164,17 @@ def test_concavity_is_on_the_range_mapped_to_the_unit_interval():
 @pytest.mark.parametrize("value", [0.0, 0.3, 1.0])
 def test_a_constant_curve_far_from_the_threshold_takes_the_ends_only(value):
     strategy = ASAP(n=1024, concavity=0.5)
-    question, levels, values, rounds = sample(strategy, lambda x: 0 * x + value)
+    task, levels, values, rounds = sample(strategy, lambda x: 0 * x + value)
     np.testing.assert_array_equal(levels, [0, 1])
     assert rounds == 1
-    assert bound(strategy, question, levels, values) == 0
+    assert bound(strategy, task, levels, values) == 0
 
 
 def test_one_crossing_takes_the_levels_of_a_bisection():
     strategy = ASAP(n=1024, concavity=1e-3)
-    question, levels, values, rounds = sample(strategy, lambda x: 1.0 - x / 3)
+    task, levels, values, rounds = sample(strategy, lambda x: 1.0 - x / 3)
     assert len(levels) == 2 + 10 and rounds == 11
-    assert bound(strategy, question, levels, values) == 1 / 1024
+    assert bound(strategy, task, levels, values) == 1 / 1024
     robustness = heaviside_robustness(levels, values, 0.8, "right")
     assert abs(robustness - 0.6) <= 1 / 1024
 
@@ -183,10 +184,8 @@ def test_one_crossing_takes_the_levels_of_a_bisection():
 def test_a_parabola_reaches_a_quarter_of_the_concavity(sign, distance, splits):
     # Over [0, 1] with equal ends the vertex lies a / 4 beyond them.
     strategy = ASAP(n=2, concavity=4 * 0.2)
-    asked = strategy.propose(
-        Question(0, 1, 0.5),
-        Samples(np.array([0.0, 1.0]), np.full(2, 0.5 + sign * distance)),
-    )
+    history = History(np.array([0.0, 1.0]), np.full(2, 0.5 + sign * distance))
+    asked = strategy.ask(Task(0, 1, 0.5), history)
     assert len(asked) == splits
 
 
@@ -221,7 +220,7 @@ def test_falling_curves_of_inputs_with_a_limit_each(
 ):
     limits = start + scale * np.random.default_rng(seed).beta(a, b, 1000)
     function = by_limits(limits)
-    question, levels, values, rounds = sample(AUTO, function, threshold=threshold)
+    task, levels, values, rounds = sample(AUTO, function, threshold=threshold)
     robustness = heaviside_robustness(levels, values, threshold)
     assert robustness == aligned(function, threshold)
     assert len(levels) <= 24 and rounds <= 16
@@ -232,21 +231,21 @@ def test_falling_curves_of_inputs_with_a_limit_each(
 def test_the_automatic_bound_holds_on_waves(amplitude, frequency, phase, offset):
     # At most 1.3 periods: no excursion is narrower than the intervals it begins with.
     function = wave(amplitude, frequency, phase, offset)
-    question, levels, values, _ = sample(AUTO, function, num_inputs=None)
+    task, levels, values, _ = sample(AUTO, function, num_inputs=None)
     error = abs(heaviside_robustness(levels, values, 0.8) - aligned(function, 0.8))
-    assert error <= bound(AUTO, question, levels, values, None) + 1e-12
+    assert error <= bound(AUTO, task, levels, values, None) + 1e-12
 
 
 @pytest.mark.parametrize("value", [0.0, 0.5, 0.85, 1.0])
 def test_auto_takes_the_first_levels_only_far_from_the_threshold(value):
-    question, levels, values, rounds = sample(AUTO, lambda x: 0 * x + value)
+    task, levels, values, rounds = sample(AUTO, lambda x: 0 * x + value)
     np.testing.assert_array_equal(levels, np.linspace(0, 1, 9))
-    assert rounds == 1 and bound(AUTO, question, levels, values) == 0
+    assert rounds == 1 and bound(AUTO, task, levels, values) == 0
 
 
 def test_a_curve_on_the_threshold_has_a_bound_of_the_whole_range():
-    question, levels, values, _ = sample(ASAP(n=64), lambda x: 0 * x + 0.8)
-    assert bound(AUTO, question, levels, values) == 1.0
+    task, levels, values, _ = sample(ASAP(n=64), lambda x: 0 * x + 0.8)
+    assert bound(AUTO, task, levels, values) == 1.0
 
 
 def test_a_jump_costs_little_more_than_its_bisection():
@@ -277,7 +276,7 @@ def test_auto_keeps_to_its_grid(n):
 @given(st.floats(1, 5), st.floats(1, 5), st.integers(0, 100))
 def test_sampling_stops_where_the_inputs_decide(a, b, seed):
     function = by_limits(1.2 * np.random.default_rng(seed).beta(a, b, 1000))
-    question, levels, values, _ = sample(ASAP(), function)
+    task, levels, values, _ = sample(ASAP(), function)
 
     def interval(levels):
         correct = np.rint(1000 * function(levels))
@@ -286,14 +285,14 @@ def test_sampling_stops_where_the_inputs_decide(a, b, seed):
 
     exact = interval(GRID)
     width = np.ptp(exact)
-    error = bound(ASAP(), question, levels, values)
+    error = bound(ASAP(), task, levels, values)
     # About a quarter of the interval reported for these levels, or nothing is left
     # to divide.
     correct = np.rint(1000 * values).astype(int)
     confusion = np.zeros((len(levels), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = correct, 1000 - correct
     reported = metrics.confidence_interval(levels, confusion, "accuracy", 0.8)
-    more = AUTO.propose(question, known(levels, values))
+    more = AUTO.ask(task, known(levels, values))
     assert error <= 0.3 * np.ptp(reported) or not len(more)
     truth = heaviside_robustness(GRID, function(GRID), 0.8)
     assert abs(heaviside_robustness(levels, values, 0.8) - truth) <= error
@@ -335,11 +334,11 @@ def test_numpy_integers_are_integers():
 @pytest.mark.parametrize("threshold", [0.0, 1.0])
 def test_extreme_thresholds(threshold):
     function = by_limits(1.5 * np.random.default_rng(0).beta(2, 2, 1000))
-    question, levels, values, _ = sample(ASAP(), function, threshold=threshold)
+    task, levels, values, _ = sample(ASAP(), function, threshold=threshold)
     error = abs(
         heaviside_robustness(levels, values, threshold) - aligned(function, threshold)
     )
-    assert error <= bound(ASAP(), question, levels, values)
+    assert error <= bound(ASAP(), task, levels, values)
 
 
 @pytest.mark.parametrize("positives", [10, 30, 100])
@@ -348,9 +347,9 @@ def test_few_inputs_behind_a_value(positives):
     held = 0
     for seed in range(40):
         function = by_limits(1.2 * np.random.default_rng(seed).beta(2, 3, positives))
-        question, levels, values, _ = sample(AUTO, function, num_inputs=positives)
+        task, levels, values, _ = sample(AUTO, function, num_inputs=positives)
         error = abs(heaviside_robustness(levels, values, 0.8) - aligned(function, 0.8))
-        held += error <= bound(AUTO, question, levels, values, positives) + 1e-12
+        held += error <= bound(AUTO, task, levels, values, positives) + 1e-12
         assert len(levels) <= 40
     assert held >= 39
 
@@ -362,8 +361,8 @@ def test_a_narrow_peak_at_the_identity_is_seen():
     # Without the identity no level comes near it.
     missed = sample(AUTO, function)[2]
     assert missed.max() < 0.5
-    question = Question(0.0, 1.0, 0.8, identity=0.2)
-    found = jaxrob.strategies.sample(AUTO, question, function, 1000)
+    task = Task(0.0, 1.0, 0.8, identity=0.2)
+    found = jaxrob.strategies.sample(AUTO, task, function, 1000)
     error = abs(
         heaviside_robustness(found.levels, found.values, 0.8) - aligned(function, 0.8)
     )
@@ -380,22 +379,22 @@ def test_exact_values_are_sampled_to_the_end():
 @pytest.mark.parametrize(
     ("lower", "upper", "threshold", "message"),
     [
-        (1.0, 1.0, 0.8, "question.lower must be below question.upper; got 1 and 1"),
-        (0.0, math.nan, 0.8, "question.upper must be finite"),
+        (1.0, 1.0, 0.8, "task.lower must be below task.upper; got 1 and 1"),
+        (0.0, math.nan, 0.8, "task.upper must be finite"),
         (0.0, 1.0, 1.2, r"threshold must lie in \[0, 1\]; got 1.2"),
         (0.0, 1.0, math.nan, "threshold must lie"),
     ],
 )
 def test_bad_questions(lower, upper, threshold, message):
     with pytest.raises(ValueError, match=message):
-        jaxrob.strategies.sample(ASAP(), Question(lower, upper, threshold), lambda x: x)
+        jaxrob.strategies.sample(ASAP(), Task(lower, upper, threshold), lambda x: x)
 
 
 def test_a_function_that_gives_no_number():
     with pytest.raises(ValueError, match="finite values; got nan at level 0.5"):
         jaxrob.strategies.sample(
             ASAP(),
-            Question(0.0, 1.0, 0.8),
+            Task(0.0, 1.0, 0.8),
             lambda x: np.where(x == 0.5, np.nan, x),
         )
 
@@ -475,12 +474,12 @@ def test_auto_sees_every_excursion_of_an_eighth_of_the_range(
         return counts / num_inputs
 
     strategy = ASAP()
-    question, levels, values, _ = sample(strategy, function, num_inputs=num_inputs)
+    task, levels, values, _ = sample(strategy, function, num_inputs=num_inputs)
     around = np.concatenate([[0.0], ends, [1.0]])
     sides = (np.arange(len(around) - 1) % 2 == 0) == above
     truth = np.diff(around)[sides].sum()
     error = abs(heaviside_robustness(levels, values, 0.8) - truth)
-    assert error <= bound(strategy, question, levels, values, num_inputs) + 1e-9
+    assert error <= bound(strategy, task, levels, values, num_inputs) + 1e-9
 
 
 @pytest.mark.parametrize("concavity", ["auto", 128.0])
@@ -492,10 +491,10 @@ def test_an_excursion_as_wide_as_the_narrowest_is_met(concavity, narrowest):
         def dip(x, start=start):
             return np.where((start <= x) & (x <= start + narrowest), 0.5, 0.99)
 
-        question, levels, values, _ = sample(strategy, dip)
+        task, levels, values, _ = sample(strategy, dip)
         assert values.min() == 0.5
         error = abs(heaviside_robustness(levels, values, 0.8) - aligned(dip, 0.8))
-        assert error <= bound(strategy, question, levels, values) + 2 / 1024
+        assert error <= bound(strategy, task, levels, values) + 2 / 1024
 
 
 def test_the_narrowest_changes_nothing_else():

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from jaxrob.strategies import ASAP, Including, Quadrature, Question, Uniform, sample
+from jaxrob.strategies import ASAP, Including, Quadrature, Task, Uniform, sample
 
 SEVERITIES = (0, 1, 2, 3, 4, 5)
 
@@ -12,17 +12,17 @@ def test_the_levels_are_among_those_evaluated():
     def value(level):
         return 0.95 - 0.04 * level**1.5
 
-    question = Question(0.0, 5.0, 0.8, 0.0)
+    task = Task(0.0, 5.0, 0.8, 0.0)
     crossing = (0.15 / 0.04) ** (2 / 3)
     for concavity in ("auto", 16.0):
         asap = ASAP(concavity=concavity)
-        found = sample(Including(asap, SEVERITIES), question, value)
-        alone = sample(asap, question, value)
+        found = sample(Including(asap, SEVERITIES), task, value)
+        alone = sample(asap, task, value)
         assert set(SEVERITIES) < set(found.levels)
         assert len(found.levels) <= len(alone.levels) + len(SEVERITIES)
         near = found.levels[np.abs(found.levels - crossing).argsort()[:2]]
         assert np.ptp(near) <= 5 / 1024 * 1.01
-        bound = Including(asap, SEVERITIES).error_bound(question, found)
+        bound = Including(asap, SEVERITIES).result(task, found).error_bound
         assert bound <= 2 / 1024
 
 
@@ -50,4 +50,4 @@ def test_what_is_refused(arguments, error, says):
 
 def test_a_level_outside_the_range_is_refused():
     with pytest.raises(ValueError, match=r"range of the alteration \[0, 2\]; got 3"):
-        sample(Including(ASAP(), SEVERITIES), Question(0.0, 2.0, 0.8), np.ones_like)
+        sample(Including(ASAP(), SEVERITIES), Task(0.0, 2.0, 0.8), np.ones_like)

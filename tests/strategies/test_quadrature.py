@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from scipy import integrate
 
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import Quadrature, Question, Samples, Uniform
+from jaxrob.strategies import History, Quadrature, Task, Uniform
 
 THRESHOLD = 0.8
 quick = settings(deadline=None, max_examples=50)
 
 
 def ask(strategy, levels, values, lower=0.0, upper=1.0):
-    question = Question(lower, upper, threshold=THRESHOLD)
-    return strategy.propose(question, Samples(levels, values))
+    task = Task(lower, upper, threshold=THRESHOLD)
+    return np.array([one.level for one in strategy.ask(task, History(levels, values))])
 
 
 def sample(strategy, function, lower, upper, snap=lambda levels: levels):
@@ -239,8 +239,8 @@ def test_without_one_level_the_integral_is_unknown(gone):
 @quick
 @given(st.integers(2, 200))
 def test_levels_of_another_strategy_are_not_enough(n):
-    question = Question(0.0, 1.0, threshold=THRESHOLD)
-    levels = Uniform(n).propose(question, Samples(np.array([]), np.array([])))
+    task = Task(0.0, 1.0, threshold=THRESHOLD)
+    levels = np.array([one.level for one in Uniform(n).ask(task, History())])
     assert np.isnan(robustness(levels, np.ones(n), 0.0, 1.0))
 
 

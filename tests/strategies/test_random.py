@@ -7,14 +7,14 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from jaxrob.metrics import heaviside_robustness
-from jaxrob.strategies import Question, Random, Samples
+from jaxrob.strategies import History, Random, Task
 
-NOTHING = Samples(np.array([]), np.array([]))
+NOTHING = History()
 
 
 def ask(strategy, lower=0.0, upper=1.0):
-    question = Question(lower, upper, threshold=0.8)
-    return strategy.propose(question, NOTHING)
+    task = Task(lower, upper, threshold=0.8)
+    return np.array([one.level for one in strategy.ask(task, NOTHING)])
 
 
 @settings(deadline=None, max_examples=50)
@@ -57,9 +57,9 @@ def test_the_estimate_scatters_as_a_binomial():
 
 
 def test_nothing_is_asked_twice():
-    question = Question(0.0, 1.0, threshold=0.8)
+    task = Task(0.0, 1.0, threshold=0.8)
     levels = np.sort(ask(Random(3)))
-    assert len(Random(3).propose(question, Samples(levels, np.ones(3)))) == 0
+    assert len(Random(3).ask(task, History(levels, np.ones(3)))) == 0
 
 
 def test_defaults_and_rule():

@@ -3,14 +3,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from jaxrob.strategies import Question, Samples, Uniform
+from jaxrob.strategies import History, Task, Uniform
 
-NOTHING = Samples(np.array([]), np.array([]))
+NOTHING = History()
 
 
 def ask(n, lower=0.0, upper=1.0):
-    question = Question(lower, upper, 0.8)
-    return Uniform(n).propose(question, NOTHING)
+    task = Task(lower, upper, 0.8)
+    return np.array([one.level for one in Uniform(n).ask(task, NOTHING)])
 
 
 @settings(deadline=None, max_examples=100)
@@ -38,9 +38,9 @@ def test_a_symmetric_range_has_symmetric_levels(upper):
 
 
 def test_nothing_is_asked_twice():
-    question = Question(0.0, 1.0, 0.8)
+    task = Task(0.0, 1.0, 0.8)
     levels = ask(3)
-    assert len(Uniform(3).propose(question, Samples(levels, np.ones(3)))) == 0
+    assert len(Uniform(3).ask(task, History(levels, np.ones(3)))) == 0
 
 
 def test_the_papers_number_of_levels_and_rule():

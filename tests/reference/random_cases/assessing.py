@@ -11,6 +11,7 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import strategies
+from jaxrob.strategies import Found, all_images
 from random_cases import agreement
 from random_cases.evaluating import truncate
 
@@ -21,12 +22,12 @@ class Ends:
     rule = "linear"
     rules = ("linear", "right")
 
-    def propose(self, question, samples):
-        share = ([0.0, 1.0], [0.5], [0.25, 0.75], [])[min(samples.rounds, 3)]
-        return question.lower + np.array(share) * (question.upper - question.lower)
+    def ask(self, task, history):
+        share = ([0.0, 1.0], [0.5], [0.25, 0.75], [])[min(history.rounds, 3)]
+        return all_images(task.lower + np.array(share) * (task.upper - task.lower))
 
-    def error_bound(self, question, samples):
-        return 0.125
+    def result(self, task, history):
+        return Found(error_bound=0.125)
 
 
 class Asked(NamedTuple):

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 import scipy
 
-from jaxrob._sequential import search
-from jaxrob._sequential.task import OPEN, Task
-from jaxrob.strategies import ASAP
+from jaxrob.strategies import ASAP, Task, sample
+from jaxrob.strategies._drive import Seen, Subject, drive
+from jaxrob.strategies._few.goal import OPEN
+from jaxrob.strategies._few.search import FewImages
+from jaxrob.strategies._few.stopping import StoppingRule
 
 PARTS, IMAGES, LEAST = 128, 1000, 0.8
 LEVELS = np.linspace(0, 1, PARTS + 1)
@@ -35,24 +37,16 @@ def answers(name):
     return score / np.hypot(0.9, 0.4) < scipy.special.ndtri(CURVES[name])[:, None]
 
 
-def run(right, task, seed):
+def run(right, seed, precision, curtail=False, threshold=LEAST):
     """The state at the end, and how many evaluations."""
     order = np.random.default_rng([22, seed]).permutation(IMAGES)
-    strategy = ASAP(n=PARTS)
-    state, requests = search.begin(task, np.arange(0, PARTS + 1, PARTS // 8))
-    for _ in range(MOST_ROUNDS):
-        seen = {one.step: right[one.step, order[: one.seen]] for one in requests}
-        before = {step: level.seen for step, level in state.levels.items()}
-        assert all(one.seen > before.get(one.step, 0) for one in requests)
-        floats = {step: scores.astype(float) for step, scores in seen.items()}
-        state = search.look(task, strategy, state, floats)
-        if state.is_done:
-            break
-        state, requests = search.following(task, state)
-        if not requests:
-            break
-    assert state.is_done, "too many rounds"
-    return state, sum(level.seen for level in state.levels.values())
+    few = FewImages(ASAP(n=PARTS), StoppingRule(precision, curtail=curtail))
+    task = Task(0.0, 1.0, threshold, num_images=IMAGES, block=50)
+    history = sample(
+        few, task, lambda x: right[np.rint(x * PARTS).astype(int)][:, order]
+    )
+    assert history.rounds <= MOST_ROUNDS
+    return few._progress(task, history).state, sum(map(len, history.scores))
 
 
 def crossings(accepted):
@@ -69,11 +63,10 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
     share = right.mean(axis=1)
     accepted = share >= LEAST
     truth = float(accepted[1:].sum())
-    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, precision)
     runs, misses, spent = 30, 0, 0
     slack = len(crossings(accepted))  # A crossing may be anywhere in its step.
     for seed in range(runs):
-        state, evaluations = run(right, task, seed)
+        state, evaluations = run(right, seed, precision)
         low, high, guess = state.accepted
         assert state.bands is not None
         steps = state.bands.estimates.steps
@@ -92,9 +85,8 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
 def test_precision_0_finds_every_crossing_to_a_step(name, curtail):
     right = answers(name)
     accepted = right.mean(axis=1) >= LEAST
-    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.001, 0.0, curtail)
     for seed in range(8):
-        state, _ = run(right, task, seed)
+        state, _ = run(right, seed, 0.0, curtail)
         assert state.known is not None
         found = [gap.start for gap in state.known.gaps]
         assert all(gap.width == 1 and gap.crosses for gap in state.known.gaps)
@@ -107,17 +99,15 @@ def test_precision_0_finds_every_crossing_to_a_step(name, curtail):
 def test_curtailed_sides_are_never_wrong(name):
     right = answers(name)
     sides = np.where(right.mean(axis=1) >= LEAST, 1, -1)
-    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, 0.02, curtail=True)
     for seed in range(8):
-        state, _ = run(right, task, seed)
+        state, _ = run(right, seed, 0.02, curtail=True)
         for step, level in state.levels.items():
             assert level.side in (OPEN, sides[step])
 
 
 def test_a_curve_that_stays_above_takes_few_images():
     right = np.random.default_rng(3).random((PARTS + 1, IMAGES)) < 0.97
-    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, 0.01)
-    state, evaluations = run(right, task, 0)
+    state, evaluations = run(right, 0, 0.01)
     assert state.accepted.guess == state.accepted.high == PARTS
     assert state.accepted.half_width <= 0.01 * PARTS
     assert evaluations < 2 * IMAGES
@@ -125,8 +115,7 @@ def test_a_curve_that_stays_above_takes_few_images():
 
 def test_the_same_answers_give_the_same_search():
     right = answers("peak")
-    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
-    first, second = (run(right, task, 4)[0] for _ in range(2))
+    first, second = (run(right, 4, 0.02)[0] for _ in range(2))
     assert first.accepted == second.accepted and list(first.levels) == list(
         second.levels
     )
@@ -136,10 +125,9 @@ def test_the_same_answers_give_the_same_search():
 def test_a_curve_on_one_value_takes_no_more_images_than_it_must(share):
     """Not even on the threshold, where all images leave no doubt."""
     right = np.tile(np.arange(IMAGES) < round(share * IMAGES), (PARTS + 1, 1))
-    task = Task(PARTS, share, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
     found = []
     for seed in range(10):
-        state, evaluations = run(right, task, seed)
+        state, evaluations = run(right, seed, 0.02, threshold=share)
         found.append(tuple(state.accepted))
         assert evaluations <= 40 * IMAGES
     wrong = sum(one != (PARTS, PARTS, PARTS) for one in found)
@@ -153,7 +141,33 @@ def test_a_curve_along_the_threshold_stays_open_without_all_levels():
     limits[90:] = 0.4
     right = generator.random((PARTS + 1, IMAGES)) < limits[:, None]
     truth = float((right.mean(axis=1) >= LEAST)[1:].sum())
-    task = Task(PARTS, LEAST, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
-    state, evaluations = run(right, task, 0)
+    state, evaluations = run(right, 0, 0.02)
     assert state.accepted.low - 1 <= truth <= state.accepted.high + 1
     assert evaluations < 80 * IMAGES
+
+
+@pytest.mark.parametrize("stopping", [{"budget": 10**9}, {"required": 0.5}])
+def test_precision_0_by_way_of_wider_ones_is_right_too(stopping):
+    """Bands tell the sides of levels on the way there, with less evidence."""
+    settings = StoppingRule(0.0, **stopping)
+    few = FewImages(ASAP(n=PARTS), settings)
+    task = Task(0.0, 1.0, LEAST, num_images=IMAGES, block=50)
+    wrong = 0
+    for seed in range(20):
+        draw = np.random.default_rng([39, seed])
+        place, image = draw.uniform(0.3, 0.7), draw.random(IMAGES)
+        limits = 0.97 - 0.5 / (1 + np.exp(-(LEVELS - place) * draw.uniform(2, 6)))
+        right = (image < limits[:, None]).astype(float)
+
+        def look(parts, right=right):
+            some = [right[round(one.level * PARTS)][: one.stop] for one in parts]
+            return [Seen(float(one.mean()), len(one), one) for one in some]
+
+        subject = Subject("curve", few, task, np.asarray, np.asarray)
+        (history,) = drive([subject], look, budget=settings.budget)
+        found = few.result(task, history)
+        truth = (right.mean(axis=1) >= LEAST)[1:].mean()
+        low, high = found.interval
+        wrong += not low - 1e-9 <= truth <= high + 1e-9
+        wrong += found.status == "precise" and abs(found.robustness - truth) > 1e-9
+    assert wrong == 0

@@ -1,6 +1,6 @@
-"""What is asked of a curve whose values are means over images, a few of which are seen.
+"""What a search by few images is to find out, on a grid of levels.
 
-Positions are steps of a grid, integers in 0 ... parts.
+Positions are steps of the grid, integers in 0 ... parts.
 """
 
 import math
@@ -17,8 +17,8 @@ _Number = TypeVar("_Number", float, np.ndarray)
 _PRIOR = 2.0
 
 
-class Task(NamedTuple):
-    """The question, in scores.
+class Goal(NamedTuple):
+    """What is to be found out, in scores.
 
     Attributes:
       parts: of the grid of levels.
@@ -86,36 +86,36 @@ class Level(NamedTuple):
 Levels = dict[int, Level]
 
 
-class Request(NamedTuple):
-    """A level, and how many images are to be seen there in all."""
+class Wanted(NamedTuple):
+    """A step of the grid, and how many images must be seen there in all."""
 
     step: int
     seen: int
 
 
-def in_blocks(task: Task, seen: float) -> int:
+def in_blocks(goal: Goal, seen: float) -> int:
     """So many images or a few more: whole blocks, or all there are."""
-    blocks = math.ceil(seen / task.block)
-    return min(blocks * task.block, task.num_images)
+    blocks = math.ceil(seen / goal.block)
+    return min(blocks * goal.block, goal.num_images)
 
 
-def images_needed(task: Task, distance: np.ndarray, price: float) -> np.ndarray:
+def images_needed(goal: Goal, distance: np.ndarray, price: float) -> np.ndarray:
     """About how many images decide a level whose mean is so far from the threshold.
 
     Args:
-      task: the question.
+      goal: the goal.
       distance: of the mean score from the threshold, any shape.
       price: the evidence at which a level counts as decided.
     """
-    if task.curtail:
-        low, high = task.bounds
+    if goal.curtail:
+        low, high = goal.bounds
         margin = np.maximum(np.abs(distance), 0) / (high - low)
-        return task.num_images * np.clip(1 - margin, 0, 1)
+        return goal.num_images * np.clip(1 - margin, 0, 1)
     distance = np.maximum(np.abs(distance), 1e-9)
-    plain = 2 * task.deviation**2 * (price + _PRIOR) / np.square(distance)
-    return of_finite(task, plain)
+    plain = 2 * goal.deviation**2 * (price + _PRIOR) / np.square(distance)
+    return of_finite(goal, plain)
 
 
-def of_finite(task: Task, plain: _Number) -> _Number:
+def of_finite(goal: Goal, plain: _Number) -> _Number:
     """How many of the images tell as much as so many of endlessly many."""
-    return plain / (1 + plain / task.num_images)
+    return plain / (1 + plain / goal.num_images)

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from jaxrob._sequential.crossing import Rough, rough
-from jaxrob._sequential.estimates import Estimates
-from jaxrob._sequential.gaps import Gap
-from jaxrob._sequential.task import Levels, Request, Task, images_needed, in_blocks
+from jaxrob.strategies._few.crossing import Rough, rough
+from jaxrob.strategies._few.estimates import Estimates
+from jaxrob.strategies._few.gaps import Gap
+from jaxrob.strategies._few.goal import Goal, Levels, Wanted, images_needed, in_blocks
 
 # By how much the images of a level grow from one look to the next, at most and least.
 _GROWTH, _LEAST_GROWTH = 0.5, 0.25
@@ -23,60 +23,60 @@ _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 
 def requests(
-    task: Task, levels: Levels, now: Estimates, gaps: list[Gap], price: float
-) -> list[Request]:
+    goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], price: float
+) -> list[Wanted]:
     """The levels to look at next.
 
     Args:
-      task: the question.
+      goal: the goal.
       levels: what was seen.
       now: what is known of them.
       gaps: what is open.
       price: the evidence at which a new level counts as decided.
     """
-    share = max(2 * task.precision * task.parts / max(len(gaps), 1), 1.0)
-    wanted: list[Request] = []
+    share = max(2 * goal.precision * goal.parts / max(len(gaps), 1), 1.0)
+    wanted: list[Wanted] = []
     for gap in gaps:
-        if gap.width <= share and (task.precision > 0 or gap.middle is None):
+        if gap.width <= share and (goal.precision > 0 or gap.middle is None):
             continue
         if not gap.crosses:
-            wanted += _within(task, levels, gap, share, price)
+            wanted += _within(goal, levels, gap, share, price)
             continue
         first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
-        about = rough(task, now, first, last)
-        if task.precision > 0:
-            wanted += _bracket(task, levels, gap, about, share, price)
+        about = rough(goal, now, first, last)
+        if goal.precision > 0:
+            wanted += _bracket(goal, levels, gap, about, share, price)
         else:
-            wanted += _towards(task, levels, gap, about, price)
+            wanted += _towards(goal, levels, gap, about, price)
     return wanted
 
 
-def finest(task: Task, levels: Levels, gaps: list[Gap]) -> list[Request]:
+def finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
     """What is left to look at if no plan helps; nothing if all that can be was seen."""
     wanted = []
     for gap in gaps:
         inside = [step for step in levels if gap.start < step < gap.end]
-        begun = [step for step in inside if levels[step].seen < task.num_images]
+        begun = [step for step in inside if levels[step].seen < goal.num_images]
         middle = (gap.start + gap.end) // 2
         if begun:
             step = max(begun, key=lambda step: levels[step].seen)
-            wanted.append(Request(step, in_blocks(task, 2 * levels[step].seen)))
+            wanted.append(Wanted(step, in_blocks(goal, 2 * levels[step].seen)))
         elif gap.width > 1 and middle not in levels:
-            wanted.append(Request(middle, task.block))
+            wanted.append(Wanted(middle, goal.block))
     return wanted
 
 
 def _towards(
-    task: Task, levels: Levels, gap: Gap, about: Rough, price: float
-) -> list[Request]:
+    goal: Goal, levels: Levels, gap: Gap, about: Rough, price: float
+) -> list[Wanted]:
     """Levels that bracket a crossing while that is cheap; then one at it, to the end.
 
     Of that one all images tell exactly how far the crossing is.
     """
     beside = about.slope * _UNSURE * about.uncertainty
-    cost = float(images_needed(task, np.array(beside), price))
-    if cost <= _CHEAP * task.num_images and gap.width > 4:
-        return _bracket(task, levels, gap, about, 1.0, price)
+    cost = float(images_needed(goal, np.array(beside), price))
+    if cost <= _CHEAP * goal.num_images and gap.width > 4:
+        return _bracket(goal, levels, gap, about, 1.0, price)
     near = max(_UNSURE * about.uncertainty, 1.0)
     begun = [s for s in levels if gap.start < s < gap.end]
     begun = [s for s in begun if abs(s - about.step) <= near]
@@ -84,25 +84,25 @@ def _towards(
     past = 0.5 if about.step - gap.start < gap.end - about.step else -0.5
     here = _inside(gap, about.step + past)
     step = max(begun, key=lambda s: levels[s].seen, default=here)
-    if _seen(levels, step) < _BEGUN * task.num_images:
+    if _seen(levels, step) < _BEGUN * goal.num_images:
         step = here
-    more = max(_seen(levels, step) * (1 + _GROWTH), _STRIDE * task.num_images)
-    return [Request(step, in_blocks(task, more))]
+    more = max(_seen(levels, step) * (1 + _GROWTH), _STRIDE * goal.num_images)
+    return [Wanted(step, in_blocks(goal, more))]
 
 
 def _bracket(
-    task: Task, levels: Levels, gap: Gap, line: Rough, wanted: float, price: float
-) -> list[Request]:
+    goal: Goal, levels: Levels, gap: Gap, line: Rough, wanted: float, price: float
+) -> list[Wanted]:
     """The cheapest pair of levels around a crossing, no farther apart than wanted."""
     apart = max(wanted, 2 * _UNSURE * line.uncertainty, 1.0)
     apart = min(apart, max(gap.width * 0.75, 1.0))
     places = _places(levels, gap, line, apart)
     at = line.step + line.uncertainty * _NORMAL
     distance = line.slope * np.abs(places[:, None] - at)
-    each = images_needed(task, distance, price)
+    each = images_needed(goal, distance, price)
     total, usual = each.mean(axis=1), np.median(each, axis=1)
     seen = np.array([_seen(levels, step) for step in places.tolist()])
-    cost = np.maximum(total - seen, task.block)
+    cost = np.maximum(total - seen, goal.block)
     cost[[0, -1]] = 0.0
     before, after = places <= line.step, places >= line.step
     pairs = cost[before, None] + cost[after]
@@ -114,7 +114,7 @@ def _bracket(
     left, right = np.unravel_index(pairs.argmin(), pairs.shape)
     chosen = int(places[before][left]), int(places[after][right])
     return [
-        _more(task, levels, step, float(usual[places == step][0]))
+        _more(goal, levels, step, float(usual[places == step][0]))
         for step in chosen
         if step not in (gap.start, gap.end)
     ]
@@ -131,16 +131,16 @@ def _places(levels: Levels, gap: Gap, line: Rough, apart: float) -> np.ndarray:
 
 
 def _within(
-    task: Task, levels: Levels, gap: Gap, share: float, price: float
-) -> list[Request]:
+    goal: Goal, levels: Levels, gap: Gap, share: float, price: float
+) -> list[Wanted]:
     """Between two levels of one side: an open one decided, or others from closer by."""
     if gap.middle is None:
-        return [Request((gap.start + gap.end) // 2, task.block)]
+        return [Wanted((gap.start + gap.end) // 2, goal.block)]
     middle = levels[gap.middle]
-    left = max(1 / middle.seen - 1 / task.num_images, 0)
-    noise = task.deviation * math.sqrt(left) * _NORMAL
-    here = middle.mean - task.least
-    finish = float(images_needed(task, here + noise, price).mean())
+    left = max(1 / middle.seen - 1 / goal.num_images, 0)
+    noise = goal.deviation * math.sqrt(left) * _NORMAL
+    here = middle.mean - goal.least
+    finish = float(images_needed(goal, here + noise, price).mean())
     beside, cost = [], 0.0
     for end in (gap.start, gap.end):
         away = max(1, math.floor(min(share / 2, abs(end - gap.middle))))
@@ -148,13 +148,13 @@ def _within(
         if step == end:
             continue
         part = (step - gap.middle) / (end - gap.middle)
-        there = here + part * (levels[end].mean - task.least - here)
-        total = float(images_needed(task, there + noise, price).mean())
+        there = here + part * (levels[end].mean - goal.least - here)
+        total = float(images_needed(goal, there + noise, price).mean())
         beside.append((step, total))
-        cost += max(total - _seen(levels, step), task.block)
+        cost += max(total - _seen(levels, step), goal.block)
     if share <= 2 or finish - middle.seen <= cost or not beside:
-        return [_more(task, levels, gap.middle, finish)]
-    return [_more(task, levels, step, total) for step, total in beside]
+        return [_more(goal, levels, gap.middle, finish)]
+    return [_more(goal, levels, step, total) for step, total in beside]
 
 
 def _inside(gap: Gap, step: float) -> int:
@@ -166,9 +166,9 @@ def _seen(levels: Levels, step: int) -> int:
     return levels[step].seen if step in levels else 0
 
 
-def _more(task: Task, levels: Levels, step: int, total: float) -> Request:
+def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
     """As many images more as may decide the level, but not all at once."""
     seen = _seen(levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
-    wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + task.block)
-    return Request(step, in_blocks(task, wanted))
+    wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
+    return Wanted(step, in_blocks(goal, wanted))

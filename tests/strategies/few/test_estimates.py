@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from jaxrob._sequential.estimates import correlation, estimates
-from jaxrob._sequential.task import OPEN, Level
+from jaxrob.strategies._few.estimates import correlation, estimates
+from jaxrob.strategies._few.goal import OPEN, Level
 
 IMAGES, RUNS = 4000, 400
 

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._sequential.estimates import Estimates
-from jaxrob._sequential.task import Levels, Request, Task, in_blocks, of_finite
+from jaxrob.strategies._few.estimates import Estimates
+from jaxrob.strategies._few.goal import Goal, Levels, Wanted, in_blocks, of_finite
 
 # From such a share of the images on, all are looked at.
 _ALL = 0.85
@@ -24,14 +24,14 @@ class Known(NamedTuple):
     """What the cost of a level depends on.
 
     Attributes:
-      task: the question.
+      goal: the goal.
       levels: what was seen.
       estimates: the levels' means.
       step: where the curve crosses, about.
       slope: of the mean score per step there, above 0.
     """
 
-    task: Task
+    goal: Goal
     levels: Levels
     estimates: Estimates
     step: float
@@ -41,9 +41,9 @@ class Known(NamedTuple):
 def cheapest(
     known: Known,
     wanted: dict[int, float],
-    asked: Sequence[Request] = (),
+    asked: Sequence[Wanted] = (),
     helped: bool = False,
-) -> tuple[int, list[Request]]:
+) -> tuple[int, list[Wanted]]:
     """The cheapest way to know one of some levels well enough.
 
     Args:
@@ -59,18 +59,18 @@ def cheapest(
     ways = []
     for step, deviation in wanted.items():
         # Of several that are known well enough, the nearest to the crossing.
-        off = abs(step - known.step) / known.task.parts
+        off = abs(step - known.step) / known.goal.parts
         cost, requests = _way(known, step, deviation, asked, helped)
         ways.append((cost + off, step, requests))
     _, step, requests = min(ways, key=lambda way: way[0])
     return step, requests
 
 
-def images_for(task: Task, deviation: float) -> int:
+def images_for(goal: Goal, deviation: float) -> int:
     """How many images of its own a level takes for its mean to be known so well."""
-    plain = (task.deviation / max(deviation, 1e-12)) ** 2
-    needed = of_finite(task, plain)
-    return in_blocks(task, task.num_images if _is_most(task, needed) else needed)
+    plain = (goal.deviation / max(deviation, 1e-12)) ** 2
+    needed = of_finite(goal, plain)
+    return in_blocks(goal, goal.num_images if _is_most(goal, needed) else needed)
 
 
 def seen_at(levels: Levels, step: int) -> int:
@@ -78,42 +78,42 @@ def seen_at(levels: Levels, step: int) -> int:
     return levels[step].seen if step in levels else 0
 
 
-def _is_most(task: Task, images: float) -> bool:
-    return images >= _ALL * task.num_images
+def _is_most(goal: Goal, images: float) -> bool:
+    return images >= _ALL * goal.num_images
 
 
 def _way(
     known: Known,
     step: int,
     deviation: float,
-    asked: Sequence[Request],
+    asked: Sequence[Wanted],
     helped: bool,
-) -> tuple[float, list[Request]]:
+) -> tuple[float, list[Wanted]]:
     """What a level costs, and what is to be looked at for it."""
-    task, levels = known.task, known.levels
-    total, seen = task.num_images, seen_at(levels, step)
+    goal, levels = known.goal, known.levels
+    total, seen = goal.num_images, seen_at(levels, step)
     will = {one.step: one.seen for one in asked}
     if seen and known.estimates.at(step)[1] <= deviation:
-        return 0.0, [Request(step, seen)]
-    alone = max(images_for(task, deviation), seen)
-    best = float(alone - seen), [Request(step, alone)]
+        return 0.0, [Wanted(step, seen)]
+    alone = max(images_for(goal, deviation), seen)
+    best = float(alone - seen), [Wanted(step, alone)]
     steps = known.estimates.steps
     place = int(np.searchsorted(steps, step))
     around = steps[max(place - _HELPERS, 0) : place + _HELPERS].tolist()
     # With more images a helper leaves a part of the variance.
     parts = _PARTS if helped else ()
-    more = [images_for(task, deviation * math.sqrt(1 - part)) for part in parts]
+    more = [images_for(goal, deviation * math.sqrt(1 - part)) for part in parts]
     for other in {*around, *will} - {step}:
         theirs = max(seen_at(levels, other), will.get(other, 0))
         change = _change(known, step, other)
         for images in sorted({theirs, *(one for one in more if one > theirs)}):
-            rest = deviation**2 - task.deviation**2 * (1 / images - 1 / total)
+            rest = deviation**2 - goal.deviation**2 * (1 / images - 1 / total)
             if rest <= 0:
                 continue
-            own = in_blocks(task, max(1 / (rest / change + 1 / images), task.block))
+            own = in_blocks(goal, max(1 / (rest / change + 1 / images), goal.block))
             cost = float(max(own - seen, 0) + images - theirs)
             if own <= images and cost < best[0]:
-                best = cost, [Request(other, images), Request(step, own)]
+                best = cost, [Wanted(other, images), Wanted(step, own)]
     return best
 
 
@@ -130,7 +130,7 @@ def _change(known: Known, step: int, other: int) -> float:
     first, second = min(pairs, key=lambda p: abs(math.log((p[1] - p[0]) / distance)))
     longer = (distance / (second - first)) ** _POWER
     expected = _seen_change(known, first, second) * longer
-    return max(expected, known.slope * distance, 1 / known.task.num_images)
+    return max(expected, known.slope * distance, 1 / known.goal.num_images)
 
 
 def _seen_change(known: Known, step: int, other: int) -> float:

@@ -5,12 +5,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._sequential.between import may_cross
-from jaxrob._sequential.estimates import Estimates
-from jaxrob._sequential.task import Task
 from jaxrob.metrics._envelope import Envelope, envelope
 from jaxrob.metrics._interval import accepted_widths
-from jaxrob.strategies import ASAP
+from jaxrob.strategies._asap import ASAP
+from jaxrob.strategies._few.crossing import may_cross
+from jaxrob.strategies._few.estimates import Estimates
+from jaxrob.strategies._few.goal import Goal
 
 # Levels whose deviation is more than so many times that which crossings need count only
 # from more standard deviations on, up to so many.
@@ -82,28 +82,28 @@ class Shape(NamedTuple):
     may_cross: np.ndarray
 
 
-def shape(task: Task, strategy: ASAP, found: Estimates) -> Shape:
+def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
     """What the curve may do between the levels.
 
     Args:
-      task: the question.
+      goal: the goal.
       strategy: tells where a curve may cross between levels of one side.
       found: the levels' means.
     """
-    low, high = task.bounds
+    low, high = goal.bounds
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
-    strays = envelope(steps, values, task.num_images, doubts=doubts)
-    return Shape(strays, may_cross(task, strategy, found))
+    strays = envelope(steps, values, goal.num_images, doubts=doubts)
+    return Shape(strays, may_cross(goal, strategy, found))
 
 
 def bands(
-    task: Task, found: Estimates, between: Shape, wanted: float, z: float
+    goal: Goal, found: Estimates, between: Shape, wanted: float, z: float
 ) -> Bands:
     """The bands, and what they leave open.
 
     Args:
-      task: the question.
+      goal: the goal.
       found: the levels' means.
       between: what the curve may do between them.
       wanted: the deviation of a level that is known as well as planned.
@@ -112,21 +112,21 @@ def bands(
     steps, means, deviations, changes, *_ = found
     most = max(_AS_PLANNED * wanted, 1e-12)
     multiples = np.clip(z * deviations / most, z, max(_FAR, z))
-    (lowest, highest), reach = task.bounds, multiples * deviations
+    (lowest, highest), reach = goal.bounds, multiples * deviations
     scale = highest - lowest
-    values, least = (means - lowest) / scale, (task.least - lowest) / scale
+    values, least = (means - lowest) / scale, (goal.least - lowest) / scale
     # What is exact stays so: it may be on the threshold.
     below = np.where(reach > 0, np.clip(values - reach / scale, 0, 1), values)
     above = np.where(reach > 0, np.clip(values + reach / scale, 0, 1), values)
     places, width = steps.astype(float), np.diff(steps)
     strays = between.strays
-    more = _nearer(task, found, multiples, strays.share, z)
+    more = _nearer(goal, found, multiples, strays.share, z)
     straight = strays._replace(above=more, below=more)
     strays = strays._replace(above=strays.above + more, below=strays.below + more)
     low, high = accepted_widths(places, below, above, least, strays)
     shortest, longest = accepted_widths(places, below, above, least, straight)
-    widest = max(_PRECISIONS_WIDE * task.precision, _SHARE_WIDE) * task.parts
-    crosses = np.diff(means >= task.least)
+    widest = max(_PRECISIONS_WIDE * goal.precision, _SHARE_WIDE) * goal.parts
+    crosses = np.diff(means >= goal.least)
     unseen = (width > widest) & (crosses | (longest > shortest))
     unseen |= ~crosses & between.may_cross
     low, high = np.where(unseen, 0.0, low), np.where(unseen, width, high)
@@ -139,7 +139,7 @@ def bands(
 
 
 def _nearer(
-    task: Task, found: Estimates, multiples: np.ndarray, share: np.ndarray, z: float
+    goal: Goal, found: Estimates, multiples: np.ndarray, share: np.ndarray, z: float
 ) -> np.ndarray:
     """By how much bands are higher between levels than lines between them, `[s, m]`.
 
@@ -151,9 +151,9 @@ def _nearer(
     def between(values: np.ndarray) -> np.ndarray:
         return values[:-1] * (1 - share) + values[1:] * share
 
-    deviations, scale = found.deviations, task.bounds[1] - task.bounds[0]
+    deviations, scale = found.deviations, goal.bounds[1] - goal.bounds[0]
     apart = deviations[:-1] * deviations[1:] - found.covariances
     variance = np.square(between(deviations)) - 2 * share * (1 - share) * apart
     own = between(multiples) * np.sqrt(np.maximum(variance, 0))
-    wander = z * np.sqrt(found.changes * share * (1 - share) / task.num_images)
+    wander = z * np.sqrt(found.changes * share * (1 - share) / goal.num_images)
     return (np.hypot(own, wander) - between(multiples * deviations)) / scale

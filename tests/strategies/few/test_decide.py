@@ -5,8 +5,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from jaxrob._sequential.decide import least_count, side
-from jaxrob._sequential.task import ACCEPTED, OPEN, REJECTED, Level, Task
+from jaxrob.strategies._few.decide import least_count, side
+from jaxrob.strategies._few.goal import ACCEPTED, OPEN, REJECTED, Goal, Level
 
 
 @pytest.mark.parametrize("total", [1, 3, 10, 49, 1000])
@@ -31,30 +31,30 @@ def test_curtailed_sides_are_never_wrong_and_end_decided(bounds):
     generator = np.random.default_rng(5)
     low, high = bounds
     for _ in range(40):
-        task = Task(8, 0.6, bounds, 60, 1, 0.05, 0.01, curtail=True)
+        goal = Goal(8, 0.6, bounds, 60, 1, 0.05, 0.01, curtail=True)
         share = generator.uniform(0.4, 1)
         scores = np.where(generator.random(60) < share, high, low)
         truth = ACCEPTED if scores.mean() >= 0.6 else REJECTED
-        found = [side(task, Level(scores[:seen], OPEN, 1.0)) for seen in range(1, 61)]
+        found = [side(goal, Level(scores[:seen], OPEN, 1.0)) for seen in range(1, 61)]
         assert set(found) <= {OPEN, truth} and found[-1] == truth
 
 
 def test_evidence_decides_early_and_rarely_wrong():
     generator = np.random.default_rng(6)
-    task = Task(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)
+    goal = Goal(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)
     runs, wrong, early = 200, 0, 0
     for _ in range(runs):
         scores = generator.permutation(np.repeat([1.0, 0.0], [799, 201]))
         level = Level(np.array([]), OPEN, float(np.log(20)))
         for seen in range(100, 1001, 100):
             level = level._replace(scores=scores[:seen])
-            level = level._replace(side=side(task, level))
+            level = level._replace(side=side(goal, level))
         wrong += level.side != REJECTED
         clear = generator.permutation(np.repeat([1.0, 0.0], [950, 50]))
-        early += side(task, Level(clear[:200], OPEN, float(np.log(20)))) == ACCEPTED
+        early += side(goal, Level(clear[:200], OPEN, float(np.log(20)))) == ACCEPTED
     assert wrong <= 20 and early >= 0.9 * runs
 
 
 def test_what_was_decided_stays():
-    task = Task(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)
-    assert side(task, Level(np.zeros(500), ACCEPTED, 3.0)) == ACCEPTED
+    goal = Goal(8, 0.8, (0.0, 1.0), 1000, 100, 0.05, 0.01)
+    assert side(goal, Level(np.zeros(500), ACCEPTED, 3.0)) == ACCEPTED

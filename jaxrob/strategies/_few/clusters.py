@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._sequential.bands import Bands
-from jaxrob._sequential.crossing import Rough
-from jaxrob._sequential.task import Task
+from jaxrob.strategies._few.bands import Bands
+from jaxrob.strategies._few.crossing import Rough
+from jaxrob.strategies._few.goal import Goal
 
 # A level so many standard deviations from the threshold counts as decided in a plan.
 _LEAN = 2.0
@@ -35,10 +35,10 @@ class Cluster(NamedTuple):
     straight: float
 
 
-def clusters(task: Task, now: Bands) -> list[Cluster]:
+def clusters(goal: Goal, now: Bands) -> list[Cluster]:
     """What is open, in clusters."""
     _, means, deviations, *_ = now.estimates
-    off = means - task.least
+    off = means - goal.least
     leans = np.abs(off) >= _LEAN * deviations
     leans[[0, -1]] = True
     edges = np.flatnonzero(leans).tolist()
@@ -55,18 +55,18 @@ def clusters(task: Task, now: Bands) -> list[Cluster]:
 
 
 def shares(
-    task: Task, found: list[Cluster], places: dict[Cluster, Rough], width: float
+    goal: Goal, found: list[Cluster], places: dict[Cluster, Rough], width: float
 ) -> dict[Cluster, float]:
     """How many steps of each cluster may stay open, so that all cost the least.
 
     Args:
-      task: the question.
+      goal: the goal.
       found: what is open.
       places: where it crosses.
       width: how many steps may stay open in all.
     """
     # One of w costs about 1 / (slope w)^2: least, for a fixed sum, at these shares.
-    cheap = _CHEAP_SLOPE / task.parts
+    cheap = _CHEAP_SLOPE / goal.parts
     rest = {
         one: (places[one].slope if one in places else cheap) ** (-2 / 3)
         for one in found

@@ -3,12 +3,15 @@
 import numpy as np
 import scipy
 
-from jaxrob._sequential.estimates import Estimates, estimates
-from jaxrob._sequential.task import Levels, Task
 from jaxrob.metrics import Interval
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._interval import accepted_widths
+from jaxrob.strategies._few.estimates import Estimates, estimates
+from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels
+from jaxrob.strategies._strategy import History, Task
 
+# The grid of a search that has none.
+_FINE = 2**20
 # The share of the error stated that is aimed at: less than all, because the same images
 # decided when to stop.
 _OF_ERROR = 0.5
@@ -19,7 +22,7 @@ _DEVIATIONS = 1.5
 
 
 def population_interval(
-    task: Task, levels: Levels, confidence_level: float
+    goal: Goal, levels: Levels, confidence_level: float
 ) -> Interval:
     """The interval that holds the robustness on all images of the kind tested.
 
@@ -27,14 +30,14 @@ def population_interval(
     `jaxrob.metrics.confidence_interval` does, it joins bands at the levels.
 
     Args:
-      task: the question.
+      goal: the goal.
       levels: what was seen, both ends of the range among it.
       confidence_level: the coverage stated.
     """
-    low, high = task.bounds
-    found = estimates(levels, task.least_variance, None)
+    low, high = goal.bounds
+    found = estimates(levels, goal.least_variance, None)
     steps, means, deviations, *_ = found
-    heights = _heights(task, found, _OF_ERROR * (1 - confidence_level))
+    heights = _heights(goal, found, _OF_ERROR * (1 - confidence_level))
     variances = np.square(deviations)
     # On the range from 0 to 1, where shares of right images lie.
     means = np.clip((means - low) / (high - low), 0, 1)
@@ -42,18 +45,34 @@ def population_interval(
     seen = np.array([levels[step].seen for step in steps.tolist()])
     spread = means * (1 - means)
     inputs = np.where(spread > 0, spread / np.maximum(variances, 1e-300), seen)
-    inputs = np.clip(inputs, 1, task.num_images)
+    inputs = np.clip(inputs, 1, goal.num_images)
     below, above = _wilson(means, inputs, heights)
-    positions = steps / task.parts
+    positions = steps / goal.parts
     typical = int(np.median(inputs))
     strays = envelope(positions, means, typical, _DEVIATIONS)
-    least = (task.least - low) / (high - low)
+    least = (goal.least - low) / (high - low)
     shortest, longest = accepted_widths(positions, below, above, least, strays)
     start, end = float(shortest.sum()), float(longest.sum())
     return Interval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
 
 
-def _heights(task: Task, found: Estimates, error: float) -> np.ndarray:
+def population_of(task: Task, history: History, confidence_level: float) -> Interval:
+    """The interval of a search that may have left out ends of the range.
+
+    What lies beyond its levels is open.
+    """
+    assert history.scores is not None and task.num_images is not None
+    steps = np.rint(task.positions_of(history.levels) * _FINE).astype(int).tolist()
+    levels = {step: Level(one, OPEN, 0.0) for step, one in zip(steps, history.scores)}
+    goal = Goal(
+        _FINE, task.threshold, task.bounds, task.num_images, task.block, 0.0, 0.0
+    )
+    start, end = population_interval(goal, levels, confidence_level)
+    unseen = 1 - (steps[-1] - steps[0]) / _FINE
+    return Interval(start, min(end + unseen, 1.0))
+
+
+def _heights(goal: Goal, found: Estimates, error: float) -> np.ndarray:
     """Half the heights of the bands in standard deviations, `[n]`.
 
     Where neighbouring levels may all be on the threshold, one of them strays far more
@@ -61,7 +80,7 @@ def _heights(task: Task, found: Estimates, error: float) -> np.ndarray:
     error is expected to change its sign (Rice 1945).
     """
     deviations = found.deviations
-    near = np.abs(found.means - task.least) <= _NEAR * deviations
+    near = np.abs(found.means - goal.least) <= _NEAR * deviations
     most = deviations[:-1] * deviations[1:]
     alike = np.clip(found.covariances / np.maximum(most, 1e-300), -1, 1)
     turns = np.where(near[:-1] & near[1:], 2 * np.arccos(alike) / np.pi, 0.0)

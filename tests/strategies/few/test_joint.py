@@ -3,14 +3,14 @@
 import numpy as np
 import pytest
 
-from jaxrob._sequential.clusters import Cluster
-from jaxrob._sequential.crossing import Rough
-from jaxrob._sequential.estimates import estimates
-from jaxrob._sequential.joint import share_together
-from jaxrob._sequential.task import OPEN, Level, Task
+from jaxrob.strategies._few.clusters import Cluster
+from jaxrob.strategies._few.crossing import Rough
+from jaxrob.strategies._few.estimates import estimates
+from jaxrob.strategies._few.goal import OPEN, Goal, Level
+from jaxrob.strategies._few.joint import share_together
 
 IMAGES, RUNS, SEEN = 2000, 300, 400
-TASK = Task(8, 0.8, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
+GOAL = Goal(8, 0.8, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
 
 
 def crossing(place, straight):
@@ -34,7 +34,7 @@ def test_the_sum_of_two_errors_is_as_wide_as_in_random_orders(alike):
         levels = {i: Level(row[order], OPEN, 0.0) for i, row in enumerate(scores)}
         found = estimates(levels, 0.1, IMAGES)
         errors.append((found.means - scores.mean(axis=1))[[0, 2]])
-        said.append(share_together(TASK, levels, found, places))
+        said.append(share_together(GOAL, levels, found, places))
     single = np.std(errors, axis=0).sum()
     assert np.mean(said) == pytest.approx(
         np.std(np.sum(errors, axis=1)) / single, abs=0.08
@@ -45,4 +45,4 @@ def test_one_crossing_is_as_far_off_as_it_is():
     row = np.repeat([1.0, 0.0], IMAGES // 2)
     levels = {i: Level(row, OPEN, 0.0) for i in range(2)}
     found = estimates(levels, 0.1, IMAGES)
-    assert share_together(TASK, levels, found, dict([crossing(0, 3.0)])) == 1.0
+    assert share_together(GOAL, levels, found, dict([crossing(0, 3.0)])) == 1.0

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._sequential.task import Level, Levels
+from jaxrob.strategies._few.goal import Level, Levels
 
 # So many neighbours on either side may help a level, and the one with most images.
 _BESIDE = 2

@@ -5,11 +5,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._sequential.bands import Bands
-from jaxrob._sequential.cheapest import Known, cheapest, seen_at
-from jaxrob._sequential.clusters import Cluster, clusters, shares
-from jaxrob._sequential.crossing import BEND, Rough, rough
-from jaxrob._sequential.task import Levels, Request, Task, in_blocks
+from jaxrob.strategies._few.bands import Bands
+from jaxrob.strategies._few.cheapest import Known, cheapest, seen_at
+from jaxrob.strategies._few.clusters import Cluster, clusters, shares
+from jaxrob.strategies._few.crossing import BEND, Rough, rough
+from jaxrob.strategies._few.goal import Goal, Levels, Wanted, in_blocks
 
 # The plan is for so much less than what may stay open.
 MARGIN = 0.9
@@ -65,48 +65,48 @@ class _Plan(NamedTuple):
 
 
 def requests(
-    task: Task, levels: Levels, now: Bands, z: float, half_width: float
-) -> list[Request]:
+    goal: Goal, levels: Levels, now: Bands, z: float, half_width: float
+) -> list[Wanted]:
     """The levels to look at next; none if nothing more can be told on this grid.
 
     Args:
-      task: the question.
+      goal: the goal.
       levels: what was seen.
       now: what is open.
       z: half the height of the bands, in standard deviations.
       half_width: half the steps that may stay open.
     """
-    found = clusters(task, now)
-    places = crossings(task, now, found)
+    found = clusters(goal, now)
+    places = crossings(goal, now, found)
     width = may_stay_open(now, half_width)
     while found and width > _OPEN:
-        given = shares(task, found, places, width)
+        given = shares(goal, found, places, width)
         left = {one: given[one] for one in found if one.open > given[one]}
         if not left:
             # The shape between levels leaves more open than was planned for.
             width *= _LESS
-        elif wanted := _closing(task, levels, now, left, places, z):
+        elif wanted := _closing(goal, levels, now, left, places, z):
             return wanted
         else:
             # What no plan helps stays open, and the others get the rest.
             found = [one for one in found if one not in left]
             width -= sum(one.open for one in left)
-    return _finest(task, levels, now)
+    return _finest(goal, levels, now)
 
 
 def _closing(
-    task: Task,
+    goal: Goal,
     levels: Levels,
     now: Bands,
     left: dict[Cluster, float],
     places: dict[Cluster, Rough],
     z: float,
-) -> list[Request]:
+) -> list[Wanted]:
     """What closes clusters but for so many steps; nothing if no plan does."""
     plans = []
     for one, width in left.items():
         if about := places.get(one):
-            known = Known(task, levels, now.estimates, about.step, about.slope)
+            known = Known(goal, levels, now.estimates, about.step, about.slope)
             plans.append(_Plan(known, now, one, about, width / 2, z))
     # Crossings are found before what is beside them is looked at.
     far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
@@ -115,7 +115,7 @@ def _closing(
     wanted = [ask for plan in plans for ask in _placing(plan)]
     for one in left:
         if one not in places:
-            wanted += _deciding(task, levels, now, one, wanted)
+            wanted += _deciding(goal, levels, now, one, wanted)
     return _new(levels, wanted)
 
 
@@ -126,20 +126,20 @@ def may_stay_open(now: Bands, half_width: float) -> float:
     return max(2 * half_width - along, half_width) / now.together
 
 
-def crossings(task: Task, now: Bands, found: list[Cluster]) -> dict[Cluster, Rough]:
+def crossings(goal: Goal, now: Bands, found: list[Cluster]) -> dict[Cluster, Rough]:
     """Where the clusters that cross do so."""
     return {
-        one: rough(task, now.estimates, one.first, one.last)
+        one: rough(goal, now.estimates, one.first, one.last)
         for one in found
         if one.crosses
     }
 
 
-def _new(levels: Levels, wanted: list[Request]) -> list[Request]:
+def _new(levels: Levels, wanted: list[Wanted]) -> list[Wanted]:
     return [one for one in wanted if one.seen > seen_at(levels, one.step)]
 
 
-def _approach(plan: _Plan) -> list[Request]:
+def _approach(plan: _Plan) -> list[Wanted]:
     """What tells the crossing's place a few times as well."""
     about = plan.about
     place = max(_ENOUGH * plan.half, about.uncertainty / _STEP)
@@ -150,7 +150,7 @@ def _approach(plan: _Plan) -> list[Request]:
     return wanted
 
 
-def _placing(plan: _Plan) -> list[Request]:
+def _placing(plan: _Plan) -> list[Wanted]:
     """The level at a crossing, then those on either side of it, then those around.
 
     What the first tells makes the next cheaper, or shows that they are not needed.
@@ -175,7 +175,7 @@ def _placing(plan: _Plan) -> list[Request]:
     return _new(levels, wanted) or _bisected(plan)
 
 
-def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Request]]:
+def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Wanted]]:
     """The level that places the crossing to a half width, and what that takes.
 
     Args:
@@ -193,17 +193,15 @@ def _centre(plan: _Plan, half: float, place: float) -> tuple[int, list[Request]]
     return cheapest(plan.known, options, helped=True)
 
 
-def _sides(
-    plan: _Plan, centre: int, half: float, wanted: list[Request]
-) -> list[Request]:
+def _sides(plan: _Plan, centre: int, half: float, wanted: list[Wanted]) -> list[Wanted]:
     """A level on either side of a crossing, which few images tell from the centre."""
-    task, at, slope = plan.known.task, plan.about.step, plan.about.slope
+    goal, at, slope = plan.known.goal, plan.about.step, plan.about.slope
     told = _told(plan, centre, wanted, MARGIN * half * slope / plan.z)
-    sag = math.sqrt(_SAG * half * slope * task.parts**2 / BEND)
+    sag = math.sqrt(_SAG * half * slope * goal.parts**2 / BEND)
     usual = max(_BESIDE * half, sag, 1.0)
     found = []
     for sign in (-1, 1):
-        new = min(max(round(at + sign * usual), 0), task.parts)
+        new = min(max(round(at + sign * usual), 0), goal.parts)
         options = {}
         for step in {*plan.known.levels, new} - {centre}:
             away = sign * (step - at)
@@ -218,22 +216,22 @@ def _sides(
     return found
 
 
-def _told(plan: _Plan, centre: int, wanted: list[Request], aim: float) -> float:
+def _told(plan: _Plan, centre: int, wanted: list[Wanted], aim: float) -> float:
     """The deviation of the centre once what is wanted was seen."""
-    task, levels = plan.known.task, plan.known.levels
+    goal, levels = plan.known.goal, plan.known.levels
     asked = [one.seen for one in wanted if one.step == centre]
     seen = max([seen_at(levels, centre), *asked])
-    alone = task.deviation * math.sqrt(1 / seen - 1 / task.num_images)
+    alone = goal.deviation * math.sqrt(1 / seen - 1 / goal.num_images)
     known = plan.now.estimates.at(centre)[1] if centre in levels else math.inf
     return min(alone, aim, known)
 
 
-def _cleared(plan: _Plan, centre: int, asked: list[Request]) -> list[Request]:
+def _cleared(plan: _Plan, centre: int, asked: list[Wanted]) -> list[Wanted]:
     """Levels away from the crossing that are still open."""
     steps, means, deviations, *_ = plan.now.estimates
-    least = plan.known.task.least
+    least = plan.known.goal.least
     sides = plan.now.sides(least)
-    wanted: list[Request] = []
+    wanted: list[Wanted] = []
     for i in range(plan.cluster.first, plan.cluster.last + 1):
         step, off = int(steps[i]), abs(float(means[i]) - least)
         far = abs(step - plan.about.step) > _FAR * plan.half
@@ -243,15 +241,15 @@ def _cleared(plan: _Plan, centre: int, asked: list[Request]) -> list[Request]:
     return wanted
 
 
-def _bisected(plan: _Plan) -> list[Request]:
+def _bisected(plan: _Plan) -> list[Wanted]:
     """A level in the widest open interval; with none, more images of all around."""
-    task, levels = plan.known.task, plan.known.levels
+    goal, levels = plan.known.goal, plan.known.levels
     steps = plan.now.estimates.steps
     places = range(plan.cluster.first, plan.cluster.last)
     wide = [i for i in places if steps[i + 1] - steps[i] > 1]
     if not wide:
         inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
-        return [Request(s, in_blocks(task, _GROWTH * levels[s].seen)) for s in inside]
+        return [Wanted(s, in_blocks(goal, _GROWTH * levels[s].seen)) for s in inside]
     i = max(wide, key=lambda i: plan.now.closable[i])
     start, end = int(steps[i]), int(steps[i + 1])
     middle = (start + end) // 2
@@ -264,19 +262,19 @@ def _bisected(plan: _Plan) -> list[Request]:
 
 
 def _deciding(
-    task: Task, levels: Levels, now: Bands, one: Cluster, asked: list[Request]
-) -> list[Request]:
+    goal: Goal, levels: Levels, now: Bands, one: Cluster, asked: list[Wanted]
+) -> list[Wanted]:
     """Levels of which it is open whether they are on the side of those around."""
     steps, means, deviations, *_ = now.estimates
-    sides = now.sides(task.least)
-    wanted: list[Request] = []
+    sides = now.sides(goal.least)
+    wanted: list[Wanted] = []
     for i in range(one.first, one.last + 1):
         if sides[i] == 0 and deviations[i] > 0:
             step, deviation = int(steps[i]), float(deviations[i])
-            enough = abs(float(means[i]) - task.least) / float(now.multiples[i])
+            enough = abs(float(means[i]) - goal.least) / float(now.multiples[i])
             enough = max(enough, deviation / math.sqrt(_GROWTH))
             enough = min(enough, deviation / math.sqrt(_LEAST_GROWTH))
-            known = Known(task, levels, now.estimates, step, 0.0)
+            known = Known(goal, levels, now.estimates, step, 0.0)
             wanted += cheapest(known, {step: enough}, [*asked, *wanted], helped=True)[1]
     if wanted:
         return wanted
@@ -284,18 +282,18 @@ def _deciding(
     if not wide:
         return []
     i = max(wide, key=lambda i: now.closable[i])
-    return [Request(int(steps[i] + steps[i + 1]) // 2, in_blocks(task, task.block))]
+    return [Wanted(int(steps[i] + steps[i + 1]) // 2, in_blocks(goal, goal.block))]
 
 
-def _finest(task: Task, levels: Levels, now: Bands) -> list[Request]:
+def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
     """What is left to look at if no plan helps; nothing if all that can be was seen."""
     steps = now.estimates.steps
     wanted = []
     for i in np.flatnonzero(now.closable > _OPEN).tolist():
         for step in steps[i : i + 2].tolist():
-            if levels[step].seen < task.num_images:
-                wanted.append(Request(step, in_blocks(task, 2 * levels[step].seen)))
+            if levels[step].seen < goal.num_images:
+                wanted.append(Wanted(step, in_blocks(goal, 2 * levels[step].seen)))
         if steps[i + 1] - steps[i] > 1:
             middle = int(steps[i] + steps[i + 1]) // 2
-            wanted.append(Request(middle, in_blocks(task, task.block)))
+            wanted.append(Wanted(middle, in_blocks(goal, goal.block)))
     return wanted

@@ -4,11 +4,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._sequential.between import may_cross
-from jaxrob._sequential.estimates import Estimates
-from jaxrob._sequential.task import ACCEPTED, OPEN, Levels, Task, images_needed
 from jaxrob.metrics._finite_inputs import open_width
-from jaxrob.strategies import ASAP
+from jaxrob.strategies._asap import ASAP
+from jaxrob.strategies._few.crossing import may_cross
+from jaxrob.strategies._few.estimates import Estimates
+from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Goal, Levels, images_needed
 
 # By how many standard deviations an open level must be on its neighbours' side to count
 # as they do.
@@ -55,21 +55,21 @@ class Known(NamedTuple):
     hoped: float
 
 
-def known(task: Task, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
+def known(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
     """What is certain and what is open.
 
     Args:
-      task: the question.
+      goal: the goal.
       strategy: tells where a curve may cross between levels of one side.
       levels: the levels seen, both ends of the range decided.
       now: what is known of their means.
     """
-    sides = _sides(task, levels)
+    sides = _sides(goal, levels)
     decided = np.array(sorted(sides))
-    crossing = may_cross(task, strategy, now.of(decided))
+    crossing = may_cross(goal, strategy, now.of(decided))
     inside = np.array(sorted(levels.keys() - sides.keys()), int)
     means = now.of(decided).means
-    unseen = open_width(decided, means, task.least, task.num_images)
+    unseen = open_width(decided, means, goal.least, goal.num_images)
     found, accepted, doubted, hoped = [], 0, 0.0, 0.0
     for first, last, may, few in zip(
         decided[:-1].tolist(), decided[1:].tolist(), crossing.tolist(), unseen.tolist()
@@ -77,7 +77,7 @@ def known(task: Task, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
         crosses = sides[first] != sides[last]
         within = inside[(inside > first) & (inside < last)].tolist()
         if crosses or within or (may and last - first > 1):
-            middle = _middle(task, levels, within, crosses)
+            middle = _middle(goal, levels, within, crosses)
             found.append(Gap(first, last, crosses, middle))
         elif sides[first] == ACCEPTED:
             accepted += last - first
@@ -87,7 +87,7 @@ def known(task: Task, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
     return Known(found, accepted, doubted, hoped)
 
 
-def _sides(task: Task, levels: Levels) -> dict[int, int]:
+def _sides(goal: Goal, levels: Levels) -> dict[int, int]:
     """The sides of levels that are decided, or as good as decided.
 
     An open level between decided ones of one side counts as they do unless its images
@@ -99,16 +99,16 @@ def _sides(task: Task, levels: Levels) -> dict[int, int]:
     decided = np.array(sorted(sides))
     means = np.array([levels[step].mean for step in decided.tolist()])
     found = dict(sides)
-    narrow = max(2 * task.precision, _NARROW) * task.parts
+    narrow = max(2 * goal.precision, _NARROW) * goal.parts
     for step, one in levels.items():
         place = int(np.searchsorted(decided, step))
         if one.side != OPEN or not 0 < place < len(decided):
             continue
         before, after = (sides[int(decided[place + i])] for i in (-1, 0))
-        left = max(1 / one.seen - 1 / task.num_images, 0)
-        deviation = task.deviation * left**0.5
+        left = max(1 / one.seen - 1 / goal.num_images, 0)
+        deviation = goal.deviation * left**0.5
         chord = float(np.interp(step, decided, means))
-        clearly = before * (one.mean - task.least) >= _LEAN * deviation
+        clearly = before * (one.mean - goal.least) >= _LEAN * deviation
         as_expected = before * (one.mean - chord) >= -_LEAN * deviation
         as_expected &= decided[place] - decided[place - 1] <= narrow
         if before == after and (clearly or as_expected):
@@ -116,13 +116,13 @@ def _sides(task: Task, levels: Levels) -> dict[int, int]:
     return found
 
 
-def _middle(task: Task, levels: Levels, within: list[int], crosses: bool) -> int | None:
+def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int | None:
     if crosses:
         return max(within, key=lambda step: levels[step].seen, default=None)
 
     def price(step: int) -> float:
-        distance = levels[step].mean - task.least
-        whole = images_needed(task, np.array(distance), levels[step].price)
+        distance = levels[step].mean - goal.least
+        whole = images_needed(goal, np.array(distance), levels[step].price)
         return float(whole) - levels[step].seen
 
     return min(within, key=price, default=None)

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from jaxrob._sequential.bands import Bands
-from jaxrob._sequential.gaps import Known
-from jaxrob._sequential.task import Levels
+from jaxrob.strategies._few.bands import Bands
+from jaxrob.strategies._few.gaps import Known
+from jaxrob.strategies._few.goal import Levels
 
 
 class Accepted(NamedTuple):

@@ -4,19 +4,19 @@ import math
 
 import numpy as np
 
-from jaxrob._sequential.aim import crossings
-from jaxrob._sequential.clusters import Cluster, clusters
-from jaxrob._sequential.crossing import Rough
-from jaxrob._sequential.estimates import Estimates, correlation, variance_of_sum
-from jaxrob._sequential.state import State
-from jaxrob._sequential.task import Levels, Task
+from jaxrob.strategies._few.aim import crossings
+from jaxrob.strategies._few.clusters import Cluster, clusters
+from jaxrob.strategies._few.crossing import Rough
+from jaxrob.strategies._few.estimates import Estimates, correlation, variance_of_sum
+from jaxrob.strategies._few.goal import Goal, Levels
+from jaxrob.strategies._few.state import State
 
 # Of sums of steps.
 _ROUNDING = 1e-6
 
 
 def share_together(
-    task: Task,
+    goal: Goal,
     levels: Levels,
     now: Estimates,
     places: dict[Cluster, Rough],
@@ -35,13 +35,13 @@ def share_together(
     for i in range(len(at)):
         for j in range(i):
             pair = at[i], at[j]
-            found = correlation(levels, now, pair, task.least_variance, task.num_images)
+            found = correlation(levels, now, pair, goal.least_variance, goal.num_images)
             together[i, j] = together[j, i] = found
     total = np.sqrt(max(float(noise @ together @ noise), 0.0))
     return min(total / float(noise.sum()), 1.0)
 
 
-def closer_apart(task: Task, first: State, other: State) -> float:
+def closer_apart(goal: Goal, first: State, other: State) -> float:
     """By how much nearer both ends of the interval of a difference are than of two.
 
     The same images in the same order answer for two networks, and two errors add up as
@@ -49,7 +49,7 @@ def closer_apart(task: Task, first: State, other: State) -> float:
     both are.
 
     Args:
-      task: what was asked of both, whose images are the same.
+      goal: what was asked of both, whose images are the same.
       first: one search.
       other: the other.
 
@@ -59,7 +59,7 @@ def closer_apart(task: Task, first: State, other: State) -> float:
     parts, noise = [], []
     for sign, state in ((1, first), (-1, other)):
         now = state.bands
-        places = crossings(task, now, clusters(task, now)) if now else {}
+        places = crossings(goal, now, clusters(goal, now)) if now else {}
         if now is None or not places:
             return 0.0
         straight = sum(one.straight for one in places)
@@ -72,7 +72,7 @@ def closer_apart(task: Task, first: State, other: State) -> float:
         parts.append((state.levels, now.estimates, off))
     usual = sum(np.abs(off).sum() for *_, off in parts) / 2
     parts = [(levels, now, off / usual) for levels, now, off in parts]
-    limits = task.least_variance, task.num_images
+    limits = goal.least_variance, goal.num_images
     alone = [math.sqrt(variance_of_sum([part], *limits)) for part in parts]
     apart = math.sqrt(variance_of_sum(parts, *limits))
     if sum(alone) == 0:

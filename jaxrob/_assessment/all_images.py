@@ -1,0 +1,94 @@
+"""The answers on all images, at the levels that a search asks for."""
+
+import functools
+import time
+from collections.abc import Sequence
+
+import numpy as np
+
+from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.diagnostics import diagnose
+from jaxrob._assessment.explore import Exploration, subject_of
+from jaxrob._classifier import Classifier
+from jaxrob._curve import Curve, ReducedCurve, join, select
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob.alterations import Alteration
+from jaxrob.strategies import History, Strategy
+from jaxrob.strategies._drive import Part, Seen, Subject
+
+
+class AllImages:
+    """The answers on all images at every level that was asked for; see `Answering`."""
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        dataset: Dataset | BatchedDataset,
+        alterations: Sequence[Alteration],
+        criterion: Criterion,
+        execution: Execution,
+    ) -> None:
+        """Nothing was computed."""
+        self._evaluate = functools.partial(evaluate_queue, classifier, dataset)
+        self._alterations, self._criterion = alterations, criterion
+        self._execution = execution
+        # Of each alteration: the curves of each round, and their time.
+        self._curves: list[list[Curve | ReducedCurve]] = [[] for _ in alterations]
+        self._seconds = [0.0] * len(alterations)
+
+    def subjects(self, strategy: Strategy) -> list[Subject]:
+        return [subject_of(one, strategy, self._criterion) for one in self._alterations]
+
+    def look(self, parts: Sequence[Part]) -> list[Seen]:
+        """Computes answers; all levels of all alterations stand in one queue."""
+        levels: dict[int, set[float]] = {}
+        for part in parts:
+            levels.setdefault(part.subject, set()).add(part.level)
+        for place, some in levels.items():
+            if self._criterion.scoring.needs_nominal and not self._curves[place]:
+                some.add(self._identity(place))
+        frontiers = [
+            Frontier(self._alterations[place], np.array(sorted(some)))
+            for place, some in levels.items()
+        ]
+        start = time.perf_counter()
+        curves = self._evaluate(frontiers, execution=self._execution)
+        seconds = time.perf_counter() - start
+        # An alteration's share of the round's time is its share of the levels.
+        each = seconds / sum(len(one.levels) for one in curves)
+        found: dict[tuple[int, float], Seen] = {}
+        for place, curve in zip(levels, curves):
+            self._curves[place].append(curve)
+            self._seconds[place] += each * len(curve.levels)
+            rows = (part.tolist() for part in self._criterion.values(curve))
+            for level, value, number in zip(curve.levels.tolist(), *rows):
+                found[place, level] = Seen(value, number)
+        return [found[part.subject, part.level] for part in parts]
+
+    def exploration(
+        self, place: int, subject: Subject, history: History
+    ) -> Exploration:
+        criterion, strategy, task = self._criterion, subject.strategy, subject.task
+        known = functools.reduce(join, self._curves[place])
+        row_of = {level: row for row, level in enumerate(known.levels.tolist())}
+        canonical = subject.canonical(history.levels).tolist()
+        rows = np.array([row_of[level] for level in canonical])
+        nominal = None
+        if criterion.scoring.needs_nominal:
+            at_identity = np.array([row_of[self._identity(place)]])
+            one = select(known, at_identity, known.levels[at_identity])
+            nominal = float(criterion.values(one)[0][0])
+        return Exploration(
+            select(known, rows, history.levels),
+            history,
+            strategy.result(task, history).error_bound,
+            diagnose(task, history, len(known.levels)),
+            nominal,
+            self._seconds[place],
+        )
+
+    def _identity(self, place: int) -> float:
+        one = self._alterations[place]
+        return float(one.canonical(np.array([one.identity]))[0])

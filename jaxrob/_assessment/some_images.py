@@ -1,0 +1,198 @@
+"""The answers on some images in random order, as many as a search asks for."""
+
+import time
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from jaxrob import metrics
+from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.diagnostics import diagnose_few
+from jaxrob._assessment.explore import Exploration, subject_of
+from jaxrob._assessment.per_image import per_image
+from jaxrob._assessment.sampling import Sampling
+from jaxrob._classifier import Classifier
+from jaxrob._curve import ReducedCurve, count
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.answers import HostAnswers
+from jaxrob._engine.collect import empty_answers
+from jaxrob._engine.execution import Execution
+from jaxrob._engine.order import random_order
+from jaxrob._engine.parts import BLOCK, answer_parts
+from jaxrob._engine.parts import Part as PartOfLevel
+from jaxrob._engine.picked import counted
+from jaxrob.alterations import Alteration
+from jaxrob.metrics import Interval
+from jaxrob.strategies import Found, History, Strategy
+from jaxrob.strategies._drive import Part, Seen, Subject
+from jaxrob.strategies._few.population import population_of
+from jaxrob.strategies._few.search import FewImages
+from jaxrob.strategies._few.stopping import StoppingRule
+from jaxrob.uncertainty import unknown_threshold
+
+
+class SomeImages:
+    """The answers on the images that were asked for, at every level; see `Answering`.
+
+    The images come in one random order, the same for all levels and alterations.
+    """
+
+    def __init__(
+        self,
+        classifier: Classifier,
+        dataset: Dataset | BatchedDataset,
+        alterations: Sequence[Alteration],
+        criterion: Criterion,
+        execution: Execution,
+        num_classes: int,
+    ) -> None:
+        """Nothing was computed.
+
+        Raises:
+          ValueError: if the measure is no mean over images, or no image counts.
+        """
+        self._classifier, self._alterations = classifier, alterations
+        self._criterion, self._execution = criterion, execution
+        self._num_classes = num_classes
+        self._data = counted(dataset)
+        labels = np.asarray(self._data.labels)
+        self._measure = per_image(criterion, labels, num_classes)
+        images = self._measure.counted
+        self._order = images[random_order(execution.key, len(images))]
+        self._labels = labels[self._order]
+        self._rows: list[dict[float, _Row]] = [{} for _ in alterations]
+        self._seconds = [0.0] * len(alterations)
+
+    def subjects(self, strategy: Strategy) -> list[Subject]:
+        return [self._subject(one, strategy) for one in self._alterations]
+
+    def look(self, parts: Sequence[Part]) -> list[Seen]:
+        """Computes answers; levels and alterations share blocks of images."""
+        start = time.perf_counter()
+        wanted = [
+            PartOfLevel(self._alterations[part.subject], part.level, part.start, stop)
+            for part in parts
+            if (stop := part.stop) is not None
+        ]
+        found = answer_parts(
+            self._classifier, self._data, wanted, self._order, self._execution
+        )
+        seconds = time.perf_counter() - start
+        total = sum(one.stop - one.start for one in wanted)
+        for part, one in zip(parts, wanted):
+            # An alteration's share of the time is its share of the images.
+            self._seconds[part.subject] += seconds * (one.stop - one.start) / total
+        return [self._kept(part, answers) for part, answers in zip(parts, found)]
+
+    def exploration(
+        self, place: int, subject: Subject, history: History
+    ) -> Exploration:
+        criterion, rows = self._criterion, self._rows[place]
+        levels = history.levels
+        seen = [rows[level] for level in subject.canonical(levels).tolist()]
+        confusion = np.concatenate([self._counts(one) for one in seen])
+        values = metrics.measures[criterion.measure](confusion)
+        shown = History(levels, values, rounds=history.rounds)
+        task = subject.task._replace(threshold=criterion.threshold)
+        found = subject.strategy.result(subject.task, history)
+        if found.robustness is None:
+            bounds, rule = (task.lower, task.upper), subject.strategy.rule
+            robustness = metrics.heaviside_robustness(
+                levels, values, task.threshold, rule, bounds=bounds
+            )
+            found = found._replace(robustness=robustness)
+        return Exploration(
+            ReducedCurve(levels, confusion, criterion.alpha),
+            shown,
+            found.error_bound,
+            diagnose_few(task, shown, len(rows)),
+            None,
+            self._seconds[place],
+            self._sampling(place, subject, history, found),
+        )
+
+    def _subject(self, alteration: Alteration, strategy: Strategy) -> Subject:
+        """With the task in scores of images."""
+        measure, number = self._measure, len(self._order)
+        subject = subject_of(alteration, strategy, self._criterion)
+        task = subject.task._replace(
+            threshold=measure.least,
+            num_images=number,
+            bounds=measure.bounds,
+            block=min(BLOCK, number),
+        )
+        return subject._replace(task=task)
+
+    def _sampling(
+        self, place: int, subject: Subject, history: History, found: Found
+    ) -> Sampling:
+        """What a search concludes; a strategy of one's own has no stopping rule."""
+        strategy, task, scores = subject.strategy, subject.task, history.scores
+        level = self._criterion.confidence_level
+        stopping = StoppingRule(None, confidence_level=level)
+        if isinstance(strategy, FewImages):
+            stopping = strategy.stopping
+        assert scores and found.robustness is not None and task.num_images
+        interval = _around(found.interval, found.robustness)
+        population = found.population_interval or population_of(task, history, level)
+        return Sampling(
+            stopping.precision,
+            stopping.budget,
+            stopping.curtail,
+            stopping.error,
+            found.status,
+            task.num_images,
+            sum(one.number for one in self._rows[place].values()),
+            np.array([len(some) for some in scores]),
+            np.zeros(len(scores), int) if found.sides is None else found.sides,
+            found.robustness,
+            interval,
+            _around(population, *interval),
+            stopping.required,
+        )
+
+    def _kept(self, part: Part, answers: HostAnswers) -> Seen:
+        """What is known at a level, now that these answers are."""
+        rows, total = self._rows[part.subject], len(self._order)
+        if part.level not in rows:
+            room = empty_answers((total,), self._num_classes)
+            rows[part.level] = _Row(room, np.empty(total), 0)
+        row = rows[part.level]
+        where = slice(part.start, part.stop)
+        for whole, some in zip(row.answers, answers):
+            whole[where] = some
+        row.scores[where] = self._measure.score(answers, self._labels[where])
+        assert part.stop is not None
+        rows[part.level] = row._replace(number=part.stop)
+        scores = row.scores[: part.stop]
+        return Seen(float(scores.mean()), part.stop, scores)
+
+    def _counts(self, row: "_Row") -> np.ndarray:
+        """The answers by label, `[1, K, K + 1]`."""
+        part = slice(row.number)
+        given = row.answers.predicted[part].astype(int)
+        if self._criterion.alpha is not None:
+            limit = unknown_threshold(self._criterion.alpha)
+            unknown = row.answers.uncertainty[part] > limit
+            given = np.where(unknown, self._num_classes, given)
+        return count(given[None], self._labels[part], self._num_classes)
+
+
+class _Row(NamedTuple):
+    """What is known at a level.
+
+    Attributes:
+      answers: `[N]` in the random order, with room for all images.
+      scores: float64 `[N]`, likewise.
+      number: how many images were classified.
+    """
+
+    answers: HostAnswers
+    scores: np.ndarray
+    number: int
+
+
+def _around(interval: Interval, *values: float) -> Interval:
+    """An interval that holds these values as well."""
+    return Interval(min(interval.start, *values), max(interval.end, *values))

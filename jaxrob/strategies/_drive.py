@@ -1,0 +1,277 @@
+"""The driver: it asks strategies, has evaluated what they ask for, and remembers it."""
+
+import math
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from jaxrob.strategies._few.search import FewImages
+from jaxrob.strategies._strategy import (
+    History,
+    Request,
+    Strategy,
+    Task,
+    needs_scores,
+)
+
+# Precisions that a budget may buy, finest first, and how much of it is planned with.
+_AIMS = np.geomspace(5e-4, 0.2, 60)
+_SPENT = 0.8
+
+
+class Subject(NamedTuple):
+    """A curve, and the strategy that is asked about it.
+
+    Attributes:
+      name: what messages call it.
+      strategy: the strategy.
+      task: the task.
+      snap: makes levels exact that miss a special one by rounding.
+      canonical: from levels to those that stand for them, because they have the same
+        effect.
+    """
+
+    name: str
+    strategy: Strategy
+    task: Task
+    snap: Callable[[np.ndarray], np.ndarray]
+    canonical: Callable[[np.ndarray], np.ndarray]
+
+
+class Part(NamedTuple):
+    """Images to be classified at a level.
+
+    Attributes:
+      subject: the place of the subject.
+      level: the level, canonical.
+      start: the place of the first image in the random order.
+      stop: the place after that of the last one; None for all images.
+    """
+
+    subject: int
+    level: float
+    start: int
+    stop: int | None
+
+
+class Seen(NamedTuple):
+    """What is known at a canonical level.
+
+    Attributes:
+      value: the measure there.
+      num_inputs: how many inputs it is a share of, None if it is exact.
+      scores: `[n]` of the images seen, for strategies with `needs_scores`.
+    """
+
+    value: float
+    num_inputs: int | None
+    scores: np.ndarray | None = None
+
+
+def drive(
+    subjects: Sequence[Subject],
+    look: Callable[[Sequence[Part]], Sequence[Seen]],
+    *,
+    budget: int | None = None,
+    enough: Callable[[Sequence[History]], bool] = lambda histories: False,
+) -> list[History]:
+    """The histories of all subjects, once their strategies ask for nothing more.
+
+    What all strategies ask for in a round is evaluated together. No level is evaluated
+    twice, and of levels of the same effect one is.
+
+    Args:
+      subjects: the subjects.
+      look: evaluates parts; for each it returns what is known at its level then.
+      budget: the most altered images to be classified, of all subjects together; the
+        strategies are `FewImages` then.
+      enough: whether the histories so far are enough.
+
+    Raises:
+      ValueError: if a strategy asks for nothing at first, the budget does not suffice
+        for what they ask for at first, or a value is NaN.
+    """
+    known = [_Known(subject, i) for i, subject in enumerate(subjects)]
+    left = budget
+    while not enough([one.history for one in known]):
+        if left is not None:
+            _aim(known, left)
+        parts = [part for one in known for part in one.parts()]
+        if left is not None:
+            parts = _affordable(known, parts, left)
+            left -= sum(map(_length, parts))
+        if not parts:
+            break
+        for part, seen in zip(parts, look(parts)):
+            known[part.subject].seen[part.level] = seen
+        for i in dict.fromkeys(part.subject for part in parts):
+            known[i].remember(classified=True)
+    return [one.history for one in known]
+
+
+class _Known:
+    """What is known of a subject; it grows as its strategy asks.
+
+    Attributes:
+      subject: the subject.
+      history: what its strategy knows.
+      seen: what is known by canonical level, in the order in which it came.
+      aim: the precision that a budget is planned for, if one is.
+    """
+
+    def __init__(self, subject: Subject, place: int) -> None:
+        """Nothing is known."""
+        self.subject, self._place = subject, place
+        self.history = History()
+        self.seen: dict[float, Seen] = {}
+        self.aim: float | None = None
+        # The canonical levels of those asked for.
+        self._canonical: dict[float, float] = {}
+
+    def parts(self) -> list[Part]:
+        """What is to be evaluated next, by canonical level; nothing at the end.
+
+        A round that asks only for levels whose effect is known needs no images.
+        """
+        while asked := self._asked():
+            canonical = self.subject.canonical(np.array([*asked])).tolist()
+            self._canonical |= dict(zip(asked, canonical))
+            wanted: dict[float, int | float] = {}
+            for level, number in zip(canonical, asked.values()):
+                wanted[level] = max(wanted.get(level, 0), number)
+            found = [
+                Part(self._place, level, *_span(self.seen.get(level), number))
+                for level, number in sorted(wanted.items())
+                if _number(self.seen.get(level)) < number
+            ]
+            if found:
+                return found
+            self.remember(classified=False)
+        if not len(self.history.levels):
+            raise ValueError("the strategy asked for no level to begin with")
+        return []
+
+    def remember(self, classified: bool) -> None:
+        """Adds to the history what is known by now.
+
+        Args:
+          classified: whether images were classified in this round.
+        """
+        place = {level: i for i, level in enumerate(self.seen)}
+        levels = sorted(one for one, of in self._canonical.items() if of in place)
+        effects = [place[self._canonical[level]] for level in levels]
+        everything = [*self.seen.values()]
+        rows = [everything[effect] for effect in effects]
+        self._check_defined(levels, rows)
+        is_exact = any(one.num_inputs is None for one in rows)
+        scores = tuple(one.scores for one in rows if one.scores is not None)
+        self.history = History(
+            np.array(levels),
+            np.array([one.value for one in rows]),
+            None if is_exact else np.array([one.num_inputs for one in rows]),
+            np.array(effects) if len({*effects}) < len(effects) else None,
+            self.history.rounds + classified,
+            scores or None,
+            self.history,
+            self.aim,
+        )
+        self.aim = None
+
+    @property
+    def requests(self) -> Sequence[Request]:
+        """What the strategy asks for."""
+        return self.subject.strategy.ask(self.subject.task, self.history)
+
+    def few_images(self) -> FewImages:
+        """The strategy, of which a budget asks more than of others."""
+        return cast(FewImages, self.subject.strategy)
+
+    def _asked(self) -> dict[float, int | float]:
+        """How many images are asked for, by level, where fewer are known."""
+        requests, history = self.requests, self.history
+        levels = self.subject.snap(np.array([one.level for one in requests], float))
+        known: dict[float, int | float] = dict.fromkeys(history.levels, math.inf)
+        if history.scores is not None:
+            known = dict(zip(history.levels, map(len, history.scores)))
+        asked: dict[float, int | float] = {}
+        for level, one in zip(levels.tolist(), requests):
+            number = self._images(one)
+            if number > known.get(level, 0):
+                asked[level] = max(asked.get(level, 0), number)
+        return asked
+
+    def _images(self, request: Request) -> int | float:
+        """How many images a request is for: whole blocks; infinity for all of them."""
+        if not needs_scores(self.subject.strategy):
+            return math.inf
+        block, total = self.subject.task.block, self.subject.task.num_images
+        assert total is not None
+        wanted = total if request.images is None else request.images
+        return min(math.ceil(wanted / block) * block, total)
+
+    def _check_defined(self, levels: Sequence[float], rows: Sequence[Seen]) -> None:
+        for level, one in zip(levels, rows):
+            if math.isnan(one.value):
+                raise ValueError(
+                    f"{self.subject.name}: the measure is undefined at level "
+                    f"{level:g}, where no input that it counts is decided (or none is "
+                    "of its class)"
+                )
+
+
+def _number(seen: Seen | None) -> int | float:
+    """How many images are known; infinity for all of them."""
+    if seen is None:
+        return 0
+    return math.inf if seen.scores is None else len(seen.scores)
+
+
+def _span(seen: Seen | None, number: int | float) -> tuple[int, int | None]:
+    """The images from those that are known to the number asked for."""
+    return int(_number(seen)), None if math.isinf(number) else int(number)
+
+
+def _length(part: Part) -> int:
+    assert part.stop is not None
+    return part.stop - part.start
+
+
+def _aim(known: Sequence[_Known], left: int) -> None:
+    """Aims all searches at the precision that what is left is about to buy."""
+    going = [one for one in known if one.requests]
+    for aim in _AIMS:
+        costs = (
+            one.few_images().expected_cost(one.subject.task, one.history, aim)
+            for one in going
+        )
+        if sum(costs) <= _SPENT * left:
+            for one in going:
+                one.aim = float(aim)
+            return
+
+
+def _affordable(
+    known: Sequence[_Known], parts: Sequence[Part], left: int
+) -> list[Part]:
+    """The parts that a budget allows, those of the widest intervals first."""
+    widths = [
+        one.few_images().half_width(one.subject.task, one.history) for one in known
+    ]
+    at_first = not any(one.history.rounds for one in known)
+    if at_first and sum(map(_length, parts)) > left:
+        block = known[0].subject.task.block
+        raise ValueError(
+            f"budget must be at least {sum(map(_length, parts))}, for {block} images "
+            f"at each of the first levels; got {left}"
+        )
+    allowed = []
+    for part in sorted(parts, key=lambda one: -widths[one.subject]):
+        length, block = _length(part), known[part.subject].subject.task.block
+        if length > left:
+            # Whole blocks: parts of one would be computed twice.
+            length = left // block * block
+        if length:
+            allowed.append(part._replace(stop=part.start + length))
+            left -= length
+    return allowed
