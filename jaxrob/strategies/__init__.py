@@ -6,7 +6,6 @@ from jaxrob.strategies._quadrature import Quadrature
 from jaxrob.strategies._random import Random
 from jaxrob.strategies._sample import sample
 from jaxrob.strategies._strategy import (
-    STATUSES,
     Found,
     History,
     Request,
@@ -18,7 +17,6 @@ from jaxrob.strategies._uniform import Uniform
 
 __all__ = (
     "ASAP",
-    "STATUSES",
     "Found",
     "History",
     "Including",
