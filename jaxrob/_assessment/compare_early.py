@@ -1,12 +1,14 @@
 """Which of two classifiers is more robust, from as few images as that takes."""
 
+import contextlib
+import dataclasses
 from typing import NamedTuple
 
 import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._assessment.assess import Prepared, prepared, result_of
+from jaxrob._assessment.assess import result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.few import (
@@ -17,15 +19,12 @@ from jaxrob._assessment.few import (
     pursue,
 )
 from jaxrob._assessment.scoring import Scoring
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.checks import check_execution, check_types
-from jaxrob._engine.execution import Execution, progress_bar
+from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.picked import CountedBatches, counted
+from jaxrob._run.prepare import Run, checked_arguments, prepare_run
 from jaxrob._runtime.checks import checked_number
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.memory_maps import make_room
-from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
@@ -113,9 +112,18 @@ def compare_early(
       TypeError: if an argument has a wrong type.
       ValueError: if one is outside its range, the data have no labels, or as `assess`.
     """
-    for one in (first, second):
-        check_types(one, dataset, alteration)
-    check_execution(key, batch_size, False, None, progress)
+    asked = [
+        checked_arguments(
+            one,
+            dataset,
+            [alteration],
+            key=key,
+            mesh=mesh,
+            batch_size=batch_size,
+            progress=progress,
+        )
+        for one in (first, second)
+    ]
     check_strategy(strategy)
     precision = checked_number("precision", precision, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
@@ -129,20 +137,16 @@ def compare_early(
             "dataset must have labels: the answers of two networks are no common "
             "measure; got a data set without"
         )
-    key = None if key is None else checked_key(key)
-    mesh = checked_mesh(mesh)
-    make_room()
     error = _OF_ERROR * (1 - confidence_level)
     fewest = Fewest(precision / 2, None, False, error_asked=error)
-    with progress_bar(f"{alteration.name}, twice", progress) as bar:
+    with contextlib.ExitStack() as stack:
+        bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
         contenders = []
-        for one in (first, second):
-            with collected() as warned:
-                ready = prepared(one, dataset, [alteration], key, mesh, batch_size)
-            execution = Execution(key, mesh, bar, batch_size)
-            contenders.append(
-                _contender(ready, strategy, criterion, fewest, execution, warned)
-            )
+        for one in asked:
+            run = stack.enter_context(prepare_run(one._replace(progress=False)))
+            # One bar for both.
+            run = run._replace(execution=dataclasses.replace(run.execution, bar=bar))
+            contenders.append(_contender(run, strategy, criterion, fewest))
         while _difference(contenders, precision) is None:
             if not sum([one.round() for one in contenders]):
                 break
@@ -157,55 +161,44 @@ def compare_early(
 class _Contender(NamedTuple):
     """A classifier, and the search for its robustness."""
 
-    ready: Prepared
+    run: Run
     pursuit: Pursuit
     order: np.ndarray
     data: Dataset | CountedBatches
-    execution: Execution
-    warned: list[str]
 
     def round(self) -> int:
         """One round; returns how many altered images were classified."""
-        return pursue(
-            self.ready.classifier,
-            self.data,
-            self.order,
-            [self.pursuit],
-            self.execution,
-            2**62,
-        )
+        run = self.run
+        given = run.classifier, self.data, self.order, [self.pursuit], run.execution
+        # Each with its own classifier, not all with the run begun last.
+        with collected() as messages:
+            spent = pursue(*given, 2**62)
+        run.warned.extend(messages)
+        return spent
 
     def result(self, criterion: Criterion, strategy: Strategy) -> Assessment:
-        num_classes = trace_info(
-            self.ready.classifier, self.ready.image.shape
-        ).num_classes
-        exploration = self.pursuit.result(criterion, num_classes)
+        run = self.run
         return result_of(
-            self.ready.alterations[0],
-            exploration,
+            run.alterations[0],
+            self.pursuit.result(criterion, run.num_classes),
             criterion,
             strategy.rule,
             strategy,
-            self.ready.image.shape,
-            self.ready.source,
-            self.warned,
+            run.image.shape,
+            run.source(),
+            run.warned + run.warned_of_each[0],
         )
 
 
 def _contender(
-    ready: Prepared,
-    strategy: Strategy,
-    criterion: Criterion,
-    fewest: Fewest,
-    execution: Execution,
-    warned: list[str],
+    run: Run, strategy: Strategy, criterion: Criterion, fewest: Fewest
 ) -> _Contender:
-    data = counted(ready.dataset)
-    num_classes = trace_info(ready.classifier, ready.image.shape).num_classes
-    measure, order = images_that_count(data, criterion, num_classes, execution.key)
+    data = counted(run.dataset)
+    key, num_classes = run.execution.key, run.num_classes
+    measure, order = images_that_count(data, criterion, num_classes, key)
     labels = np.asarray(data.labels)[order]
-    pursuit = Pursuit(ready.alterations[0], strategy, measure, fewest, labels)
-    return _Contender(ready, pursuit, order, data, execution, warned)
+    pursuit = Pursuit(run.alterations[0], strategy, measure, fewest, labels)
+    return _Contender(run, pursuit, order, data)
 
 
 def _difference(contenders: list[_Contender], precision: float) -> Interval | None:
