@@ -140,17 +140,8 @@ def assess(
     # All that can fail before anything is computed does.
     several = not isinstance(alteration, Alteration)
     alterations = _checked_alterations(alteration)
-    arguments = checked_arguments(
-        classifier,
-        dataset,
-        alterations,
-        key=key,
-        mesh=mesh,
-        batch_size=batch_size,
-        reduced=reduced,
-        journal=journal,
-        progress=progress,
-    )
+    how = key, mesh, batch_size, reduced, journal, progress
+    arguments = checked_arguments(classifier, dataset, alterations, *how)
     check_strategy(strategy)
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)

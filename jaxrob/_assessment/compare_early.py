@@ -24,7 +24,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.picked import CountedBatches, counted
 from jaxrob._run.prepare import Run, checked_arguments, prepare_run
-from jaxrob._runtime.checks import checked_number
+from jaxrob._runtime.checks import checked_flag, checked_number
 from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
@@ -113,17 +113,10 @@ def compare_early(
       ValueError: if one is outside its range, the data have no labels, or as `assess`.
     """
     asked = [
-        checked_arguments(
-            one,
-            dataset,
-            [alteration],
-            key=key,
-            mesh=mesh,
-            batch_size=batch_size,
-            progress=progress,
-        )
+        checked_arguments(one, dataset, [alteration], key, mesh, batch_size)
         for one in (first, second)
     ]
+    checked_flag("progress", progress)
     check_strategy(strategy)
     precision = checked_number("precision", precision, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
@@ -143,7 +136,7 @@ def compare_early(
         bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
         contenders = []
         for one in asked:
-            run = stack.enter_context(prepare_run(one._replace(progress=False)))
+            run = stack.enter_context(prepare_run(one))
             # One bar for both.
             run = run._replace(execution=dataclasses.replace(run.execution, bar=bar))
             contenders.append(_contender(run, strategy, criterion, fewest))

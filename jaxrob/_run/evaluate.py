@@ -88,17 +88,8 @@ def evaluate(
         name and version that a journal could tell it by.
       OSError: if the journal cannot be read or written.
     """
-    arguments = checked_arguments(
-        classifier,
-        dataset,
-        [alteration],
-        key=key,
-        mesh=mesh,
-        batch_size=batch_size,
-        reduced=reduced,
-        journal=journal,
-        progress=progress,
-    )
+    how = key, mesh, batch_size, reduced, journal, progress
+    arguments = checked_arguments(classifier, dataset, [alteration], *how)
     levels = checked_array("levels", levels, "L").astype(np.float64)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with prepare_run(arguments) as run:

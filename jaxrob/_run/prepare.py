@@ -86,7 +86,6 @@ def checked_arguments(
     classifier: Any,
     dataset: Any,
     alterations: Sequence[Any],
-    *,
     key: Any,
     mesh: Any,
     batch_size: Any = None,
@@ -133,24 +132,16 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         num_classes = trace_info(classifier, image.shape).num_classes
         with progress_bar(_title(alterations), arguments.progress) as bar:
-            execution = Execution(key, mesh, bar, batch_size)
-            dataset = labelled(classifier, dataset, execution)
-            source = functools.cache(
-                functools.partial(provenance, classifier, dataset, key, mesh)
-            )
+            # Of labels nothing is kept, and signs of mistakes are looked for anew.
+            alone = Execution(key, mesh, bar, batch_size)
+            dataset = labelled(classifier, dataset, alone)
+            about = classifier, dataset, key, mesh
+            source = functools.cache(functools.partial(provenance, *about))
             journal, reduced = arguments.journal, arguments.reduced
             with kept_in(journal, classifier, alterations, source, mesh) as kept:
-                yield Run(
-                    classifier,
-                    dataset,
-                    alterations,
-                    image,
-                    num_classes,
-                    Execution(key, mesh, bar, batch_size, reduced, kept),
-                    source,
-                    warned,
-                    each,
-                )
+                execution = Execution(key, mesh, bar, batch_size, reduced, kept)
+                what = classifier, dataset, alterations, image, num_classes
+                yield Run(*what, execution, source, warned, each)
 
 
 def _warned(

@@ -205,7 +205,7 @@ def assess(
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     dataset = given_images(images, labels, may_lack_labels=True)
     _check_confidences(classifier)
-    asked = checked_arguments(classifier, dataset, [UNALTERED], key=key, mesh=mesh)
+    asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
     with prepare_run(asked) as run:
         image_shape, mesh = run.image.shape, run.execution.mesh
         if labels is not None:
