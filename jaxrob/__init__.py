@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from jaxrob._classifier import Classifier
     from jaxrob._curve import Curve, ReducedCurve
     from jaxrob._dataset import Dataset
-    from jaxrob._engine.evaluate import evaluate
     from jaxrob._engine.provenance import provenance
+    from jaxrob._run.evaluate import evaluate
     from jaxrob._runtime.warnings import RobustnessWarning
     from jaxrob.alterations import Alteration
 
@@ -66,7 +66,7 @@ _NAMES = {
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_early": "_assessment.compare_early",
-    "evaluate": "_engine.evaluate",
+    "evaluate": "_run.evaluate",
     "provenance": "_engine.provenance",
 }
 

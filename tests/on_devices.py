@@ -121,11 +121,11 @@ def measured(mesh, folder, journal):
 
 def measured_parts(mesh, data):
     """Answers on some of the images in a random order, in memory and in batches."""
-    from jaxrob._engine.as_they_are import as_they_are
     from jaxrob._engine.execution import Execution, progress_bar
     from jaxrob._engine.order import random_order
     from jaxrob._engine.parts import Part, answer_parts
     from jaxrob._engine.picked import counted
+    from jaxrob._run.as_they_are import as_they_are
     from jaxrob._runtime.mesh import checked_mesh
 
     classifier, (noise,) = as_they_are(make_classifier(), [NOISE], data.images[0])

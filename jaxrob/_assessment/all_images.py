@@ -9,12 +9,9 @@ import numpy as np
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.diagnostics import diagnose
 from jaxrob._assessment.explore import Exploration, subject_of
-from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, join, select
-from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.execution import Execution
 from jaxrob._engine.queue import Frontier, evaluate_queue
-from jaxrob.alterations import Alteration
+from jaxrob._run.prepare import Run
 from jaxrob.strategies import History, Strategy
 from jaxrob.strategies._drive import Part, Seen, Subject
 
@@ -22,24 +19,17 @@ from jaxrob.strategies._drive import Part, Seen, Subject
 class AllImages:
     """The answers on all images at every level that was asked for; see `Answering`."""
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        dataset: Dataset | BatchedDataset,
-        alterations: Sequence[Alteration],
-        criterion: Criterion,
-        execution: Execution,
-    ) -> None:
+    def __init__(self, run: Run, criterion: Criterion) -> None:
         """Nothing was computed."""
-        self._evaluate = functools.partial(evaluate_queue, classifier, dataset)
-        self._alterations, self._criterion = alterations, criterion
-        self._execution = execution
+        self._run, self._criterion = run, criterion
         # Of each alteration: the curves of each round, and their time.
-        self._curves: list[list[Curve | ReducedCurve]] = [[] for _ in alterations]
-        self._seconds = [0.0] * len(alterations)
+        self._curves: list[list[Curve | ReducedCurve]] = [[] for _ in run.alterations]
+        self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
-        return [subject_of(one, strategy, self._criterion) for one in self._alterations]
+        return [
+            subject_of(one, strategy, self._criterion) for one in self._run.alterations
+        ]
 
     def look(self, parts: Sequence[Part]) -> list[Seen]:
         """Computes answers; all levels of all alterations stand in one queue."""
@@ -50,11 +40,12 @@ class AllImages:
             if self._criterion.scoring.needs_nominal and not self._curves[place]:
                 some.add(self._identity(place))
         frontiers = [
-            Frontier(self._alterations[place], np.array(sorted(some)))
+            Frontier(self._run.alterations[place], np.array(sorted(some)))
             for place, some in levels.items()
         ]
         start = time.perf_counter()
-        curves = self._evaluate(frontiers, execution=self._execution)
+        run = self._run
+        curves = evaluate_queue(run.classifier, run.dataset, frontiers, run.execution)
         seconds = time.perf_counter() - start
         # An alteration's share of the round's time is its share of the levels.
         each = seconds / sum(len(one.levels) for one in curves)
@@ -90,5 +81,5 @@ class AllImages:
         )
 
     def _identity(self, place: int) -> float:
-        one = self._alterations[place]
+        one = self._run.alterations[place]
         return float(one.canonical(np.array([one.identity]))[0])

@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import jax
 import numpy as np
@@ -16,23 +16,11 @@ from jaxrob._assessment.explore import Exploration, check_few, explore, few_imag
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.as_they_are import as_they_are
-from jaxrob._engine.checks import (
-    check_execution,
-    check_together,
-    check_types,
-    first_look,
-)
-from jaxrob._engine.execution import Execution, progress_bar
-from jaxrob._engine.kept_answers import kept_in
-from jaxrob._engine.own_answers import labelled
-from jaxrob._engine.provenance import alteration_fingerprint, provenance
+from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.memory_maps import make_room
-from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
@@ -152,8 +140,8 @@ def assess(
     # All that can fail before anything is computed does.
     several = not isinstance(alteration, Alteration)
     alterations = _checked_alterations(alteration)
-    check_types(classifier, dataset, alterations[0])
-    journal = check_execution(key, batch_size, reduced, journal, progress)
+    how = key, mesh, batch_size, reduced, journal, progress
+    arguments = checked_arguments(classifier, dataset, alterations, *how)
     check_strategy(strategy)
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
@@ -165,31 +153,17 @@ def assess(
     elif needs_scores(strategy):
         check_few(criterion, rule, f"{strategy!r}, which asks for some of the images")
     rule = _checked_rule(rule, strategy, scoring)
-    key = None if key is None else checked_key(key)
-    mesh = checked_mesh(mesh)
     criterion.check(classifier, reduced)
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
-    make_room()
-    with collected() as of_all:
-        ready = prepared(classifier, dataset, alterations, key, mesh, batch_size)
-        classifier, dataset, alterations, image, source, of_each = ready
-        name = f"{len(alterations)} alterations"
-        if len(alterations) == 1:
-            name = alterations[0].name
-        with (
-            progress_bar(name, progress) as bar,
-            kept_in(journal, classifier, alterations, lambda: source, mesh) as kept,
+    with prepare_run(arguments) as run:
+        # Before anything is computed, since it reads all data.
+        source = run.source()
+        answering = SomeImages if needs_scores(search) else AllImages
+        explorations = explore(answering(run, criterion), search, budget)
+        for one, exploration, own in zip(
+            run.alterations, explorations, run.warned_of_each
         ):
-            execution = Execution(key, mesh, bar, batch_size, reduced, kept)
-            what = classifier, dataset, alterations, criterion, execution
-            if needs_scores(search):
-                num_classes = trace_info(classifier, image.shape).num_classes
-                answering = SomeImages(*what, num_classes)
-            else:
-                answering = AllImages(*what)
-            explorations = explore(answering, search, budget)
-        for one, exploration, own in zip(alterations, explorations, of_each):
             with collected() as messages:
                 look_at_curve(one, exploration, criterion)
             own += messages
@@ -200,75 +174,15 @@ def assess(
             criterion,
             rule,
             strategy,
-            image.shape,
+            run.image.shape,
             source,
-            of_all + own,
+            run.warned + own,
         )
-        for one, exploration, own in zip(alterations, explorations, of_each)
+        for one, exploration, own in zip(
+            run.alterations, explorations, run.warned_of_each
+        )
     )
     return results if several else results[0]
-
-
-class Prepared(NamedTuple):
-    """What is assessed, checked and pinned.
-
-    Attributes:
-      classifier: the classifier.
-      dataset: the images, with labels.
-      alterations: the alterations.
-      image: the first image.
-      source: the provenance.
-      warned: what was warned of each alteration.
-    """
-
-    classifier: Classifier
-    dataset: Dataset | BatchedDataset
-    alterations: Sequence[Alteration]
-    image: np.ndarray
-    source: dict[str, Any]
-    warned: list[list[str]]
-
-
-def prepared(
-    classifier: Classifier,
-    dataset: Dataset | BatchedDataset,
-    alterations: Sequence[Alteration],
-    key: jax.Array | None,
-    mesh: Mesh,
-    batch_size: int | None,
-) -> Prepared:
-    """Refuses what does not go together; without labels, finds them.
-
-    Raises:
-      TypeError: as `assess`.
-      ValueError: likewise.
-    """
-    image, _ = first_look(dataset)
-    classifier, alterations = as_they_are(classifier, alterations, image)
-    warned = _check(classifier, dataset, alterations, image, key)
-    dataset = labelled(classifier, dataset, key, mesh, batch_size)
-    source = provenance(classifier, dataset, key, mesh)
-    return Prepared(classifier, dataset, alterations, image, source, warned)
-
-
-def _check(
-    classifier: Classifier,
-    dataset: Dataset | BatchedDataset,
-    alterations: Sequence[Alteration],
-    image: np.ndarray,
-    key: jax.Array | None,
-) -> list[list[str]]:
-    """Refuses what does not go together, without computing answers.
-
-    Returns:
-      What was warned of each alteration.
-    """
-    warned = []
-    for one in alterations:
-        with collected() as messages:
-            check_together(classifier, dataset, one, image, key)
-        warned.append(messages)
-    return warned
 
 
 def _checked_alterations(

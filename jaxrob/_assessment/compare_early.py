@@ -1,25 +1,24 @@
 """Which of two classifiers is more robust, from as few images as that takes."""
 
+import contextlib
+import dataclasses
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import jax
 from jax.sharding import Mesh
 
-from jaxrob._assessment.assess import prepared, result_of
+from jaxrob._assessment.assess import result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import few_images
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.checks import check_execution, check_types
-from jaxrob._engine.execution import Execution, progress_bar
-from jaxrob._runtime.checks import checked_number
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.memory_maps import make_room
-from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._engine.execution import progress_bar
+from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob._runtime.checks import checked_flag, checked_number
 from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
@@ -109,9 +108,11 @@ def compare_early(
       TypeError: if an argument has a wrong type.
       ValueError: if one is outside its range, the data have no labels, or as `assess`.
     """
-    for one in (first, second):
-        check_types(one, dataset, alteration)
-    check_execution(key, batch_size, False, None, progress)
+    asked = [
+        checked_arguments(one, dataset, [alteration], key, mesh, batch_size)
+        for one in (first, second)
+    ]
+    checked_flag("progress", progress)
     check_strategy(strategy)
     precision = checked_number("precision", precision, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
@@ -127,37 +128,27 @@ def compare_early(
             "dataset must have labels: the answers of two networks are no common "
             "measure; got a data set without"
         )
-    key = None if key is None else checked_key(key)
-    mesh = checked_mesh(mesh)
-    make_room()
-    with progress_bar(f"{alteration.name}, twice", progress) as bar:
-        runs, answering = [], []
-        for one in (first, second):
-            with collected() as warned:
-                ready = prepared(one, dataset, [alteration], key, mesh, batch_size)
-            execution = Execution(key, mesh, bar, batch_size)
-            num_classes = trace_info(ready.classifier, ready.image.shape).num_classes
-            runs.append((ready, warned))
-            answering.append(
-                SomeImages(
-                    ready.classifier,
-                    ready.dataset,
-                    ready.alterations,
-                    criterion,
-                    execution,
-                    num_classes,
-                )
-            )
+    with contextlib.ExitStack() as stack:
+        bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
+        runs = []
+        for one in asked:
+            run = stack.enter_context(prepare_run(one))
+            # One bar for both.
+            execution = dataclasses.replace(run.execution, bar=bar)
+            runs.append(run._replace(execution=execution))
+        answering = [SomeImages(run, criterion) for run in runs]
         subjects = [one.subjects(search)[0] for one in answering]
         task = subjects[0].task
 
         def look(parts: Sequence[Part]) -> list[Seen]:
             found = []
-            for place, one in enumerate(answering):
-                own = [
-                    part._replace(subject=0) for part in parts if part.subject == place
-                ]
-                found += one.look(own) if own else []
+            for place, (run, one) in enumerate(zip(runs, answering)):
+                own = [part for part in parts if part.subject == place]
+                own = [part._replace(subject=0) for part in own]
+                # Each with its own classifier, not all with the run begun last.
+                with collected() as messages:
+                    found += one.look(own) if own else []
+                run.warned.extend(messages)
             return found
 
         def enough(histories: Sequence[History]) -> bool:
@@ -167,18 +158,16 @@ def compare_early(
         histories = drive(subjects, look, enough=enough)
         results = [
             result_of(
-                ready.alterations[0],
+                run.alterations[0],
                 one.exploration(0, subject, history),
                 criterion,
                 strategy.rule,
                 strategy,
-                ready.image.shape,
-                ready.source,
-                warned,
+                run.image.shape,
+                run.source(),
+                run.warned + run.warned_of_each[0],
             )
-            for (ready, warned), one, subject, history in zip(
-                runs, answering, subjects, histories
-            )
+            for run, one, subject, history in zip(runs, answering, subjects, histories)
         ]
     interval = search.difference(task, *histories)
     difference = results[0].robustness - results[1].robustness

@@ -12,16 +12,14 @@ from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.explore import Exploration, subject_of
 from jaxrob._assessment.per_image import per_image
 from jaxrob._assessment.sampling import Sampling
-from jaxrob._classifier import Classifier
 from jaxrob._curve import ReducedCurve, count
-from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import BLOCK, answer_parts
 from jaxrob._engine.parts import Part as PartOfLevel
 from jaxrob._engine.picked import counted
+from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
 from jaxrob.strategies import Found, History, Strategy
@@ -38,45 +36,35 @@ class SomeImages:
     The images come in one random order, the same for all levels and alterations.
     """
 
-    def __init__(
-        self,
-        classifier: Classifier,
-        dataset: Dataset | BatchedDataset,
-        alterations: Sequence[Alteration],
-        criterion: Criterion,
-        execution: Execution,
-        num_classes: int,
-    ) -> None:
+    def __init__(self, run: Run, criterion: Criterion) -> None:
         """Nothing was computed.
 
         Raises:
           ValueError: if the measure is no mean over images, or no image counts.
         """
-        self._classifier, self._alterations = classifier, alterations
-        self._criterion, self._execution = criterion, execution
-        self._num_classes = num_classes
-        self._data = counted(dataset)
+        self._run, self._criterion = run, criterion
+        self._data = counted(run.dataset)
         labels = np.asarray(self._data.labels)
-        self._measure = per_image(criterion, labels, num_classes)
+        self._measure = per_image(criterion, labels, run.num_classes)
         images = self._measure.counted
-        self._order = images[random_order(execution.key, len(images))]
+        self._order = images[random_order(run.execution.key, len(images))]
         self._labels = labels[self._order]
-        self._rows: list[dict[float, _Row]] = [{} for _ in alterations]
-        self._seconds = [0.0] * len(alterations)
+        self._rows: list[dict[float, _Row]] = [{} for _ in run.alterations]
+        self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
-        return [self._subject(one, strategy) for one in self._alterations]
+        return [self._subject(one, strategy) for one in self._run.alterations]
 
     def look(self, parts: Sequence[Part]) -> list[Seen]:
         """Computes answers; levels and alterations share blocks of images."""
-        start = time.perf_counter()
+        run, start = self._run, time.perf_counter()
         wanted = [
-            PartOfLevel(self._alterations[part.subject], part.level, part.start, stop)
+            PartOfLevel(run.alterations[part.subject], part.level, part.start, stop)
             for part in parts
             if (stop := part.stop) is not None
         ]
         found = answer_parts(
-            self._classifier, self._data, wanted, self._order, self._execution
+            run.classifier, self._data, wanted, self._order, run.execution
         )
         seconds = time.perf_counter() - start
         total = sum(one.stop - one.start for one in wanted)
@@ -156,7 +144,7 @@ class SomeImages:
         """What is known at a level, now that these answers are."""
         rows, total = self._rows[part.subject], len(self._order)
         if part.level not in rows:
-            room = empty_answers((total,), self._num_classes)
+            room = empty_answers((total,), self._run.num_classes)
             rows[part.level] = _Row(room, np.empty(total), 0)
         row = rows[part.level]
         where = slice(part.start, part.stop)
@@ -175,8 +163,8 @@ class SomeImages:
         if self._criterion.alpha is not None:
             limit = unknown_threshold(self._criterion.alpha)
             unknown = row.answers.uncertainty[part] > limit
-            given = np.where(unknown, self._num_classes, given)
-        return count(given[None], self._labels[part], self._num_classes)
+            given = np.where(unknown, self._run.num_classes, given)
+        return count(given[None], self._labels[part], self._run.num_classes)
 
 
 class _Row(NamedTuple):

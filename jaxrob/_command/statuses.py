@@ -30,9 +30,9 @@ _BAD_INPUT = (
 # Functions below which answers are computed, by their modules.
 _COMPUTING = (
     ("_assessment.explore", "explore_all"),
-    ("_engine.own_answers", "labelled"),
     ("_engine.parts", "answer_parts"),
     ("_engine.queue", "evaluate_queue"),
+    ("_run.own_answers", "labelled"),
     ("roma._journal", "answers_in"),
     ("training._fit", "fit"),
 )

@@ -33,7 +33,9 @@ class Execution:
     looked: set[str] = dataclasses.field(default_factory=set)
 
 
-def progress_bar(name: str, progress: bool) -> tqdm:
-    """A bar of altered images, whose total grows with every queue."""
+def progress_bar(
+    name: str, progress: bool, unit: str = "image", total: int = 0
+) -> tqdm:
+    """A bar, of altered images if not told otherwise; every queue adds to its total."""
     shown = progress and is_first()
-    return tqdm(desc=name, unit="image", unit_scale=True, disable=not shown, total=0)
+    return tqdm(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)

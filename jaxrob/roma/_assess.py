@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from jax.sharding import Mesh
-from tqdm.auto import tqdm
 
-from jaxrob._classifier import Classifier, trace_info
-from jaxrob._curve import Curve
+from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._engine.checks import check_images
-from jaxrob._engine.evaluate import evaluate
+from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import opened
 from jaxrob._engine.order import random_order
-from jaxrob._engine.provenance import provenance
-from jaxrob._pinned import pinned
+from jaxrob._run.own_answers import UNALTERED, unaltered_answers
+from jaxrob._run.prepare import Run, checked_arguments, prepare_run
 from jaxrob._runtime.checks import (
     check_choice,
     check_type,
@@ -29,11 +26,8 @@ from jaxrob._runtime.checks import (
     checked_path,
 )
 from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.hosts import is_first
 from jaxrob._runtime.identity import is_told, text
 from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.memory_maps import make_room
-from jaxrob._runtime.mesh import checked_mesh
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
@@ -206,12 +200,16 @@ def assess(
         _check_bounded(estimator)
     confidence_level = checked_confidence_level(confidence_level)
     journal = None if journal is None else checked_path("journal", journal)
-    key, mesh = checked_key(key), checked_mesh(mesh)
-    make_room()
+    key = checked_key(key)
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
-        classifier, dataset = _checked_data(classifier, images, labels)
-        image_shape = dataset.images.shape[1:]
+    dataset = given_images(images, labels, may_lack_labels=True)
+    _check_confidences(classifier)
+    asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
+    with prepare_run(asked) as run:
+        image_shape, mesh = run.image.shape, run.execution.mesh
+        if labels is not None:
+            check_labels_below(dataset.labels, run.num_classes, "labels")
         _warn_of_range(perturbation, image_shape)
         drawn = pinned_perturbation(drawn, image_shape)
         _check_shape(drawn, image_shape)
@@ -230,15 +228,17 @@ def assess(
         }
         # Put there, not computed there: that would compile one more program.
         logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
-        work = Work(classifier, drawn, logit_delta, key, mesh)
+        work = Work(run.classifier, drawn, logit_delta, key, mesh)
         if (obstacle := chosen.obstacle(work, image_shape)) is not None:
             raise ValueError(f'estimator="{estimator}" {obstacle}')
-        inputs = _inputs(classifier, dataset, key, mesh)
-        source = functools.partial(provenance, classifier, dataset, key, mesh)
+        inputs = _inputs(run)
+        name = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
+        number = num_samples * len(dataset)
+        about = run.classifier, run.source, mesh
         with (
             own_errors(),
-            _progress_bar(estimator, num_samples * len(dataset), progress) as bar,
-            opened(journal, "roma", classifier, source, mesh, arguments) as kept,
+            progress_bar(name, progress, "draw", number) as bar,
+            opened(journal, "roma", *about, arguments) as kept,
         ):
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
@@ -265,7 +265,7 @@ def assess(
         num_samples=num_samples,
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
-        warnings=tuple(warned),
+        warnings=(*warned, *run.warned_of_each[0], *run.warned),
         budget=_told(budget),
         precision=precision,
         place=place,
@@ -302,24 +302,13 @@ def _check_bounded(estimator: str) -> None:
         )
 
 
-def _checked_data(
-    classifier: Classifier,
-    images: np.ndarray | jax.Array,
-    labels: Sequence[int] | np.ndarray | None,
-) -> tuple[Classifier, Dataset]:
-    """The classifier, pinned, and the images with their labels, or zeros for labels."""
-    dataset = given_images(images, labels, may_lack_labels=True)
-    check_images(dataset, dataset.images.shape[1:])
-    classifier = pinned(classifier, dataset.images.shape[1:])
-    num_classes = trace_info(classifier, dataset.images.shape[1:]).num_classes
+def _check_confidences(classifier: Classifier) -> None:
+    """Refuses a classifier without confidences."""
     if classifier.outputs == "scores":
         raise ValueError(
             'the classifier\'s outputs are "scores", which have no confidence; a '
             'distinct misclassification needs "logits", "probabilities" or "sigmoid"'
         )
-    if labels is not None:
-        check_labels_below(dataset.labels, num_classes, "labels")
-    return classifier, dataset
 
 
 def _perturbation(
@@ -382,33 +371,12 @@ def _check_shape(perturbation: Perturbation, image_shape: tuple[int, ...]) -> No
         )
 
 
-def _inputs(
-    classifier: Classifier, dataset: Dataset, key: jax.Array, mesh: Mesh
-) -> Inputs:
+def _inputs(run: Run) -> Inputs:
     """The images with their indices and the classes predicted at them."""
-    curve = evaluate(classifier, dataset, _UNPERTURBED, [0], key=key, mesh=mesh)
-    assert isinstance(curve, Curve)
-    images = dataset.images
+    assert isinstance(run.dataset, Dataset)
+    images = run.dataset.images
     return Inputs(
         images if images.dtype == np.uint8 else images.astype(np.float32),
         np.arange(len(images), dtype=np.uint32),
-        curve.predicted[0].astype(np.int32),
-    )
-
-
-def _as_it_is(image: jax.Array, level: jax.Array) -> jax.Array:
-    del level
-    return image
-
-
-_UNPERTURBED = Alteration("unperturbed", _as_it_is, 0.0, 1.0)
-
-
-def _progress_bar(estimator: str, num_draws: int, progress: bool) -> tqdm:
-    return tqdm(
-        desc="RoMA" if estimator == "roma" else f"RoMA, {estimator}",
-        unit="draw",
-        unit_scale=True,
-        disable=not (progress and is_first()),
-        total=num_draws,
+        unaltered_answers(run.classifier, run.dataset, run.execution),
     )

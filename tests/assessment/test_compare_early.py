@@ -138,3 +138,24 @@ def test_a_surer_difference_takes_more_images():
     assert sure.first.confidence_level == sure.second.confidence_level == 0.9999
     with pytest.raises(ValueError, match=r"confidence_level must lie in \(0, 1\)"):
         compare(1.0, 1.1, confidence_level=1)
+
+
+@pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
+def test_each_keeps_what_was_warned_of_it():
+    captured = np.ones(2000, np.float32)
+
+    def apply(variables, images):
+        return (
+            classifier(1.0).apply_fn(variables, images) * jnp.asarray(captured).mean()
+        )
+
+    first = jaxrob.Classifier(apply, jnp.float32(1.0))
+    brighter = jaxrob.Alteration(
+        "bright", lambda image, level: image.at[..., 1].set(level), 0.0, 1.2
+    )
+    found = jaxrob.compare_early(first, classifier(1.25), DATASET, brighter)
+    number = [
+        {key: sum(key in one for one in result.warnings) for key in ("captures", "[0")}
+        for result in found[3:]
+    ]
+    assert number == [{"captures": 1, "[0": 1}, {"captures": 0, "[0": 1}]

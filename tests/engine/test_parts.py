@@ -13,13 +13,13 @@ from scipy import stats
 import jaxrob
 from jaxrob import alterations
 from jaxrob._engine import picked, sizes, tasks
-from jaxrob._engine.as_they_are import as_they_are
 from jaxrob._engine.execution import Execution, progress_bar
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import BLOCK, Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
+from jaxrob._run.as_they_are import as_they_are
 from jaxrob._runtime.mesh import checked_mesh
 
 from . import interrupted

@@ -1,6 +1,5 @@
 """A classifier's answers on a data set, at every level of an alteration."""
 
-import functools
 import os
 from collections.abc import Sequence
 
@@ -11,20 +10,9 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.as_they_are import as_they_are
-from jaxrob._engine.checks import (
-    check_execution,
-    check_together,
-    check_types,
-    first_look,
-)
-from jaxrob._engine.execution import Execution, progress_bar
-from jaxrob._engine.kept_answers import kept_in
-from jaxrob._engine.own_answers import labelled
-from jaxrob._engine.provenance import provenance
 from jaxrob._engine.queue import Frontier, evaluate_queue
+from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob._runtime.checks import checked_array
-from jaxrob._runtime.mesh import checked_mesh
 from jaxrob.alterations import Alteration
 
 
@@ -100,21 +88,12 @@ def evaluate(
         name and version that a journal could tell it by.
       OSError: if the journal cannot be read or written.
     """
-    check_types(classifier, dataset, alteration)
+    how = key, mesh, batch_size, reduced, journal, progress
+    arguments = checked_arguments(classifier, dataset, [alteration], *how)
     levels = checked_array("levels", levels, "L").astype(np.float64)
-    journal = check_execution(key, batch_size, reduced, journal, progress)
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
-    mesh = checked_mesh(mesh)
-    image, _ = first_look(dataset)
-    classifier, (alteration,) = as_they_are(classifier, [alteration], image)
-    check_together(classifier, dataset, alteration, image, key)
-    dataset = labelled(classifier, dataset, key, mesh, batch_size)
-    source = functools.partial(provenance, classifier, dataset, key, mesh)
-    with (
-        progress_bar(alteration.name, progress) as bar,
-        kept_in(journal, classifier, [alteration], source, mesh) as kept,
-    ):
-        execution = Execution(key, mesh, bar, batch_size, reduced, kept)
-        frontiers = [Frontier(alteration, canonical)]
-        (curve,) = evaluate_queue(classifier, dataset, frontiers, execution)
+    with prepare_run(arguments) as run:
+        frontiers = [Frontier(run.alterations[0], canonical)]
+        given = run.classifier, run.dataset, frontiers, run.execution
+        (curve,) = evaluate_queue(*given)
     return select(curve, inverse, levels)

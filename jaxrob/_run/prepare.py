@@ -1,0 +1,163 @@
+"""What every entry point does before it computes, in one place."""
+
+import contextlib
+import functools
+import pathlib
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.checks import (
+    check_execution,
+    check_together,
+    check_types,
+    first_look,
+)
+from jaxrob._engine.execution import Execution, progress_bar
+from jaxrob._engine.kept_answers import kept_in
+from jaxrob._engine.provenance import provenance
+from jaxrob._run.as_they_are import as_they_are
+from jaxrob._run.own_answers import labelled
+from jaxrob._runtime.keys import checked_key
+from jaxrob._runtime.memory_maps import make_room
+from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._runtime.warnings import collected
+from jaxrob.alterations import Alteration
+
+
+class Arguments(NamedTuple):
+    """The arguments that entry points share, each checked for itself.
+
+    Attributes:
+      classifier: the classifier.
+      dataset: the images.
+      alterations: the alterations, at least one.
+      key: a threefry key, None if nothing is random.
+      mesh: the devices.
+      batch_size: images in a block, None for as many as fit.
+      reduced: whether only counts by class are kept.
+      journal: the journal's path, or None.
+      progress: whether a progress bar is shown.
+    """
+
+    classifier: Classifier
+    dataset: Dataset | BatchedDataset
+    alterations: Sequence[Alteration]
+    key: jax.Array | None
+    mesh: Mesh
+    batch_size: int | None
+    reduced: bool
+    journal: pathlib.Path | None
+    progress: bool
+
+
+class Run(NamedTuple):
+    """What is measured, checked and pinned, and how.
+
+    Attributes:
+      classifier: the classifier, pinned.
+      dataset: the images with labels: the network's own answers if there were none.
+      alterations: the alterations, pinned.
+      image: the first image.
+      num_classes: the classifier's number of classes.
+      execution: the key, the devices, the journal's answers and the bar.
+      source: returns the provenance. It reads all data at its first call.
+      warned: what is warned of all, until the run ends.
+      warned_of_each: what was warned of each alteration.
+    """
+
+    classifier: Classifier
+    dataset: Dataset | BatchedDataset
+    alterations: tuple[Alteration, ...]
+    image: np.ndarray
+    num_classes: int
+    execution: Execution
+    source: Callable[[], dict[str, Any]]
+    warned: list[str]
+    warned_of_each: list[list[str]]
+
+
+def checked_arguments(
+    classifier: Any,
+    dataset: Any,
+    alterations: Sequence[Any],
+    key: Any,
+    mesh: Any,
+    batch_size: Any = None,
+    reduced: Any = False,
+    journal: Any = None,
+    progress: Any = False,
+) -> Arguments:
+    """Checks each argument for itself, without tracing.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if the key is not a single one, the batch size below 1, the path empty
+        or the mesh of some processes alone.
+    """
+    for one in alterations:
+        check_types(classifier, dataset, one)
+    journal = check_execution(key, batch_size, reduced, journal, progress)
+    key = None if key is None else checked_key(key)
+    given = classifier, dataset, alterations, key, checked_mesh(mesh)
+    return Arguments(*given, batch_size, reduced, journal, progress)
+
+
+@contextlib.contextmanager
+def prepare_run(arguments: Arguments) -> Iterator[Run]:
+    """Checks that the arguments go together, and opens what the run writes to.
+
+    The journal and the bar are closed at its end, and warnings are gathered until then.
+    In several processes all of them must come here with the same arguments.
+
+    Args:
+      arguments: as `checked_arguments` returns them; what else an entry point is given
+        must have been checked too.
+
+    Raises:
+      ValueError: if the arguments do not go together, see `check_together`, or the
+        journal is of something else or cannot tell what is measured from others.
+      OSError: if the journal cannot be read or written.
+    """
+    classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
+    make_room()
+    with collected() as warned:
+        image, _ = first_look(dataset)
+        classifier, alterations = as_they_are(classifier, alterations, image)
+        each = [_warned(classifier, dataset, one, image, key) for one in alterations]
+        num_classes = trace_info(classifier, image.shape).num_classes
+        with progress_bar(_title(alterations), arguments.progress) as bar:
+            # Of labels nothing is kept, and signs of mistakes are looked for anew.
+            alone = Execution(key, mesh, bar, batch_size)
+            dataset = labelled(classifier, dataset, alone)
+            about = classifier, dataset, key, mesh
+            source = functools.cache(functools.partial(provenance, *about))
+            journal, reduced = arguments.journal, arguments.reduced
+            with kept_in(journal, classifier, alterations, source, mesh) as kept:
+                execution = Execution(key, mesh, bar, batch_size, reduced, kept)
+                what = classifier, dataset, alterations, image, num_classes
+                yield Run(*what, execution, source, warned, each)
+
+
+def _warned(
+    classifier: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alteration: Alteration,
+    image: np.ndarray,
+    key: jax.Array | None,
+) -> list[str]:
+    """What is warned of an alteration; refuses what does not go together with it."""
+    with collected() as messages:
+        check_together(classifier, dataset, alteration, image, key)
+    return messages
+
+
+def _title(alterations: Sequence[Alteration]) -> str:
+    """What a progress bar is called."""
+    number = len(alterations)
+    return alterations[0].name if number == 1 else f"{number} alterations"
