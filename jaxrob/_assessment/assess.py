@@ -3,7 +3,7 @@
 import dataclasses
 import os
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import jax
 import numpy as np
@@ -19,7 +19,7 @@ from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob._run.prepare import Run, checked_arguments, prepare_run
 from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
 from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
@@ -157,30 +157,16 @@ def assess(
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
     with prepare_run(arguments) as run:
-        # Before anything is computed, since it reads all data.
-        source = run.source()
+        run.source()  # Before anything is computed, since it reads all data.
         answering = SomeImages if needs_scores(search) else AllImages
         explorations = explore(answering(run, criterion), search, budget)
-        for one, exploration, own in zip(
-            run.alterations, explorations, run.warned_of_each
-        ):
+        for place, exploration in enumerate(explorations):
             with collected() as messages:
-                look_at_curve(one, exploration, criterion)
-            own += messages
+                look_at_curve(run.alterations[place], exploration, criterion)
+            run.warned_of_each[place].extend(messages)
     results = tuple(
-        result_of(
-            one,
-            exploration,
-            criterion,
-            rule,
-            strategy,
-            run.image.shape,
-            source,
-            run.warned + own,
-        )
-        for one, exploration, own in zip(
-            run.alterations, explorations, run.warned_of_each
-        )
+        result_of(run, place, exploration, criterion, rule, strategy)
+        for place, exploration in enumerate(explorations)
     )
     return results if several else results[0]
 
@@ -215,16 +201,15 @@ def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str
 
 
 def result_of(
-    alteration: Alteration,
+    run: Run,
+    place: int,
     exploration: Exploration,
     criterion: Criterion,
     rule: str,
     strategy: Strategy,
-    image_shape: tuple[int, ...],
-    source: dict[str, Any],
-    warned: list[str],
 ) -> Assessment:
     """The assessment of one alteration, from the answers at the levels explored."""
+    alteration, source = run.alterations[place], run.source()
     curve = criterion.with_unknown(exploration.curve)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
     if exploration.sampling is not None:
@@ -254,14 +239,14 @@ def result_of(
         strategy=repr(strategy),
         error_bound=bound,
         diagnostics=exploration.diagnostics,
-        warnings=tuple(warned),
+        warnings=(*run.warned, *run.warned_of_each[place]),
         scores=scores,
         curve=curve,
         provenance=source
         | {
             "alteration": alteration_fingerprint(alteration),
             "stochastic": source["stochastic"] or alteration.stochastic,
-            "settings": settings(alteration, image_shape),
+            "settings": settings(alteration, run.image.shape),
             "words": words(alteration),
         },
         seconds=exploration.seconds,

@@ -156,19 +156,11 @@ def compare_early(
             return start > 0 or end < 0 or end - start <= 2 * precision
 
         histories = drive(subjects, look, enough=enough)
-        results = [
-            result_of(
-                run.alterations[0],
-                one.exploration(0, subject, history),
-                criterion,
-                strategy.rule,
-                strategy,
-                run.image.shape,
-                run.source(),
-                run.warned + run.warned_of_each[0],
-            )
-            for run, one, subject, history in zip(runs, answering, subjects, histories)
-        ]
+        results = []
+        for run, one, subject, history in zip(runs, answering, subjects, histories):
+            exploration = one.exploration(0, subject, history)
+            about = criterion, strategy.rule, strategy
+            results.append(result_of(run, 0, exploration, *about))
     interval = search.difference(task, *histories)
     difference = results[0].robustness - results[1].robustness
     difference = min(max(difference, interval.start), interval.end)
