@@ -1,13 +1,17 @@
 """A small assessment with a journal, to be killed and resumed.
 
     python tests/engine/interrupted.py --kills=20
+    python tests/engine/interrupted.py --kills=30 --few
 
 Kills so many runs of the assessment, each at a random moment, resumes them, and says
-whether each ends as one that nothing disturbed. The tests do the same with fewer.
+whether each ends as one that nothing disturbed. The tests do the same with fewer. With
+`--few` it looks at few images of three alterations, and the runs that are killed have
+one, two or four devices in turn.
 """
 
 import argparse
 import json
+import os
 import pathlib
 import resource
 import signal
@@ -36,6 +40,12 @@ def apply(weights, images):
 
 
 classifier = jaxrob.Classifier(apply, weights)
+# Nine of ten labels are what the classifier answers.
+many = random.random((3000, 8, 8, 1), np.float32)
+answers = np.asarray(apply(weights, many)).argmax(axis=1)
+learnt = jaxrob.Dataset(
+    many, np.where(random.random(3000) < 0.9, answers, (answers + 1) % 3)
+)
 
 
 def assess(strategy, journal, classifier=classifier, key=0, reduced=False):
@@ -64,13 +74,31 @@ def roma(journal, epsilon=0.3, classifier=classifier):
     )
 
 
-def result(journal):
-    """Everything that an assessment finds but the time it took, as text."""
-    documents = [
-        json.loads(one.to_json()) for one in assess(strategies.Uniform(41), journal)
-    ]
+def assess_few(journal):
+    """Three alterations by few images, with a budget that ends some of them."""
+    return jaxrob.assess(
+        classifier,
+        learnt,
+        [
+            alterations.gaussian_noise(0.0, 0.2),
+            alterations.brightness(-0.5, 0.5),
+            alterations.gaussian_blur(0.0, 2.0),
+        ],
+        0.8,
+        precision=0.01,
+        budget=30_000,
+        key=jax.random.key(2),
+        journal=journal,
+    )
+
+
+def result(journal, few=False):
+    """All that an assessment finds but its time and number of devices, as text."""
+    found = assess_few(journal) if few else assess(strategies.Uniform(41), journal)
+    documents = [json.loads(one.to_json()) for one in found]
     for document in documents:
-        del document["seconds"]
+        del document["seconds"], document["provenance"]["devices"]["count"]
+        document.pop("digests", None)  # Of the seconds too.
     return json.dumps(documents)
 
 
@@ -85,13 +113,16 @@ def steps(path):
         ]
 
 
-def kill(path, moment):
+def kill(path, moment, few, devices):
     """Starts a run and kills it after `moment` seconds of computing.
 
     Returns whether that was before its end.
     """
+    flags = os.environ.get("XLA_FLAGS", "")
+    flags += f" --xla_force_host_platform_device_count={devices}"
+    command = [sys.executable, __file__, f"--journal={path}", *["--few"] * few]
     process = subprocess.Popen(
-        [sys.executable, __file__, f"--journal={path}"], stdout=subprocess.PIPE
+        command, stdout=subprocess.PIPE, env=os.environ | {"XLA_FLAGS": flags}
     )
     # What comes before, importing and compiling, takes ten times as long.
     process.stdout.readline()
@@ -101,39 +132,40 @@ def kill(path, moment):
     return not rest
 
 
-def check_kills(folder, kills, seed):
+def check_kills(folder, kills, seed, few=False):
     """Kills runs at random moments; each resumed one must end as if undisturbed."""
     whole = folder / "whole"
-    expected = result(whole)
+    expected = result(whole, few)
     start = time.perf_counter()
-    result(folder / "again")
+    result(folder / "again", few)
     duration = time.perf_counter() - start
-    found = steps(whole)
-    assert len(found) == len(set(found)) == 2 * 41 * 20
+    if not few:
+        found = steps(whole)
+        assert len(found) == len(set(found)) == 2 * 41 * 20
     print(f"undisturbed: {whole.stat().st_size} bytes in {duration:.2f} s")
     for number, share in enumerate(np.random.default_rng(seed).random(kills)):
         path = folder / str(number)
-        moment = share * duration
-        while not kill(path, moment):
+        moment, devices = share * duration, [1, 2, 4][number % 3] if few else 1
+        while not kill(path, moment, few, devices):
             path.unlink()
             moment /= 2
         left = path.read_bytes() if path.exists() else b""
         lines = left[: left.rfind(b"\n") + 1]
-        assert result(path) == expected
+        assert result(path, few) == expected
         # Longer by what was missing alone: no step is there twice.
         assert path.read_bytes() == whole.read_bytes()
         assert whole.read_bytes().startswith(lines)
         print(
-            f"killed after {moment:.3f} s with {len(left)} bytes: resumed, "
-            "the same result and journal"
+            f"killed after {moment:.3f} s with {len(left)} bytes, {devices} devices: "
+            "resumed, the same result and journal"
         )
 
 
-def _run(journal):
+def _run(journal, few):
     # Compiled before the moment counts.
-    assess(strategies.Uniform(41), None)
+    result(None, few)
     print("computing", flush=True)
-    result(journal)
+    result(journal, few)
     print("done")
 
 
@@ -143,12 +175,13 @@ if __name__ == "__main__":
     parser.add_argument("--largest_file", type=int, help="in bytes, as a full disk")
     parser.add_argument("--kills", type=int)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--few", action="store_true")
     flags = parser.parse_args()
     if flags.largest_file is not None:
         limits = flags.largest_file, flags.largest_file
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     if flags.kills is not None:
         with tempfile.TemporaryDirectory() as folder:
-            check_kills(pathlib.Path(folder), flags.kills, flags.seed)
+            check_kills(pathlib.Path(folder), flags.kills, flags.seed, flags.few)
     else:
-        _run(flags.journal)
+        _run(flags.journal, flags.few)

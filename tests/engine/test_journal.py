@@ -59,8 +59,9 @@ def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_it_goes_on(tmp_path):
-    interrupted.check_kills(tmp_path, kills=3, seed=0)
+@pytest.mark.parametrize("few", [False, True])
+def test_killed_it_goes_on(tmp_path, few):
+    interrupted.check_kills(tmp_path, kills=3, seed=0, few=few)
 
 
 def test_strategies_and_counts_share_levels(tmp_path):
