@@ -13,7 +13,7 @@ from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import Run
 from jaxrob.strategies import History, Strategy
-from jaxrob.strategies._drive import Part, Seen, Subject
+from jaxrob.strategies._drive import Part, Seen, Subject, concluded
 
 
 class AllImages:
@@ -61,7 +61,7 @@ class AllImages:
     def exploration(
         self, place: int, subject: Subject, history: History
     ) -> Exploration:
-        criterion, strategy, task = self._criterion, subject.strategy, subject.task
+        criterion, task = self._criterion, subject.task
         known = functools.reduce(join, self._curves[place])
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}
         canonical = subject.canonical(history.levels).tolist()
@@ -74,7 +74,7 @@ class AllImages:
         return Exploration(
             select(known, rows, history.levels),
             history,
-            strategy.result(task, history).error_bound,
+            concluded(subject, history).error_bound,
             diagnose(task, history, len(known.levels)),
             nominal,
             self._seconds[place],

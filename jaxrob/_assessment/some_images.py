@@ -23,7 +23,7 @@ from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
 from jaxrob.strategies import Found, History, Strategy
-from jaxrob.strategies._drive import Part, Seen, Subject
+from jaxrob.strategies._drive import Part, Seen, Subject, concluded
 from jaxrob.strategies._few.population import population_of
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
@@ -83,7 +83,7 @@ class SomeImages:
         values = metrics.measures[criterion.measure](confusion)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)
-        found = subject.strategy.result(subject.task, history)
+        found = concluded(subject, history)
         if found.robustness is None:
             bounds, rule = (task.lower, task.upper), subject.strategy.rule
             robustness = metrics.heaviside_robustness(

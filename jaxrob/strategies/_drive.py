@@ -6,8 +6,18 @@ from typing import NamedTuple, cast
 
 import numpy as np
 
+from jaxrob._runtime.checks import (
+    check_choice,
+    check_type,
+    checked_array,
+    checked_integer,
+    checked_number,
+)
+from jaxrob._runtime.strict_json import short
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._strategy import (
+    STATUSES,
+    Found,
     History,
     Request,
     Strategy,
@@ -110,6 +120,35 @@ def drive(
     return [one.history for one in known]
 
 
+def concluded(subject: Subject, history: History) -> Found:
+    """What a subject's strategy concludes, checked.
+
+    Raises:
+      TypeError: if the strategy returns something else, or a part of another type.
+      ValueError: if a part is outside its range.
+    """
+    found = subject.strategy.result(subject.task, history)
+    name = f"{subject.strategy!r}.result"
+    check_type(name, found, Found, "a jaxrob.strategies.Found")
+    for part, value in (
+        ("error_bound", found.error_bound),
+        ("robustness", found.robustness),
+        *(("interval", one) for one in found.interval),
+        *(("population_interval", one) for one in found.population_interval or ()),
+    ):
+        if value is not None:
+            checked_number(f"{name}: {part}", value, at_least=0, at_most=1)
+    check_choice(f"{name}: status", found.status, STATUSES)
+    if found.sides is not None:
+        sides = checked_array(f"{name}: sides", found.sides, "n", "integers")
+        if len(sides) != len(history.levels) or not np.isin(sides, (-1, 0, 1)).all():
+            raise ValueError(
+                f"{name}: sides must be 1, 0 or -1 for each of {len(history.levels)} "
+                f"levels; got {short(sides.tolist())}"
+            )
+    return found
+
+
 class _Known:
     """What is known of a subject; it grows as its strategy asks.
 
@@ -180,8 +219,22 @@ class _Known:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What the strategy asks for."""
-        return self.subject.strategy.ask(self.subject.task, self.history)
+        """What the strategy asks for, checked."""
+        strategy = self.subject.strategy
+        requests = strategy.ask(self.subject.task, self.history)
+        for one in requests:
+            name = f"{strategy!r}.ask"
+            wanted = "strategies.Request, as strategies.all_images(levels) makes them"
+            check_type(name, one, Request, wanted)
+            if one.images is None:
+                continue
+            checked_integer(f"{name}: images", one.images, at_least=1)
+            if not needs_scores(strategy):
+                raise ValueError(
+                    f"{name}: images must be None, all images, for a strategy without "
+                    f"needs_scores = True; got {one.images}"
+                )
+        return requests
 
     def few_images(self) -> FewImages:
         """The strategy, of which a budget asks more than of others."""

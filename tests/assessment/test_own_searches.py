@@ -1,0 +1,155 @@
+"""Strategies of a user's own that look at some of the images, and what they may not."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob.metrics import Interval
+from jaxrob.strategies import Found, Request, Task, all_images, sample
+
+from .test_few import DATASET, DIM, NUM_IMAGES, THRESHOLD, TRUTH, apply
+
+CLASSIFIER = jaxrob.Classifier(apply, None)
+
+
+@dataclasses.dataclass(frozen=True)
+class Halving:
+    """Halves towards the crossing, on as many images as tell the side of a level."""
+
+    halvings: int = 6
+    first: int | None = 100
+    rule = "linear"
+    rules = ("linear",)
+    needs_scores = True
+
+    def ask(self, task, history):
+        if not len(history.levels):
+            return [Request(end, self.first) for end in (task.lower, task.upper)]
+        seen, sides = self.sides(task, history)
+        if (sides == 0).any():
+            return [
+                Request(level, int(2 * number))
+                for level, number in zip(history.levels[sides == 0], seen[sides == 0])
+            ]
+        start, end = self.bracket(task, history)
+        if end - start <= task.width / 2**self.halvings:
+            return []
+        return [Request((start + end) / 2, self.first)]
+
+    def result(self, task, history):
+        start, end = self.bracket(task, history)
+        sides = self.sides(task, history)[1]
+        return Found(None, (start + end) / 2, Interval(start, end), "precise", sides)
+
+    def sides(self, task, history):
+        seen = np.array([len(scores) for scores in history.scores])
+        far = 2 * np.sqrt(1 / seen - 1 / task.num_images)
+        off = history.values - task.threshold
+        return seen, np.where(off >= far, 1, np.where(off < -far, -1, 0))
+
+    def bracket(self, task, history):
+        sides = self.sides(task, history)[1]
+        return history.levels[sides > 0][-1], history.levels[sides < 0][0]
+
+
+def assess(strategy, **settings):
+    settings = {"threshold": THRESHOLD} | settings
+    return jaxrob.assess(CLASSIFIER, DATASET, DIM, strategy=strategy, **settings)
+
+
+def test_a_search_of_one_s_own_by_few_images():
+    found = assess(Halving())
+    assert found.dataset_interval.end - found.dataset_interval.start <= 1 / 64
+    low, high = found.dataset_interval
+    assert low <= TRUTH <= high and abs(found.robustness - TRUTH) <= 1 / 64
+    sampling = found.sampling
+    # In whole blocks, and far fewer than all images at each level.
+    assert (sampling.seen % 128 == 0).sum() + (
+        sampling.seen == NUM_IMAGES
+    ).sum() == len(sampling.seen)
+    assert (
+        found.evaluations == sampling.seen.sum() < 0.6 * len(found.levels) * NUM_IMAGES
+    )
+    assert (sampling.sides == np.where(found.levels <= TRUTH, 1, -1)).all()
+    population = found.confidence_interval
+    assert population.start <= low <= high <= population.end
+
+
+def test_the_first_round_may_want_all_images():
+    found = assess(Halving(halvings=2, first=None))
+    assert set(found.sampling.seen) == {NUM_IMAGES}
+
+
+def test_it_runs_on_a_function():
+    limits = np.random.default_rng(0).permutation(1000) / 1000
+    task = Task(0.0, 1.0, threshold=0.7, num_images=1000, block=50)
+    history = sample(Halving(), task, lambda level: level[:, None] <= limits)
+    assert Halving().result(task, history).interval.start <= 0.3
+    assert Halving().result(task, history).interval.end >= 0.3
+    with pytest.raises(
+        ValueError, match="1000 scores for each of 2 levels; got the sh"
+    ):
+        sample(Halving(), task, lambda level: level)
+    with pytest.raises(TypeError, match="task.num_images must be an int"):
+        sample(Halving(), task._replace(num_images=None), lambda level: level)
+
+
+class Ends(Halving):
+    def ask(self, task, history):
+        return [] if len(history.levels) else all_images([task.lower, task.upper])
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "message"),
+    [
+        (
+            "ask",
+            [0.0, 1.0],
+            r"ask must be strategies.Request, as strategies.all_images",
+        ),
+        ("ask", [Request(0.0, 0)], "images must be at least 1; got 0"),
+        ("ask", [Request(0.0, 2.5)], "images must be an int"),
+        ("ask", [Request(2.0)], r"levels must lie in \[0, 1\]"),
+        ("ask", [Request(float("nan"))], "levels must be finite"),
+        ("result", 0.5, r"result must be a jaxrob.strategies.Found; got 0.5"),
+        ("result", Found(2.0), r"result: error_bound must lie in \[0, 1\]; got 2"),
+        ("result", Found(robustness=-1.0), r"result: robustness must lie in \[0, 1\]"),
+        (
+            "result",
+            Found(interval=Interval(0.1, 3.0)),
+            r"result: interval must lie in \[0, 1\]",
+        ),
+        ("result", Found(status="done"), "result: status must be one of"),
+        (
+            "result",
+            Found(sides=np.ones(3, int)),
+            "sides must be 1, 0 or -1 for each of 2",
+        ),
+    ],
+)
+def test_what_is_no_request_or_result_is_refused(part, value, message):
+    broken = type("Broken", (Ends,), {part: lambda self, task, history: value})
+    with pytest.raises((TypeError, ValueError), match=message):
+        assess(broken())
+
+
+def test_images_need_scores():
+    plain = type("Plain", (Halving,), {"needs_scores": False})
+    with pytest.raises(ValueError, match="without needs_scores = True; got 100"):
+        assess(plain())
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"measure": "f1"}, 'measure="f1" needs all images'),
+        ({"rule": "linear"}, "rule does not go with Halving.*which asks for some"),
+        ({"tolerance": "step"}, "tolerance, penalization .* do not go with Halving"),
+        ({"precision": 0.1}, "go with strategies.ASAP and strategies.Uniform alone"),
+    ],
+)
+def test_what_needs_all_images_is_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        assess(Halving(), **settings)
