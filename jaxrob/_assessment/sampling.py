@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob._runtime.checks import check_type, checked_integer, checked_number
 from jaxrob._runtime.strict_json import short
 from jaxrob.metrics import Interval
-from jaxrob.strategies._few.decide import least_count
+from jaxrob.strategies._few.sides import least_count
 
 # Of shares of the range.
 _ROUNDING = 1e-9

@@ -7,8 +7,8 @@ import numpy as np
 
 from jaxrob.strategies._few.bands import Bands
 from jaxrob.strategies._few.cheapest import Known, cheapest, seen_at
-from jaxrob.strategies._few.clusters import Cluster, clusters, shares
-from jaxrob.strategies._few.crossing import BEND, Rough, rough
+from jaxrob.strategies._few.clusters import Cluster, clusters, crossings, shares
+from jaxrob.strategies._few.crossing import BEND, Rough
 from jaxrob.strategies._few.goal import Goal, Levels, Wanted, in_blocks
 
 # The plan is for so much less than what may stay open.
@@ -124,15 +124,6 @@ def may_stay_open(now: Bands, half_width: float) -> float:
     along = float((now.open - now.closable).sum())
     # Where it runs along the threshold it stays open: then the rest is still closed.
     return max(2 * half_width - along, half_width) / now.together
-
-
-def crossings(goal: Goal, now: Bands, found: list[Cluster]) -> dict[Cluster, Rough]:
-    """Where the clusters that cross do so."""
-    return {
-        one: rough(goal, now.estimates, one.first, one.last)
-        for one in found
-        if one.crosses
-    }
 
 
 def _new(levels: Levels, wanted: list[Wanted]) -> list[Wanted]:

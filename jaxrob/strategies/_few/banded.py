@@ -10,13 +10,12 @@ import numpy as np
 
 from jaxrob.metrics._interval import accepted_widths
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.aim import MARGIN, crossings, may_stay_open, requests
+from jaxrob.strategies._few.aim import MARGIN, may_stay_open, requests
 from jaxrob.strategies._few.bands import Bands, Shape, bands, quantile, shape
 from jaxrob.strategies._few.cheapest import images_for
-from jaxrob.strategies._few.clusters import clusters, shares
+from jaxrob.strategies._few.clusters import clusters, crossings, share_together, shares
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level, Wanted
-from jaxrob.strategies._few.joint import share_together
 from jaxrob.strategies._few.state import Accepted, State
 
 # What levels away from the crossings take of the error.

@@ -5,15 +5,34 @@ import math
 import numpy as np
 
 from jaxrob.strategies._asap import ASAP
-from jaxrob.strategies._few.decide import side
-from jaxrob.strategies._few.estimates import estimates
-from jaxrob.strategies._few.gaps import known
-from jaxrob.strategies._few.goal import OPEN, Goal, Level, Wanted, in_blocks
-from jaxrob.strategies._few.plan import finest, requests
+from jaxrob.strategies._few.cheapest import seen_at
+from jaxrob.strategies._few.crossing import Rough, rough
+from jaxrob.strategies._few.estimates import Estimates, estimates
+from jaxrob.strategies._few.goal import (
+    OPEN,
+    Goal,
+    Level,
+    Levels,
+    Wanted,
+    images_needed,
+    in_blocks,
+)
+from jaxrob.strategies._few.sides import Gap, known, side
 from jaxrob.strategies._few.state import Accepted, State
 
 # What the first levels take of the error where levels are decided one by one.
 FIRST = 0.5
+# By how much the images of a level grow from one look to the next, at most and least.
+_GROWTH, _LEAST_GROWTH = 0.5, 0.25
+# Quantiles of a normal variable, at which costs are averaged.
+_NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
+# Levels are not set closer to a crossing than so many of its standard deviations.
+_UNSURE = 1.5
+# Levels tried on either side of a crossing.
+_TRIED = 48
+# Levels beside a crossing are cheap that take so many of all images. One at it that has
+# so many is gone on with, by so many at once.
+_CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 
 def look(
@@ -52,13 +71,13 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
         ]
     gaps = state.known.gaps
     now = estimates(levels, goal.least_variance, goal.num_images)
-    wanted = requests(goal, levels, now, gaps, _price(goal, state))
+    wanted = _requests(goal, levels, now, gaps, _price(goal, state))
     wanted = [
         one
         for one in wanted
         if one.step not in levels or one.seen > levels[one.step].seen
     ]
-    wanted = wanted or finest(goal, levels, gaps)
+    wanted = wanted or _finest(goal, levels, gaps)
     return state._replace(is_done=not wanted), wanted
 
 
@@ -68,3 +87,151 @@ def _price(goal: Goal, state: State) -> float:
     if state.known is not None:
         crossings = max(1, sum(gap.crosses for gap in state.known.gaps))
     return math.log(2 * crossings / ((1 - FIRST) * goal.error))
+
+
+def _requests(
+    goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], price: float
+) -> list[Wanted]:
+    """The levels to look at next.
+
+    Args:
+      goal: the goal.
+      levels: what was seen.
+      now: what is known of them.
+      gaps: what is open.
+      price: the evidence at which a new level counts as decided.
+    """
+    share = max(2 * goal.precision * goal.parts / max(len(gaps), 1), 1.0)
+    wanted: list[Wanted] = []
+    for gap in gaps:
+        if gap.width <= share and (goal.precision > 0 or gap.middle is None):
+            continue
+        if not gap.crosses:
+            wanted += _within(goal, levels, gap, share, price)
+            continue
+        first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
+        about = rough(goal, now, first, last)
+        if goal.precision > 0:
+            wanted += _bracket(goal, levels, gap, about, share, price)
+        else:
+            wanted += _towards(goal, levels, gap, about, price)
+    return wanted
+
+
+def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
+    """What is left to look at if no plan helps; nothing if all that can be was seen."""
+    wanted = []
+    for gap in gaps:
+        inside = [step for step in levels if gap.start < step < gap.end]
+        begun = [step for step in inside if levels[step].seen < goal.num_images]
+        middle = (gap.start + gap.end) // 2
+        if begun:
+            step = max(begun, key=lambda step: levels[step].seen)
+            wanted.append(Wanted(step, in_blocks(goal, 2 * levels[step].seen)))
+        elif gap.width > 1 and middle not in levels:
+            wanted.append(Wanted(middle, goal.block))
+    return wanted
+
+
+def _towards(
+    goal: Goal, levels: Levels, gap: Gap, about: Rough, price: float
+) -> list[Wanted]:
+    """Levels that bracket a crossing while that is cheap; then one at it, to the end.
+
+    Of that one all images tell exactly how far the crossing is.
+    """
+    beside = about.slope * _UNSURE * about.uncertainty
+    cost = float(images_needed(goal, np.array(beside), price))
+    if cost <= _CHEAP * goal.num_images and gap.width > 4:
+        return _bracket(goal, levels, gap, about, 1.0, price)
+    near = max(_UNSURE * about.uncertainty, 1.0)
+    begun = [s for s in levels if gap.start < s < gap.end]
+    begun = [s for s in begun if abs(s - about.step) <= near]
+    # Just past the crossing as seen from the nearer end: then the gap is a short one.
+    past = 0.5 if about.step - gap.start < gap.end - about.step else -0.5
+    here = _inside(gap, about.step + past)
+    step = max(begun, key=lambda s: levels[s].seen, default=here)
+    if seen_at(levels, step) < _BEGUN * goal.num_images:
+        step = here
+    more = max(seen_at(levels, step) * (1 + _GROWTH), _STRIDE * goal.num_images)
+    return [Wanted(step, in_blocks(goal, more))]
+
+
+def _bracket(
+    goal: Goal, levels: Levels, gap: Gap, line: Rough, wanted: float, price: float
+) -> list[Wanted]:
+    """The cheapest pair of levels around a crossing, no farther apart than wanted."""
+    apart = max(wanted, 2 * _UNSURE * line.uncertainty, 1.0)
+    apart = min(apart, max(gap.width * 0.75, 1.0))
+    places = _places(levels, gap, line, apart)
+    at = line.step + line.uncertainty * _NORMAL
+    distance = line.slope * np.abs(places[:, None] - at)
+    each = images_needed(goal, distance, price)
+    total, usual = each.mean(axis=1), np.median(each, axis=1)
+    seen = np.array([seen_at(levels, step) for step in places.tolist()])
+    cost = np.maximum(total - seen, goal.block)
+    cost[[0, -1]] = 0.0
+    before, after = places <= line.step, places >= line.step
+    pairs = cost[before, None] + cost[after]
+    width = places[after] - places[before, None]
+    fits = (width <= apart) & (width > 0)
+    if not fits.any():
+        fits = width == width[width > 0].min()
+    pairs = np.where(fits, pairs, np.inf)
+    left, right = np.unravel_index(pairs.argmin(), pairs.shape)
+    chosen = int(places[before][left]), int(places[after][right])
+    return [
+        _more(goal, levels, step, float(usual[places == step][0]))
+        for step in chosen
+        if step not in (gap.start, gap.end)
+    ]
+
+
+def _places(levels: Levels, gap: Gap, line: Rough, apart: float) -> np.ndarray:
+    """Levels that may be looked at around a crossing, both ends of the gap included."""
+    near = np.rint(line.step + np.linspace(-apart, apart, 2 * _TRIED + 1))
+    beside = [math.floor(line.step), math.ceil(line.step)]
+    inside = [step for step in levels if gap.start < step < gap.end]
+    places = np.unique(np.concatenate([near, beside, inside]).astype(int))
+    places = places[(places > gap.start) & (places < gap.end)]
+    return np.concatenate([[gap.start], places, [gap.end]])
+
+
+def _within(
+    goal: Goal, levels: Levels, gap: Gap, share: float, price: float
+) -> list[Wanted]:
+    """Between two levels of one side: an open one decided, or others from closer by."""
+    if gap.middle is None:
+        return [Wanted((gap.start + gap.end) // 2, goal.block)]
+    middle = levels[gap.middle]
+    left = max(1 / middle.seen - 1 / goal.num_images, 0)
+    noise = goal.deviation * math.sqrt(left) * _NORMAL
+    here = middle.mean - goal.least
+    finish = float(images_needed(goal, here + noise, price).mean())
+    beside, cost = [], 0.0
+    for end in (gap.start, gap.end):
+        away = max(1, math.floor(min(share / 2, abs(end - gap.middle))))
+        step = gap.middle + int(math.copysign(away, end - gap.middle))
+        if step == end:
+            continue
+        part = (step - gap.middle) / (end - gap.middle)
+        there = here + part * (levels[end].mean - goal.least - here)
+        total = float(images_needed(goal, there + noise, price).mean())
+        beside.append((step, total))
+        cost += max(total - seen_at(levels, step), goal.block)
+    if share <= 2 or finish - middle.seen <= cost or not beside:
+        return [_more(goal, levels, gap.middle, finish)]
+    return [_more(goal, levels, step, total) for step, total in beside]
+
+
+def _inside(gap: Gap, step: float) -> int:
+    """The nearest step that is inside the gap."""
+    return min(max(round(step), gap.start + 1), gap.end - 1)
+
+
+def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
+    """As many images more as may decide the level, but not all at once."""
+    seen = seen_at(levels, step)
+    grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
+    wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
+    return Wanted(step, in_blocks(goal, wanted))

@@ -4,7 +4,6 @@ import math
 
 import numpy as np
 
-from jaxrob.strategies._few.decide import side
 from jaxrob.strategies._few.goal import (
     ACCEPTED,
     OPEN,
@@ -13,6 +12,7 @@ from jaxrob.strategies._few.goal import (
     images_needed,
     in_blocks,
 )
+from jaxrob.strategies._few.sides import side
 from jaxrob.strategies._few.state import Accepted, State
 from jaxrob.strategies._uniform import Uniform
 

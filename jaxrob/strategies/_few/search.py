@@ -11,8 +11,8 @@ import numpy as np
 from jaxrob.metrics import Interval
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few import banded, decided, fixed_levels
+from jaxrob.strategies._few.clusters import closer_apart
 from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Goal, Level, Wanted, in_blocks
-from jaxrob.strategies._few.joint import closer_apart
 from jaxrob.strategies._few.population import population_interval
 from jaxrob.strategies._few.state import Accepted, State
 from jaxrob.strategies._few.stopping import StoppingRule

@@ -3,8 +3,8 @@
 from typing import NamedTuple
 
 from jaxrob.strategies._few.bands import Bands
-from jaxrob.strategies._few.gaps import Known
 from jaxrob.strategies._few.goal import Levels
+from jaxrob.strategies._few.sides import Known
 
 
 class Accepted(NamedTuple):

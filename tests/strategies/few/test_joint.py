@@ -3,11 +3,10 @@
 import numpy as np
 import pytest
 
-from jaxrob.strategies._few.clusters import Cluster
+from jaxrob.strategies._few.clusters import Cluster, share_together
 from jaxrob.strategies._few.crossing import Rough
 from jaxrob.strategies._few.estimates import estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level
-from jaxrob.strategies._few.joint import share_together
 
 IMAGES, RUNS, SEEN = 2000, 300, 400
 GOAL = Goal(8, 0.8, (0.0, 1.0), IMAGES, 50, 0.05, 0.02)
