@@ -121,7 +121,7 @@ def measured(mesh, folder, journal):
 
 def measured_parts(mesh, data):
     """Answers on some of the images in a random order, in memory and in batches."""
-    from jaxrob._engine.execution import Execution, progress_bar
+    from jaxrob._engine.execution import progress_bar, set_up
     from jaxrob._engine.order import random_order
     from jaxrob._engine.parts import Part, answer_parts
     from jaxrob._engine.picked import counted
@@ -134,12 +134,13 @@ def measured_parts(mesh, data):
     parts = [Part(noise, 0.1, 0, NUM_IMAGES), Part(noise, 0.2, 13, 50)]
     found = {"parts order": order}
     with progress_bar("parts", False) as bar:
-        execution = Execution(key, checked_mesh(mesh), bar, batch_size=40)
+        shape, mesh = data.images.shape[1:], checked_mesh(mesh)
+        execution = set_up(classifier, shape, key, mesh, bar, 40)
         for name, given in (
             ("whole", data),
             ("batches", jaxrob.Dataset.from_batches(Batches(data))),
         ):
-            answers = answer_parts(classifier, counted(given), parts, order, execution)
+            answers = answer_parts(execution, counted(given), parts, order)
             for part in ("predicted", "confidence", "uncertainty"):
                 arrays = [getattr(one, part) for one in answers]
                 found[f"parts {name} {part}"] = np.concatenate(arrays)

@@ -44,8 +44,7 @@ class AllImages:
             for place, some in levels.items()
         ]
         start = time.perf_counter()
-        run = self._run
-        curves = evaluate_queue(run.classifier, run.dataset, frontiers, run.execution)
+        curves = evaluate_queue(self._run.execution, self._run.dataset, frontiers)
         seconds = time.perf_counter() - start
         # An alteration's share of the round's time is its share of the levels.
         each = seconds / sum(len(one.levels) for one in curves)

@@ -47,7 +47,7 @@ class SomeImages:
         labels = np.asarray(self._data.labels)
         self._measure = per_image(criterion, labels, run.num_classes)
         images = self._measure.counted
-        self._order = images[random_order(run.execution.key, len(images))]
+        self._order = images[random_order(run.key, len(images))]
         self._labels = labels[self._order]
         self._rows: list[dict[float, _Row]] = [{} for _ in run.alterations]
         self._seconds = [0.0] * len(run.alterations)
@@ -63,9 +63,7 @@ class SomeImages:
             for part in parts
             if (stop := part.stop) is not None
         ]
-        found = answer_parts(
-            run.classifier, self._data, wanted, self._order, run.execution
-        )
+        found = answer_parts(run.execution, self._data, wanted, self._order)
         seconds = time.perf_counter() - start
         total = sum(one.stop - one.start for one in wanted)
         for part, one in zip(parts, wanted):

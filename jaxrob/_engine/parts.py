@@ -6,15 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, picked_blocks
 from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import Execution, check_asked
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
-from jaxrob._engine.tasks import Setup, Task, run_tasks, set_up
+from jaxrob._engine.tasks import Task, run_tasks
 from jaxrob.alterations import Alteration
 
 # Images in a block, the same on all devices, so that what is computed for a part does
@@ -39,11 +38,10 @@ class Part(NamedTuple):
 
 
 def answer_parts(
-    classifier: Classifier,
+    execution: Execution,
     dataset: Dataset | CountedBatches,
     parts: Sequence[Part],
     order: np.ndarray,
-    execution: Execution,
 ) -> list[HostAnswers]:
     """The answers on parts of the images, in a random order.
 
@@ -53,11 +51,11 @@ def answer_parts(
     blocks. What `evaluate` checks of the arguments must have been checked.
 
     Args:
-      classifier: the classifier.
+      execution: the classifier, and how levels are evaluated. A batch size is that of
+        the blocks.
       dataset: the images, see `counted`.
       parts: which images, at which levels of which alterations.
       order: `[N]`, the images' indices in a random order, see `random_order`.
-      execution: how they are evaluated. A batch size is that of the blocks.
 
     Returns:
       Answers `[stop - start]` for each part, in the random order.
@@ -66,13 +64,9 @@ def answer_parts(
       ValueError: as `evaluate_queue`.
       OSError: likewise.
     """
-    if isinstance(dataset, Dataset):
-        source, shape = dataset, dataset.images.shape[1:]
-    else:
-        source, shape = dataset.batches, dataset.image.shape
-    setup = set_up(classifier, shape, execution, parts, order)
-    cut = _images_in_block(classifier, setup)
-    num_classes = setup.info.num_classes
+    source = dataset if isinstance(dataset, Dataset) else dataset.batches
+    check_asked(execution, parts, order)
+    cut, num_classes = _images_in_block(execution), execution.info.num_classes
     answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
 
     def new_task(alteration: Alteration, rows: list[int]) -> Task:
@@ -96,17 +90,17 @@ def answer_parts(
     )
     placed = picked_blocks(dataset, order, starts, cut, num_classes, execution.mesh)
     number = sum(part.stop - part.start for part in parts)
-    run_tasks(setup, tasks, placed, source, number)
+    run_tasks(execution, tasks, placed, source, number)
     return answers
 
 
-def _images_in_block(classifier: Classifier, setup: Setup) -> int:
+def _images_in_block(execution: Execution) -> int:
     """Images in a block: as many as fit, in full batches of a network on the host."""
-    asked = setup.execution.batch_size
+    asked = execution.batch_size
     if asked is None:
-        fitting = setup.rows // setup.execution.mesh.size
+        fitting = execution.rows // execution.mesh.size
         asked = min(BLOCK, 2 ** int(math.log2(max(fitting, 1))))
-    batch = batch_size_of(classifier)
+    batch = batch_size_of(execution.classifier)
     return math.ceil(asked / batch) * batch
 
 

@@ -6,15 +6,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
-from jaxrob._engine.checks import first_look
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
-from jaxrob._engine.execution import Execution
+from jaxrob._engine.execution import Execution, check_asked
 from jaxrob._engine.sizes import images_in_block
-from jaxrob._engine.tasks import Task, run_tasks, set_up
+from jaxrob._engine.tasks import Task, run_tasks
 from jaxrob.alterations import Alteration
 
 # The span of all images.
@@ -29,10 +27,9 @@ class Frontier(NamedTuple):
 
 
 def evaluate_queue(
-    classifier: Classifier,
+    execution: Execution,
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
-    execution: Execution,
 ) -> list[Curve | ReducedCurve]:
     """The answers on every image at every level of several alterations.
 
@@ -41,10 +38,9 @@ def evaluate_queue(
     arguments must have been checked.
 
     Args:
-      classifier: the classifier.
+      execution: the classifier, and how levels are evaluated.
       dataset: the images.
       frontiers: which levels of which alterations.
-      execution: how they are evaluated.
 
     Returns:
       A curve for each frontier.
@@ -55,11 +51,11 @@ def evaluate_queue(
         holds answers that cannot be.
       OSError: if the journal cannot be written.
     """
-    mesh = execution.mesh
-    image, length = first_look(dataset)
-    setup = set_up(classifier, image.shape, execution, frontiers, length)
-    batch_size, num_classes = execution.batch_size, setup.info.num_classes
-    size = images_in_block(classifier, setup.rows, length, batch_size, mesh)
+    classifier, mesh = execution.classifier, execution.mesh
+    length = len(dataset) if isinstance(dataset, Dataset) else None
+    check_asked(execution, frontiers, length)
+    rows, num_classes = execution.rows, execution.info.num_classes
+    size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
 
     def new_collector(levels: np.ndarray) -> CurveCollector:
         if execution.reduced:
@@ -77,5 +73,5 @@ def evaluate_queue(
     tasks = list(map(new_task, frontiers, collectors))
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
     placed = placed_blocks(dataset, num_classes, size, mesh)
-    run_tasks(setup, tasks, placed, dataset, number)
+    run_tasks(execution, tasks, placed, dataset, number)
     return [collector.curve() for collector in collectors]

@@ -2,15 +2,14 @@
 
 import collections
 import contextlib
-import functools
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
 import numpy as np
 
-from jaxrob._adapters.on_host import OnHost, on_host
-from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
+from jaxrob._adapters.on_host import on_host
+from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock
@@ -28,14 +27,12 @@ from jaxrob._engine.mistakes import (
     scale_check,
     worth_asking,
 )
-from jaxrob._engine.on_host import Altered, alter, ask, network_on_host
-from jaxrob._engine.provenance import arguments_digest
-from jaxrob._engine.sizes import levels_in_step, levels_in_turn, rows_for
+from jaxrob._engine.on_host import Altered, alter, ask
+from jaxrob._engine.sizes import levels_in_step, levels_in_turn
 from jaxrob._engine.step import answer_at_levels, outputs_at_level, prepare
 from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.hosts import check_same, fetch, gathered, put
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.mesh import platform, whole_on
+from jaxrob._runtime.hosts import fetch, gathered
+from jaxrob._runtime.mesh import platform
 from jaxrob.alterations import Alteration
 
 # Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
@@ -65,67 +62,8 @@ class Task(NamedTuple):
     in_random_order: bool = False
 
 
-class Setup(NamedTuple):
-    """What the steps of one queue share.
-
-    Attributes:
-      classifier: whole on every device, without its names.
-      key: the random key, likewise.
-      info: what a trace tells of the classifier.
-      network: the network if it is one on this host.
-      image_shape: the shape of one image.
-      rows: the most images that fit in a step.
-      execution: how levels are evaluated.
-    """
-
-    classifier: Classifier
-    key: jax.Array
-    info: TraceInfo
-    network: OnHost | None
-    image_shape: tuple[int, ...]
-    rows: int
-    execution: Execution
-
-
-def set_up(
-    classifier: Classifier,
-    image_shape: tuple[int, ...],
-    execution: Execution,
-    *asked: Any,
-) -> Setup:
-    """Puts a classifier and the key on the devices.
-
-    Args:
-      classifier: the classifier, pinned.
-      image_shape: the shape of one image.
-      execution: how levels are evaluated.
-      *asked: what is asked for, which must be the same in all processes.
-
-    Raises:
-      ValueError: if processes differ in what they ask for.
-    """
-    mesh = execution.mesh
-    key = _no_key() if execution.key is None else checked_key(execution.key)
-    check_same(
-        "classifier, key, levels and number of images",
-        lambda: arguments_digest(classifier, key, *asked),
-        mesh,
-    )
-    rows = rows_for(classifier, image_shape, mesh)
-    info = trace_info(classifier, image_shape)
-    network = network_on_host(classifier, mesh)
-    classifier, key = put((unnamed(classifier), key), whole_on(mesh))
-    return Setup(classifier, key, info, network, image_shape, rows, execution)
-
-
-@functools.cache
-def _no_key() -> jax.Array:
-    """The key where nothing is random."""
-    return jax.random.key(0)
-
-
 def run_tasks(
-    setup: Setup,
+    execution: Execution,
     tasks: Sequence[Task],
     placed: Generator[PlacedBlock, None, None],
     dataset: Dataset | BatchedDataset,
@@ -134,7 +72,7 @@ def run_tasks(
     """Computes what the tasks want on each block, and hands it to their collectors.
 
     Args:
-      setup: what the steps share.
+      execution: what the steps share.
       tasks: the tasks.
       placed: the blocks.
       dataset: the data that they are cut from; a few images are looked at.
@@ -145,7 +83,7 @@ def run_tasks(
         the journal holds answers that cannot be.
       OSError: if the journal cannot be written.
     """
-    classifier, execution = setup.classifier, setup.execution
+    classifier = execution.classifier
     execution.bar.total += number
     execution.bar.refresh()
     ahead = _AHEAD_CPU if platform(execution.mesh) == "cpu" else _AHEAD
@@ -159,17 +97,17 @@ def run_tasks(
             step
             for block in blocks
             for task in tasks
-            for step in _dispatched(task, block, setup, number)
+            for step in _dispatched(task, block, execution, number)
         )
-        if setup.network is not None:
+        if execution.network is not None:
             # While the host works on one level, the devices alter to the next.
             steps = (_asked(step, classifier) for step in _held_back(steps, 1))
         for step in _held_back(steps, ahead):
-            _finish(step, setup)
+            _finish(step, execution)
         if classifier.outputs == "logits" and "outputs" not in execution.looked:
             # No answer was more certain than that of distributions taken as logits.
             execution.looked.add("outputs")
-            check_logits(classifier, dataset, setup.key, execution.mesh)
+            check_logits(classifier, dataset, execution.key, execution.mesh)
 
 
 class _Step(NamedTuple):
@@ -186,34 +124,34 @@ class _Step(NamedTuple):
 
 
 def _dispatched(
-    task: Task, placed: PlacedBlock, setup: Setup, number: int
+    task: Task, placed: PlacedBlock, execution: Execution, number: int
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one; answers that are known need none."""
     block, images, index = placed
     wanted = [
         row for row, span in enumerate(task.spans) if block.part(*span).labels.size
     ]
-    missing = [row for row in wanted if not _is_known(task, block, row, setup)]
+    missing = [row for row in wanted if not _is_known(task, block, row, execution)]
     if not missing:
         return
-    mesh = setup.execution.mesh
+    mesh = execution.mesh
     static = {"alteration": task.alteration, "mesh": mesh}
 
     def answer(
         images: Any, at: np.ndarray, num_levels: int, scale: float = 1.0
     ) -> Answers | Altered:
-        if setup.network is not None:
-            given = {"preprocessing": setup.network.preprocessing, **static}
+        if execution.network is not None:
+            given = {"preprocessing": execution.network.preprocessing, **static}
             return alter(images, at[0], np.float32(scale), **given)
         how = at, np.int32(num_levels), np.float32(scale)
         answers = answer_at_levels(
-            setup.classifier, images, index, setup.key, *how, **static
+            execution.classifier, images, index, execution.key, *how, **static
         )
         return gathered(answers)
 
-    prepared = prepare(images, index, setup.key, **static)
+    prepared = prepare(images, index, execution.key, **static)
     # What is known already leaves a step's shape as it is, and so its rounding.
-    each = _levels_a_step(setup, len(images), len(wanted))
+    each = _levels_a_step(execution, len(images), len(wanted))
     least = missing[_least(task.levels[missing], task.alteration)]
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
@@ -221,13 +159,13 @@ def _dispatched(
         filled = rows + rows[-1:] * (each - len(rows))
         at = task.levels[filled].astype(np.float32)
         step = _Step(task, block, rows, answer(prepared, at, len(rows)))
-        due = _checks_due(setup, placed, each, number, least in rows)
+        due = _checks_due(execution, placed, each, number, least in rows)
         if due:
-            answers = _answered(step.answers, setup.classifier)
+            answers = _answered(step.answers, execution.classifier)
             step = step._replace(answers=answers)
-            again = _again(setup, task.alteration, index, at, answer)
+            again = _again(execution, task.alteration, index, at, answer)
             stochastic = task.alteration.stochastic
-            _look_closer(due, setup, placed, answers, again, stochastic)
+            _look_closer(due, execution, placed, answers, again, stochastic)
         if platform(mesh) != "cpu":
             jax.copy_to_host_async(step.answers)
         yield step
@@ -235,48 +173,48 @@ def _dispatched(
 
 def _look_closer(
     due: set[str],
-    setup: Setup,
+    execution: Execution,
     placed: PlacedBlock,
     answers: Answers,
     again: Again,
     stochastic: bool,
 ) -> None:
     """Makes the checks that ask a classifier once more."""
-    classifier, labels = setup.classifier, placed.block.labels
+    classifier, labels = execution.classifier, placed.block.labels
     if "company" in due:
         if not check_in_company(classifier, placed, answers, again, stochastic):
             # Its other answers tell nothing.
-            setup.execution.looked.add("scale")
+            execution.looked.add("scale")
             return
     if "scale" in due:
         row, as_bytes = again.as_bytes(placed.images)
         if check_scale(classifier, row_of(answers, row), row_of(as_bytes, 0), labels):
-            setup.execution.looked.add("outputs")
+            execution.looked.add("outputs")
 
 
 def _again(
-    setup: Setup,
+    execution: Execution,
     alteration: Alteration,
     index: jax.Array,
     at: np.ndarray,
     answer: Callable[..., Answers | Altered],
 ) -> Again:
     """Asks about images in a block again, at one of the levels of a step."""
-    classifier = setup.classifier
-    static = {"alteration": alteration, "mesh": setup.execution.mesh}
+    classifier = execution.classifier
+    static = {"alteration": alteration, "mesh": execution.mesh}
 
     def answers(images: jax.Array) -> Answers:
-        prepared = prepare(images, index, setup.key, **static)
+        prepared = prepare(images, index, execution.key, **static)
         return _answered(answer(prepared, at, 1), classifier)
 
     def outputs(images: jax.Array) -> jax.Array:
-        prepared = prepare(images, index, setup.key, **static)
-        given = classifier, prepared, index, setup.key, at[0]
+        prepared = prepare(images, index, execution.key, **static)
+        given = classifier, prepared, index, execution.key, at[0]
         return fetch(outputs_at_level(*given, **static))
 
     def as_bytes(images: jax.Array) -> tuple[int, Answers]:
         row = _least(at, alteration)
-        prepared = prepare(images, index, setup.key, **static)
+        prepared = prepare(images, index, execution.key, **static)
         found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
         return row, _answered(found, classifier, MANY)
 
@@ -288,40 +226,40 @@ def _least(levels: np.ndarray, alteration: Alteration) -> int:
     return int(np.abs(levels - alteration.identity).argmin())
 
 
-def _levels_a_step(setup: Setup, images: int, num_levels: int) -> int:
-    if setup.network is not None:
+def _levels_a_step(execution: Execution, images: int, num_levels: int) -> int:
+    if execution.network is not None:
         return 1
-    mesh = setup.execution.mesh
+    mesh = execution.mesh
     return levels_in_step(
-        setup.info, setup.image_shape, setup.rows, images, num_levels, mesh
+        execution.info, execution.image_shape, execution.rows, images, num_levels, mesh
     )
 
 
 def _checks_due(
-    setup: Setup, placed: PlacedBlock, levels: int, number: int, is_least: bool
+    execution: Execution, placed: PlacedBlock, levels: int, number: int, is_least: bool
 ) -> set[str]:
     """Which checks ask again at a step, once in a call: those that are worth it.
 
     Args:
-      setup: what the steps share.
+      execution: what the steps share.
       placed: the block.
       levels: in a step.
       number: answers in all.
       is_least: whether the step holds the level that alters least.
     """
-    mesh, looked = setup.execution.mesh, setup.execution.looked
-    in_turn = levels_in_turn(setup.image_shape, mesh)
+    mesh, looked = execution.mesh, execution.looked
+    in_turn = levels_in_turn(execution.image_shape, mesh)
     one_more = len(placed.images) * (1 if in_turn else levels)
-    few = one_more if setup.network is None else min(len(placed.images), MANY)
-    scale = scale_check(setup.classifier, placed.block.labels)
+    few = one_more if execution.network is None else min(len(placed.images), MANY)
+    scale = scale_check(execution.classifier, placed.block.labels)
     checks = [("company", "company", one_more)]
-    if is_least and scale is not None and len(setup.image_shape) == 3:
+    if is_least and scale is not None and len(execution.image_shape) == 3:
         checks.append(("scale", scale, few))
     due = set()
     for name, what, cost in checks:
         if name not in looked:
             looked.add(name)
-            if worth_asking(what, setup.classifier, cost, number, mesh):
+            if worth_asking(what, execution.classifier, cost, number, mesh):
                 due.add(name)
     return due
 
@@ -353,9 +291,9 @@ def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
         yield waiting.popleft()
 
 
-def _is_known(task: Task, block: Block, row: int, setup: Setup) -> bool:
+def _is_known(task: Task, block: Block, row: int, execution: Execution) -> bool:
     """Whether the journal has what is wanted of a block at a level; collects it."""
-    kept = setup.execution.kept
+    kept = execution.kept
     if kept is None:
         return False
     part = block.part(*task.spans[row])
@@ -364,14 +302,13 @@ def _is_known(task: Task, block: Block, row: int, setup: Setup) -> bool:
     known = kept.find(task.alteration, level, part.start, part.stop, order)
     if known is None:
         return False
-    _collect(task, part, [row], Answers(*(one[None] for one in known)), setup)
+    _collect(task, part, [row], Answers(*(one[None] for one in known)), execution)
     return True
 
 
-def _finish(step: _Step, setup: Setup) -> None:
+def _finish(step: _Step, execution: Execution) -> None:
     """Awaits a step's answers, checks them, writes them down and collects them."""
     task, block, rows, _ = step
-    execution = setup.execution
     whole = Answers(*map(np.asarray, step.answers))
     parts = [block.part(*task.spans[row]) for row in rows]
     for span in dict.fromkeys((part.start, part.stop) for part in parts):
@@ -381,19 +318,22 @@ def _finish(step: _Step, setup: Setup) -> None:
         answers = Answers(*(one[at, images] for one in whole))
         alike = [rows[i] for i in at]
         levels = task.levels[alike]
-        check_valid(answers.predicted, levels, setup.classifier, task.alteration)
+        check_valid(answers.predicted, levels, execution.classifier, task.alteration)
         if execution.kept is not None:
             order = task.in_random_order
             execution.kept.add(task.alteration, levels, part.start, answers, order)
-        _collect(task, part, alike, answers, setup)
+        _collect(task, part, alike, answers, execution)
 
 
 def _collect(
-    task: Task, block: Block, rows: list[int], answers: HostAnswers, setup: Setup
+    task: Task,
+    block: Block,
+    rows: list[int],
+    answers: HostAnswers,
+    execution: Execution,
 ) -> None:
-    execution = setup.execution
     if "outputs" not in execution.looked:
-        if not is_flat(answers.confidence, setup.info.num_classes):
+        if not is_flat(answers.confidence, execution.info.num_classes):
             execution.looked.add("outputs")
     task.collector.add(block, rows, answers)
     execution.bar.update(answers.predicted.size)

@@ -94,6 +94,5 @@ def evaluate(
     canonical, inverse = np.unique(alteration.canonical(levels), return_inverse=True)
     with prepare_run(arguments) as run:
         frontiers = [Frontier(run.alterations[0], canonical)]
-        given = run.classifier, run.dataset, frontiers, run.execution
-        (curve,) = evaluate_queue(*given)
+        (curve,) = evaluate_queue(run.execution, run.dataset, frontiers)
     return select(curve, inverse, levels)

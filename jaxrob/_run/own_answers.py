@@ -5,7 +5,6 @@ import dataclasses
 import jax
 import numpy as np
 
-from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset, with_own_answers
 from jaxrob._engine.execution import Execution
@@ -14,37 +13,29 @@ from jaxrob.alterations import Alteration
 
 
 def labelled(
-    classifier: Classifier,
-    dataset: Dataset | BatchedDataset,
-    execution: Execution,
+    execution: Execution, dataset: Dataset | BatchedDataset
 ) -> Dataset | BatchedDataset:
     """The data with the network's own answers as labels, if they have none.
 
     Args:
-      classifier: the classifier, pinned and checked against the data.
+      execution: the classifier, and how images are evaluated; not reduced.
       dataset: the data.
-      execution: how the images are evaluated; not reduced.
     """
     if not isinstance(dataset, Dataset) or dataset.labels is not None:
         return dataset
     zeros = np.zeros(len(dataset), np.int32)
     with_labels = dataclasses.replace(dataset, labels=zeros)
-    own = unaltered_answers(classifier, with_labels, execution)
-    return with_own_answers(dataset, own)
+    return with_own_answers(dataset, unaltered_answers(execution, with_labels))
 
 
-def unaltered_answers(
-    classifier: Classifier, dataset: Dataset, execution: Execution
-) -> np.ndarray:
+def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
     """`[N]` int32, the classes that a classifier answers on the images as they are.
 
     Args:
-      classifier: the classifier, pinned and checked against the data.
+      execution: the classifier, and how images are evaluated; not reduced.
       dataset: the images with labels, which decide nothing.
-      execution: how the images are evaluated; not reduced.
     """
-    frontiers = [Frontier(UNALTERED, np.zeros(1))]
-    (curve,) = evaluate_queue(classifier, dataset, frontiers, execution)
+    (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)
 

@@ -1,6 +1,7 @@
 """What every entry point does before it computes, in one place."""
 
 import contextlib
+import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
@@ -18,7 +19,7 @@ from jaxrob._engine.checks import (
     check_types,
     first_look,
 )
-from jaxrob._engine.execution import Execution, progress_bar
+from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.provenance import provenance
 from jaxrob._run.as_they_are import as_they_are
@@ -65,7 +66,9 @@ class Run(NamedTuple):
       alterations: the alterations, pinned.
       image: the first image.
       num_classes: the classifier's number of classes.
-      execution: the key, the devices, the journal's answers and the bar.
+      key: the key as it was given, None if nothing is random.
+      execution: the classifier and the key on the devices, the journal's answers and
+        the bar.
       source: returns the provenance. It reads all data at its first call.
       warned: what is warned of all, until the run ends.
       warned_of_each: what was warned of each alteration.
@@ -76,6 +79,7 @@ class Run(NamedTuple):
     alterations: tuple[Alteration, ...]
     image: np.ndarray
     num_classes: int
+    key: jax.Array | None
     execution: Execution
     source: Callable[[], dict[str, Any]]
     warned: list[str]
@@ -132,16 +136,19 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         num_classes = trace_info(classifier, image.shape).num_classes
         with progress_bar(_title(alterations), arguments.progress) as bar:
-            # Of labels nothing is kept, and signs of mistakes are looked for anew.
-            alone = Execution(key, mesh, bar, batch_size)
-            dataset = labelled(classifier, dataset, alone)
+            shape = image.shape
+            execution = set_up(classifier, shape, key, mesh, bar, batch_size)
+            dataset = labelled(execution, dataset)
             about = classifier, dataset, key, mesh
             source = functools.cache(functools.partial(provenance, *about))
-            journal, reduced = arguments.journal, arguments.reduced
-            with kept_in(journal, classifier, alterations, source, mesh) as kept:
-                execution = Execution(key, mesh, bar, batch_size, reduced, kept)
+            path = arguments.journal
+            with kept_in(path, classifier, alterations, source, mesh) as kept:
+                # Signs of mistakes in the labels' answers are looked for anew.
+                execution = dataclasses.replace(
+                    execution, reduced=arguments.reduced, kept=kept, looked=set()
+                )
                 what = classifier, dataset, alterations, image, num_classes
-                yield Run(*what, execution, source, warned, each)
+                yield Run(*what, key, execution, source, warned, each)
 
 
 def _warned(

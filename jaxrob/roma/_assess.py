@@ -378,5 +378,5 @@ def _inputs(run: Run) -> Inputs:
     return Inputs(
         images if images.dtype == np.uint8 else images.astype(np.float32),
         np.arange(len(images), dtype=np.uint32),
-        unaltered_answers(run.classifier, run.dataset, run.execution),
+        unaltered_answers(run.execution, run.dataset),
     )

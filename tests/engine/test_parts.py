@@ -1,5 +1,6 @@
 """Parts of the images, in a random order, have the answers of `evaluate`."""
 
+import dataclasses
 import functools
 import zlib
 
@@ -13,7 +14,7 @@ from scipy import stats
 import jaxrob
 from jaxrob import alterations
 from jaxrob._engine import picked, sizes, tasks
-from jaxrob._engine.execution import Execution, progress_bar
+from jaxrob._engine.execution import progress_bar, set_up
 from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import BLOCK, Part, answer_parts
@@ -74,8 +75,10 @@ def answered(parts, classifier=None, dataset=DATASET, key=KEY, **execution):
     order = random_order(key, NUM_IMAGES)
     mesh = checked_mesh(execution.pop("mesh", None))
     with progress_bar("parts", False) as bar:
-        execution = Execution(**{"key": key, "mesh": mesh, "bar": bar} | execution)
-        return order, answer_parts(classifier, dataset, parts, order, execution)
+        size = execution.pop("batch_size", None)
+        given = set_up(classifier, IMAGES.shape[1:], key, mesh, bar, size)
+        given = dataclasses.replace(given, **execution)
+        return order, answer_parts(given, dataset, parts, order)
 
 
 def assert_answers_of_evaluate(parts, order, answers, classifier):
