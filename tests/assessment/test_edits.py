@@ -9,7 +9,7 @@ import pytest
 
 import jaxrob
 from jaxrob import Assessment, adversarial, reporting, roma, strategies
-from jaxrob._runtime.seal import SEAL, sealed
+from jaxrob._codec._seal import SEAL, sealed
 
 from ..adversarial.test_attack_json import attack
 from ..fuzzing.mutations import mutated
@@ -162,12 +162,15 @@ def test_the_part_that_was_changed_is_named(written):
         with pytest.raises(ValueError, match=f"^{part} is not what was written"):
             Assessment.from_json(changed(written["bands"], put(part, value)))
     for wrong, message in (
-        (lambda document: document.pop(SEAL), "must have 'digests'"),
-        (put(SEAL, []), "must have 'digests'"),
-        (put(SEAL, {}), "digests lacks"),
-        (put("beauty", 1), "digests lacks 'beauty'"),
-        (lambda document: document[SEAL].pop("unit"), "digests lacks 'unit'"),
-        (put(SEAL, "beauty", "0"), "digests has unknown parts"),
+        (lambda document: document.pop(SEAL), "digests must be an object"),
+        (put(SEAL, []), "digests must be an object"),
+        (put(SEAL, {}), "digests must be of all parts"),
+        (put("beauty", 1), "unknown parts: .'beauty'"),
+        (
+            lambda document: document[SEAL].pop("unit"),
+            "digests must be of all .*'unit'",
+        ),
+        (put(SEAL, "beauty", "0"), "digests must be of all .*'beauty'"),
     ):
         with pytest.raises(ValueError, match=message):
             Assessment.from_json(changed(written["bands"], wrong))
