@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._codec import Array, Axis, Lengths, MayLack, Number, Stated, Under
+from jaxrob._codec import Array, Number, Part, Stated
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_number
 from jaxrob._runtime.naming import named
 from jaxrob.metrics._checks import checked_confusion
@@ -51,18 +51,20 @@ class Curve:
 
     levels: Levels
     predicted: Annotated[
-        np.ndarray, Array("L, N", ("int16", "int32"), is_packed=True), Under("answers")
+        np.ndarray,
+        Array("L, N", ("int16", "int32"), is_packed=True),
+        Part(under="answers"),
     ] = dataclasses.field(repr=False)
-    confidence: Annotated[np.ndarray | None, _Shares, Under("answers"), MayLack()] = (
-        dataclasses.field(repr=False)
-    )
-    uncertainty: Annotated[np.ndarray | None, _Shares, Under("answers"), MayLack()] = (
-        dataclasses.field(repr=False)
-    )
+    confidence: Annotated[
+        np.ndarray | None, _Shares, Part(under="answers", may_lack=True)
+    ] = dataclasses.field(repr=False)
+    uncertainty: Annotated[
+        np.ndarray | None, _Shares, Part(under="answers", may_lack=True)
+    ] = dataclasses.field(repr=False)
     labels: Annotated[
-        np.ndarray, Array("N", "int32", is_packed=True), Under("answers")
+        np.ndarray, Array("N", "int32", is_packed=True), Part(under="answers")
     ] = dataclasses.field(repr=False)
-    num_classes: Annotated[int, Axis("K")]
+    num_classes: Annotated[int, Part(make=lambda axes: axes["K"])]
     alpha: Annotated[float | None, Number(at_least=0, at_most=1)] = None
 
     def __post_init__(self) -> None:
@@ -134,7 +136,10 @@ class Curve:
     def confusion(
         self,
     ) -> Annotated[
-        np.ndarray, Counts, Lengths(lambda some: {"N": int(some[0].sum())}), Stated()
+        np.ndarray,
+        Counts,
+        Part(lengths=lambda some: {"N": int(some[0].sum())}),
+        Stated(),
     ]:
         """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown"."""
         answers = np.where(self.unknown, self.num_classes, self.predicted)

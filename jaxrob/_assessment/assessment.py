@@ -14,16 +14,15 @@ from jaxrob._assessment.sampling import Beside, Sampling, check_beside
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
     Array,
-    Choice,
-    Flat,
-    Holding,
     Integer,
-    Named,
     Number,
+    Part,
     Row,
     Stated,
+    Text,
     document,
     from_json,
+    read,
     to_json,
 )
 from jaxrob._curve import Curve, ReducedCurve
@@ -84,23 +83,24 @@ class Assessment:
     upper: float
     identity: float
     threshold: Annotated[float, _UNIT]
-    measure: Annotated[str, Choice(tuple(metrics.measures))]
+    measure: Annotated[str, Text(allowed=tuple(metrics.measures))]
     rule: str
     strategy: str
     error_bound: Annotated[float | None, _UNIT]
     diagnostics: Diagnostics
     warnings: tuple[str, ...] = dataclasses.field(repr=False)
     scores: Scores | None = dataclasses.field(repr=False)
-    curve: Annotated[Curve | ReducedCurve, Flat()] = dataclasses.field(repr=False)
-    provenance: Annotated[dict[str, Any], Holding(Provenance)] = dataclasses.field(
+    curve: Annotated[Curve | ReducedCurve, Part(is_flat=True)] = dataclasses.field(
         repr=False
     )
+    provenance: dict[str, Any] = dataclasses.field(repr=False)
     seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
 
     def _check_together(self) -> None:
         """Refuses what no `assess` gives, in a document."""
+        read(Provenance, self.provenance, "provenance", is_partial=True, is_open=True)
         check_levels_range("lower", self.lower, "upper", self.upper)
         checked_number(
             "identity", self.identity, at_least=self.lower, at_most=self.upper
@@ -299,7 +299,7 @@ class Assessment:
     ) -> Annotated[
         np.ndarray | None,
         Array("K", may_be_nan=True),
-        Named("robustness_per_class"),
+        Part(name="robustness_per_class"),
         Stated(),
     ]:
         """None where it is not kept."""

@@ -42,7 +42,7 @@ class Provenance(NamedTuple):
     )
     settings: dict[str, str | int | float | bool] = {}  # noqa: RUF012
     words: dict[str, str] = {}  # noqa: RUF012
-    plan: Annotated[str, Text("[0-9a-f]{64}", "64 hexadecimal digits")] = ""
+    plan: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")] = ""
 
 
 def check_levels(

@@ -4,7 +4,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from jaxrob._codec import Array, Choice, Integer, Number, Row
+from jaxrob._codec import Array, Integer, Number, Row, Text
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.strict_json import short
 from jaxrob._sequential.decide import least_count
@@ -48,7 +48,7 @@ class Sampling(NamedTuple):
     budget: Annotated[int | None, Integer(at_least=1)]
     curtail: bool
     error: Annotated[float, _UNIT]
-    status: Annotated[str, Choice(STATUSES)]
+    status: Annotated[str, Text(allowed=STATUSES)]
     num_images: Annotated[int, Integer(at_least=1)]
     evaluations: int
     seen: Annotated[np.ndarray, Array("L", "int64", at_least=0)]

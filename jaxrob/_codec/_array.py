@@ -10,23 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._codec._kinds import (
-    INFINITIES,
-    LARGEST_INT32,
-    Integer,
-    Number,
-    Reading,
-    limits_text,
-    must,
-)
-from jaxrob._runtime.shapes import fits, lengths_text
+from jaxrob._codec._kinds import Integer, Number, Plain, Reading, Text, must
+from jaxrob._runtime.checks import checked_array
 
-# By the kind of NumPy's type: what a list may hold, and one of it in words.
+# By the kind of NumPy's type: what a list may hold, what that is called, and one of it.
 _HELD = {
-    "f": ({int, float}, "numbers", "a number"),
-    "i": ({int}, "whole numbers", "a whole number"),
-    "b": ({bool}, "true and false", "true or false"),
-    "U": ({str}, "texts", "a text"),
+    "f": ({int, float}, "numbers", Number()),
+    "i": ({int}, "integers", Integer()),
+    "b": ({bool}, "booleans", Plain("true or false", (bool,))),
+    "U": ({str}, "texts", Text("a text", "(?s).*")),
 }
 
 
@@ -42,7 +34,7 @@ class Array:
       at_most: the highest; of integers 2**31 - 1 unless it is given.
       may_be_nan: whether null may stand for NaN.
       may_be_infinite: whether "inf" and "-inf" may.
-      choices: the texts allowed.
+      allowed: the texts allowed.
       is_packed: whether it is base64 of zlib, beside its type.
     """
 
@@ -52,113 +44,79 @@ class Array:
     at_most: float | None = None
     may_be_nan: bool = False
     may_be_infinite: bool = False
-    choices: Collection[str] = ()
+    allowed: Collection[str] = ()
     is_packed: bool = False
-    above = below = None
 
     @property
     def _types(self) -> tuple[str, ...]:
         return (self.dtype,) if isinstance(self.dtype, str) else self.dtype
 
     def write(self, value: Any) -> Any:
-        """Lists, or an object if it is packed."""
         array = np.asarray(value)
-        if self.is_packed:
-            return _packed(array)
-        if array.dtype.kind != "f" or np.isfinite(array).all():
-            return array.tolist()
-        return _written(array.tolist())
+        if not self.is_packed:
+            is_json = array.dtype.kind != "f" or np.isfinite(array).all()
+            return array.tolist() if is_json else _written(array.tolist())
+        data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+        text = base64.b64encode(zlib.compress(data.tobytes(), 6)).decode()
+        return {"dtype": array.dtype.name, "base64_zlib": text}
 
     def read(self, value: Any, place: str, reading: Reading) -> np.ndarray:
-        """The array."""
         if self.is_packed:
             array = self._unpacked(value, place, reading)
         else:
             array = self._listed(value, place)
-        before = dict(reading.axes)
-        if not fits(array.shape, self.shape, reading.axes, fewest=1):
-            raise ValueError(
-                f"{place} must have the shape [{self.shape}]"
-                f"{lengths_text(self.shape, before)}; got {array.shape}"
-            )
-        self._check_values(array, place)
-        return array
+        is_text, is_integer = array.dtype.kind == "U", array.dtype.kind == "i"
+        at_most = 2**31 - 1 if is_integer and self.at_most is None else self.at_most
+        checked_array(
+            place,
+            np.zeros(array.shape) if is_text else array,
+            self.shape,
+            "numbers or booleans",
+            at_least=self.at_least,
+            at_most=at_most,
+            may_be_nan=self.may_be_nan,
+            may_be_infinite=self.may_be_infinite,
+            axes=reading.axes,
+        )
+        return array if self.is_packed else array.astype(self._types[0])
 
     def _listed(self, value: Any, place: str) -> np.ndarray:
-        dtype: np.dtype[Any] = np.dtype(self._types[0])
-        allowed, words, one_word = _HELD[dtype.kind]
+        allowed, words, one = _HELD[np.dtype(self._types[0]).kind]
         flat, lengths = [value], []
         for _ in self.shape.split(","):
-            sizes = {len(one) if type(one) is list else -1 for one in flat}
+            sizes = {len(one) if isinstance(one, list) else -1 for one in flat}
             if len(sizes) > 1 or -1 in sizes:
-                kind = "lists" if "," in self.shape else "a list"
-                raise must(place, f"be {kind} [{self.shape}] of {words}", value)
+                raise must(place, f"be an array [{self.shape}] of {words}", value)
             lengths.append(sizes.pop() if sizes else 0)
             flat = list(itertools.chain.from_iterable(flat))
-        if not set(map(type, flat)) <= allowed:
-            flat = [self._number(one) for one in flat]
-            for index, one in enumerate(flat):
-                if type(one) not in allowed:
-                    wanted = one_word + " or null" * self.may_be_nan
-                    where = f"{place}{_index(index, lengths)}"
-                    raise must(where, f"be {wanted}", one)
-        if dtype.kind == "i":
-            self._check_integers(flat, place, lengths)
+        if self.allowed:
+            one = Text(allowed=self.allowed)
+        if self.may_be_nan or self.may_be_infinite:
+            one = Number(None, None, None, None, self.may_be_nan, self.may_be_infinite)
+        # Most lists need no look at each number.
+        if self.allowed or not set(map(type, flat)) <= allowed:
+            flat = [
+                one.read(each, place + _index(number, lengths), Reading())
+                for number, each in enumerate(flat)
+            ]
+        wide = {"f": np.float64, "i": np.int64}.get(np.dtype(self._types[0]).kind)
         try:
-            return np.array(flat, dtype).reshape(lengths)
+            return np.array(flat, wide or self._types[0]).reshape(lengths)
         except OverflowError:
-            raise ValueError(f"{place} must hold numbers below 1e308") from None
-
-    def _number(self, value: Any) -> Any:
-        """NaN for null, and an infinity for its name, where they may be."""
-        if value is None and self.may_be_nan:
-            return math.nan
-        if isinstance(value, str) and self.may_be_infinite:
-            return INFINITIES.get(value, value)
-        return value
-
-    def _check_integers(self, flat: list[int], place: str, lengths: list[int]) -> None:
-        """Before they become an array, since none holds all of Python's integers."""
-        least = -LARGEST_INT32 - 1 if self.at_least is None else int(self.at_least)
-        most = LARGEST_INT32 if self.at_most is None else int(self.at_most)
-        if flat and not least <= min(flat) <= max(flat) <= most:
-            for index, one in enumerate(flat):
-                where = f"{place}{_index(index, lengths)}"
-                Integer(least, most).read(one, where, Reading())
-
-    def _check_values(self, array: np.ndarray, place: str) -> None:
-        bad = np.zeros(array.shape, bool)
-        if self.choices:
-            bad |= ~np.isin(array, list(self.choices))
-        if array.dtype.kind == "f" and not self.may_be_nan:
-            bad |= np.isnan(array)
-        if array.dtype.kind == "f" and not self.may_be_infinite:
-            bad |= np.isinf(array)
-        if self.at_least is not None:
-            bad |= array < self.at_least
-        if self.at_most is not None:
-            bad |= array > self.at_most
-        if bad.any():
-            index = int(bad.argmax())
-            found = array.reshape(-1)[index]
-            one_of = f"be one of {tuple(self.choices)}"
-            rule = one_of if self.choices else limits_text(self, found)
-            raise must(f"{place}{_index(index, array.shape)}", rule, found)
+            raise ValueError(f"{place} must hold smaller numbers") from None
 
     def _unpacked(self, packed: Any, place: str, reading: Reading) -> np.ndarray:
-        parts = {"dtype", "base64_zlib"}
-        if not isinstance(packed, dict) or packed.keys() != parts:
+        if not isinstance(packed, dict) or packed.keys() != {"dtype", "base64_zlib"}:
             raise must(place, "have a dtype and base64_zlib, no more", packed)
-        if packed["dtype"] not in self._types:
-            wanted = " or ".join(self._types)
-            raise must(f"{place}.dtype", f"be {wanted}", packed["dtype"])
-        dtype = np.dtype(packed["dtype"])
-        shape = [reading.axes[axis.strip()] for axis in self.shape.split(",")]
+        dtype = np.dtype(
+            Text(allowed=self._types).read(packed["dtype"], f"{place}.dtype", reading)
+        )
+        shape = tuple(reading.axes[axis.strip()] for axis in self.shape.split(","))
         size = math.prod(shape) * dtype.itemsize
         if size > reading.room:
             raise ValueError(
-                f"{place} takes {size} bytes for the shape {tuple(shape)}; what a text "
-                f"of this length may unpack to is at most {reading.room} more"
+                f"{place} takes {size} bytes for the shape {shape}; a text of this "
+                f"length may unpack to at most {reading.room} more"
             )
         reading.room -= size
         stream = zlib.decompressobj()
@@ -169,9 +127,7 @@ class Array:
         except (TypeError, ValueError, zlib.error) as error:
             raise ValueError(f"{place} is not base64 of zlib: {error}") from error
         if len(data) != size or not stream.eof:
-            raise ValueError(
-                f"{place} must hold {size} bytes for the shape {tuple(shape)}"
-            )
+            raise ValueError(f"{place} must hold {size} bytes for the shape {shape}")
         return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
 
 
@@ -182,12 +138,6 @@ def _written(value: Any) -> Any:
     return Number().write(value)
 
 
-def _packed(array: np.ndarray) -> dict[str, str]:
-    data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
-    text = base64.b64encode(zlib.compress(data.tobytes(), 6)).decode()
-    return {"dtype": array.dtype.name, "base64_zlib": text}
-
-
-def _index(flat: int, lengths: Any) -> str:
+def _index(flat: int, lengths: list[int]) -> str:
     """The place of an entry, such as "[2][0]"."""
-    return "".join(f"[{one}]" for one in np.unravel_index(flat, tuple(lengths)))
+    return "".join(f"[{one}]" for one in np.unravel_index(flat, lengths))

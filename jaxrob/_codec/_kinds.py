@@ -1,18 +1,13 @@
-"""Kinds of plain values: how each is written, and checked when it is read."""
+"""Kinds of plain values, with their limits, and how a field stands in its document."""
 
 import dataclasses
 import math
 import re
-from collections.abc import Collection, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection
+from typing import Any, NamedTuple
 
-from jaxrob._runtime.naming import range_text
+from jaxrob._runtime.checks import checked_integer, checked_number
 from jaxrob._runtime.strict_json import short
-
-#: Infinities as a document writes them.
-INFINITIES = {"inf": math.inf, "-inf": -math.inf}
-LARGEST_INT32 = 2**31 - 1
-_LARGE = 2**30
 
 
 @dataclasses.dataclass
@@ -34,35 +29,22 @@ class Reading:
     axes: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
-class Kind(Protocol):
+class Kind(NamedTuple):
     """What a value may be.
 
-    `write` gives a value of JSON. `read` gives the value back, or raises a ValueError
-    that begins with the place in the document.
+    Attributes:
+      write: gives a value of JSON.
+      read: gives the value back from JSON, its place in the document and what is known.
+        It raises a ValueError or TypeError that begins with the place.
     """
 
-    def write(self, value: Any) -> Any:
-        """A value of JSON."""
-        ...
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        """The value from JSON, checked."""
-        ...
-
-
-def must(place: str, rule: str, value: Any) -> ValueError:
-    """The error of a value that breaks a rule."""
-    return ValueError(f"{place} must {rule}; got {short(value)}")
-
-
-def at(place: str, name: str) -> str:
-    """The place of a part, such as "sampling.seen"."""
-    return f"{place}.{name}" if place else name
+    write: Callable[[Any], Any]
+    read: Callable[[Any, str, Reading], Any]
 
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number within its limits, finite unless it may be else."""
+    """A number within its limits; NaN is null, and infinity "inf", if they may be."""
 
     at_least: float | None = None
     above: float | None = None
@@ -72,48 +54,34 @@ class Number:
     may_be_infinite: bool = False
 
     def write(self, value: Any) -> float | str | None:
-        """The number; null for NaN."""
         number = float(value)
         if math.isfinite(number):
             return number
         return None if math.isnan(number) else str(number)
 
     def read(self, value: Any, place: str, reading: Reading) -> float:
-        """The number, or NaN for null."""
         if value is None and self.may_be_nan:
             return math.nan
-        if self.may_be_infinite and isinstance(value, str) and value in INFINITIES:
-            return INFINITIES[value]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            raise must(place, f"be a number{self.may_be_nan * ' or null'}", value)
-        try:
-            number = float(value)
-        except OverflowError:
-            raise must(place, "be finite", value) from None
-        if not math.isfinite(number) or not _is_within(number, self):
-            raise must(place, limits_text(self, number), value)
-        return number
+        if self.may_be_infinite and value in ("inf", "-inf"):
+            return float(value)
+        limits = dataclasses.asdict(self)
+        del limits["may_be_nan"], limits["may_be_infinite"]
+        return checked_number(place, value, **limits)
 
 
 @dataclasses.dataclass(frozen=True)
 class Integer:
-    """A whole number within its limits."""
+    """A whole number within its limits; below 2**31 if there is none above."""
 
     at_least: int | None = None
-    at_most: int = LARGEST_INT32
-    above = below = None
+    at_most: int | None = None
 
     def write(self, value: Any) -> int:
-        """The number."""
         return int(value)
 
     def read(self, value: Any, place: str, reading: Reading) -> int:
-        """The number."""
-        if type(value) is not int:
-            raise must(place, "be an integer", value)
-        if not _is_within(value, self):
-            raise must(place, limits_text(self, value), value)
-        return value
+        limits = {"at_least": self.at_least, "at_most": self.at_most}
+        return checked_integer(place, value, **limits)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -121,169 +89,123 @@ class Text:
     """A text.
 
     Attributes:
-      pattern: what all of it must match, a regular expression; None for any text.
-      wanted: what that is, in words.
+      wanted: what it is, in words.
+      pattern: what all of it must match, a regular expression.
+      allowed: all texts allowed, if they are few.
     """
 
-    pattern: str | None = r"(?s).+"
     wanted: str = "a text that is not empty"
+    pattern: str = "(?s).+"
+    allowed: Collection[str] = ()
 
     def write(self, value: Any) -> str:
-        """The text."""
         return str(value)
 
     def read(self, value: Any, place: str, reading: Reading) -> str:
-        """The text."""
-        fits = isinstance(value, str)
-        if not fits or (self.pattern and not re.fullmatch(self.pattern, value)):
-            raise must(place, f"be {self.wanted}", value)
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Choice:
-    """One of the texts allowed."""
-
-    allowed: Collection[str]
-
-    def write(self, value: Any) -> str:
-        """The text."""
-        return str(value)
-
-    def read(self, value: Any, place: str, reading: Reading) -> str:
-        """The text."""
-        if not isinstance(value, str) or value not in self.allowed:
-            raise must(place, f"be one of {tuple(self.allowed)}", value)
-        return value
-
-
-@dataclasses.dataclass(frozen=True)
-class Flag:
-    """True or false."""
-
-    def write(self, value: Any) -> bool:
-        """The flag."""
-        return bool(value)
-
-    def read(self, value: Any, place: str, reading: Reading) -> bool:
-        """The flag."""
-        if type(value) is not bool:
-            raise must(place, "be true or false", value)
+        fits = isinstance(value, str) and (
+            value in self.allowed if self.allowed else re.fullmatch(self.pattern, value)
+        )
+        if not fits:
+            one_of = f"one of {tuple(self.allowed)}"
+            raise must(place, f"be {one_of if self.allowed else self.wanted}", value)
         return value
 
 
 @dataclasses.dataclass(frozen=True)
 class Plain:
-    """A value of JSON, kept as it is; of some of its types, if they are given."""
+    """A value of JSON that is kept as it is, of one of these types.
 
-    types: tuple[type, ...] = ()
+    Attributes:
+      wanted: what it is, in words.
+      types: the types.
+    """
+
+    wanted: str
+    types: tuple[type, ...]
 
     def write(self, value: Any) -> Any:
-        """The value."""
         return value
 
     def read(self, value: Any, place: str, reading: Reading) -> Any:
-        """The value."""
-        if self.types and type(value) not in self.types:
-            wanted = dict.fromkeys(_WORDS[one] for one in self.types)
-            raise must(place, f"be {' or '.join(wanted)}", value)
-        if isinstance(value, float) and not math.isfinite(value):
-            raise must(place, "be finite", value)
+        if type(value) not in self.types or value in (math.inf, -math.inf):
+            raise must(place, f"be {self.wanted}", value)
         return value
 
 
-_WORDS = {str: "a text", int: "a number", float: "a number"} | {
-    bool: "true or false",
-    dict: "an object",
-}
+@dataclasses.dataclass(frozen=True)
+class Row:
+    """A named tuple that is written as a list.
+
+    Attributes:
+      each: what its entries are; None for what its fields say.
+      ascends: whether no entry is below the one before.
+    """
+
+    each: Number | None = None
+    ascends: bool = False
 
 
 @dataclasses.dataclass(frozen=True)
-class Maybe:
-    """A value, or null for None."""
+class As:
+    """A value that is written as one of another type.
 
-    kind: Kind
+    Attributes:
+      type: the annotation of what is written.
+      written: makes that from the value.
+      made: makes the value from that and its place in the document, or raises.
+    """
 
-    def write(self, value: Any) -> Any:
-        """The value, or null."""
-        return None if value is None else self.kind.write(value)
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        """The value, or None."""
-        return None if value is None else self.kind.read(value, place, reading)
-
-
-@dataclasses.dataclass(frozen=True)
-class Items:
-    """A tuple of any length, at least `fewest`."""
-
-    kind: Kind
-    fewest: int = 0
-
-    def write(self, value: Any) -> list[Any]:
-        """A list."""
-        return [self.kind.write(one) for one in value]
-
-    def read(self, value: Any, place: str, reading: Reading) -> tuple[Any, ...]:
-        """The tuple."""
-        if not isinstance(value, list) or len(value) < self.fewest:
-            few = f" of at least {self.fewest}" if self.fewest else ""
-            raise must(place, f"be a list{few}", value)
-        return tuple(
-            self.kind.read(one, f"{place}[{number}]", reading)
-            for number, one in enumerate(value)
-        )
+    type: Any
+    written: Callable[[Any], Any]
+    made: Callable[[Any, str], Any]
 
 
 @dataclasses.dataclass(frozen=True)
-class Table:
-    """Values of one kind by any names."""
+class Part:
+    """How a field stands in its document, if not by its own name.
 
-    kind: Kind
+    Attributes:
+      name: its name there.
+      under: the name of an object that it stands in, with others.
+      is_flat: whether it is an object whose parts stand beside its neighbours.
+      may_lack: whether None is told by its absence, not by null.
+      make: of a field that is not there: its value, from the lengths of arrays.
+      lengths: what its value says of the lengths of other arrays, by their letters.
+    """
 
-    def write(self, value: Mapping[str, Any]) -> dict[str, Any]:
-        """An object."""
-        return {name: self.kind.write(one) for name, one in value.items()}
-
-    def read(self, value: Any, place: str, reading: Reading) -> dict[str, Any]:
-        """The dictionary."""
-        found = object_at(place, value)
-        return {
-            name: self.kind.read(one, at(place, _said(name)), reading)
-            for name, one in found.items()
-        }
+    name: str | None = None
+    under: str | None = None
+    is_flat: bool = False
+    may_lack: bool = False
+    make: Callable[[dict[str, int]], Any] | None = None
+    lengths: Callable[[Any], dict[str, int]] | None = None
 
 
-def _said(name: str) -> str:
-    """Any name in a place."""
-    return name if name.isidentifier() and len(name) <= 80 else short(name)
+@dataclasses.dataclass(frozen=True)
+class Stated:
+    """A property that is written for readers without jaxrob.
+
+    Attributes:
+      within: how near it must be to what is computed again from the fields that were
+        read; None if the two are not compared.
+    """
+
+    within: float | None = 0.0
+
+
+def must(place: str, rule: str, value: Any) -> ValueError:
+    """The error of a value that breaks a rule."""
+    return ValueError(f"{place} must {rule}; got {short(value)}")
+
+
+def at(place: str, name: str) -> str:
+    """The place of a part, such as "sampling.seen"."""
+    said = name if name.isidentifier() and len(name) <= 80 else short(name)
+    return f"{place}.{said}" if place else said
 
 
 def object_at(place: str, value: Any) -> dict[str, Any]:
-    """An object of JSON.
-
-    Raises:
-      ValueError: if it is none.
-    """
+    """An object of JSON, or a ValueError."""
     if not isinstance(value, dict):
         raise must(place, "be an object", value)
     return value
-
-
-def limits_text(limits: Any, value: Any) -> str:
-    """What limits ask of a number, such as "lie in [0, 1)"."""
-    most = limits.at_most
-    # A limit far above is of no interest.
-    if most is not None and most >= _LARGE and not value > most:
-        most = None
-    text = range_text(limits.at_least, limits.above, most, limits.below)
-    return text or "be finite"
-
-
-def _is_within(number: float, limits: Any) -> bool:
-    return (
-        (limits.at_least is None or number >= limits.at_least)
-        and (limits.above is None or number > limits.above)
-        and (limits.at_most is None or number <= limits.at_most)
-        and (limits.below is None or number < limits.below)
-    )

@@ -1,446 +1,319 @@
 """Classes as objects of JSON, by their annotations."""
 
-import dataclasses
 import functools
-import json
+import inspect
 import types
 import typing
-from collections.abc import Callable, Iterator
-from typing import Annotated, Any, NamedTuple, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._codec import _marks as marks
 from jaxrob._codec._array import Array
 from jaxrob._codec._kinds import (
-    Choice,
-    Flag,
+    As,
     Integer,
-    Items,
     Kind,
-    Maybe,
     Number,
+    Part,
     Plain,
     Reading,
-    Table,
+    Row,
+    Stated,
     Text,
     at,
     must,
     object_at,
 )
-from jaxrob._codec._seal import SEAL, check_seal, sealed
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.files import most_unpacked
-from jaxrob._runtime.strict_json import parsed, short
+from jaxrob._runtime.strict_json import short
 
-T = TypeVar("T")
-
-_PLAIN: dict[Any, Kind] = {
+#: Classes that are documents of their own, and how those are written and read.
+DOCUMENTS: dict[type, Kind] = {}
+# Marks of annotations that say all of the value.
+_SAYING = Number | Integer | Text | Plain | Array
+_PLAIN: dict[Any, Any] = {
     float: Number(),
     int: Integer(),
-    str: Text(None, "a text"),
-    bool: Flag(),
-    Any: Plain(),
+    str: Text("a text", "(?s).*"),
+    bool: Plain("true or false", (bool,)),
 }
 
 
-def document(
-    form: str, *, sealed: Callable[[Any], bool] = lambda one: True
-) -> Callable[[type[T]], type[T]]:
-    """Makes a dataclass or named tuple a document of its own.
-
-    Args:
-      form: its format, which the document names.
-      sealed: of an object, whether its document holds a digest of each part, because
-        nothing else tells that one was changed.
-    """
-
-    def decorate(kind: type[T]) -> type[T]:
-        _DOCUMENTS[kind] = _Document(form, _Object(kind), sealed)
-        return kind
-
-    return decorate
-
-
-def to_json(value: Any, indent: int | None = None) -> str:
-    """A document as strict JSON: no NaN."""
-    written = _DOCUMENTS[type(value)].write(value)
-    return json.dumps(written, indent=indent, allow_nan=False)
-
-
-def from_json(text: str | bytes, kind: type[T]) -> T:
-    """The document of a class from the text that `to_json` gave.
-
-    Nothing is executed. Packed arrays take at most 256 MiB, and 100 times the text.
-
-    Raises:
-      TypeError: if it is no text.
-      ValueError: if the text is not strict JSON, not of the class's format, or a part
-        is missing, unknown, outside its range, of a wrong type or shape, does not go
-        with the others, or is not what was written. The message names it.
-    """
-    check_type("text", text, str | bytes, "the text that to_json gave")
-    reading = Reading(room=most_unpacked(len(text)))
-    return _DOCUMENTS[kind].read(parsed(text), "", reading)
-
-
-def read(kind: Any, value: Any, place: str = "", **settings: Any) -> Any:
-    """A part from values of JSON, or of what is like them.
-
-    Args:
-      kind: a class, or an annotation.
-      value: the values.
-      place: what messages call it.
-      **settings: of `Reading`.
-
-    Raises:
-      ValueError: as `from_json`.
-    """
-    return _kind_of(kind).read(value, place, Reading(**settings))
-
-
-@dataclasses.dataclass(frozen=True)
-class _Document:
-    """An object with a format, and perhaps digests; its arrays' axes are its own."""
-
-    form: str
-    object: "_Object"
-    is_sealed: Callable[[Any], bool]
-
-    def write(self, value: Any) -> dict[str, Any]:
-        found = {"format": self.form} | self.object.write(value)
-        return sealed(found) if self.is_sealed(value) else found
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        form = value.get("format") if isinstance(value, dict) else None
-        if form != self.form:
-            raise must(at(place, "format"), f"be {self.form!r}", form)
-        parts = {name: one for name, one in value.items() if name != "format"}
-        seal = parts.pop(SEAL, None)
-        outer, reading.axes = reading.axes, {}
-        made = self.object.read(parts, place, reading)
-        reading.axes = outer
-        if self.is_sealed(made):
-            check_seal(value, place)
-        elif seal is not None:
-            raise ValueError(f"{place or reading.name} has unknown parts: {[SEAL]}")
-        return made
-
-
-_DOCUMENTS: dict[type, _Document] = {}
-
-
-class _Part(NamedTuple):
+class _Field(NamedTuple):
     """A field of a class, or a property that is stated.
 
     Attributes:
-      name: of the field.
+      name: its name in the class.
       kind: what it holds.
-      marks: the marks of its annotation, by their types.
+      part: how it stands in the document.
+      key: its name there.
+      stated: of a property.
+      keys: the names in the document that are its own.
       has_default: whether the constructor has one.
     """
 
     name: str
     kind: Kind
-    marks: dict[type, Any]
+    part: Part
+    key: str
+    stated: Stated | None
+    keys: tuple[str, ...]
     has_default: bool
-
-    @property
-    def key(self) -> str:
-        """Its name in the document."""
-        named = self.marks.get(marks.Named)
-        return named.name if named else self.name
-
-    @property
-    def under(self) -> str | None:
-        """The name of the object that it stands in; None for the class's own."""
-        under = self.marks.get(marks.Under)
-        return under.name if under else None
-
-    @property
-    def is_written(self) -> bool:
-        """Whether it is in the document."""
-        return not self.marks.keys() & {marks.Unwritten, marks.Axis}
-
-    @property
-    def may_lack(self) -> bool:
-        """Whether it may be missing."""
-        return bool(self.marks.keys() & {marks.MayLack, marks.Flat})
-
-    def keys(self) -> list[str]:
-        """The names in the document that are its own."""
-        return _keys(self.kind) if marks.Flat in self.marks else [self.key]
 
     def write(self, value: Any, holder: dict[str, Any]) -> None:
         """Enters it into an object of JSON."""
-        if marks.Flat in self.marks:
+        if self.part.is_flat:
             holder |= self.kind.write(value)
-        elif value is not None or marks.MayLack not in self.marks:
+        elif value is not None or not self.part.may_lack:
             holder[self.key] = self.kind.write(value)
 
     def read(self, holder: dict[str, Any], place: str, reading: Reading) -> Any:
         """The value, from an object of JSON."""
-        if marks.Unwritten in self.marks:
-            return self.marks[marks.Unwritten].make()
-        if marks.Axis in self.marks:
-            return reading.axes[self.marks[marks.Axis].letter]
-        if marks.Flat in self.marks:
-            own = {name: holder[name] for name in self.keys() if name in holder}
+        if self.part.make is not None:
+            return self.part.make(reading.axes)
+        if self.part.is_flat:
+            own = {name: holder[name] for name in self.keys if name in holder}
             return self.kind.read(own, place, reading)
         if self.key not in holder:
             return None
         value = self.kind.read(holder[self.key], at(place, self.key), reading)
-        if marks.Lengths in self.marks:
-            lengths = self.marks[marks.Lengths].of(value)
+        if self.part.lengths is not None:
+            reading.axes |= (lengths := self.part.lengths(value))
             if min(lengths.values()) < 1:
-                raise must(at(place, self.key), "be of inputs, at least one", lengths)
-            reading.axes |= lengths
+                raise must(at(place, self.key), "be of one input or more", lengths)
         return value
 
-
-@dataclasses.dataclass(frozen=True)
-class _Object:
-    """A dataclass or named tuple."""
-
-    type: type
-
-    def write(self, value: Any) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for part in filter(lambda one: one.is_written, _parts(self.type)):
-            holder = found.setdefault(part.under, {}) if part.under else found
-            part.write(getattr(value, part.name), holder)
-        return found
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        fields: dict[str, Any] = {}
-        stated: dict[str, Any] = {}
-        for holder, where, parts in self._holders(value, place, reading):
-            for part in parts:
-                if reading.is_partial and part.has_default and part.key not in holder:
-                    continue
-                values = stated if marks.Stated in part.marks else fields
-                values[part.name] = part.read(holder, where, reading)
-        try:
-            made = self.type(**fields)
-            if check := getattr(made, "_check_together", None):
-                check()
-            again = {name: getattr(made, name) for name in stated}
-        except (TypeError, ValueError) as error:
-            raise ValueError(f"{place}: {error}" if place else str(error)) from error
-        for part in _parts(self.type):
-            if part.name in stated:
-                _check_stated(part, stated[part.name], again[part.name], place)
-        return made
-
-    def _holders(
-        self, value: Any, place: str, reading: Reading
-    ) -> Iterator[tuple[dict[str, Any], str, list[_Part]]]:
-        """The object, and those within it that parts stand under, with their parts."""
-        document = object_at(place or reading.name, value)
-        parts = _parts(self.type)
-        groups = dict.fromkeys(one.under for one in parts if one.under)
-        own = [one for one in parts if not one.under]
-        _check_names(document, place, own, [*groups], reading)
-        yield document, place, own
-        for group in groups:
-            where = at(place, group)
-            holder = object_at(where, document[group])
-            members = [one for one in parts if one.under == group]
-            _check_names(holder, where, members, [], reading)
-            yield holder, where, members
+    def is_needed(self, reading: Reading) -> bool:
+        """Whether a document must have it."""
+        may_lack = self.part.may_lack or self.part.is_flat or self.part.make
+        return not (may_lack or (reading.is_partial and self.has_default))
 
 
-def _check_names(
-    holder: dict[str, Any],
-    place: str,
-    parts: list[_Part],
-    groups: list[str],
-    reading: Reading,
-) -> None:
-    """Refuses an object that lacks parts, or has others."""
-    written = [one for one in parts if one.is_written]
-    known = [*(name for one in written for name in one.keys()), *groups]
-    needed = groups + [
-        one.key
-        for one in written
-        if not (one.may_lack or (reading.is_partial and one.has_default))
-    ]
-    place = place or reading.name
-    if missing := [name for name in needed if name not in holder]:
-        raise ValueError(f"{place} lacks {', '.join(map(repr, missing))}")
-    unknown = sorted(holder.keys() - set(known))
-    if unknown and not reading.is_open:
-        raise ValueError(
-            f"{place} has unknown parts: {short(unknown)}; it may have {tuple(known)}"
-        )
+def write_object(kind: type, value: Any) -> dict[str, Any]:
+    """A dataclass or named tuple as an object of JSON."""
+    found: dict[str, Any] = {}
+    for field in _fields(kind):
+        if field.part.make is None:
+            under = field.part.under
+            holder = found.setdefault(under, {}) if under else found
+            field.write(getattr(value, field.name), holder)
+    return found
 
 
-def _check_stated(part: _Part, stated: Any, again: Any, place: str) -> None:
-    within = part.marks[marks.Stated].within
-    if within is None or _is_near(stated, again, within):
+def read_object(kind: type, value: Any, place: str, reading: Reading) -> Any:
+    """A dataclass or named tuple from an object of JSON; see `Kind.read`."""
+    given: dict[str, Any] = {}
+    stated: list[tuple[_Field, Any]] = []
+    for holder, where, fields in _holders(kind, value, place, reading):
+        for field in fields:
+            if field.key not in holder and field.has_default and reading.is_partial:
+                continue
+            found = field.read(holder, where, reading)
+            if field.stated is not None:
+                stated.append((field, found))
+            else:
+                given[field.name] = found
+    try:
+        made = kind(**given)
+        getattr(made, "_check_together", lambda: None)()
+        again = [getattr(made, field.name) for field, _ in stated]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{place}: {error}" if place else str(error)) from error
+    for (field, found), now in zip(stated, again):
+        _check_stated(field, found, now, place)
+    return made
+
+
+def _holders(
+    kind: type, value: Any, place: str, reading: Reading
+) -> Iterator[tuple[dict[str, Any], str, list[_Field]]]:
+    """The object, and those within it that fields stand under, with their fields."""
+    document = object_at(place or reading.name, value)
+    groups: dict[str | None, list[_Field]] = {None: []}
+    for field in _fields(kind):
+        groups.setdefault(field.part.under, []).append(field)
+    inner = [name for name in groups if name is not None]
+    for name, fields in groups.items():
+        where = place if name is None else at(place, name)
+        holder = document if name is None else object_at(where, document[name])
+        more = inner if name is None else []
+        needed = [one.key for one in fields if one.is_needed(reading)] + more
+        known = [key for one in fields for key in one.keys] + more
+        who = where or reading.name
+        if missing := [one for one in needed if one not in holder]:
+            raise ValueError(f"{who} lacks {', '.join(map(repr, missing))}")
+        unknown = sorted(holder.keys() - set(known))
+        if unknown and not reading.is_open:
+            raise ValueError(
+                f"{who} has unknown parts: {short(unknown)}; it may have {tuple(known)}"
+            )
+        yield holder, where, fields
+
+
+def _check_stated(field: _Field, found: Any, again: Any, place: str) -> None:
+    if field.stated is None or field.stated.within is None:
         return
-    shown = (short(part.kind.write(one)) for one in (stated, again))
-    raise ValueError(
-        "the {} stated, {}, is not that of the other parts, {}".format(
-            at(place, part.key), *shown
+    if found is None or again is None:
+        is_near = found is again
+    else:
+        is_near = np.shape(found) == np.shape(again) and np.allclose(
+            found, again, 0, field.stated.within, equal_nan=True
         )
-    )
-
-
-def _is_near(one: Any, other: Any, within: float) -> bool:
-    if one is None or other is None:
-        return one is other
-    if np.shape(one) != np.shape(other):
-        return False
-    return np.allclose(one, other, rtol=0, atol=within, equal_nan=True)
-
-
-@dataclasses.dataclass(frozen=True)
-class _OneOf:
-    """An object of one of several classes, the first whose parts are all there."""
-
-    kinds: tuple[_Object, ...]
-
-    def write(self, value: Any) -> dict[str, Any]:
-        kind = next(one for one in self.kinds if isinstance(value, one.type))
-        return kind.write(value)
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        found = object_at(place or reading.name, value)
-        fitting = [one for one in self.kinds if found.keys() >= set(_keys(one))]
-        return [*fitting, self.kinds[-1]][0].read(value, place, reading)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Row:
-    """A named tuple as a list."""
-
-    type: type
-    kinds: tuple[Kind, ...]
-    ascends: bool
-
-    def write(self, value: Any) -> list[Any]:
-        return [kind.write(one) for kind, one in zip(self.kinds, value)]
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        if not isinstance(value, list) or len(value) != len(self.kinds):
-            raise must(place, f"be a list of {len(self.kinds)}", value)
-        found = [
-            kind.read(one, f"{place}[{number}]", reading)
-            for number, (kind, one) in enumerate(zip(self.kinds, value))
-        ]
-        if self.ascends and any(one > other for one, other in zip(found, found[1:])):
-            raise must(place, "ascend", value)
-        return self.type(*found)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Converted:
-    """A value that is written as one of another kind."""
-
-    kind: Kind
-    mark: marks.As
-
-    def write(self, value: Any) -> Any:
-        return self.kind.write(self.mark.written(value))
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        return self.mark.made(self.kind.read(value, place, reading), place)
-
-
-@dataclasses.dataclass(frozen=True)
-class _Holding:
-    """A plain object in which the parts of a class are checked."""
-
-    kind: Kind
-
-    def write(self, value: Any) -> Any:
-        return value
-
-    def read(self, value: Any, place: str, reading: Reading) -> Any:
-        self.kind.read(value, place, Reading(is_partial=True, is_open=True))
-        return value
-
-
-def _keys(kind: Any) -> list[str]:
-    """The names of an object's parts in the document."""
-    if isinstance(kind, _OneOf):
-        return [*dict.fromkeys(name for one in kind.kinds for name in _keys(one))]
-    written = [one for one in _parts(kind.type) if one.is_written]
-    return [*dict.fromkeys(one.under or one.key for one in written)]
+    if not is_near:
+        shown, other = (short(field.kind.write(one)) for one in (found, again))
+        raise ValueError(
+            f"the {at(place, field.key)} stated, {shown}, is not that of the other "
+            f"parts, {other}"
+        )
 
 
 @functools.cache
-def _parts(kind: type) -> tuple[_Part, ...]:
-    """What is stated of a class, and its fields."""
-    stated = []
+def _fields(kind: type) -> tuple[_Field, ...]:
+    """What a class states, and its fields."""
+    found = []
     for name, one in vars(kind).items():
         if isinstance(one, property | functools.cached_property):
             getter = one.fget if isinstance(one, property) else one.func
             hint = typing.get_type_hints(getter, include_extras=True).get("return")
-            if any(isinstance(mark, marks.Stated) for mark in _given(hint)):
-                stated.append(_part(name, hint, False))
+            if _mark(hint, Stated):
+                found.append(_field(name, hint, False))
     hints = typing.get_type_hints(kind, include_extras=True)
-    if dataclasses.is_dataclass(kind):
-        defaults = [
-            one.name
-            for one in dataclasses.fields(kind)
-            if not one.default is one.default_factory is dataclasses.MISSING
-        ]
-        names = [one.name for one in dataclasses.fields(kind)]
-    else:
-        names, defaults = kind._fields, kind._field_defaults  # type: ignore
-    return (*stated, *(_part(name, hints[name], name in defaults) for name in names))
+    for name, one in inspect.signature(kind).parameters.items():
+        found.append(_field(name, hints[name], one.default is not one.empty))
+    return tuple(found)
 
 
-def _part(name: str, hint: Any, has_default: bool) -> _Part:
-    kind, found = _kind_of(hint), {type(one): one for one in _given(hint)}
-    if marks.MayLack in found and isinstance(kind, Maybe):
-        kind = kind.kind
-    return _Part(name, kind, found, has_default)
+def _field(name: str, hint: Any, has_default: bool) -> _Field:
+    part = _mark(hint, Part) or Part()
+    key = part.name or name
+    keys = () if part.make else (key,)
+    if part.is_flat:
+        keys = tuple(dict.fromkeys(k for one in _split(hint)[0] for k in _keys(one)))
+    kind = kind_of(hint, may_be_null=not part.may_lack)
+    return _Field(name, kind, part, key, _mark(hint, Stated), keys, has_default)
 
 
-def _given(hint: Any) -> tuple[Any, ...]:
-    """The marks of an annotation."""
-    return typing.get_args(hint)[1:] if typing.get_origin(hint) is Annotated else ()
+def _keys(kind: type) -> list[str]:
+    """The names of an object's parts in the document."""
+    return [one.part.under or key for one in _fields(kind) for key in one.keys]
 
 
-def _kind_of(hint: Any) -> Kind:
+def _split(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
+    """The types that an annotation names, its marks, and whether None is one."""
+    marks: tuple[Any, ...] = ()
+    if typing.get_origin(hint) is Annotated:
+        hint, marks = typing.get_args(hint)[0], typing.get_args(hint)[1:]
+    is_union = typing.get_origin(hint) in (typing.Union, types.UnionType)
+    found = typing.get_args(hint) if is_union else (hint,)
+    named = tuple(one for one in found if one is not types.NoneType)
+    return named, marks, len(named) < len(found)
+
+
+def _mark(hint: Any, kind: Any) -> Any:
+    """The mark of an annotation that is of a kind, or None."""
+    return next((one for one in _split(hint)[1] if isinstance(one, kind)), None)
+
+
+def kind_of(hint: Any, may_be_null: bool = True) -> Kind:
     """What an annotation says that a value is."""
-    given = _given(hint)
-    if given:
-        hint = typing.get_args(hint)[0]
-    if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        members = [one for one in typing.get_args(hint) if one is not type(None)]
-        kind = _kind_of_member(members, given)
-        return kind if len(members) == len(typing.get_args(hint)) else Maybe(kind)
-    return _kind_of_member([hint], given)
+    named, _, is_optional = _split(hint)
+    kind = _kind_of_one(hint, named)
+    if not (is_optional and may_be_null):
+        return kind
+    return Kind(
+        lambda value: None if value is None else kind.write(value),
+        lambda value, *where: None if value is None else kind.read(value, *where),
+    )
 
 
-def _kind_of_member(members: list[Any], given: tuple[Any, ...]) -> Kind:
-    """What one of some types is, with the marks given."""
-    hint = members[0]
-    for mark in given:
-        if isinstance(mark, Number | Integer | Text | Choice | Array):
-            return mark
-        if isinstance(mark, marks.As):
-            return _Converted(_kind_of(mark.type), mark)
-        if isinstance(mark, marks.Holding):
-            return _Holding(_Object(mark.type))
-        if isinstance(mark, marks.Row):
-            kinds = [mark.each or one.kind for one in _parts(hint)]
-            return _Row(hint, tuple(kinds), mark.ascends)
-    if len(members) > 1:
-        if set(members) <= {str, int, float, bool}:
-            # JSON may write the float 1.0 as 1.
-            return Plain((*members, *(float in members) * (int,)))
-        return _OneOf(tuple(_Object(one) for one in members))
-    if typing.get_origin(hint) is tuple:
-        fewest = next((one.number for one in given if isinstance(one, marks.Fewest)), 0)
-        return Items(_kind_of(typing.get_args(hint)[0]), fewest)
-    if typing.get_origin(hint) is dict:
-        value = typing.get_args(hint)[1]
-        return Plain((dict,)) if value is Any else Table(_kind_of(value))
-    if hint in _PLAIN:
-        return _PLAIN[hint]
-    return _DOCUMENTS.get(hint) or _Object(hint)
+def _kind_of_one(hint: Any, named: tuple[Any, ...]) -> Kind:
+    """What a value is that is of one of the types named."""
+    first, origin = named[0], typing.get_origin(named[0])
+    if says := _mark(hint, _SAYING):
+        return Kind(says.write, says.read)
+    if said := _mark(hint, As):
+        inner = kind_of(said.type)
+        return Kind(
+            lambda value: inner.write(said.written(value)),
+            lambda value, place, more: said.made(inner.read(value, place, more), place),
+        )
+    if row := _mark(hint, Row):
+        return _row(first, row)
+    if origin is tuple:
+        return _items(kind_of(typing.get_args(first)[0]))
+    if origin is dict and typing.get_args(first)[1] is not Any:
+        return _table(kind_of(typing.get_args(first)[1]))
+    if origin is dict:
+        return Kind(
+            lambda value: value, lambda value, place, _: object_at(place, value)
+        )
+    if set(named) <= _PLAIN.keys():
+        says = _PLAIN[first] if len(named) == 1 else _plain(named)
+        return Kind(says.write, says.read)
+    if len(named) > 1:
+        return _one_of(named)
+    return DOCUMENTS.get(first) or Kind(
+        functools.partial(write_object, first), functools.partial(read_object, first)
+    )
+
+
+def _plain(named: tuple[type, ...]) -> Plain:
+    """One of several plain types."""
+    words = {str: "a text", int: "a number", float: "a number", bool: "true or false"}
+    wanted = " or ".join(dict.fromkeys(words[one] for one in named))
+    # JSON may write the float 1.0 as 1.
+    return Plain(wanted, named + (float in named) * (int,))
+
+
+def _items(kind: Kind) -> Kind:
+    """A tuple of any length, as a list."""
+
+    def read(value: Any, place: str, reading: Reading) -> tuple[Any, ...]:
+        if not isinstance(value, list):
+            raise must(place, "be a list", value)
+        return tuple(
+            kind.read(one, f"{place}[{number}]", reading)
+            for number, one in enumerate(value)
+        )
+
+    return Kind(lambda value: [kind.write(one) for one in value], read)
+
+
+def _table(kind: Kind) -> Kind:
+    """Values of one kind by any names."""
+    return Kind(
+        lambda value: {name: kind.write(one) for name, one in value.items()},
+        lambda value, place, reading: {
+            name: kind.read(one, at(place, name), reading)
+            for name, one in object_at(place, value).items()
+        },
+    )
+
+
+def _row(kind: type, row: Row) -> Kind:
+    """A named tuple as a list."""
+    kinds = [row.each or field.kind for field in _fields(kind)]
+
+    def read(value: Any, place: str, reading: Reading) -> Any:
+        if not isinstance(value, list) or len(value) != len(kinds):
+            raise must(place, f"be a list of {len(kinds)}", value)
+        found = [
+            each.read(one, f"{place}[{number}]", reading)
+            for number, (each, one) in enumerate(zip(kinds, value))
+        ]
+        if row.ascends and any(one > other for one, other in zip(found, found[1:])):
+            raise must(place, "ascend", value)
+        return kind(*found)
+
+    return Kind(lambda value: [k.write(one) for k, one in zip(kinds, value)], read)
+
+
+def _one_of(kinds: tuple[type, ...]) -> Kind:
+    """An object of one of several classes, the first whose parts are all there."""
+
+    def read(value: Any, place: str, reading: Reading) -> Any:
+        there = object_at(place or reading.name, value).keys()
+        fitting = [kind for kind in kinds if there >= set(_keys(kind))]
+        return read_object([*fitting, kinds[-1]][0], value, place, reading)
+
+    return Kind(lambda value: write_object(type(value), value), read)

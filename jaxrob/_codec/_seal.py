@@ -18,7 +18,7 @@ SEAL = "digests"
 _TEXT_OR_WHOLE = re.compile(r'("(?:[^"\\]|\\.)*")|\.0(?!\d)')
 
 
-def sealed(document: dict[str, Any]) -> dict[str, Any]:
+def with_seal(document: dict[str, Any]) -> dict[str, Any]:
     """A document, values of JSON by name, with the digests of its parts."""
     return document | {SEAL: {name: _digest(one) for name, one in document.items()}}
 

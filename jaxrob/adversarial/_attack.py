@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from jaxrob._codec import Array, Unwritten, document, from_json, to_json
+from jaxrob._codec import Array, Part, document, from_json, to_json
 from jaxrob._runtime.checks import checked_sequence
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
@@ -37,7 +37,9 @@ class Attack(NamedTuple):
         robustness.
     """
 
-    images: Annotated[np.ndarray, Unwritten(lambda: np.zeros((0, 0, 0, 0), np.float32))]
+    images: Annotated[
+        np.ndarray, Part(make=lambda axes: np.zeros((0, 0, 0, 0), np.float32))
+    ]
     success: _Flags
     similarity: Annotated[np.ndarray, Array("N", at_least=-_MOST, at_most=_MOST)]
     distance: Annotated[np.ndarray, Array("N", at_least=0, may_be_nan=True)]

@@ -8,7 +8,7 @@ import numpy as np
 from flax import nnx
 
 from jaxrob._classifier import OUTPUTS
-from jaxrob._codec import Choice, Fewest, Integer, MayLack, Row, document
+from jaxrob._codec import Integer, Part, Row, Text, document
 from jaxrob._runtime.digest import host_array
 from jaxrob._runtime.strict_json import short
 from jaxrob.bayes._head import MOST_SAMPLES, Head
@@ -25,10 +25,13 @@ _SETTINGS = {
 }
 
 
+_MAY_LACK = Part(may_lack=True)
+
+
 class Described(NamedTuple):
     """An array of the file: its place in nested dictionaries, and its type's name."""
 
-    place: Annotated[tuple[str | int, ...], Fewest(1)]
+    place: tuple[str | int, ...]
     dtype: str
 
 
@@ -44,11 +47,11 @@ class Header(NamedTuple):
       num_samples: of passes.
     """
 
-    kind: Annotated[str, Choice(tuple(_SETTINGS))]
+    kind: Annotated[str, Text(allowed=tuple(_SETTINGS))]
     arrays: tuple[Annotated[Described, Row()], ...]
-    head: Annotated[Head | None, Row(), MayLack()] = None
-    outputs: Annotated[str | None, Choice(OUTPUTS), MayLack()] = None
-    num_samples: Annotated[int | None, Integer(1, MOST_SAMPLES), MayLack()] = None
+    head: Annotated[Head | None, Row(), _MAY_LACK] = None
+    outputs: Annotated[str | None, Text(allowed=OUTPUTS), _MAY_LACK] = None
+    num_samples: Annotated[int | None, Integer(1, MOST_SAMPLES), _MAY_LACK] = None
 
     def _check_together(self) -> None:
         given = {name for name, one in self._asdict().items() if one is not None}
@@ -57,6 +60,8 @@ class Header(NamedTuple):
             raise ValueError(f"the header lacks {', '.join(map(repr, missing))}")
         if unknown := sorted(given - _SETTINGS[self.kind]):
             raise ValueError(f"the header has unknown parts: {unknown}")
+        if not all(one.place for one in self.arrays):
+            raise ValueError("arrays must have a place each")
 
 
 def check_arrays(kind: str, tree: dict[str, Any]) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._codec import Choice, Integer
+from jaxrob._codec import Integer, Text
 from jaxrob._runtime.checks import check_choice, checked_integer
 
 HEADS = ("plain", "heteroscedastic")
@@ -26,7 +26,7 @@ class Head(NamedTuple):
       noise_draws: draws of a heteroscedastic head's noise, M.
     """
 
-    name: Annotated[str, Choice(HEADS)]
+    name: Annotated[str, Text(allowed=HEADS)]
     noise_draws: Annotated[int, Integer(1, MOST_SAMPLES)]
 
     @property

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from jaxrob._codec import Named, Text, document
+from jaxrob._codec import Part, Text, document
 from jaxrob.reporting._plan import Plan, Required
 from jaxrob.reporting._results import Picture, Results
 
 # The name of a file in the folder itself, nowhere else.
 _File = Text(
-    r"(?!results\.json$)\w[^/\\:\0]{0,250}\.json",
     "the name of a file in the folder, such as rotation.json",
+    r"(?!results\.json$)\w[^/\\:\0]{0,250}\.json",
 )
 
 
@@ -39,8 +39,8 @@ class Index(NamedTuple):
     class_names: tuple[str, ...] | None
     plan: Plan | None
     requirements: tuple[Required, ...]
-    worse: Annotated[tuple[str, ...], Named("no_worse_than")]
-    entries: Annotated[tuple[Entry, ...], Named("assessments")]
+    worse: Annotated[tuple[str, ...], Part("no_worse_than")]
+    entries: Annotated[tuple[Entry, ...], Part("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
 

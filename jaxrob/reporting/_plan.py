@@ -8,7 +8,7 @@ import tomllib
 from typing import Annotated, Any
 
 from jaxrob import metrics
-from jaxrob._codec import As, Choice, Fewest, Integer, Number, Text, read
+from jaxrob._codec import As, Integer, Number, Text, read
 from jaxrob._runtime.checks import check_levels_range, checked_path
 from jaxrob._runtime.files import content_of
 from jaxrob._runtime.naming import named
@@ -87,14 +87,18 @@ class Plan:
 
     name: Annotated[str, Text()]
     date: Annotated[datetime.date, As(str, datetime.date.isoformat, _day)]
-    digest: Annotated[str, Text("[0-9a-f]{64}", "64 hexadecimal digits")]
-    alterations: Annotated[tuple[PlannedAlteration, ...], Fewest(1)]
+    digest: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")]
+    alterations: tuple[PlannedAlteration, ...]
     threshold: Annotated[float, Number(at_least=0, at_most=1)]
-    measure: Annotated[str, Choice(tuple(metrics.measures))] = "accuracy"
+    measure: Annotated[str, Text(allowed=tuple(metrics.measures))] = "accuracy"
     requirements: tuple[Required, ...] = ()
     precision: Annotated[float | None, Number(at_least=0, below=0.5)] = None
     budget: Annotated[int | None, Integer(at_least=1)] = None
     curtail: bool = False
+
+    def _check_together(self) -> None:
+        if not self.alterations:
+            raise ValueError("alterations must be at least one")
 
     @property
     def wants_few(self) -> bool:

@@ -10,10 +10,10 @@ import scipy
 
 from jaxrob._codec import (
     Array,
-    Choice,
     Integer,
     Number,
     Stated,
+    Text,
     document,
     from_json,
     to_json,
@@ -59,7 +59,7 @@ _Intervals = Annotated[
     np.ndarray, Array("C, 2", at_least=-1e-5, at_most=1 + 1e-5, may_be_nan=True)
 ]
 _Statuses = Annotated[
-    np.ndarray, Array("C", "U10", choices=("given", "empty", *_MISSING))
+    np.ndarray, Array("C", "U10", allowed=("given", "empty", *_MISSING))
 ]
 
 
@@ -121,7 +121,7 @@ class GlobalRobustness:
     """
 
     names: tuple[str, ...]
-    by: Annotated[str, Choice(CATEGORIES)]
+    by: Annotated[str, Text(allowed=CATEGORIES)]
     inputs: _Counts
     unanswered: _Counts
     probability: _Numbers
@@ -134,7 +134,7 @@ class GlobalRobustness:
     variance: _Numbers
     draws_variance: _Numbers
     num_samples: Annotated[int, Integer(at_least=1)]
-    source: Annotated[str, Choice(("draws", "estimator"))]
+    source: Annotated[str, Text(allowed=("draws", "estimator"))]
     confidence_level: Annotated[float, Number(above=0, below=1)]
     jointly: bool
     warnings: tuple[str, ...] = ()

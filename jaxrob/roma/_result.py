@@ -9,7 +9,6 @@ import numpy as np
 
 from jaxrob._codec import (
     Array,
-    Choice,
     Integer,
     Number,
     Stated,
@@ -110,14 +109,14 @@ class RomaResult:
       confidence_level: the coverage of the intervals.
     """
 
-    estimator: Annotated[str, Choice(tuple(ESTIMATORS))]
+    estimator: Annotated[str, Text(allowed=tuple(ESTIMATORS))]
     perturbation: Annotated[str, Text()]
     epsilon: Annotated[float | None, Number(at_least=0)]
     delta: Annotated[float, Number(above=0, below=1)]
     num_samples: Annotated[int, Integer(at_least=1)]
     excluded: Annotated[np.ndarray, _Classes]
     labels: Annotated[np.ndarray | None, _Classes]
-    status: Annotated[np.ndarray, Array("N", "U16", choices=_STATUSES)]
+    status: Annotated[np.ndarray, Array("N", "U16", allowed=_STATUSES)]
     log_adversarial_probability: _Log
     log_low: _Log
     log_high: _Log

@@ -9,7 +9,7 @@ import pytest
 import jaxrob
 from jaxrob._assessment.compare import Comparison
 from jaxrob._assessment.compare_early import EarlyComparison
-from jaxrob._codec._seal import SEAL, sealed
+from jaxrob._codec._seal import SEAL, with_seal
 
 from .test_few import assess
 from .test_serialization import assessment, put
@@ -70,7 +70,7 @@ IMPLAUSIBLE = {
     "levels": (other_levels, "levels must ascend"),
     "fewer levels": (put("levels", lambda some: some[1:]), "U = 4; got"),
     "band": (put("level_band", 0, lambda some: some[::-1]), "level_band must ascend"),
-    "band of three": (put("level_band", 0, [0, 0, 0]), "level_band must be lists"),
+    "band of three": (put("level_band", 0, [0, 0, 0]), "level_band must be an array"),
     "confidence": (put("confidence_level", 1), r"confidence_level must lie in \(0, 1"),
 }
 
@@ -82,7 +82,7 @@ def test_what_cannot_be_is_named(name):
     change(document)
     document.pop(SEAL)
     with pytest.raises(ValueError, match=message):
-        Comparison.from_json(json.dumps(sealed(document)))
+        Comparison.from_json(json.dumps(with_seal(document)))
 
 
 def test_an_edit_is_named(early):
@@ -91,7 +91,7 @@ def test_an_edit_is_named(early):
         Comparison.from_json(json.dumps(document))
     for change, message in (
         (put("first", "unit", "px"), "^first.unit is not what was written"),
-        (put("second", "sampling", "seen", 0, -1), r"^second.sampling.seen\[0\] must"),
+        (put("second", "sampling", "seen", 0, -1), "^second.sampling.seen must .* at index 0"),
         (put("second", "sampling", "status", "x"), "^second.sampling.status must"),
         (put("first", "format", "x"), "^first.format must be"),
         (put("first", "sampling", "required", 0.1), "^first.sampling: status is"),

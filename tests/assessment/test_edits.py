@@ -9,7 +9,7 @@ import pytest
 
 import jaxrob
 from jaxrob import Assessment, adversarial, reporting, roma, strategies
-from jaxrob._codec._seal import SEAL, sealed
+from jaxrob._codec._seal import SEAL, with_seal
 
 from ..adversarial.test_attack_json import attack
 from ..fuzzing.mutations import mutated
@@ -55,7 +55,7 @@ def changed(text, change, is_sealed=False):
     change(document)
     if is_sealed:
         document.pop(SEAL)
-        document = sealed(document)
+        document = with_seal(document)
     return json.dumps(document)
 
 
@@ -279,7 +279,7 @@ def test_every_number_of_other_documents(text, read):
 
 
 def test_the_digests_are_not_of_the_way_numbers_are_written():
-    one, other = (sealed({"a": [value, "1.0"]})[SEAL] for value in (1.0, 1))
+    one, other = (with_seal({"a": [value, "1.0"]})[SEAL] for value in (1.0, 1))
     assert one == other
-    assert one != sealed({"a": [1, "1"]})[SEAL]
-    assert one != sealed({"a": [np.nextafter(1, 2), "1.0"]})[SEAL]
+    assert one != with_seal({"a": [1, "1"]})[SEAL]
+    assert one != with_seal({"a": [np.nextafter(1, 2), "1.0"]})[SEAL]

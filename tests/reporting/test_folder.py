@@ -222,7 +222,7 @@ IMPLAUSIBLE = {
     "plan's digest": (put("plan", "digest", "AB" * 32), "digest must be 64"),
     "another plan": (put("plan", "digest", "cd" * 32), "not assessed by the plan"),
     "plan's alteration": (drop("plan", "alterations", 0, "name"), "lacks 'name'"),
-    "plan's alterations": (put("plan", "alterations", []), "plan.alterations must"),
+    "plan's alterations": (put("plan", "alterations", []), "plan: alterations must"),
     "plan's threshold": (put("plan", "threshold", True), "threshold must be a numb"),
 }
 
