@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._codec import Array, Number, Part, Stated
+from jaxrob._codec import Array, Number, Part, Stated, refuse
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_number
 from jaxrob._runtime.naming import named
 from jaxrob.metrics._checks import checked_confusion
@@ -96,12 +96,14 @@ class Curve:
 
     def _check_together(self) -> None:
         """Refuses what no `evaluate` gives, in a document."""
-        if (self.confidence is None) != (self.uncertainty is None):
-            raise ValueError(
-                "confidence and uncertainty must both be there, or neither"
-            )
-        if self.alpha is not None and self.uncertainty is None:
-            raise ValueError("alpha needs the uncertainty of the answers")
+        refuse(
+            (self.confidence is None) != (self.uncertainty is None),
+            "confidence and uncertainty must both be there, or neither",
+        )
+        refuse(
+            self.alpha is not None and self.uncertainty is None,
+            "alpha needs the uncertainty of the answers",
+        )
 
     def with_unknown(self, alpha: float | None) -> "Curve":
         """The same answers, of which those that are too uncertain become "unknown".
@@ -227,8 +229,10 @@ class ReducedCurve:
 
     def _check_together(self) -> None:
         """Refuses counts that no `evaluate` gives, in a document."""
-        if self.alpha is None and self.confusion[..., -1].any():
-            raise ValueError('confusion counts "unknown" answers, but alpha is null')
+        refuse(
+            self.alpha is None and self.confusion[..., -1].any(),
+            'confusion counts "unknown" answers, but alpha is null',
+        )
 
     @property
     def accuracy(self) -> np.ndarray:

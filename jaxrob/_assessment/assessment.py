@@ -10,7 +10,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.document import Provenance, check_counts, check_levels
-from jaxrob._assessment.sampling import Beside, Sampling, check_beside
+from jaxrob._assessment.sampling import Sampling, check_few
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
     Array,
@@ -23,6 +23,7 @@ from jaxrob._codec import (
     document,
     from_json,
     read,
+    refuse,
     to_json,
 )
 from jaxrob._curve import Curve, ReducedCurve
@@ -115,29 +116,19 @@ class Assessment:
 
     def _check_few(self, sampling: Sampling) -> None:
         """Refuses what no `assess` gives from few images."""
-        if isinstance(self.curve, Curve):
-            raise ValueError("answers must not be there from few images")
-        question = Question(self.lower, self.upper, self.threshold, self.identity)
-        points = self.diagnostics.points
-        check_beside(
-            sampling,
-            Beside(
-                question,
-                self.curve,
-                self.measure,
-                self.strategy,
-                points,
-                self.confidence_level,
-            ),
+        refuse(
+            isinstance(self.curve, Curve), "answers must not be there from few images"
         )
+        check_few(sampling, self)
+        question = Question(self.lower, self.upper, self.threshold, self.identity)
         samples = Samples(self.levels, self.values, rounds=self.diagnostics.rounds)
-        again = diagnose_few(question, samples, points)
+        again = diagnose_few(question, samples, self.diagnostics.points)
         for name, stated, found in zip(again._fields, self.diagnostics, again):
-            if not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True):
-                raise ValueError(
-                    f"diagnostics.{name} is stated as {stated:g}, but is {found:g} by "
-                    "the levels and their values"
-                )
+            refuse(
+                not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True),
+                f"diagnostics.{name} is stated as {stated:g}, but is {found:g} by the "
+                "levels and their values",
+            )
 
     @property
     def is_stability(self) -> bool:

@@ -17,7 +17,7 @@ from jaxrob._assessment.paired import (
     resampled,
     swapped,
 )
-from jaxrob._codec import Array, Number, Row, document, from_json, to_json
+from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.warnings import warn
@@ -93,16 +93,17 @@ class Comparison:
         return from_json(text, Comparison)
 
     def _check_together(self) -> None:
-        if (np.diff(self.levels) <= 0).any():
-            raise ValueError("levels must ascend")
-        if (self.level_band[:, 0] > self.level_band[:, 1]).any():
-            raise ValueError("level_band must ascend at each level")
-        for name, (low, high), found in (
+        refuse(np.diff(self.levels) <= 0, "levels must ascend")
+        low, high = self.level_band.T
+        refuse(low > high, "level_band must ascend at each level")
+        for name, (start, end), found in (
             ("confidence_interval", self.confidence_interval, self.difference),
             ("mean_interval", self.mean_interval, self.mean_difference),
         ):
-            if found < low - _ROUNDING or found > high + _ROUNDING:
-                raise ValueError(f"{name} must hold the difference, {found:g}")
+            refuse(
+                found < start - _ROUNDING or found > end + _ROUNDING,
+                f"{name} must hold the difference, {found:g}",
+            )
 
 
 def compare(

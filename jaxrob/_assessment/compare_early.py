@@ -18,7 +18,7 @@ from jaxrob._assessment.few import (
 )
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier, trace_info
-from jaxrob._codec import Number, Row, document, from_json, to_json
+from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.checks import check_execution, check_types
 from jaxrob._engine.execution import Execution, progress_bar
@@ -86,14 +86,14 @@ class EarlyComparison(NamedTuple):
 
     def _check_together(self) -> None:
         low, high = self.dataset_interval
-        if not low <= self.difference <= high:
-            raise ValueError(
-                f"dataset_interval must hold the difference, {self.difference:g}"
-            )
-        if self.is_certain != (low > 0 or high < 0):
-            raise ValueError(
-                "is_certain must be whether dataset_interval is on one side of 0"
-            )
+        refuse(
+            not low <= self.difference <= high,
+            f"dataset_interval must hold the difference, {self.difference:g}",
+        )
+        refuse(
+            self.is_certain != (low > 0 or high < 0),
+            "is_certain must be whether dataset_interval is on one side of 0",
+        )
 
 
 def compare_early(

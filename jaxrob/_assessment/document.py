@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from jaxrob._codec import Integer, Text
+from jaxrob._codec import Integer, Text, refuse
 from jaxrob._runtime.strict_json import short
 
 # Beyond that, sums of counts would no longer be exact.
@@ -56,24 +56,24 @@ def check_levels(
     Raises:
       ValueError: if they are such.
     """
-    if (np.diff(levels) <= 0).any():
-        raise ValueError(f"levels must ascend; got {short(levels.tolist())}")
+    refuse(np.diff(levels) <= 0, f"levels must ascend; got {short(levels.tolist())}")
     lower, upper = bounds
+    where = f"the range [{lower:g}, {upper:g}]"
     got = f"got levels from {levels[0]:g} to {levels[-1]:g}"
-    if levels[0] < lower or levels[-1] > upper:
-        raise ValueError(f"levels must lie in the range [{lower:g}, {upper:g}]; {got}")
+    refuse(
+        levels[0] < lower or levels[-1] > upper, f"levels must lie in {where}; {got}"
+    )
     near = _NEAR * (upper - lower)
-    if levels[0] - lower <= near and upper - levels[-1] <= near:
-        return
-    who = None
+    are_at_ends = levels[0] - lower <= near and upper - levels[-1] <= near
     if rule in ("right", "linear"):
-        who = f"rule {rule!r} needs"
-    elif re.fullmatch(_WITH_ENDS, strategy):
-        who = f"{short(strategy)} looks at"
-    if who is not None:
-        raise ValueError(
-            f"{who} levels at both ends of the range [{lower:g}, {upper:g}]; {got}"
+        refuse(
+            not are_at_ends,
+            f"rule {rule!r} needs levels at both ends of {where}; {got}",
         )
+    refuse(
+        not are_at_ends and bool(re.fullmatch(_WITH_ENDS, strategy)),
+        f"{short(strategy)} looks at levels at both ends of {where}; {got}",
+    )
 
 
 def check_counts(confusion: np.ndarray, is_sampled: bool) -> None:
@@ -83,9 +83,14 @@ def check_counts(confusion: np.ndarray, is_sampled: bool) -> None:
       ValueError: if they are such.
     """
     inputs = confusion.sum(axis=(1, 2), dtype=np.float64)
-    if not 1 <= inputs.max() <= _MOST_INPUTS:
-        raise ValueError(f"confusion counts {inputs.max():g} inputs at a level")
-    if is_sampled and not inputs.min() >= 1:
-        raise ValueError("confusion must count an input at every level")
-    if not is_sampled and (confusion.sum(-1) != confusion[0].sum(-1)).any():
-        raise ValueError("confusion must count the same inputs at every level")
+    refuse(
+        not 1 <= inputs.max() <= _MOST_INPUTS,
+        f"confusion counts {inputs.max():g} inputs at a level",
+    )
+    if is_sampled:
+        refuse(inputs < 1, "confusion must count an input at every level")
+    else:
+        refuse(
+            confusion.sum(-1) != confusion[0].sum(-1),
+            "confusion must count the same inputs at every level",
+        )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._codec import Array
+from jaxrob._codec import Array, refuse
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.identity import text
 from jaxrob.metrics._tolerance import check_scoring
@@ -37,10 +37,11 @@ class Scores(NamedTuple):
     weights: Annotated[np.ndarray, Array("L", at_least=0, at_most=1)]
 
     def _check_together(self) -> None:
-        if not self.weights.sum() > 0:
-            raise ValueError("weights must not all be 0")
-        if not ((self.low <= self.values) & (self.values <= self.high)).all():
-            raise ValueError("values must lie between low and high")
+        refuse(self.weights.sum() <= 0, "weights must not all be 0")
+        refuse(
+            (self.low > self.values) | (self.values > self.high),
+            "values must lie between low and high",
+        )
 
 
 @dataclasses.dataclass(frozen=True)

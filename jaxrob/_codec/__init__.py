@@ -38,6 +38,7 @@ from jaxrob._codec._kinds import (
     Text,
     at,
     must,
+    refuse,
 )
 from jaxrob._codec._objects import DOCUMENTS, kind_of, read_object, write_object
 from jaxrob._codec._seal import SEAL, check_seal, with_seal
@@ -57,6 +58,7 @@ __all__ = (
     "document",
     "from_json",
     "read",
+    "refuse",
     "to_json",
 )
 

@@ -6,6 +6,8 @@ import re
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from jaxrob._runtime.checks import checked_integer, checked_number
 from jaxrob._runtime.strict_json import short
 
@@ -196,6 +198,12 @@ class Stated:
 def must(place: str, rule: str, value: Any) -> ValueError:
     """The error of a value that breaks a rule."""
     return ValueError(f"{place} must {rule}; got {short(value)}")
+
+
+def refuse(is_wrong: Any, message: str) -> None:
+    """Raises a ValueError with a message if anything is wrong, at any place."""
+    if np.any(is_wrong):
+        raise ValueError(message)
 
 
 def at(place: str, name: str) -> str:

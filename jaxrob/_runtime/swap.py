@@ -270,15 +270,13 @@ def _check_manifest(document: Any) -> None:
     if form != _FORMAT or document.keys() != {"format", "moved", "gone"}:
         raise ValueError(f"it must be of the format {_FORMAT!r}, moved and gone")
     for names in (document["moved"], document["gone"]):
-        if not isinstance(names, list) or not set(map(type, names)) <= {str}:
-            raise ValueError(
-                f"moved and gone must be lists of texts; got {names!a:.80}"
-            )
-        for name in names:
-            if not name.strip(".") or os.path.basename(name) != name or "\0" in name:
-                raise ValueError(
-                    f"{name!a:.80} is not the name of a file in the folder"
-                )
+        if not isinstance(names, list) or not all(map(_is_name, names)):
+            raise ValueError(f"{names!a:.80} are not names of files in the folder")
+
+
+def _is_name(name: Any) -> bool:
+    is_one = isinstance(name, str) and name.strip(".") and "\0" not in name
+    return bool(is_one) and os.path.basename(name) == name
 
 
 @contextlib.contextmanager

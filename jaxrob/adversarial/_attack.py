@@ -5,7 +5,7 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
-from jaxrob._codec import Array, Part, document, from_json, to_json
+from jaxrob._codec import Array, Part, document, from_json, refuse, to_json
 from jaxrob._runtime.checks import checked_sequence
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
@@ -59,24 +59,26 @@ class Attack(NamedTuple):
     def _check_together(self) -> None:
         """Refuses what contradicts Definition 7, or the fields' descriptions."""
         success, correct = self.success, self.correct
-        if (success & ~correct).any():
-            raise ValueError(
-                "success must be false where the unaltered image is not correct"
-            )
-        if (self.vanished & (success | ~correct)).any():
-            raise ValueError(
-                "vanished must be false where there is success, or nothing was attacked"
-            )
-        if (success & (self.predicted == self.labels)).any():
-            raise ValueError(
-                "predicted must be another class than labels where success"
-            )
-        if (np.isnan(self.distance) == success).any():
-            raise ValueError(
-                "distance must be null where there is no success, only there"
-            )
-        if self.similarity[~success].any():
-            raise ValueError("similarity must be 0 where there is no success")
+        refuse(
+            success & ~correct,
+            "success must be false where the unaltered image is not correct",
+        )
+        refuse(
+            self.vanished & (success | ~correct),
+            "vanished must be false where there is success, or nothing was attacked",
+        )
+        refuse(
+            success & (self.predicted == self.labels),
+            "predicted must be another class than labels where success",
+        )
+        refuse(
+            np.isnan(self.distance) == success,
+            "distance must be null where there is no success, only there",
+        )
+        refuse(
+            self.similarity[~success],
+            "similarity must be 0 where there is no success",
+        )
 
 
 def attack_from_json(text: str | bytes) -> Attack:

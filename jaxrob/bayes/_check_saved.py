@@ -8,7 +8,7 @@ import numpy as np
 from flax import nnx
 
 from jaxrob._classifier import OUTPUTS
-from jaxrob._codec import Integer, Part, Row, Text, document
+from jaxrob._codec import Integer, Part, Row, Text, document, refuse
 from jaxrob._runtime.digest import host_array
 from jaxrob._runtime.strict_json import short
 from jaxrob.bayes._head import MOST_SAMPLES, Head
@@ -56,12 +56,12 @@ class Header(NamedTuple):
     def _check_together(self) -> None:
         given = {name for name, one in self._asdict().items() if one is not None}
         given -= {"kind", "arrays"}
-        if missing := sorted(_SETTINGS[self.kind] - given):
-            raise ValueError(f"the header lacks {', '.join(map(repr, missing))}")
-        if unknown := sorted(given - _SETTINGS[self.kind]):
-            raise ValueError(f"the header has unknown parts: {unknown}")
-        if not all(one.place for one in self.arrays):
-            raise ValueError("arrays must have a place each")
+        differing = sorted(given ^ _SETTINGS[self.kind])
+        refuse(
+            bool(differing),
+            f"the header lacks, or has unknown parts: {', '.join(differing)}",
+        )
+        refuse(not all(one.place for one in self.arrays), "arrays must have places")
 
 
 def check_arrays(kind: str, tree: dict[str, Any]) -> None:

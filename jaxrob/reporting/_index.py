@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from jaxrob._codec import Part, Text, document
+from jaxrob._codec import Part, Text, document, refuse
 from jaxrob.reporting._plan import Plan, Required
 from jaxrob.reporting._results import Picture, Results
 
@@ -45,8 +45,8 @@ class Index(NamedTuple):
     attack: Annotated[str | None, _File]
 
     def _check_together(self) -> None:
-        if len({entry.file for entry in self.entries}) < len(self.entries):
-            raise ValueError("assessments must be of different files")
+        files = {entry.file for entry in self.entries}
+        refuse(len(files) < len(self.entries), "assessments must be of different files")
 
 
 def index_of(

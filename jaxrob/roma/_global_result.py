@@ -16,6 +16,7 @@ from jaxrob._codec import (
     Text,
     document,
     from_json,
+    refuse,
     to_json,
 )
 from jaxrob._runtime.checks import (
@@ -141,12 +142,11 @@ class GlobalRobustness:
 
     def _check_together(self) -> None:
         """Refuses what does not go together, in a document."""
-        if len(self.names) != len(self.inputs):
-            raise ValueError(
-                f"names must be of {len(self.inputs)} categories; got {len(self.names)}"
-            )
-        if (self.unanswered > self.inputs).any():
-            raise ValueError("unanswered must be at most inputs")
+        refuse(
+            len(self.names) != len(self.inputs),
+            f"names must be of {len(self.inputs)} categories; got {len(self.names)}",
+        )
+        refuse(self.unanswered > self.inputs, "unanswered must be at most inputs")
 
     @property
     def draws_share(self) -> np.ndarray:

@@ -15,6 +15,7 @@ from jaxrob._codec import (
     Text,
     document,
     from_json,
+    refuse,
     to_json,
 )
 from jaxrob._runtime.checks import check_choice
@@ -142,67 +143,61 @@ class RomaResult:
 
     def _check_together(self) -> None:
         """Refuses what no `assess` gives, in a document."""
-        self._check_answers()
+        status, log_p = self.status, self.log_adversarial_probability
+        wrong = np.isin(status, _WITHOUT_ANSWER) & ~np.isnan(log_p)
+        names = ", ".join(map(repr, sorted(set(status[wrong].tolist()))))
+        refuse(wrong, f"log_adversarial_probability must be null where {names}")
+        for name in ("log_adversarial_probability", "log_low", "log_high"):
+            above = (getattr(self, name) > _ROUNDING) & (status != "extrapolated")
+            refuse(above, f"{name} must be at most 0, unless extrapolated")
+        # A sum without a hit has a lower end, -inf, and no upper one.
+        refuse(self.log_low > self.log_high, "log_low must be at most log_high")
         self._check_places()
         self._check_budget()
 
-    def _check_answers(self) -> None:
-        log_p, status = self.log_adversarial_probability, self.status
-        wrong = np.isin(status, _WITHOUT_ANSWER) & ~np.isnan(log_p)
-        if wrong.any():
-            raise ValueError(
-                "log_adversarial_probability must be null where "
-                f"{str(status[wrong][0])!r}"
-            )
-        for name in ("log_adversarial_probability", "log_low", "log_high"):
-            above = getattr(self, name) > _ROUNDING
-            above &= status != "extrapolated"
-            if above.any():
-                found = getattr(self, name)[above][0]
-                raise ValueError(f"{name} must be at most 0; got {found}")
-        # A sum without a hit has a lower end, -inf, and no upper one.
-        if (self.log_low > self.log_high).any():
-            raise ValueError("log_low must be at most log_high")
-
     def _check_places(self) -> None:
         """Refuses inputs that were looked at in one part, and not in another."""
-        if (self.place is None) != (self.precision is None):
-            raise ValueError("place must be given if precision is, and else null")
-        unseen, places, hits = self.status == UNSEEN, self._places, self.hits
+        refuse(
+            (self.place is None) != (self.precision is None),
+            "place must be given if precision is, and else null",
+        )
+        unseen, places = self.status == UNSEEN, self._places
+        hits = -1 * unseen if self.hits is None else self.hits
         check_places(places)
-        if (unseen != (places < 0)).any():
-            raise ValueError(
-                f"place must be -1 where the status is {UNSEEN!r}, only there"
-            )
-        if hits is not None and ((hits < 0) != unseen).any():
-            raise ValueError(
-                f"hits must be -1 where the status is {UNSEEN!r}, only there"
-            )
-        if hits is not None and hits.max() > self.num_samples:
-            raise ValueError(
-                f"hits must be at most num_samples, {self.num_samples}; got "
-                f"{hits.max()}"
-            )
+        where = f"must be -1 where the status is {UNSEEN!r}, only there"
+        refuse(unseen != (places < 0), f"place {where}")
+        refuse(unseen != (hits < 0), f"hits {where}")
+        refuse(
+            hits > self.num_samples,
+            f"hits must be at most num_samples, {self.num_samples}; got {hits.max()}",
+        )
 
     def _check_budget(self) -> None:
         """Refuses what no budget left undecided, and more than one allowed for."""
         undecided, budget = self.status == UNDECIDED, self.budget
+        most = np.inf if budget is None else budget
         needed = 0 * self.evaluations if self.needed is None else self.needed
-        if budget is not None and self.estimator != "auto":
-            raise ValueError('budget must be null unless the estimator is "auto"')
-        if (undecided != (needed > 0)).any():
-            raise ValueError(
-                f"needed must be above 0 where the status is {UNDECIDED!r}, only there"
-            )
-        if undecided.any() and budget is None:
-            raise ValueError(f"budget must be given where a status is {UNDECIDED!r}")
-        if budget is not None and self.evaluations.max() > budget:
-            raise ValueError(
-                f"evaluations must be at most the budget, {budget}; got "
-                f"{self.evaluations.max()}"
-            )
-        if (undecided & (needed <= self.evaluations)).any():
-            raise ValueError("needed must be more than evaluations where it is given")
+        refuse(
+            budget is not None and self.estimator != "auto",
+            'budget must be null unless the estimator is "auto"',
+        )
+        refuse(
+            undecided != (needed > 0),
+            f"needed must be above 0 where the status is {UNDECIDED!r}, only there",
+        )
+        refuse(
+            undecided & (budget is None),
+            f"budget must be given where a status is {UNDECIDED!r}",
+        )
+        refuse(
+            self.evaluations > most,
+            f"evaluations must be at most the budget, {budget}; got "
+            f"{self.evaluations.max()}",
+        )
+        refuse(
+            undecided & (needed <= self.evaluations),
+            "needed must be more than evaluations where it is given",
+        )
 
     @property
     def plr(self) -> np.ndarray:

@@ -91,7 +91,10 @@ def test_an_edit_is_named(early):
         Comparison.from_json(json.dumps(document))
     for change, message in (
         (put("first", "unit", "px"), "^first.unit is not what was written"),
-        (put("second", "sampling", "seen", 0, -1), "^second.sampling.seen must .* at index 0"),
+        (
+            put("second", "sampling", "seen", 0, -1),
+            "^second.sampling.seen must .* at index 0",
+        ),
         (put("second", "sampling", "status", "x"), "^second.sampling.status must"),
         (put("first", "format", "x"), "^first.format must be"),
         (put("first", "sampling", "required", 0.1), "^first.sampling: status is"),
