@@ -31,6 +31,7 @@ INTENDED: tuple[Intended, ...] = (
     Intended("probable.*", "*.to_json.digests", "so it tells when it was changed"),
     Intended("comparing.*", "*.to_json", "a comparison has JSON"),
     Intended("few_images.two_networks*", "*.to_json", "likewise an early one"),
+    Intended("on_devices.*", "*.early.to_json", "likewise"),
 )
 
 
