@@ -40,8 +40,8 @@ class Provenance(NamedTuple):
     key: tuple[Annotated[int, Integer(at_least=0, at_most=2**32 - 1)], ...] | None = (
         None
     )
-    settings: dict[str, str | int | float | bool] = {}  # noqa: RUF012
-    words: dict[str, str] = {}  # noqa: RUF012
+    settings: dict[str, str | int | float | bool] = {}
+    words: dict[str, str] = {}
     plan: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")] = ""
 
 

@@ -129,8 +129,10 @@ class Plain:
         return value
 
     def read(self, value: Any, place: str, reading: Reading) -> Any:
-        if type(value) not in self.types or value in (math.inf, -math.inf):
+        if type(value) not in self.types:
             raise must(place, f"be {self.wanted}", value)
+        if type(value) in (int, float):
+            checked_number(place, value)  # TOML knows infinity and NaN.
         return value
 
 

@@ -46,7 +46,9 @@ _Log = Annotated[
     np.ndarray,
     Array("N", at_most=float(np.log(2.0**31)), may_be_nan=True, may_be_infinite=True),
 ]
-_Any = Annotated[np.ndarray | None, Array("N", may_be_nan=True, may_be_infinite=True)]
+_Numbers = Annotated[
+    np.ndarray | None, Array("N", may_be_nan=True, may_be_infinite=True)
+]
 _Classes = Array("N", "int32", at_least=0)
 _Passes = Array("N", "int64", at_least=0, at_most=2**53)
 
@@ -131,10 +133,10 @@ class RomaResult:
         np.ndarray | None, Array("N", at_least=0, may_be_nan=True)
     ] = None
     needed: Annotated[np.ndarray | None, _Passes] = None
-    statistic: _Any = None
-    boxcox_lambda: _Any = None
-    mean: _Any = None
-    std: _Any = None
+    statistic: _Numbers = None
+    boxcox_lambda: _Numbers = None
+    mean: _Numbers = None
+    std: _Numbers = None
     warnings: tuple[str, ...] = ()
     budget: Annotated[int | None, Integer(at_least=1)] = None
     precision: Annotated[float | None, Number(above=0, below=0.5)] = None
