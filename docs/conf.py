@@ -1,5 +1,7 @@
 """How Sphinx builds the site: `sphinx-build -W -b html docs docs/_build/html`."""
 
+import functools
+import typing
 from typing import Any
 
 import jaxrob
@@ -44,10 +46,20 @@ napoleon_custom_sections = [("Attributes", "params_style")]
 
 def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:
     """Leaves out a named tuple's fields, which its docstring describes."""
-    del app, what, name, options
+    if isinstance(obj, property | functools.cached_property):
+        _without_limits(app, obj.fget if isinstance(obj, property) else obj.func, False)
+    del what, name, options
     return skip or type(obj).__name__ == "_tuplegetter"
+
+
+def _without_limits(app: Any, function: Any, bound: bool) -> None:
+    """Shows types without what annotations tell `jaxrob._codec` of limits."""
+    del app, bound
+    if "Annotated[" in str(getattr(function, "__annotations__", "")):
+        function.__annotations__ = typing.get_type_hints(function)
 
 
 def setup(app: Any) -> None:
     """Called by Sphinx."""
     app.connect("autodoc-skip-member", _skip)
+    app.connect("autodoc-before-process-signature", _without_limits)

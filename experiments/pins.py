@@ -27,21 +27,11 @@ _MOST = flags.DEFINE_integer("most", 10, "Differences printed of a case.", 1)
 #: What the code does otherwise than when the file was kept, on purpose: patterns of
 #: cases and of paths within them, and why. An entry that covers nothing is reported.
 INTENDED: tuple[Intended, ...] = (
-    Intended("*", "*provenance.words*", "what a level means is kept with a result"),
-    Intended("*", "*digests.provenance", "so is the digest of where it comes from"),
-    Intended("altering.*", "*.about", "an alteration says about itself what it is"),
-    Intended("altering.*", "*.sets", "likewise what a severity sets"),
-    Intended("altering.*", "*.description", "corruptions by a schedule are a table"),
-    Intended("assessing.of_pictures", "*.provenance.alteration", "likewise"),
-    Intended("reporting.*", "*line *", "every level is explained in words"),
-    Intended("commanding.assess", "*line *", "likewise"),
-    Intended("commanding.compare", "*line *", "likewise"),
-    Intended("commanding.report", "*line *", "likewise"),
-    Intended("commanding.alterations", "*line *", "in the order of their module"),
-    Intended("commanding.help_and_refusals", "*blurr.err", "likewise"),
-    Intended("commanding.kinds_*", "*.provenance.classifier", "preprocessing is in it"),
-    Intended("refusing.parts", "*rotation*er=None", "one end may be left out"),
-    Intended("refusing.parts", "*.about=*", "a new argument"),
+    Intended("probable.*", "*.to_json.format", "a global result can be read again"),
+    Intended("probable.*", "*.to_json.digests", "so it tells when it was changed"),
+    Intended("comparing.*", "*.to_json", "a comparison has JSON"),
+    Intended("few_images.two_networks*", "*.to_json", "likewise an early one"),
+    Intended("on_devices.*", "*.early.to_json", "likewise"),
 )
 
 

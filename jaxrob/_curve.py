@@ -2,17 +2,24 @@
 
 import dataclasses
 import functools
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._codec import Array, Number, Part, Stated, refuse
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_number
 from jaxrob._runtime.naming import named
 from jaxrob.metrics._checks import checked_confusion
 from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve")
+
+# What documents hold of curves. Beyond so many inputs, sums would not be exact.
+Levels = Annotated[np.ndarray, Array("L")]
+Counts = Array("L, K, K + 1", "int64", at_least=0, at_most=2**53)
+# Rounding may carry a probability beyond 1.
+_Shares = Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -42,13 +49,23 @@ class Curve:
         `with_unknown`; None if none is.
     """
 
-    levels: np.ndarray
-    predicted: np.ndarray = dataclasses.field(repr=False)
-    confidence: np.ndarray | None = dataclasses.field(repr=False)
-    uncertainty: np.ndarray | None = dataclasses.field(repr=False)
-    labels: np.ndarray = dataclasses.field(repr=False)
-    num_classes: int
-    alpha: float | None = None
+    levels: Levels
+    predicted: Annotated[
+        np.ndarray,
+        Array("L, N", ("int16", "int32"), is_packed=True),
+        Part(under="answers"),
+    ] = dataclasses.field(repr=False)
+    confidence: Annotated[
+        np.ndarray | None, _Shares, Part(under="answers", may_lack=True)
+    ] = dataclasses.field(repr=False)
+    uncertainty: Annotated[
+        np.ndarray | None, _Shares, Part(under="answers", may_lack=True)
+    ] = dataclasses.field(repr=False)
+    labels: Annotated[
+        np.ndarray, Array("N", "int32", is_packed=True), Part(under="answers")
+    ] = dataclasses.field(repr=False)
+    num_classes: Annotated[int, Part(make=lambda axes: axes["K"])]
+    alpha: Annotated[float | None, Number(at_least=0, at_most=1)] = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -76,6 +93,17 @@ class Curve:
                 )
         if self.alpha is not None:
             unknown_threshold(self.alpha)
+
+    def _check_together(self) -> None:
+        """Refuses what no `evaluate` gives, in a document."""
+        refuse(
+            (self.confidence is None) != (self.uncertainty is None),
+            "confidence and uncertainty must both be there, or neither",
+        )
+        refuse(
+            self.alpha is not None and self.uncertainty is None,
+            "alpha needs the uncertainty of the answers",
+        )
 
     def with_unknown(self, alpha: float | None) -> "Curve":
         """The same answers, of which those that are too uncertain become "unknown".
@@ -107,7 +135,14 @@ class Curve:
         return self.uncertainty > unknown_threshold(self.alpha)
 
     @functools.cached_property
-    def confusion(self) -> np.ndarray:
+    def confusion(
+        self,
+    ) -> Annotated[
+        np.ndarray,
+        Counts,
+        Part(lengths=lambda some: {"N": int(some[0].sum())}),
+        Stated(),
+    ]:
         """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown"."""
         answers = np.where(self.unknown, self.num_classes, self.predicted)
         return count(answers, self.labels, self.num_classes)
@@ -176,9 +211,9 @@ class ReducedCurve:
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
-    levels: np.ndarray
-    confusion: np.ndarray = dataclasses.field(repr=False)
-    alpha: float | None = None
+    levels: Levels
+    confusion: Annotated[np.ndarray, Counts] = dataclasses.field(repr=False)
+    alpha: Annotated[float | None, Number(at_least=0, at_most=1)] = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -191,6 +226,13 @@ class ReducedCurve:
             )
         if self.alpha is not None:
             unknown_threshold(self.alpha)
+
+    def _check_together(self) -> None:
+        """Refuses counts that no `evaluate` gives, in a document."""
+        refuse(
+            self.alpha is None and self.confusion[..., -1].any(),
+            'confusion counts "unknown" answers, but alpha is null',
+        )
 
     @property
     def accuracy(self) -> np.ndarray:

@@ -3,20 +3,46 @@
 import dataclasses
 import functools
 import math
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._assessment import serialization
-from jaxrob._assessment.diagnostics import Diagnostics
-from jaxrob._assessment.sampling import Sampling
+from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
+from jaxrob._assessment.document import Provenance, check_counts, check_levels
+from jaxrob._assessment.sampling import Sampling, check_few
 from jaxrob._assessment.scoring import Scores
+from jaxrob._codec import (
+    Array,
+    Integer,
+    Number,
+    Part,
+    Row,
+    Stated,
+    Text,
+    document,
+    from_json,
+    read,
+    refuse,
+    to_json,
+)
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._runtime.checks import check_type, checked_flag
+from jaxrob._runtime.checks import (
+    check_choice,
+    check_levels_range,
+    checked_flag,
+    checked_number,
+)
 from jaxrob.metrics import Interval
+from jaxrob.strategies import History, Task
+
+_UNIT = Number(at_least=0, at_most=1)
+# Ends of intervals of other versions of NumPy and SciPy are so near.
+_ROUNDING = 1e-6
 
 
+# From few images, the numbers are not those of the counts alone.
+@document("jaxrob assessment 1", sealed=lambda one: one.sampling is not None)
 @dataclasses.dataclass(frozen=True, eq=False)
 class Assessment:
     """How robust a classifier is to one alteration, and what that is computed from.
@@ -56,19 +82,52 @@ class Assessment:
     lower: float
     upper: float
     identity: float
-    threshold: float
-    measure: str
+    threshold: Annotated[float, _UNIT]
+    measure: Annotated[str, Text(allowed=tuple(metrics.measures))]
     rule: str
     strategy: str
-    error_bound: float | None
+    error_bound: Annotated[float | None, _UNIT]
     diagnostics: Diagnostics
     warnings: tuple[str, ...] = dataclasses.field(repr=False)
     scores: Scores | None = dataclasses.field(repr=False)
-    curve: Curve | ReducedCurve = dataclasses.field(repr=False)
+    curve: Annotated[Curve | ReducedCurve, Part(is_flat=True)] = dataclasses.field(
+        repr=False
+    )
     provenance: dict[str, Any] = dataclasses.field(repr=False)
-    seconds: float
+    seconds: Annotated[float, Number(at_least=0)]
     sampling: Sampling | None = None
-    confidence_level: float = 0.95
+    confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+
+    def _check_together(self) -> None:
+        """Refuses what no `assess` gives, in a document."""
+        read(Provenance, self.provenance, "provenance", is_partial=True, is_open=True)
+        check_levels_range("lower", self.lower, "upper", self.upper)
+        checked_number(
+            "identity", self.identity, at_least=self.lower, at_most=self.upper
+        )
+        rules = metrics.RULES if self.scores is None else ("trapezoid",)
+        check_choice("rule", self.rule, rules)
+        bounds = (self.lower, self.upper)
+        check_levels(self.levels, bounds, self.rule, self.strategy)
+        check_counts(self.curve.confusion, self.sampling is not None)
+        if self.sampling is not None:
+            self._check_few(self.sampling)
+
+    def _check_few(self, sampling: Sampling) -> None:
+        """Refuses what no `assess` gives from few images."""
+        refuse(
+            isinstance(self.curve, Curve), "answers must not be there from few images"
+        )
+        check_few(sampling, self)
+        task = Task(self.lower, self.upper, self.threshold, self.identity)
+        history = History(self.levels, self.values, rounds=self.diagnostics.rounds)
+        again = diagnose_few(task, history, self.diagnostics.points)
+        for name, stated, found in zip(again._fields, self.diagnostics, again):
+            refuse(
+                not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True),
+                f"diagnostics.{name} is stated as {stated:g}, but is {found:g} by the "
+                "levels and their values",
+            )
 
     @property
     def is_stability(self) -> bool:
@@ -82,12 +141,12 @@ class Assessment:
         return self.curve.levels
 
     @functools.cached_property
-    def values(self) -> np.ndarray:
+    def values(self) -> Annotated[np.ndarray, Array("L", may_be_nan=True), Stated()]:
         """float64 `[L]`, the measure at each level."""
         return metrics.measures[self.measure](self.curve.confusion)
 
     @functools.cached_property
-    def robustness(self) -> float:
+    def robustness(self) -> Annotated[float, Number(may_be_nan=True), Stated()]:
         """In [0, 1], see `jaxrob.metrics.heaviside_robustness`.
 
         Of scores, see `jaxrob.metrics.tolerance_robustness` (2024 paper, Definition 8).
@@ -116,7 +175,9 @@ class Assessment:
         return metrics.decided_ratio(self.curve.confusion)
 
     @property
-    def lowest_decided_ratio(self) -> float:
+    def lowest_decided_ratio(
+        self,
+    ) -> Annotated[float, Number(may_be_nan=True), Stated()]:
         """The lowest decided ratio at an accepted level; NaN if none is accepted."""
         decided = self.decided_ratio[self.values >= self.threshold]
         return float(decided.min(initial=1.0)) if len(decided) else math.nan
@@ -131,7 +192,9 @@ class Assessment:
         return (inputs == 0) & (self.values >= self.threshold)
 
     @functools.cached_property
-    def confidence_interval(self) -> Interval:
+    def confidence_interval(
+        self,
+    ) -> Annotated[Interval, Row(_UNIT, ascends=True), Stated(_ROUNDING)]:
         """The interval that the finite test set leaves for the robustness.
 
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
@@ -180,7 +243,7 @@ class Assessment:
         return Interval(max(low, 0.0), min(high, 1.0))
 
     @property
-    def evaluations(self) -> int:
+    def evaluations(self) -> Annotated[int, Integer(0, 2**53), Stated()]:
         """How many altered images were classified."""
         if self.sampling is not None:
             return self.sampling.evaluations
@@ -219,6 +282,19 @@ class Assessment:
                 for values in self.values_per_class.T
             ]
         )
+
+    @property
+    def _stated_per_class(
+        self,
+    ) -> Annotated[
+        np.ndarray | None,
+        Array("K", may_be_nan=True),
+        Part(name="robustness_per_class"),
+        Stated(),
+    ]:
+        """None where it is not kept."""
+        is_kept = self.scores is None and self.sampling is None
+        return self.robustness_per_class if is_kept else None
 
     def _robustness_of(self, values: np.ndarray) -> float:
         bounds = (self.lower, self.upper)
@@ -271,7 +347,10 @@ class Assessment:
         Returns:
           Strict JSON: no NaN.
         """
-        return serialization.to_json(self, checked_flag("answers", answers))
+        one = self
+        if not checked_flag("answers", answers) and isinstance(self.curve, Curve):
+            one = dataclasses.replace(self, curve=self.curve.reduced())
+        return to_json(one)
 
     @staticmethod
     def from_json(text: str | bytes) -> "Assessment":
@@ -287,8 +366,7 @@ class Assessment:
             of its counts. From few images the counts do not tell all: there a part that
             is not what was written is refused by the digests that the text holds.
         """
-        check_type("text", text, str | bytes, "the text that to_json gave")
-        return serialization.from_json(text, Assessment)
+        return from_json(text, Assessment)
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""

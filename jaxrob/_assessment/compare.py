@@ -2,7 +2,7 @@
 
 import dataclasses
 import math
-from typing import Any, cast
+from typing import Annotated, Any, cast
 
 import numpy as np
 import scipy
@@ -17,6 +17,7 @@ from jaxrob._assessment.paired import (
     resampled,
     swapped,
 )
+from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
 from jaxrob._runtime.checks import check_type
 from jaxrob._runtime.warnings import warn
@@ -25,8 +26,15 @@ from jaxrob.metrics._bootstrap import percentiles, resamples
 from jaxrob.metrics._checks import checked_confidence_level
 
 _ABOVE_0 = float(np.nextafter(0, 1))
+# Sums of differences may be an ulp beyond.
+_ROUNDING = 1e-9
+_MOST = 1 + _ROUNDING
+_Interval = Annotated[Interval, Row(Number(at_least=-1, at_most=1), ascends=True)]
+_Difference = Annotated[float, Number(at_least=-_MOST, at_most=_MOST, may_be_nan=True)]
+_PValue = Annotated[float, Number(at_least=0, at_most=1, may_be_nan=True)]
 
 
+@document("jaxrob comparison 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Comparison:
     """How two classifiers differ, the first less the second.
@@ -51,16 +59,51 @@ class Comparison:
       confidence_level: the coverage aimed at.
     """
 
-    difference: float
-    confidence_interval: Interval
-    p_value: float
-    mean_difference: float
-    mean_interval: Interval
-    mean_p_value: float
-    levels: np.ndarray = dataclasses.field(repr=False)
-    level_difference: np.ndarray = dataclasses.field(repr=False)
-    level_band: np.ndarray = dataclasses.field(repr=False)
-    confidence_level: float
+    difference: _Difference
+    confidence_interval: _Interval
+    p_value: _PValue
+    mean_difference: _Difference
+    mean_interval: _Interval
+    mean_p_value: _PValue
+    levels: Annotated[np.ndarray, Array("U")] = dataclasses.field(repr=False)
+    level_difference: Annotated[
+        np.ndarray, Array("U", at_least=-1, at_most=1, may_be_nan=True)
+    ] = dataclasses.field(repr=False)
+    level_band: Annotated[
+        np.ndarray, Array("U, 2", at_least=-1, at_most=1, may_be_nan=True)
+    ] = dataclasses.field(repr=False)
+    confidence_level: Annotated[float, Number(above=0, below=1)]
+
+    def to_json(self) -> str:
+        """The comparison as JSON text. NaN becomes null."""
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "Comparison":
+        """A comparison from the text that `to_json` gave.
+
+        Nothing is executed.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: if the text is not strict JSON, not of this format, or a part is
+            missing, unknown, outside its range, of a wrong type or shape, or is not
+            what was written.
+        """
+        return from_json(text, Comparison)
+
+    def _check_together(self) -> None:
+        refuse(np.diff(self.levels) <= 0, "levels must ascend")
+        low, high = self.level_band.T
+        refuse(low > high, "level_band must ascend at each level")
+        for name, (start, end), found in (
+            ("confidence_interval", self.confidence_interval, self.difference),
+            ("mean_interval", self.mean_interval, self.mean_difference),
+        ):
+            refuse(
+                found < start - _ROUNDING or found > end + _ROUNDING,
+                f"{name} must hold the difference, {found:g}",
+            )
 
 
 def compare(

@@ -3,7 +3,7 @@
 import contextlib
 import dataclasses
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 from jax.sharding import Mesh
@@ -15,6 +15,7 @@ from jaxrob._assessment.explore import few_images
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
+from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.execution import progress_bar
 from jaxrob._run.prepare import checked_arguments, prepare_run
@@ -31,8 +32,11 @@ from jaxrob.strategies._strategy import check_strategy
 # The share of the error that each of the two intervals has, and that of the difference,
 # into which the errors of levels away from the crossings go twice.
 _OF_ERROR = 0.9
+# Sums of ends of intervals may be an ulp beyond 1.
+_DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
 
 
+@document("jaxrob early comparison 1")
 class EarlyComparison(NamedTuple):
     """How the robustness of two classifiers on one data set differs.
 
@@ -44,8 +48,8 @@ class EarlyComparison(NamedTuple):
       second: the second's.
     """
 
-    difference: float
-    dataset_interval: Interval
+    difference: Annotated[float, _DIFFERENCE]
+    dataset_interval: Annotated[Interval, Row(_DIFFERENCE, ascends=True)]
     is_certain: bool
     first: Assessment
     second: Assessment
@@ -54,6 +58,37 @@ class EarlyComparison(NamedTuple):
     def evaluations(self) -> int:
         """How many altered images were classified, by both together."""
         return self.first.evaluations + self.second.evaluations
+
+    def to_json(self) -> str:
+        """The comparison as JSON text, with both assessments as they write themselves.
+
+        NaN becomes null.
+        """
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "EarlyComparison":
+        """A comparison from the text that `to_json` gave.
+
+        Nothing is executed.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: as `Assessment.from_json`; the message names the path of the part,
+            such as "first.sampling.seen".
+        """
+        return from_json(text, EarlyComparison)
+
+    def _check_together(self) -> None:
+        low, high = self.dataset_interval
+        refuse(
+            not low <= self.difference <= high,
+            f"dataset_interval must hold the difference, {self.difference:g}",
+        )
+        refuse(
+            self.is_certain != (low > 0 or high < 0),
+            "is_certain must be whether dataset_interval is on one side of 0",
+        )
 
 
 def compare_early(

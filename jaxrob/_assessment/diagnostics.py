@@ -1,10 +1,11 @@
 """How a curve was sampled, and signs that numbers drawn from it deceive."""
 
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from jaxrob._codec import Integer, Number
 from jaxrob.metrics._curvature import middle_deviation, sharpest
 from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.strategies import History, Task
@@ -51,6 +52,8 @@ _MORE_LEVELS = (
 )
 #: What `Diagnostics` may warn of, the gravest first.
 SIGNS = ("jitter", "unseen", "margin", "plateau")
+# From 0; NaN where it is not known.
+_Found = Annotated[float, Number(at_least=0, may_be_nan=True)]
 
 
 class Diagnostics(NamedTuple):
@@ -81,15 +84,15 @@ class Diagnostics(NamedTuple):
         the range. One as wide as `widest_interval` is always met.
     """
 
-    points: int
-    rounds: int
-    widest_interval: float
-    jitter: float
-    plateau: float
-    margin: float
-    roughness: float
-    bend: float
-    half_met: float
+    points: Annotated[int, Integer(at_least=1)]
+    rounds: Annotated[int, Integer(at_least=0)]
+    widest_interval: _Found
+    jitter: _Found
+    plateau: _Found
+    margin: _Found
+    roughness: _Found
+    bend: _Found
+    half_met: _Found
 
     @property
     def excursions(self) -> str:

@@ -2,17 +2,20 @@
 
 import dataclasses
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._codec import Array, refuse
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._runtime.identity import text
 from jaxrob.metrics._tolerance import check_scoring
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
+
+_Scores = Array("L", at_least=-1, at_most=1)
 
 
 class Scores(NamedTuple):
@@ -28,10 +31,17 @@ class Scores(NamedTuple):
     """
 
     settings: str
-    values: np.ndarray
-    low: np.ndarray
-    high: np.ndarray
-    weights: np.ndarray
+    values: Annotated[np.ndarray, _Scores]
+    low: Annotated[np.ndarray, _Scores]
+    high: Annotated[np.ndarray, _Scores]
+    weights: Annotated[np.ndarray, Array("L", at_least=0, at_most=1)]
+
+    def _check_together(self) -> None:
+        refuse(self.weights.sum() <= 0, "weights must not all be 0")
+        refuse(
+            (self.low > self.values) | (self.values > self.high),
+            "values must lie between low and high",
+        )
 
 
 @dataclasses.dataclass(frozen=True)

@@ -21,7 +21,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, NamedTuple, TypeVar
 
 from jaxrob._runtime.files import content_of
-from jaxrob._runtime.strict_json import parsed_object, texts
+from jaxrob._runtime.strict_json import parsed
 from jaxrob._runtime.written import not_written, sync, write_new
 
 try:
@@ -254,18 +254,29 @@ def _manifest(folder: pathlib.Path) -> _Manifest | None:
     if path.is_symlink():
         raise ValueError(f"{path}: a link, which is not followed")
     try:
-        document = parsed_object(
-            content_of(path, _MOST_BYTES), _FORMAT, ("moved", "gone")
-        )
-        found = _Manifest(*(texts(name, document[name]) for name in ("moved", "gone")))
-        for name in (*found.moved, *found.gone):
-            if not name.strip(".") or os.path.basename(name) != name or "\0" in name:
-                raise ValueError(f"{name!a} is not the name of a file in the folder")
+        document = parsed(content_of(path, _MOST_BYTES))
+        _check_manifest(document)
+        found = _Manifest(tuple(document["moved"]), tuple(document["gone"]))
     except FileNotFoundError:
         return None
-    except (TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: {error}") from error
     return found
+
+
+def _check_manifest(document: Any) -> None:
+    """Refuses what is not two lists of names of files in the folder."""
+    form = document.get("format") if isinstance(document, dict) else None
+    if form != _FORMAT or document.keys() != {"format", "moved", "gone"}:
+        raise ValueError(f"it must be of the format {_FORMAT!r}, moved and gone")
+    for names in (document["moved"], document["gone"]):
+        if not isinstance(names, list) or not all(map(_is_name, names)):
+            raise ValueError(f"{names!a:.80} are not names of files in the folder")
+
+
+def _is_name(name: Any) -> bool:
+    is_one = isinstance(name, str) and name.strip(".") and "\0" not in name
+    return bool(is_one) and os.path.basename(name) == name
 
 
 @contextlib.contextmanager

@@ -1,14 +1,20 @@
 """What every attack returns."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from jaxrob._codec import Array, Part, document, from_json, refuse, to_json
 from jaxrob._runtime.checks import checked_sequence
-from jaxrob.adversarial._attack_json import attack_to_json, made_of
+
+_Flags = Annotated[np.ndarray, Array("N", "bool")]
+_Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]
+# Rounding may carry a probability or a similarity beyond 1.
+_MOST = 1 + 1e-5
 
 
+@document("jaxrob attack 1")
 class Attack(NamedTuple):
     """What an attack found, for each of N inputs.
 
@@ -31,20 +37,48 @@ class Attack(NamedTuple):
         robustness.
     """
 
-    images: np.ndarray
-    success: np.ndarray
-    similarity: np.ndarray
-    distance: np.ndarray
-    correct: np.ndarray
-    labels: np.ndarray
-    target: np.ndarray
-    predicted: np.ndarray
-    confidence: np.ndarray
-    vanished: np.ndarray
+    images: Annotated[
+        np.ndarray, Part(make=lambda axes: np.zeros((0, 0, 0, 0), np.float32))
+    ]
+    success: _Flags
+    similarity: Annotated[np.ndarray, Array("N", at_least=-_MOST, at_most=_MOST)]
+    distance: Annotated[np.ndarray, Array("N", at_least=0, may_be_nan=True)]
+    correct: _Flags
+    labels: _Classes
+    target: Annotated[np.ndarray, Array("N", "int32", at_least=-1)]
+    predicted: _Classes
+    confidence: Annotated[
+        np.ndarray, Array("N", "float32", at_least=0, at_most=_MOST, may_be_nan=True)
+    ]
+    vanished: _Flags
 
     def to_json(self) -> str:
         """What was found as JSON text, without the images. NaN becomes null."""
-        return attack_to_json(self)
+        return to_json(self)
+
+    def _check_together(self) -> None:
+        """Refuses what contradicts Definition 7, or the fields' descriptions."""
+        success, correct = self.success, self.correct
+        refuse(
+            success & ~correct,
+            "success must be false where the unaltered image is not correct",
+        )
+        refuse(
+            self.vanished & (success | ~correct),
+            "vanished must be false where there is success, or nothing was attacked",
+        )
+        refuse(
+            success & (self.predicted == self.labels),
+            "predicted must be another class than labels where success",
+        )
+        refuse(
+            np.isnan(self.distance) == success,
+            "distance must be null where there is no success, only there",
+        )
+        refuse(
+            self.similarity[~success],
+            "similarity must be 0 where there is no success",
+        )
 
 
 def attack_from_json(text: str | bytes) -> Attack:
@@ -61,7 +95,7 @@ def attack_from_json(text: str | bytes) -> Attack:
         unknown, outside its range or of a wrong type or length, does not go with the
         others, or is not what was written.
     """
-    return Attack(np.zeros((0, 0, 0, 0), np.float32), **made_of(text))
+    return from_json(text, Attack)
 
 
 def most_adversarial(attacks: Sequence[Attack]) -> Attack:

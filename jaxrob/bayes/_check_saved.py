@@ -1,6 +1,6 @@
 """Whether a file holds what `save` writes, before anything is made of it."""
 
-from typing import Any
+from typing import Annotated, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -8,59 +8,60 @@ import numpy as np
 from flax import nnx
 
 from jaxrob._classifier import OUTPUTS
-from jaxrob._runtime.checks import check_choice, check_type, checked_integer
+from jaxrob._codec import Integer, Part, Row, Text, document, refuse
 from jaxrob._runtime.digest import host_array
-from jaxrob._runtime.strict_json import checked_parts, short
-from jaxrob.bayes._head import checked_head
+from jaxrob._runtime.strict_json import short
+from jaxrob.bayes._head import MOST_SAMPLES, Head
 from jaxrob.bayes._network import as_dicts
 
 #: Of a posterior, the arrays and dictionaries of arrays.
 FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
 # By kind, what the header tells beside the arrays.
 _SETTINGS = {
-    "posterior": ("head",),
-    "draws": ("head",),
-    "members": ("outputs",),
-    "passes": ("outputs", "num_samples"),
+    "posterior": {"head"},
+    "draws": {"head"},
+    "members": {"outputs"},
+    "passes": {"outputs", "num_samples"},
 }
-# Far above any in use; one evaluation would take days.
-_MOST_SAMPLES = 10**6
 
 
-def check_header(header: Any, form: str) -> None:
-    """Refuses a header that `save` does not write.
+_MAY_LACK = Part(may_lack=True)
 
-    Args:
-      header: the header, any value of JSON.
-      form: the format that it must name.
 
-    Raises:
-      TypeError: if a part has another type.
-      ValueError: if it is of another format, or a part is missing, unknown or has a
-        value that is not allowed. The message names the part.
+class Described(NamedTuple):
+    """An array of the file: its place in nested dictionaries, and its type's name."""
+
+    place: tuple[str | int, ...]
+    dtype: str
+
+
+@document("jaxrob.bayes 1", sealed=lambda one: False)
+class Header(NamedTuple):
+    """What a file tells beside its arrays.
+
+    Attributes:
+      kind: of what it is.
+      arrays: of the arrays.
+      head: of a posterior and of its draws.
+      outputs: of members and passes, the classifier's outputs.
+      num_samples: of passes.
     """
-    check_type("the header", header, dict, "an object")
-    if header.get("format") != form:
-        raise ValueError(f"its format is {header.get('format')!r}, not {form!r}")
-    check_choice("kind", header.get("kind"), tuple(_SETTINGS))
-    settings = _SETTINGS[header["kind"]]
-    checked_parts("the header", header, {"format", "kind", "arrays", *settings})
-    if "outputs" in header:
-        check_choice("outputs", header["outputs"], OUTPUTS)
-    if "num_samples" in header:
-        number = header["num_samples"]
-        checked_integer("num_samples", number, at_least=1, at_most=_MOST_SAMPLES)
-    if "head" in header:
-        head = header["head"]
-        if not isinstance(head, list) or len(head) != 2:
-            raise ValueError(f"head must be a name and a number; got {head!r}")
-        checked_head(*head)
-        checked_integer("noise_draws", head[1], at_most=_MOST_SAMPLES)
-    arrays = header.get("arrays")
-    check_type("arrays", arrays, list, "a list")
-    for one in arrays:
-        if not _is_described(one):
-            raise ValueError(f"arrays must hold pairs of place and type; got {one!r}")
+
+    kind: Annotated[str, Text(allowed=tuple(_SETTINGS))]
+    arrays: tuple[Annotated[Described, Row()], ...]
+    head: Annotated[Head | None, Row(), _MAY_LACK] = None
+    outputs: Annotated[str | None, Text(allowed=OUTPUTS), _MAY_LACK] = None
+    num_samples: Annotated[int | None, Integer(1, MOST_SAMPLES), _MAY_LACK] = None
+
+    def _check_together(self) -> None:
+        given = {name for name, one in self._asdict().items() if one is not None}
+        given -= {"kind", "arrays"}
+        differing = sorted(given ^ _SETTINGS[self.kind])
+        refuse(
+            bool(differing),
+            f"the header lacks, or has unknown parts: {', '.join(differing)}",
+        )
+        refuse(not all(one.place for one in self.arrays), "arrays must have places")
 
 
 def check_arrays(kind: str, tree: dict[str, Any]) -> None:
@@ -200,15 +201,3 @@ def _check_leading_axis(arrays: dict[str, np.ndarray], name: str) -> None:
 def _check_fixed(node: dict[str, Any], name: str) -> None:
     if not isinstance(node.get("fixed", {}), dict):
         raise ValueError(f"{name!r} must be arrays in dictionaries")
-
-
-def _is_described(one: Any) -> bool:
-    """Whether a value is the place of an array, and the name of its type."""
-    if not isinstance(one, list) or len(one) != 2 or not isinstance(one[1], str):
-        return False
-    place = one[0]
-    return (
-        isinstance(place, list)
-        and bool(place)
-        and all(type(key) in (str, int) for key in place)
-    )

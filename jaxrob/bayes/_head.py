@@ -2,16 +2,19 @@
 
 import functools
 import math
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from jaxrob._codec import Integer, Text
 from jaxrob._runtime.checks import check_choice, checked_integer
 
 HEADS = ("plain", "heteroscedastic")
+#: Samples in a file. Far above any in use; one evaluation would take days.
+MOST_SAMPLES = 10**6
 
 
 class Head(NamedTuple):
@@ -23,8 +26,8 @@ class Head(NamedTuple):
       noise_draws: draws of a heteroscedastic head's noise, M.
     """
 
-    name: str
-    noise_draws: int
+    name: Annotated[str, Text(allowed=HEADS)]
+    noise_draws: Annotated[int, Integer(1, MOST_SAMPLES)]
 
     @property
     def stochastic(self) -> bool:

@@ -1,7 +1,6 @@
 """Posteriors and classifiers in files."""
 
 import io
-import json
 import os
 from typing import Any
 
@@ -10,28 +9,28 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._classifier import Classifier
+from jaxrob._codec import from_json, to_json
 from jaxrob._runtime.bound import Bound
 from jaxrob._runtime.checks import checked_path
 from jaxrob._runtime.digest import host_array
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.npz import DAMAGE, read_npz
-from jaxrob._runtime.strict_json import parsed, short
+from jaxrob._runtime.strict_json import short
 from jaxrob._runtime.written import write_file
 from jaxrob.bayes._check_saved import (
     FIELDS,
+    Described,
+    Header,
     check_arrays,
-    check_header,
     check_module,
 )
 from jaxrob.bayes._classifier import apply_draws, from_draws
 from jaxrob.bayes._dropout import apply_passes, dropout_apply_fn, from_passes
 from jaxrob.bayes._ensemble import apply_members, from_members
-from jaxrob.bayes._head import checked_head
 from jaxrob.bayes._model import Likelihood
 from jaxrob.bayes._network import params_apply_fn, variables_apply_fn
 from jaxrob.bayes._posterior import Posterior
 
-_FORMAT = "jaxrob.bayes 1"
 _HEADER = "header"
 
 
@@ -52,9 +51,9 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
     path = checked_path("path", path)
 
     if isinstance(value, Posterior):
-        kind, head = "posterior", value.likelihood.head
+        kind = "posterior"
         tree = {name: getattr(value, name) for name in FIELDS}
-        settings = {"head": head}
+        settings: dict[str, Any] = {"head": value.likelihood.head}
     else:
         kind, settings = _settings(value)
         tree = {"variables": value.variables}
@@ -69,10 +68,10 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
         location = [key.key for key in keys]
         array, dtype = _to_numpy(leaf)
         arrays["/".join(map(str, location))] = array
-        described.append([location, dtype])
-    header = {"format": _FORMAT, "kind": kind, "arrays": described, **settings}
+        described.append(Described(tuple(location), dtype))
+    header = to_json(Header(kind, tuple(described), **settings))
     contents = io.BytesIO()
-    np.savez(contents, **{_HEADER: np.array(json.dumps(header))}, **arrays)
+    np.savez(contents, **{_HEADER: np.array(header)}, **arrays)
     write_file(path, contents.getvalue())
 
 
@@ -98,8 +97,7 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
     path = checked_path("path", path)
     try:
         header, tree = _read(read_npz(path))
-        kind = header["kind"]
-        check_arrays(kind, tree)
+        check_arrays(header.kind, tree)
     except FileNotFoundError:
         raise
     except DAMAGE as error:
@@ -108,31 +106,30 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
         ) from None
     value = _made(header, tree, module)
     try:
-        check_module(kind, tree, module)
+        check_module(header.kind, tree, module)
     except ValueError as error:
         raise ValueError(f"{path}: does not fit the module: {error}") from None
     return value
 
 
-def _made(
-    header: dict[str, Any], tree: dict[str, Any], module: Any
-) -> Posterior | Classifier:
-    if header["kind"] == "posterior":
-        head = checked_head(*header["head"])
+def _made(header: Header, tree: dict[str, Any], module: Any) -> Posterior | Classifier:
+    # As `Header` has checked, what the kind needs is there.
+    head: Any = header.head
+    outputs: Any = header.outputs
+    if header.kind == "posterior":
         fields = {name: tree.get(name) for name in FIELDS}
         fields["fixed"] = fields["fixed"] or {}
         if fields["elbo"] is not None:
             fields["elbo"] = np.asarray(fields["elbo"])
         return Posterior(Likelihood(params_apply_fn(module), head), **fields)
     variables = tree["variables"]
-    if header["kind"] == "draws":
-        head = checked_head(*header["head"])
+    if header.kind == "draws":
         return from_draws({"fixed": {}} | variables, params_apply_fn(module), head)
-    outputs = header["outputs"]
-    if header["kind"] == "members":
+    if header.kind == "members":
         return from_members(variables, variables_apply_fn(module), outputs)
     apply_fn = dropout_apply_fn(module)
-    return from_passes(variables, apply_fn, header["num_samples"], outputs)
+    num_samples: Any = header.num_samples
+    return from_passes(variables, apply_fn, num_samples, outputs)
 
 
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
@@ -150,15 +147,14 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     return kind, settings | {"outputs": classifier.outputs}
 
 
-def _read(arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]]:
+def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
     """The header, and the arrays in nested dictionaries."""
     text = arrays.get(_HEADER)
     if text is None or text.dtype.kind != "U" or text.shape:
         raise ValueError(f"{_HEADER!r}, a text, is missing")
-    header = parsed(str(text))
-    check_header(header, _FORMAT)
-    tree: dict[str, Any] = {}
-    for location, dtype in header["arrays"]:
+    header = from_json(str(text), Header)
+    tree: dict[Any, Any] = {}
+    for location, dtype in header.arrays:
         name = "/".join(map(str, location))
         if name not in arrays:
             raise ValueError(f"the array {name!r} is missing")
@@ -173,7 +169,7 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[dict[str, Any], dict[str, Any]
             node[location[-1]] = _from_numpy(arrays[name], dtype)
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from None
-    described = {"/".join(map(str, location)) for location, _ in header["arrays"]}
+    described = {"/".join(map(str, location)) for location, _ in header.arrays}
     if unknown := sorted(arrays.keys() - described - {_HEADER}):
         raise ValueError(f"the file has unknown arrays: {short(unknown)}")
     return header, tree

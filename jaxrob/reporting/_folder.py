@@ -11,12 +11,13 @@ from typing import Any, TypeVar
 import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._codec import from_json, to_json
 from jaxrob._runtime.checks import check_type, checked_path
 from jaxrob._runtime.files import check_regular, content_of
 from jaxrob._runtime.npz import DAMAGE, read_npz
 from jaxrob._runtime.swap import read_together, write_together
 from jaxrob.adversarial import attack_from_json
-from jaxrob.reporting._index import Entry, index_json, read_index
+from jaxrob.reporting._index import Entry, Index, index_of
 from jaxrob.reporting._results import Picture, Results, check_picture
 from jaxrob.roma import RomaResult
 
@@ -70,8 +71,8 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     names = _names([one.alteration for one in results.assessments])
     roma = None if results.roma is None else _ROMA
     attack = None if results.attack is None else _ATTACK
-    index = index_json(results, names, roma, attack)
-    read_index(index)  # Refused before anything is replaced.
+    index = to_json(index_of(results, names, roma, attack), indent=1)
+    from_json(index, Index)  # Refused before anything is replaced.
     contents: dict[str, bytes] = {}
     for name, one in zip(names, results.assessments):
         if results.plan is not None:
@@ -120,7 +121,7 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
 def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
     """The results, by their index; `place` tells where a file is."""
-    index = _read(place(_INDEX), read_index, _MOST_INDEX)
+    index = _read(place(_INDEX), lambda text: from_json(text, Index), _MOST_INDEX)
     assessments = tuple(
         _read(place(entry.file), Assessment.from_json) for entry in index.entries
     )

@@ -5,20 +5,11 @@ import datetime
 import hashlib
 import os
 import tomllib
-from collections.abc import Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from jaxrob import metrics
-from jaxrob._runtime.checks import (
-    check_choice,
-    check_levels_range,
-    check_type,
-    checked_flag,
-    checked_integer,
-    checked_number,
-    checked_path,
-    checked_text,
-)
+from jaxrob._codec import As, Integer, Number, Text, read
+from jaxrob._runtime.checks import check_levels_range, checked_path
 from jaxrob._runtime.files import content_of
 from jaxrob._runtime.naming import named
 from jaxrob._runtime.strict_json import short
@@ -26,11 +17,27 @@ from jaxrob.reporting._gate import QUANTITIES, Requirement, checked_requirement
 
 # Plans are written by hand.
 _MOST_BYTES = 1 << 20
-_PARTS = (
-    *("name", "date", "threshold", "measure", "precision", "budget", "curtail"),
-    *("requirements", "alterations"),
-)
-_OF_ALTERATION = ("name", "lower", "upper", "settings", "reason")
+
+
+def _day(text: str, place: str) -> datetime.date:
+    try:
+        day = datetime.date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None or day.isoformat() != text:
+        raise ValueError(f"{place} must be one such as 2026-03-02; got {short(text)}")
+    return day
+
+
+#: A requirement, which documents write as "robustness>=0.5".
+Required = Annotated[
+    Requirement,
+    As(
+        str,
+        lambda one: f"{one.quantity}>={float(one.least)!r}",
+        lambda text, place: checked_requirement(place, text, QUANTITIES),
+    ),
+]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,11 +54,14 @@ class PlannedAlteration:
       reason: why the range is plausible, in the planner's words; None if not said.
     """
 
-    name: str
+    name: Annotated[str, Text()]
     lower: float
     upper: float
     settings: dict[str, str | float | bool] = dataclasses.field(default_factory=dict)
-    reason: str | None = None
+    reason: Annotated[str | None, Text()] = None
+
+    def _check_together(self) -> None:
+        check_levels_range("lower", self.lower, "upper", self.upper)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,16 +85,20 @@ class Plan:
       curtail: whether a level ends only where the images left cannot change its side.
     """
 
-    name: str
-    date: datetime.date
-    digest: str
+    name: Annotated[str, Text()]
+    date: Annotated[datetime.date, As(str, datetime.date.isoformat, _day)]
+    digest: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")]
     alterations: tuple[PlannedAlteration, ...]
-    threshold: float
-    measure: str = "accuracy"
-    requirements: tuple[Requirement, ...] = ()
-    precision: float | None = None
-    budget: int | None = None
+    threshold: Annotated[float, Number(at_least=0, at_most=1)]
+    measure: Annotated[str, Text(allowed=tuple(metrics.measures))] = "accuracy"
+    requirements: tuple[Required, ...] = ()
+    precision: Annotated[float | None, Number(at_least=0, below=0.5)] = None
+    budget: Annotated[int | None, Integer(at_least=1)] = None
     curtail: bool = False
+
+    def _check_together(self) -> None:
+        if not self.alterations:
+            raise ValueError("alterations must be at least one")
 
     @property
     def wants_few(self) -> bool:
@@ -130,98 +144,24 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         ) from error
     try:
         document = tomllib.loads(content.decode())
-        return plan_of(document, hashlib.sha256(content).hexdigest())
+        return _plan_of(document, hashlib.sha256(content).hexdigest())
     except (TypeError, ValueError, RecursionError) as error:
         raise ValueError(f"{path}: {error}") from error
 
 
-def plan_of(document: Any, digest: str) -> Plan:
-    """A plan from what its file says, checked.
-
-    Args:
-      document: its parts by name; the date is a `datetime.date`.
-      digest: of the file.
-
-    Raises:
-      TypeError: if a part is of a wrong type.
-      ValueError: if a part is missing, unknown or outside its range.
-    """
-    _check_names("the plan", document, _PARTS, ("name", "date", "threshold"))
-    date = document["date"]
-    if type(date) is not datetime.date:
+def _plan_of(document: dict[str, Any], digest: str) -> Plan:
+    """A plan from what its file says."""
+    date = document.get("date")
+    if date is not None and type(date) is not datetime.date:
         raise TypeError(
             "date must be a day, written without quotes such as 2026-03-02; got "
             f"{named(date)}"
         )
-    measure = document.get("measure", "accuracy")
-    check_choice("measure", measure, tuple(metrics.measures))
-    requirements = _listed("requirements", document.get("requirements", []))
-    alterations = _listed("alterations", document.get("alterations", []))
-    if not alterations:
+    if not document.get("alterations"):
         raise ValueError("the plan has no [[alterations]]; it must have at least one")
-    return Plan(
-        name=checked_text("name", document["name"]),
-        date=date,
-        digest=digest,
-        alterations=tuple(
-            _alteration(f"alterations[{number}]", one)
-            for number, one in enumerate(alterations)
-        ),
-        threshold=checked_number(
-            "threshold", document["threshold"], at_least=0, at_most=1
-        ),
-        measure=measure,
-        requirements=tuple(
-            checked_requirement(f"requirements[{number}]", one, QUANTITIES)
-            for number, one in enumerate(requirements)
-        ),
-        **_few(document),
-    )
-
-
-def _few(document: Mapping[str, Any]) -> dict[str, Any]:
-    """How few images the plan wants, if it says that."""
-    found: dict[str, Any] = {}
-    # Null in the index of a folder; TOML has none.
-    if (precision := document.get("precision")) is not None:
-        found["precision"] = checked_number(
-            "precision", precision, at_least=0, below=0.5
-        )
-    if (budget := document.get("budget")) is not None:
-        found["budget"] = checked_integer("budget", budget, at_least=1)
-    found["curtail"] = checked_flag("curtail", document.get("curtail", False))
-    return found
-
-
-def _alteration(place: str, found: Any) -> PlannedAlteration:
-    _check_names(place, found, _OF_ALTERATION, ("name", "lower", "upper"))
-    name = checked_text(f"{place}: name", found["name"])
-    place = f"{place}, {short(name)}"
-    lower = checked_number(f"{place}: lower", found["lower"])
-    upper = checked_number(f"{place}: upper", found["upper"])
-    check_levels_range(f"{place}: lower", lower, "upper", upper)
-    settings = found.get("settings", {})
-    check_type(f"{place}: settings", settings, dict, "a table")
-    for key, value in settings.items():
-        if not isinstance(value, str | bool):
-            checked_number(f"{place}: settings: {short(key)}", value)
-    reason = found.get("reason")
-    if reason is not None:
-        checked_text(f"{place}: reason", reason)
-    return PlannedAlteration(name, lower, upper, settings, reason)
-
-
-def _check_names(
-    place: str, found: Any, known: tuple[str, ...], needed: tuple[str, ...]
-) -> None:
-    """Refuses what lacks a part, or has one that nothing reads: a slip of the pen."""
-    check_type(place, found, Mapping, "a table")
-    if unknown := [name for name in found if name not in known]:
-        raise ValueError(f"{place} has {short(unknown[0])}; it may have {known}")
-    if missing := [name for name in needed if name not in found]:
-        raise ValueError(f"{place} lacks {missing[0]!r}; it must have {needed}")
-
-
-def _listed(name: str, found: Any) -> list[Any]:
-    check_type(name, found, list, "a list")
-    return found
+    if "digest" in document:
+        raise ValueError("the plan must not have a digest, which is that of its file")
+    parts = document | {"digest": digest}
+    if date is not None:
+        parts["date"] = date.isoformat()
+    return read(Plan, parts, name="the plan", is_partial=True)

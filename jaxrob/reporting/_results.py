@@ -3,11 +3,12 @@
 import dataclasses
 import hashlib
 import re
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
 from jaxrob._assessment.assessment import Assessment
+from jaxrob._codec import Part, Text
 from jaxrob._curve import Curve
 from jaxrob._runtime.checks import (
     check_choice,
@@ -32,6 +33,7 @@ MOST_PICTURES = 16
 SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
+_Digest = Text("32 hexadecimal digits", "[0-9a-f]{32}")
 
 
 class Picture(NamedTuple):
@@ -49,13 +51,13 @@ class Picture(NamedTuple):
         failure": the level nearest to the identity at which the answer is wrong.
     """
 
-    image: np.ndarray | None
-    digest: str
+    image: Annotated[np.ndarray | None, Part(make=lambda axes: None)]
+    digest: Annotated[str, _Digest]
     level: float
-    index: int  # pyright: ignore[reportIncompatibleMethodOverride]
+    index: Annotated[int, Part("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
     predicted: int | None
-    shown_as: str
+    shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

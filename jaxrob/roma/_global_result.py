@@ -3,20 +3,31 @@
 import dataclasses
 import os
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import scipy
 
+from jaxrob._codec import (
+    Array,
+    Integer,
+    Number,
+    Stated,
+    Text,
+    document,
+    from_json,
+    refuse,
+    to_json,
+)
 from jaxrob._runtime.checks import (
     check_choice,
     checked_flag,
     checked_names,
     checked_number,
+    checked_path,
 )
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._count import clopper_pearson
-from jaxrob.roma._json import to_json
 from jaxrob.roma._local_answers import LocalAnswers
 from jaxrob.roma._skewed_mean import (
     FEWEST_VALUES,
@@ -43,6 +54,17 @@ _MISSING = {
 }
 
 
+_Counts = Annotated[np.ndarray, Array("C", "int64", at_least=0)]
+_Numbers = Annotated[np.ndarray, Array("C", may_be_nan=True)]
+_Intervals = Annotated[
+    np.ndarray, Array("C, 2", at_least=-1e-5, at_most=1 + 1e-5, may_be_nan=True)
+]
+_Statuses = Annotated[
+    np.ndarray, Array("C", "U10", allowed=("given", "empty", *_MISSING))
+]
+
+
+@document("jaxrob global robustness 1")
 @dataclasses.dataclass(frozen=True)
 class GlobalRobustness:
     """How probable a distinct misclassification is anywhere in each of C categories.
@@ -100,23 +122,31 @@ class GlobalRobustness:
     """
 
     names: tuple[str, ...]
-    by: str
-    inputs: np.ndarray
-    unanswered: np.ndarray
-    probability: np.ndarray
-    population_interval: np.ndarray
-    population_asymptotic: np.ndarray
-    inputs_interval: np.ndarray
-    inputs_asymptotic: np.ndarray
-    status: np.ndarray
-    inputs_status: np.ndarray
-    variance: np.ndarray
-    draws_variance: np.ndarray
-    num_samples: int
-    source: str
-    confidence_level: float
+    by: Annotated[str, Text(allowed=CATEGORIES)]
+    inputs: _Counts
+    unanswered: _Counts
+    probability: _Numbers
+    population_interval: _Intervals
+    population_asymptotic: _Intervals
+    inputs_interval: _Intervals
+    inputs_asymptotic: _Intervals
+    status: _Statuses
+    inputs_status: _Statuses
+    variance: _Numbers
+    draws_variance: _Numbers
+    num_samples: Annotated[int, Integer(at_least=1)]
+    source: Annotated[str, Text(allowed=("draws", "estimator"))]
+    confidence_level: Annotated[float, Number(above=0, below=1)]
     jointly: bool
     warnings: tuple[str, ...] = ()
+
+    def _check_together(self) -> None:
+        """Refuses what does not go together, in a document."""
+        refuse(
+            len(self.names) != len(self.inputs),
+            f"names must be of {len(self.inputs)} categories; got {len(self.names)}",
+        )
+        refuse(self.unanswered > self.inputs, "unanswered must be at most inputs")
 
     @property
     def draws_share(self) -> np.ndarray:
@@ -141,7 +171,7 @@ class GlobalRobustness:
             return np.clip(between / (self.probability * (1 - self.probability)), 0, 1)
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def caveats(self) -> Annotated[tuple[str, ...], Stated(within=None)]:
         """Why asymptotic intervals are missing, a sentence for each reason."""
         found = []
         for kind, statuses in (
@@ -159,7 +189,26 @@ class GlobalRobustness:
 
         NaN becomes null.
         """
-        return to_json(self, path, caveats=self.caveats)
+        return written(to_json(self), path)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "GlobalRobustness":
+        """A result from the text that `to_json` gave.
+
+        Nothing is executed. The caveats are told anew from the statuses.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: as `RomaResult.from_json`.
+        """
+        return from_json(text, GlobalRobustness)
+
+
+def written(text: str, path: str | os.PathLike | None) -> str:
+    """The text, written to `path` if one is given."""
+    if path is not None:
+        checked_path("path", path).write_text(text)
+    return text
 
 
 class _Category(NamedTuple):

@@ -3,20 +3,57 @@
 import dataclasses
 import os
 from collections.abc import Sequence
+from typing import Annotated
 
 import numpy as np
 
+from jaxrob._codec import (
+    Array,
+    Integer,
+    Number,
+    Stated,
+    Text,
+    document,
+    from_json,
+    refuse,
+    to_json,
+)
 from jaxrob._runtime.checks import check_choice
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
-from jaxrob.roma._estimate import UNDECIDED
-from jaxrob.roma._from_json import FORMAT, from_json
-from jaxrob.roma._global_result import GlobalRobustness, check_summary, put_together
-from jaxrob.roma._inputs_mean import InputsMean, mean_of_all
-from jaxrob.roma._json import to_json
+from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
+from jaxrob.roma._estimators import ESTIMATORS
+from jaxrob.roma._global_result import (
+    GlobalRobustness,
+    check_summary,
+    put_together,
+    written,
+)
+from jaxrob.roma._inputs_mean import InputsMean, check_places, mean_of_all
 from jaxrob.roma._local_answers import by_estimator, by_plain_draws, plr_of_all
 
+_WITHOUT_ANSWER = (
+    *("failed", "constant", "unresolved", "untrusted", "incomplete"),
+    *(UNDECIDED, UNSEEN),
+)
+_STATUSES = (
+    *("normal", "transformed", "counted", "extrapolated"),
+    *("importance", "splitting", "bounded", *_WITHOUT_ANSWER),
+)
+_ROUNDING = 1e-5
+# An extrapolation adds probabilities of classes, which may be more than 1 together.
+_Log = Annotated[
+    np.ndarray,
+    Array("N", at_most=float(np.log(2.0**31)), may_be_nan=True, may_be_infinite=True),
+]
+_Numbers = Annotated[
+    np.ndarray | None, Array("N", may_be_nan=True, may_be_infinite=True)
+]
+_Classes = Array("N", "int32", at_least=0)
+_Passes = Array("N", "int64", at_least=0, at_most=2**53)
 
+
+@document("jaxrob roma 1")
 @dataclasses.dataclass(frozen=True)
 class RomaResult:
     """How robust each of N inputs is to random perturbations.
@@ -75,31 +112,94 @@ class RomaResult:
       confidence_level: the coverage of the intervals.
     """
 
-    estimator: str
-    perturbation: str
-    epsilon: float | None
-    delta: float
-    num_samples: int
-    excluded: np.ndarray
-    labels: np.ndarray | None
-    status: np.ndarray
-    log_adversarial_probability: np.ndarray
-    log_low: np.ndarray
-    log_high: np.ndarray
-    hits: np.ndarray | None
-    evaluations: np.ndarray
-    modes: np.ndarray | None = None
-    effective_sample_size: np.ndarray | None = None
-    needed: np.ndarray | None = None
-    statistic: np.ndarray | None = None
-    boxcox_lambda: np.ndarray | None = None
-    mean: np.ndarray | None = None
-    std: np.ndarray | None = None
+    estimator: Annotated[str, Text(allowed=tuple(ESTIMATORS))]
+    perturbation: Annotated[str, Text()]
+    epsilon: Annotated[float | None, Number(at_least=0)]
+    delta: Annotated[float, Number(above=0, below=1)]
+    num_samples: Annotated[int, Integer(at_least=1)]
+    excluded: Annotated[np.ndarray, _Classes]
+    labels: Annotated[np.ndarray | None, _Classes]
+    status: Annotated[np.ndarray, Array("N", "U16", allowed=_STATUSES)]
+    log_adversarial_probability: _Log
+    log_low: _Log
+    log_high: _Log
+    hits: Annotated[np.ndarray | None, Array("N", "int64", at_least=-1)]
+    evaluations: Annotated[np.ndarray, _Passes]
+    modes: Annotated[
+        np.ndarray | None,
+        Array(f"N, {MOST_MODES}", at_least=0, at_most=1 + _ROUNDING),
+    ] = None
+    effective_sample_size: Annotated[
+        np.ndarray | None, Array("N", at_least=0, may_be_nan=True)
+    ] = None
+    needed: Annotated[np.ndarray | None, _Passes] = None
+    statistic: _Numbers = None
+    boxcox_lambda: _Numbers = None
+    mean: _Numbers = None
+    std: _Numbers = None
     warnings: tuple[str, ...] = ()
-    budget: int | None = None
-    precision: float | None = None
-    place: np.ndarray | None = None
-    confidence_level: float = 0.95
+    budget: Annotated[int | None, Integer(at_least=1)] = None
+    precision: Annotated[float | None, Number(above=0, below=0.5)] = None
+    place: Annotated[np.ndarray | None, Array("N", "int32", at_least=-1)] = None
+    confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
+
+    def _check_together(self) -> None:
+        """Refuses what no `assess` gives, in a document."""
+        status, log_p = self.status, self.log_adversarial_probability
+        wrong = np.isin(status, _WITHOUT_ANSWER) & ~np.isnan(log_p)
+        names = ", ".join(map(repr, sorted(set(status[wrong].tolist()))))
+        refuse(wrong, f"log_adversarial_probability must be null where {names}")
+        for name in ("log_adversarial_probability", "log_low", "log_high"):
+            above = (getattr(self, name) > _ROUNDING) & (status != "extrapolated")
+            refuse(above, f"{name} must be at most 0, unless extrapolated")
+        # A sum without a hit has a lower end, -inf, and no upper one.
+        refuse(self.log_low > self.log_high, "log_low must be at most log_high")
+        self._check_places()
+        self._check_budget()
+
+    def _check_places(self) -> None:
+        """Refuses inputs that were looked at in one part, and not in another."""
+        refuse(
+            (self.place is None) != (self.precision is None),
+            "place must be given if precision is, and else null",
+        )
+        unseen, places = self.status == UNSEEN, self._places
+        hits = -1 * unseen if self.hits is None else self.hits
+        check_places(places)
+        where = f"must be -1 where the status is {UNSEEN!r}, only there"
+        refuse(unseen != (places < 0), f"place {where}")
+        refuse(unseen != (hits < 0), f"hits {where}")
+        refuse(
+            hits > self.num_samples,
+            f"hits must be at most num_samples, {self.num_samples}; got {hits.max()}",
+        )
+
+    def _check_budget(self) -> None:
+        """Refuses what no budget left undecided, and more than one allowed for."""
+        undecided, budget = self.status == UNDECIDED, self.budget
+        most = np.inf if budget is None else budget
+        needed = 0 * self.evaluations if self.needed is None else self.needed
+        refuse(
+            budget is not None and self.estimator != "auto",
+            'budget must be null unless the estimator is "auto"',
+        )
+        refuse(
+            undecided != (needed > 0),
+            f"needed must be above 0 where the status is {UNDECIDED!r}, only there",
+        )
+        refuse(
+            undecided & (budget is None),
+            f"budget must be given where a status is {UNDECIDED!r}",
+        )
+        refuse(
+            self.evaluations > most,
+            f"evaluations must be at most the budget, {budget}; got "
+            f"{self.evaluations.max()}",
+        )
+        refuse(
+            undecided & (needed <= self.evaluations),
+            "needed must be more than evaluations where it is given",
+        )
 
     @property
     def plr(self) -> np.ndarray:
@@ -151,7 +251,7 @@ class RomaResult:
         return -np.expm1(np.stack([self.log_high, self.log_low], axis=1))
 
     @property
-    def caveats(self) -> tuple[str, ...]:
+    def caveats(self) -> Annotated[tuple[str, ...], Stated(within=None)]:
         """What the answers may miss without notice, a sentence for each method."""
         return caveats(self.status, self.needed)
 
@@ -272,7 +372,7 @@ class RomaResult:
 
         NaN becomes null, infinities "inf" and "-inf".
         """
-        return to_json(self, path, format=FORMAT, caveats=self.caveats)
+        return written(to_json(self), path)
 
     @staticmethod
     def from_json(text: str | bytes) -> "RomaResult":

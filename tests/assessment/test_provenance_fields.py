@@ -138,10 +138,10 @@ def test_a_report_says_what_a_level_is_and_no_private_name(alteration, expected)
     [
         ("network", None, "network must be an object"),
         ("network", {"name": 3}, "network.name"),
-        ("network", {"class_names": "abc"}, "class_names must be a list of texts"),
-        ("network", {"class_names": [1]}, "class_names must be a list of texts"),
+        ("network", {"class_names": "abc"}, "class_names must be a list"),
+        ("network", {"class_names": [1]}, r"class_names\[0\] must be a text"),
         ("settings", [], "settings must be an object"),
-        ("settings", {"fill": {}}, "settings must hold"),
+        ("settings", {"fill": {}}, "settings.fill must be a text"),
         ("words", [], "words must be an object"),
         ("words", {"level": 3}, "words"),
         ("plan", None, "plan must be 64"),

@@ -9,7 +9,8 @@ import json
 import re
 from typing import Any
 
-from jaxrob._runtime.strict_json import checked_parts
+from jaxrob._codec._kinds import at, object_at
+from jaxrob._runtime.strict_json import short
 
 #: The name of the part that holds the others' digests.
 SEAL = "digests"
@@ -17,28 +18,30 @@ SEAL = "digests"
 _TEXT_OR_WHOLE = re.compile(r'("(?:[^"\\]|\\.)*")|\.0(?!\d)')
 
 
-def sealed(document: dict[str, Any]) -> dict[str, Any]:
+def with_seal(document: dict[str, Any]) -> dict[str, Any]:
     """A document, values of JSON by name, with the digests of its parts."""
     return document | {SEAL: {name: _digest(one) for name, one in document.items()}}
 
 
-def check_seal(document: dict[str, Any]) -> None:
+def check_seal(document: dict[str, Any], place: str) -> None:
     """Refuses a document of which a part is not what was written.
 
     Raises:
       ValueError: if it has no digests, one is missing or unknown, or a part is another
         than was written. The message names it.
     """
-    stated = document.get(SEAL)
-    if not isinstance(stated, dict):
-        raise ValueError(f"the text must have {SEAL!r}, an object")
+    stated = object_at(at(place, SEAL), document.get(SEAL))
     parts = {name: one for name, one in document.items() if name != SEAL}
-    checked_parts(SEAL, stated, parts)
+    if differing := sorted(stated.keys() ^ parts.keys()):
+        raise ValueError(
+            f"{at(place, SEAL)} must be of all parts; it lacks, or has too many, "
+            f"{short(differing)}"
+        )
     for name, one in parts.items():
         if stated[name] != _digest(one):
             raise ValueError(
-                f"{name} is not what was written: it was changed, or its digest was. "
-                "What it says can only be found out anew"
+                f"{at(place, name)} is not what was written: it was changed, or its "
+                "digest was. What it says can only be found out anew"
             )
 
 

@@ -1,0 +1,141 @@
+"""Results as JSON and back: one mechanism, driven by the classes' annotations.
+
+A class says of each field once what it holds. That is how it is written, and what is
+checked when it is read::
+
+    @document("jaxrob score 1")
+    class Score(NamedTuple):
+        network: str
+        level: Annotated[float, Number(at_least=0, below=1)]
+        counts: Annotated[np.ndarray, Array("N", "int64", at_least=0)]
+        note: str | None = None
+
+    text = to_json(Score("net", 0.5, np.array([3, 4])))
+    assert from_json(text, Score).network == "net"
+
+Plain types need no annotation: `float`, `int`, `str`, `bool`, `T | None`, `tuple[T,
+...]`, `dict[str, T]`, `dict[str, Any]` for any JSON, dataclasses and named tuples.
+What fields must be together is checked by a method `_check_together` of the class.
+
+Documents are strict JSON: NaN is null, infinities are "inf" and "-inf". Errors are
+ValueErrors that name the path in the document, what was found and what is allowed.
+"""
+
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from jaxrob._codec._array import Array
+from jaxrob._codec._kinds import (
+    As,
+    Integer,
+    Kind,
+    Number,
+    Part,
+    Reading,
+    Row,
+    Stated,
+    Text,
+    at,
+    must,
+    refuse,
+)
+from jaxrob._codec._objects import DOCUMENTS, kind_of, read_object, write_object
+from jaxrob._codec._seal import SEAL, check_seal, with_seal
+from jaxrob._runtime.checks import check_type
+from jaxrob._runtime.files import most_unpacked
+from jaxrob._runtime.strict_json import parsed
+
+__all__ = (
+    "Array",
+    "As",
+    "Integer",
+    "Number",
+    "Part",
+    "Row",
+    "Stated",
+    "Text",
+    "document",
+    "from_json",
+    "read",
+    "refuse",
+    "to_json",
+)
+
+T = TypeVar("T")
+
+
+def document(
+    form: str, *, sealed: Callable[[Any], bool] = lambda one: True
+) -> Callable[[type[T]], type[T]]:
+    """Makes a dataclass or named tuple a document of its own.
+
+    Args:
+      form: its format, which the document names.
+      sealed: of an object, whether its document holds a digest of each part, because
+        nothing else tells that one was changed.
+    """
+
+    def decorate(kind: type[T]) -> type[T]:
+        def write(value: Any) -> dict[str, Any]:
+            found = {"format": form} | write_object(kind, value)
+            return with_seal(found) if sealed(value) else found
+
+        def read(value: Any, place: str, reading: Reading) -> Any:
+            found = value.get("format") if isinstance(value, dict) else None
+            if found != form:
+                raise must(at(place, "format"), f"be {form!r}", found)
+            parts = {name: one for name, one in value.items() if name != "format"}
+            seal = parts.pop(SEAL, None)
+            outer, reading.axes = reading.axes, {}
+            made = read_object(kind, parts, place, reading)
+            reading.axes = outer
+            if sealed(made):
+                check_seal(value, place)
+            elif seal is not None:
+                raise ValueError(f"{place or reading.name} has unknown parts: {[SEAL]}")
+            return made
+
+        DOCUMENTS[kind] = Kind(write, read)
+        return kind
+
+    return decorate
+
+
+def to_json(value: Any, indent: int | None = None) -> str:
+    """A document as strict JSON."""
+    written = DOCUMENTS[type(value)].write(value)
+    return json.dumps(written, indent=indent, allow_nan=False)
+
+
+def from_json(text: str | bytes, kind: type[T]) -> T:
+    """The document of a class from the text that `to_json` gave.
+
+    Nothing is executed. Packed arrays take at most 256 MiB, or 100 times the text.
+
+    Raises:
+      TypeError: if it is no text.
+      ValueError: if the text is not strict JSON, not of the class's format, or a part
+        is missing, unknown, outside its range, of a wrong type or shape, does not go
+        with the others, or is not what was written.
+    """
+    check_type("text", text, str | bytes, "the text that to_json gave")
+    return read(kind, parsed(text), room=most_unpacked(len(text)))
+
+
+def read(kind: Any, value: Any, place: str = "", **settings: Any) -> Any:
+    """A value from what JSON holds, or from what is like it.
+
+    Args:
+      kind: a class, or an annotation.
+      value: what JSON holds.
+      place: what messages call it.
+      **settings: of `Reading`.
+
+    Raises:
+      ValueError: as `from_json`.
+    """
+    try:
+        return kind_of(kind).read(value, place, Reading(**settings))
+    except TypeError as error:  # As the checks of arguments raise it.
+        raise ValueError(str(error)) from error

@@ -1,0 +1,143 @@
+"""Arrays in documents: as lists, or packed as base64 of zlib."""
+
+import base64
+import dataclasses
+import itertools
+import math
+import zlib
+from collections.abc import Collection
+from typing import Any
+
+import numpy as np
+
+from jaxrob._codec._kinds import Integer, Number, Plain, Reading, Text, must
+from jaxrob._runtime.checks import checked_array
+
+# By the kind of NumPy's type: what a list may hold, what that is called, and one of it.
+_HELD = {
+    "f": ({int, float}, "numbers", Number()),
+    "i": ({int}, "integers", Integer()),
+    "b": ({bool}, "booleans", Plain("true or false", (bool,))),
+    "U": ({str}, "texts", Text("a text", "(?s).*")),
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Array:
+    """An array of a shape and a type, its values within limits.
+
+    Attributes:
+      shape: the axes as `checks.checked_array` takes them: "L, K, K + 1". Letters stand
+        for the same lengths, at least 1, in all arrays of a document.
+      dtype: the type by its name; of packed arrays any of several.
+      at_least: the lowest value allowed.
+      at_most: the highest; of integers 2**31 - 1 unless it is given.
+      may_be_nan: whether null may stand for NaN.
+      may_be_infinite: whether "inf" and "-inf" may.
+      allowed: the texts allowed.
+      is_packed: whether it is base64 of zlib, beside its type.
+    """
+
+    shape: str
+    dtype: str | tuple[str, ...] = "float64"
+    at_least: float | None = None
+    at_most: float | None = None
+    may_be_nan: bool = False
+    may_be_infinite: bool = False
+    allowed: Collection[str] = ()
+    is_packed: bool = False
+
+    @property
+    def _types(self) -> tuple[str, ...]:
+        return (self.dtype,) if isinstance(self.dtype, str) else self.dtype
+
+    def write(self, value: Any) -> Any:
+        array = np.asarray(value)
+        if not self.is_packed:
+            is_json = array.dtype.kind != "f" or np.isfinite(array).all()
+            return array.tolist() if is_json else _written(array.tolist())
+        data = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<")))
+        text = base64.b64encode(zlib.compress(data.tobytes(), 6)).decode()
+        return {"dtype": array.dtype.name, "base64_zlib": text}
+
+    def read(self, value: Any, place: str, reading: Reading) -> np.ndarray:
+        if self.is_packed:
+            array = self._unpacked(value, place, reading)
+        else:
+            array = self._listed(value, place)
+        is_text, is_integer = array.dtype.kind == "U", array.dtype.kind == "i"
+        at_most = 2**31 - 1 if is_integer and self.at_most is None else self.at_most
+        checked_array(
+            place,
+            np.zeros(array.shape) if is_text else array,
+            self.shape,
+            "numbers or booleans",
+            at_least=self.at_least,
+            at_most=at_most,
+            may_be_nan=self.may_be_nan,
+            may_be_infinite=self.may_be_infinite,
+            axes=reading.axes,
+        )
+        return array if self.is_packed else array.astype(self._types[0])
+
+    def _listed(self, value: Any, place: str) -> np.ndarray:
+        allowed, words, one = _HELD[np.dtype(self._types[0]).kind]
+        flat, lengths = [value], []
+        for _ in self.shape.split(","):
+            sizes = {len(one) if isinstance(one, list) else -1 for one in flat}
+            if len(sizes) > 1 or -1 in sizes:
+                raise must(place, f"be an array [{self.shape}] of {words}", value)
+            lengths.append(sizes.pop() if sizes else 0)
+            flat = list(itertools.chain.from_iterable(flat))
+        if self.allowed:
+            one = Text(allowed=self.allowed)
+        if self.may_be_nan or self.may_be_infinite:
+            one = Number(None, None, None, None, self.may_be_nan, self.may_be_infinite)
+        # Most lists need no look at each number.
+        if self.allowed or not set(map(type, flat)) <= allowed:
+            flat = [
+                one.read(each, place + _index(number, lengths), Reading())
+                for number, each in enumerate(flat)
+            ]
+        wide = {"f": np.float64, "i": np.int64}.get(np.dtype(self._types[0]).kind)
+        try:
+            return np.array(flat, wide or self._types[0]).reshape(lengths)
+        except OverflowError:
+            raise ValueError(f"{place} must hold smaller numbers") from None
+
+    def _unpacked(self, packed: Any, place: str, reading: Reading) -> np.ndarray:
+        if not isinstance(packed, dict) or packed.keys() != {"dtype", "base64_zlib"}:
+            raise must(place, "have a dtype and base64_zlib, no more", packed)
+        dtype = np.dtype(
+            Text(allowed=self._types).read(packed["dtype"], f"{place}.dtype", reading)
+        )
+        shape = tuple(reading.axes[axis.strip()] for axis in self.shape.split(","))
+        size = math.prod(shape) * dtype.itemsize
+        if size > reading.room:
+            raise ValueError(
+                f"{place} takes {size} bytes for the shape {shape}; a text of this "
+                f"length may unpack to at most {reading.room} more"
+            )
+        reading.room -= size
+        stream = zlib.decompressobj()
+        try:
+            # One byte more than wanted shows a text that holds too many.
+            text = base64.b64decode(packed["base64_zlib"], validate=True)
+            data = stream.decompress(text, size + 1)
+        except (TypeError, ValueError, zlib.error) as error:
+            raise ValueError(f"{place} is not base64 of zlib: {error}") from error
+        if len(data) != size or not stream.eof:
+            raise ValueError(f"{place} must hold {size} bytes for the shape {shape}")
+        return np.frombuffer(data, dtype.newbyteorder("<")).astype(dtype).reshape(shape)
+
+
+def _written(value: Any) -> Any:
+    """Numbers in lists, as `Number` writes them."""
+    if isinstance(value, list):
+        return [_written(one) for one in value]
+    return Number().write(value)
+
+
+def _index(flat: int, lengths: list[int]) -> str:
+    """The place of an entry, such as "[2][0]"."""
+    return "".join(f"[{one}]" for one in np.unravel_index(flat, lengths))

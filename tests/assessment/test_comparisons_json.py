@@ -1,0 +1,109 @@
+"""Comparisons as JSON, and back."""
+
+import dataclasses
+import json
+
+import numpy as np
+import pytest
+
+import jaxrob
+from jaxrob._assessment.compare import Comparison
+from jaxrob._assessment.compare_early import EarlyComparison
+from jaxrob._codec._seal import SEAL, with_seal
+
+from .test_few import assess
+from .test_serialization import assessment, put
+
+
+@pytest.fixture(scope="module")
+def early():
+    """Of two networks, from few images."""
+    first, second = assess(precision=0.1), assess(budget=20_000)
+    low = first.dataset_interval.start - second.dataset_interval.end
+    high = first.dataset_interval.end - second.dataset_interval.start
+    difference = first.robustness - second.robustness
+    interval = jaxrob.metrics.Interval(low, high)
+    return EarlyComparison(difference, interval, low > 0 or high < 0, first, second)
+
+
+def compared():
+    provenance = assessment().provenance | {"classifier": "0a"}
+    other = assessment(alpha=0.6, provenance=provenance)
+    return jaxrob.compare(assessment(), other)
+
+
+def test_a_comparison_comes_back():
+    before = compared()
+    text = before.to_json()
+    json.loads(text, parse_constant=pytest.fail)
+    after = Comparison.from_json(text)
+    for field in dataclasses.fields(Comparison):
+        one, other = (getattr(each, field.name) for each in (before, after))
+        np.testing.assert_array_equal(one, other, strict=True)
+    assert after.to_json() == text == Comparison.from_json(text.encode()).to_json()
+    unknown = dataclasses.replace(before, difference=np.nan, p_value=np.nan)
+    assert np.isnan(Comparison.from_json(unknown.to_json()).difference)
+
+
+def test_an_early_comparison_comes_back(early):
+    text = early.to_json()
+    after = EarlyComparison.from_json(text)
+    assert after.to_json() == text
+    assert after[:3] == early[:3] and after.evaluations == early.evaluations
+    assert json.loads(text)["first"] == json.loads(early.first.to_json())
+
+
+def other_levels(document):
+    """As many, so that only what stands beside them tells."""
+    document["levels"] = document["levels"][::-1]
+
+
+# By name: a change, and what names it even where all is sealed anew.
+IMPLAUSIBLE = {
+    "format": (put("format", "jaxrob assessment 1"), "format must be"),
+    "p-value": (put("p_value", 1.5), r"p_value must lie in \[0, 1\]"),
+    "difference": (put("difference", -1.5), "difference must lie in"),
+    "another difference": (put("difference", -0.99), "confidence_interval must hold"),
+    "interval": (put("mean_interval", [0.5, -0.5]), "mean_interval must ascend"),
+    "interval of one": (put("mean_interval", [0.5]), "mean_interval must be a list of"),
+    "end of an interval": (put("mean_interval", 1, 2), r"mean_interval\[1\] must lie"),
+    "levels": (other_levels, "levels must ascend"),
+    "fewer levels": (put("levels", lambda some: some[1:]), "U = 4; got"),
+    "band": (put("level_band", 0, lambda some: some[::-1]), "level_band must ascend"),
+    "band of three": (put("level_band", 0, [0, 0, 0]), "level_band must be an array"),
+    "confidence": (put("confidence_level", 1), r"confidence_level must lie in \(0, 1"),
+}
+
+
+@pytest.mark.parametrize("name", IMPLAUSIBLE)
+def test_what_cannot_be_is_named(name):
+    change, message = IMPLAUSIBLE[name]
+    document = json.loads(compared().to_json())
+    change(document)
+    document.pop(SEAL)
+    with pytest.raises(ValueError, match=message):
+        Comparison.from_json(json.dumps(with_seal(document)))
+
+
+def test_an_edit_is_named(early):
+    document = json.loads(compared().to_json()) | {"p_value": 0.001}
+    with pytest.raises(ValueError, match="^p_value is not what was written"):
+        Comparison.from_json(json.dumps(document))
+    for change, message in (
+        (put("first", "unit", "px"), "^first.unit is not what was written"),
+        (
+            put("second", "sampling", "seen", 0, -1),
+            "^second.sampling.seen must .* at index 0",
+        ),
+        (put("second", "sampling", "status", "x"), "^second.sampling.status must"),
+        (put("first", "format", "x"), "^first.format must be"),
+        (put("first", "sampling", "required", 0.1), "^first.sampling: status is"),
+        (put("first", "robustness", 0.123), "^the first.robustness stated, 0.123"),
+        (put("is_certain", lambda old: not old), "^is_certain must be whether"),
+        (put("difference", 1), "^dataset_interval must hold the difference"),
+        (put("beauty", 1), "unknown parts: .'beauty'.; it may have"),
+    ):
+        document = json.loads(early.to_json())
+        change(document)
+        with pytest.raises(ValueError, match=message):
+            EarlyComparison.from_json(json.dumps(document))
