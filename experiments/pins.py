@@ -32,6 +32,21 @@ INTENDED: tuple[Intended, ...] = (
     Intended("comparing.*", "*.to_json", "a comparison has JSON"),
     Intended("few_images.two_networks*", "*.to_json", "likewise an early one"),
     Intended("on_devices.*", "*.early.to_json", "likewise"),
+    Intended("assessing.sampled_functions", "*.samples.scores", "a history has scores"),
+    Intended("assessing.sampled_functions", "*.samples.before", "and the one before"),
+    Intended("assessing.sampled_functions", "*.samples.aim", "and a budget's aim"),
+    Intended("measuring.every_function", "*strategies.sample.*", "likewise"),
+    Intended("measuring.every_function", "*ASAP.parts", "the grid's parts are public"),
+    Intended("measuring.every_function", "*Including.strategy.parts", "likewise"),
+    Intended("*", "*strategies.Samples*", "it is a History"),
+    Intended("*", "*strategies.History*", "likewise"),
+    Intended("refusing.numbers", "*sample 1.question=*", "it is a Task"),
+    Intended("refusing.numbers", "*sample 1.task=*", "likewise"),
+    Intended("*", "*.propose*", "a strategy asks"),
+    Intended("*", "*.ask*", "likewise"),
+    Intended("*", "value*.error_bound*", "a strategy's result holds the bound"),
+    Intended("*", "value.*.result*", "likewise"),
+    Intended("refusing.*", "*.strategy=*", "what a strategy lacks is called otherwise"),
 )
 
 

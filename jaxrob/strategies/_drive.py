@@ -138,6 +138,12 @@ def concluded(subject: Subject, history: History) -> Found:
     ):
         if value is not None:
             checked_number(f"{name}: {part}", value, at_least=0, at_most=1)
+    for part, one in (
+        ("interval", found.interval),
+        ("population_interval", found.population_interval),
+    ):
+        if one is not None and one.start > one.end:
+            raise ValueError(f"{name}: {part} must ascend; got {tuple(one)}")
     check_choice(f"{name}: status", found.status, STATUSES)
     if found.sides is not None:
         sides = checked_array(f"{name}: sides", found.sides, "n", "integers")

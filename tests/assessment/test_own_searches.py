@@ -75,6 +75,8 @@ def test_a_search_of_one_s_own_by_few_images():
     assert (sampling.sides == np.where(found.levels <= TRUTH, 1, -1)).all()
     population = found.confidence_interval
     assert population.start <= low <= high <= population.end
+    text = found.to_json()
+    assert jaxrob.Assessment.from_json(text).to_json() == text
 
 
 def test_the_first_round_may_want_all_images():
