@@ -15,11 +15,27 @@ from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve")
 
-# What documents hold of curves. Beyond so many inputs, sums would not be exact.
-Levels = Annotated[np.ndarray, Array("L")]
-Counts = Array("L, K, K + 1", "int64", at_least=0, at_most=2**53)
-# Rounding may carry a probability beyond 1.
-_Shares = Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True)
+# What documents hold of curves; single answers stand in an object of their own.
+_Levels = Annotated[np.ndarray, Array("L")]
+_Counts = Annotated[
+    np.ndarray,
+    # Beyond so many inputs, sums would not be exact.
+    Array("L, K, K + 1", "int64", at_least=0, at_most=2**53),
+    Part(lengths=lambda counts: {"N": int(counts[0].sum())}),
+]
+_Classes = Annotated[
+    np.ndarray, Array("L, N", ("int16", "int32"), is_packed=True), Part(under="answers")
+]
+_Labels = Annotated[
+    np.ndarray, Array("N", "int32", is_packed=True), Part(under="answers")
+]
+_Shares = Annotated[
+    np.ndarray | None,
+    # Rounding may carry a probability beyond 1.
+    Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True),
+    Part(under="answers", may_lack=True),
+]
+_Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,23 +65,13 @@ class Curve:
         `with_unknown`; None if none is.
     """
 
-    levels: Levels
-    predicted: Annotated[
-        np.ndarray,
-        Array("L, N", ("int16", "int32"), is_packed=True),
-        Part(under="answers"),
-    ] = dataclasses.field(repr=False)
-    confidence: Annotated[
-        np.ndarray | None, _Shares, Part(under="answers", may_lack=True)
-    ] = dataclasses.field(repr=False)
-    uncertainty: Annotated[
-        np.ndarray | None, _Shares, Part(under="answers", may_lack=True)
-    ] = dataclasses.field(repr=False)
-    labels: Annotated[
-        np.ndarray, Array("N", "int32", is_packed=True), Part(under="answers")
-    ] = dataclasses.field(repr=False)
+    levels: _Levels
+    predicted: _Classes = dataclasses.field(repr=False)
+    confidence: _Shares = dataclasses.field(repr=False)
+    uncertainty: _Shares = dataclasses.field(repr=False)
+    labels: _Labels = dataclasses.field(repr=False)
     num_classes: Annotated[int, Part(make=lambda axes: axes["K"])]
-    alpha: Annotated[float | None, Number(at_least=0, at_most=1)] = None
+    alpha: _Alpha = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""
@@ -135,14 +141,7 @@ class Curve:
         return self.uncertainty > unknown_threshold(self.alpha)
 
     @functools.cached_property
-    def confusion(
-        self,
-    ) -> Annotated[
-        np.ndarray,
-        Counts,
-        Part(lengths=lambda some: {"N": int(some[0].sum())}),
-        Stated(),
-    ]:
+    def confusion(self) -> Annotated[_Counts, Stated()]:
         """int64 `[L, K, K + 1]`: counts by label and answer; the last is "unknown"."""
         answers = np.where(self.unknown, self.num_classes, self.predicted)
         return count(answers, self.labels, self.num_classes)
@@ -211,9 +210,9 @@ class ReducedCurve:
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
-    levels: Levels
-    confusion: Annotated[np.ndarray, Counts] = dataclasses.field(repr=False)
-    alpha: Annotated[float | None, Number(at_least=0, at_most=1)] = None
+    levels: _Levels
+    confusion: _Counts = dataclasses.field(repr=False)
+    alpha: _Alpha = None
 
     def __post_init__(self) -> None:
         """Checks the fields."""

@@ -186,9 +186,9 @@ def checked_integer(
     if below or (at_most is not None and number > at_most):
         shown = None if at_most is not None and at_most >= _LARGE > number else at_most
         wanted = range_text(at_least, None, shown, None)
-        raise ValueError(f"{name} must {wanted}; got {number}")
+        raise ValueError(f"{name} must {wanted}; got {number!s:.80}")
     if at_most is None and number > _LARGEST_INTEGER:
-        raise ValueError(f"{name} must be below 2**31; got {number}")
+        raise ValueError(f"{name} must be below 2**31; got {number!s:.80}")
     return number
 
 
@@ -231,7 +231,7 @@ def checked_number(
         wanted = range_text(at_least, above, shown, below)
         if number == math.inf and not {"in", "finite"} & set(wanted.split()):
             wanted = f"{wanted} and finite" if wanted else "be finite"
-        raise ValueError(f"{name} must {wanted or 'be finite'}; got {value}")
+        raise ValueError(f"{name} must {wanted or 'be finite'}; got {value!s:.80}")
     return number
 
 

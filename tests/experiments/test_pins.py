@@ -63,8 +63,9 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
     monkeypatch.setattr(jaxrob, "compare", other)
     differences = found(before).found
     assert {(one.case, one.path) for one in differences} == {
-        ("comparing.measures", f"value.{measure}.mean_difference")
+        ("comparing.measures", f"value.{measure}.{place}mean_difference")
         for measure in ("f1", "recall", "effectiveness")
+        for place in ("", "to_json.", "to_json.digests.")
     }
     # An entry of the list covers them, and one that covers nothing is told.
     stale = Intended("assessing.*", "value.*.levels.*", "other levels")
@@ -72,7 +73,7 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
     intended = [Intended("comparing.*", "*.mean_difference", "one bit"), stale]
     verdict = found(before, [*intended, elsewhere])
     assert not verdict.found and verdict.unused == [stale]
-    assert verdict.intended[intended[0]] == 3
+    assert verdict.intended[intended[0]] == 9
     assert "intended: one bit: 3 differences" in report(verdict, 9)
 
 
