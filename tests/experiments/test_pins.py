@@ -74,7 +74,7 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
     verdict = found(before, [*intended, elsewhere])
     assert not verdict.found and verdict.unused == [stale]
     assert verdict.intended[intended[0]] == 9
-    assert "intended: one bit: 3 differences" in report(verdict, 9)
+    assert "intended: one bit: 9 differences" in report(verdict, 9)
 
 
 def test_a_word_of_a_warning_is_found(before, monkeypatch):

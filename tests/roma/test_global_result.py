@@ -308,6 +308,24 @@ def test_json(rng):
     assert document["population_interval"][0] == list(found.population_interval[0])
     assert document["population_interval"][1] == [None, None]
     assert document["probability"][1] is None and document["jointly"] is True
+    after = roma.GlobalRobustness.from_json(found.to_json())
+    for field in dataclasses.fields(after):
+        one, other = (getattr(each, field.name) for each in (found, after))
+        np.testing.assert_array_equal(one, other)
+    assert after.to_json() == found.to_json() and after.caveats == found.caveats
+    for change, message in (
+        ({"format": "jaxrob roma 1"}, "format must be 'jaxrob global robustness 1'"),
+        ({"by": "class"}, "by must be one of"),
+        ({"names": ["a"]}, "names must be of 3 categories; got 1"),
+        ({"unanswered": [99, 0, 0]}, "unanswered must be at most inputs"),
+        ({"inputs": [60, 30]}, r"unanswered must have the shape \[C\] with C = 2"),
+        ({"status": ["fine"] * 3}, r"status\[0\] must be one of"),
+        ({"inputs_interval": [[0, 2]] * 3}, "inputs_interval must lie in"),
+        ({"jointly": False}, "jointly is not what was written"),
+        ({"beauty": 1}, "unknown parts: .'beauty'"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            roma.GlobalRobustness.from_json(json.dumps(document | change))
 
 
 @pytest.mark.parametrize(
