@@ -7,7 +7,16 @@ from typing import Annotated, TypeVar
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._codec import Array, Number, Part, Stated, refuse
+from jaxrob._codec import (
+    Array,
+    Number,
+    Part,
+    Stated,
+    document,
+    from_json,
+    refuse,
+    to_json,
+)
 from jaxrob._runtime.checks import checked_array, checked_integer, checked_number
 from jaxrob._runtime.naming import named
 from jaxrob.metrics._checks import checked_confusion
@@ -38,6 +47,7 @@ _Shares = Annotated[
 _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
 
+@document("jaxrob curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
     """What a classifier answered on N images at L levels of an alteration.
@@ -198,7 +208,24 @@ class Curve:
         """The counts by class, without the single answers."""
         return ReducedCurve(self.levels, self.confusion, self.alpha)
 
+    def to_json(self) -> str:
+        """The curve as strict JSON text; the answers are arrays in base64 of zlib."""
+        return to_json(self)
 
+    @staticmethod
+    def from_json(text: str | bytes) -> "Curve":
+        """A curve from the text that `to_json` gave.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: if the text is not strict JSON, not of this format, a part is
+            missing, unknown, outside its range or of a wrong shape, or another than was
+            written.
+        """
+        return from_json(text, Curve)
+
+
+@document("jaxrob reduced curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class ReducedCurve:
     """The counts by class of a `Curve`, for data sets too large for single answers.
@@ -247,6 +274,22 @@ class ReducedCurve:
     def effectiveness(self) -> np.ndarray:
         """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
         return metrics.effectiveness(self.confusion)
+
+    def to_json(self) -> str:
+        """The curve as strict JSON text."""
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "ReducedCurve":
+        """A curve from the text that `to_json` gave.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: if the text is not strict JSON, not of this format, a part is
+            missing, unknown, outside its range or of a wrong shape, or another than was
+            written.
+        """
+        return from_json(text, ReducedCurve)
 
 
 def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:

@@ -154,3 +154,34 @@ def test_reduced_gives_the_same_measures(alpha):
         np.testing.assert_array_equal(
             measure(reduced.confusion), measure(curve.confusion)
         )
+
+
+@pytest.mark.parametrize("has_probabilities", [True, False])
+@pytest.mark.parametrize("reduced", [True, False])
+def test_a_curve_is_read_back(has_probabilities, reduced):
+    random = np.random.default_rng(5)
+    shares = random.random((2, 3, 7)).astype(np.float32)
+    curve = jaxrob.Curve(
+        np.array([0.0, 0.25, 1.0]),
+        random.integers(0, 4, (3, 7)).astype(np.int16),
+        *(shares if has_probabilities else (None, None)),
+        random.integers(0, 4, 7).astype(np.int32),
+        4,
+        0.3 if has_probabilities else None,
+    )
+    curve = curve.reduced() if reduced else curve
+    text = curve.to_json()
+    again = type(curve).from_json(text)
+    np.testing.assert_array_equal(again.levels, curve.levels)
+    np.testing.assert_array_equal(again.confusion, curve.confusion)
+    assert again.to_json() == text
+    if not reduced:
+        for name in ("predicted", "confidence", "uncertainty", "labels"):
+            found, expected = getattr(again, name), getattr(curve, name)
+            np.testing.assert_array_equal(found, expected)
+            assert expected is None or found.dtype == expected.dtype
+    with pytest.raises(ValueError, match="levels is not what was written"):
+        type(curve).from_json(text.replace("0.25", "0.75"))
+    other = jaxrob.ReducedCurve if not reduced else jaxrob.Curve
+    with pytest.raises(ValueError, match="format must be"):
+        other.from_json(text)
