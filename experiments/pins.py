@@ -32,6 +32,7 @@ INTENDED: tuple[Intended, ...] = (
     Intended("comparing.*", "*.to_json", "a comparison has JSON"),
     Intended("few_images.two_networks*", "*.to_json", "likewise an early one"),
     Intended("on_devices.*", "*.early.to_json", "likewise"),
+    Intended("*", "*.to_json", "a curve has JSON"),
     Intended("assessing.sampled_functions", "*.samples.scores", "a history has scores"),
     Intended("assessing.sampled_functions", "*.samples.before", "and the one before"),
     Intended("assessing.sampled_functions", "*.samples.aim", "and a budget's aim"),

@@ -6,6 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.metrics import confusion_matrix
 
+import jaxrob
 from jaxrob import Curve, metrics
 
 quick = settings(deadline=None, max_examples=30)
