@@ -46,7 +46,7 @@ class Sampling(NamedTuple):
     error: Annotated[float, _UNIT]
     status: Annotated[str, Text(allowed=STATUSES)]
     num_images: Annotated[int, Integer(at_least=1)]
-    evaluations: int
+    evaluations: Annotated[int, Integer(0, 2**53)]
     seen: Annotated[np.ndarray, Array("L", "int64", at_least=0)]
     sides: Annotated[np.ndarray, Array("L", "int64", at_least=-1, at_most=1)]
     robustness: float

@@ -13,9 +13,12 @@ checked when it is read::
     text = to_json(Score("net", 0.5, np.array([3, 4])))
     assert from_json(text, Score).network == "net"
 
-Plain types need no annotation: `float`, `int`, `str`, `bool`, `T | None`, `tuple[T,
-...]`, `dict[str, T]`, `dict[str, Any]` for any JSON, dataclasses and named tuples.
-What fields must be together is checked by a method `_check_together` of the class.
+Plain types need no annotation: `float`, `int` (below 2**31), `str`, `bool`, `T | None`,
+`tuple[T, ...]`, `dict[str, T]`, `dict[str, Any]` for any JSON, dataclasses and named
+tuples. A property with `Stated` in its annotation is written too, computed again when
+it is read, and compared. What fields must be together is checked by a method
+`_check_together` of the class, with `refuse`. Limits are checked when a document is
+read, not when it is written.
 
 Documents are strict JSON: NaN is null, infinities are "inf" and "-inf". Errors are
 ValueErrors that name the path in the document, what was found and what is allowed.
@@ -38,6 +41,7 @@ from jaxrob._codec._kinds import (
     Text,
     at,
     must,
+    object_at,
     refuse,
 )
 from jaxrob._codec._objects import DOCUMENTS, kind_of, read_object, write_object
@@ -82,7 +86,7 @@ def document(
             return with_seal(found) if sealed(value) else found
 
         def read(value: Any, place: str, reading: Reading) -> Any:
-            found = value.get("format") if isinstance(value, dict) else None
+            found = object_at(place or reading.name, value).get("format")
             if found != form:
                 raise must(at(place, "format"), f"be {form!r}", found)
             parts = {name: one for name, one in value.items() if name != "format"}

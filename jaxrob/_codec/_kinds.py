@@ -2,6 +2,7 @@
 
 import dataclasses
 import math
+import operator
 import re
 from collections.abc import Callable, Collection
 from typing import Any, NamedTuple
@@ -79,7 +80,7 @@ class Integer:
     at_most: int | None = None
 
     def write(self, value: Any) -> int:
-        return int(value)
+        return operator.index(value)
 
     def read(self, value: Any, place: str, reading: Reading) -> int:
         limits = {"at_least": self.at_least, "at_most": self.at_most}

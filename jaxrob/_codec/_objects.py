@@ -1,5 +1,6 @@
 """Classes as objects of JSON, by their annotations."""
 
+import dataclasses
 import functools
 import inspect
 import types
@@ -189,7 +190,8 @@ def _field(name: str, hint: Any, has_default: bool) -> _Field:
     keys = () if part.make else (key,)
     if part.is_flat:
         keys = tuple(dict.fromkeys(k for one in _split(hint)[0] for k in _keys(one)))
-    kind = kind_of(hint, may_be_null=not part.may_lack)
+    # What is made is not in the document, whatever it is.
+    kind = kind_of(bool if part.make else hint, may_be_null=not part.may_lack)
     return _Field(name, kind, part, key, _mark(hint, Stated), keys, has_default)
 
 
@@ -239,7 +241,7 @@ def _kind_of_one(hint: Any, named: tuple[Any, ...]) -> Kind:
         )
     if row := _mark(hint, Row):
         return _row(first, row)
-    if origin is tuple:
+    if origin is tuple and typing.get_args(first)[1:] == (...,):
         return _items(kind_of(typing.get_args(first)[0]))
     if origin is dict and typing.get_args(first)[1] is not Any:
         return _table(kind_of(typing.get_args(first)[1]))
@@ -250,10 +252,21 @@ def _kind_of_one(hint: Any, named: tuple[Any, ...]) -> Kind:
     if set(named) <= _PLAIN.keys():
         says = _PLAIN[first] if len(named) == 1 else _plain(named)
         return Kind(says.write, says.read)
+    if not all(dataclasses.is_dataclass(one) or _is_named_tuple(one) for one in named):
+        raise TypeError(
+            f"{hint} must say what a document holds: see the types and the marks in "
+            "jaxrob/_codec/__init__.py"
+        )
     if len(named) > 1:
         return _one_of(named)
     return DOCUMENTS.get(first) or Kind(
         functools.partial(write_object, first), functools.partial(read_object, first)
+    )
+
+
+def _is_named_tuple(kind: Any) -> bool:
+    return (
+        isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
     )
 
 

@@ -30,7 +30,9 @@ def check_seal(document: dict[str, Any], place: str) -> None:
       ValueError: if it has no digests, one is missing or unknown, or a part is another
         than was written. The message names it.
     """
-    stated = object_at(at(place, SEAL), document.get(SEAL))
+    if SEAL not in document:
+        raise ValueError(f"{place or 'the text'} lacks {SEAL!r}")
+    stated = object_at(at(place, SEAL), document[SEAL])
     parts = {name: one for name, one in document.items() if name != SEAL}
     if differing := sorted(stated.keys() ^ parts.keys()):
         raise ValueError(

@@ -25,7 +25,9 @@ def parsed(text: str | bytes) -> Any:
             parse_constant=_finite,
             object_pairs_hook=_distinct,
         )
-    except (TypeError, ValueError, RecursionError) as error:
+    except RecursionError as error:
+        raise ValueError("the text is nested too deep") from error
+    except (TypeError, ValueError) as error:
         raise ValueError(
             f"the text is not JSON: {error}; got {short(text[:80])}"
         ) from error

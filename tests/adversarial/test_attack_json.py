@@ -96,5 +96,5 @@ def test_what_cannot_be_is_named(name):
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 10**5, b"\x80\x04\x95"])
 def test_what_is_no_attack(text):
-    with pytest.raises(ValueError, match="not JSON|format must be"):
+    with pytest.raises(ValueError, match="not JSON|must be|nested too deep"):
         attack_from_json(text)

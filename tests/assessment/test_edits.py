@@ -162,7 +162,7 @@ def test_the_part_that_was_changed_is_named(written):
         with pytest.raises(ValueError, match=f"^{part} is not what was written"):
             Assessment.from_json(changed(written["bands"], put(part, value)))
     for wrong, message in (
-        (lambda document: document.pop(SEAL), "digests must be an object"),
+        (lambda document: document.pop(SEAL), "lacks 'digests'"),
         (put(SEAL, []), "digests must be an object"),
         (put(SEAL, {}), "digests must be of all parts"),
         (put("beauty", 1), "unknown parts: .'beauty'"),

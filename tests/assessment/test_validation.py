@@ -88,7 +88,7 @@ IMPLAUSIBLE = {
     "no inputs": (put("confusion", [[[0] * 4] * 3] * 5), "confusion"),
     "no uncertainty": (drop("answers", "uncertainty"), "uncertainty"),
     "a part twice": (put("unit", Raw('"px", "threshold": 0.1')), "twice"),
-    "deep": (put("provenance", "x", Raw("[" * 10**5 + "]" * 10**5)), "not JSON"),
+    "deep": (put("provenance", "x", Raw("[" * 10**5 + "]" * 10**5)), "nested too deep"),
 }
 
 
