@@ -26,6 +26,7 @@ class Sampling(NamedTuple):
       curtail: whether levels were decided only when the images left could not change
         them.
       error: the probability that `dataset_interval` misses, in all; 0 with `curtail`.
+        None of a strategy of one's own, which nobody asked for few images.
       status: "precise" if the precision is reached, "certain" if `required` is met or
         missed for certain, "budget" if that ended it, "resolution" if all images at
         the strategy's levels leave more open.
@@ -43,7 +44,7 @@ class Sampling(NamedTuple):
     precision: Annotated[float | None, Number(at_least=0, below=0.5)]
     budget: Annotated[int | None, Integer(at_least=1)]
     curtail: bool
-    error: Annotated[float, _UNIT]
+    error: Annotated[float | None, _UNIT]
     status: Annotated[str, Text(allowed=STATUSES)]
     num_images: Annotated[int, Integer(at_least=1)]
     evaluations: Annotated[int, Integer(0, 2**53)]
@@ -58,7 +59,12 @@ class Sampling(NamedTuple):
         """Refuses parts that contradict each other."""
         refuse(
             self.curtail != (self.error == 0),
-            f"error must be 0 with curtail, only then; got {self.error:g}",
+            f"error must be 0 with curtail, only then; got {self.error}",
+        )
+        is_asked = not self.precision is self.budget is self.required is None
+        refuse(
+            is_asked == (self.error is None),
+            "error must be null where precision, budget and required are, only there",
         )
         low, high = self.dataset_interval
         start, end = self.population_interval
@@ -111,18 +117,11 @@ def check_few(made: Sampling, one: Any) -> None:
         "sampling.seen must be the numbers of images that the counts hold, and at most "
         "num_images",
     )
-    left = 1 - one.confidence_level
+    left, error = 1 - one.confidence_level, made.error
     refuse(
-        made.error > left + _ROUNDING,
+        error is not None and error > left + _ROUNDING,
         f"sampling.error must be at most {left:g}, by the confidence_level; got "
-        f"{made.error:g}",
-    )
-    # Another strategy asks for few images of its own accord.
-    is_asked = one.strategy.startswith(("ASAP(", "Uniform("))
-    refuse(
-        is_asked and made.precision is made.budget is made.required is None,
-        "sampling: precision, budget and required are all null; what was asked for is "
-        "one of them, with curtail a precision of 0",
+        f"{error}",
     )
     levels, points = len(made.seen), one.diagnostics.points
     refuse(

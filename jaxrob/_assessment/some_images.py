@@ -87,7 +87,8 @@ class SomeImages:
             robustness = metrics.heaviside_robustness(
                 levels, values, task.threshold, rule, bounds=bounds
             )
-            found = found._replace(robustness=robustness)
+            low, high = found.interval
+            found = found._replace(robustness=min(max(robustness, low), high))
         return Exploration(
             ReducedCurve(levels, confusion, criterion.alpha),
             shown,
@@ -107,34 +108,37 @@ class SomeImages:
             num_images=number,
             bounds=measure.bounds,
             block=min(BLOCK, number),
+            confidence_level=self._criterion.confidence_level,
         )
         return subject._replace(task=task)
 
     def _sampling(
         self, place: int, subject: Subject, history: History, found: Found
     ) -> Sampling:
-        """What a search concludes; a strategy of one's own has no stopping rule."""
+        """What a search concludes; nobody asks a strategy of one's own to stop."""
         strategy, task, scores = subject.strategy, subject.task, history.scores
-        level = self._criterion.confidence_level
-        stopping = StoppingRule(None, confidence_level=level)
-        if isinstance(strategy, FewImages):
-            stopping = strategy.stopping
         assert scores and found.robustness is not None and task.num_images
-        interval = _around(found.interval, found.robustness)
-        population = found.population_interval or population_of(task, history, level)
+        stopping, error = StoppingRule(None), None
+        if isinstance(strategy, FewImages):
+            stopping, error = strategy.stopping, strategy.stopping.error
+        population = found.population_interval
+        if population is None:
+            start, end = population_of(task, history, self._criterion.confidence_level)
+            low, high = found.interval
+            population = Interval(min(start, low), max(end, high))
         return Sampling(
             stopping.precision,
             stopping.budget,
             stopping.curtail,
-            stopping.error,
+            error,
             found.status,
             task.num_images,
             sum(one.number for one in self._rows[place].values()),
             np.array([len(some) for some in scores]),
             np.zeros(len(scores), int) if found.sides is None else found.sides,
             found.robustness,
-            interval,
-            _around(population, *interval),
+            found.interval,
+            population,
             stopping.required,
         )
 
@@ -177,8 +181,3 @@ class _Row(NamedTuple):
     answers: HostAnswers
     scores: np.ndarray
     number: int
-
-
-def _around(interval: Interval, *values: float) -> Interval:
-    """An interval that holds these values as well."""
-    return Interval(min(interval.start, *values), max(interval.end, *values))

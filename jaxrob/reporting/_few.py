@@ -36,11 +36,15 @@ def asked_for(sampling: Sampling) -> str:
         said.append("the answer of all images")
     if sampling.budget is not None:
         said.append(f"at most {sampling.budget:,} altered images in all")
+    if sampling.error is None:
+        return "nothing, the strategy decides"
     return ", ".join(said) or "whether what is required is reached"
 
 
 def how_sure(sampling: Sampling) -> str:
     """The certainty of what is said of the data set, in words."""
+    if sampling.error is None:
+        return "as its strategy says"
     if not sampling.error:
         return "for certain"
     return f"with {100 * (1 - sampling.error):g} % confidence"
@@ -48,6 +52,8 @@ def how_sure(sampling: Sampling) -> str:
 
 def ended(sampling: Sampling) -> str:
     """Why no more images were looked at, in words."""
+    if sampling.error is None and sampling.status == "precise":
+        return "its strategy found it precise enough"
     return _ENDED[sampling.status]
 
 
@@ -56,8 +62,8 @@ def is_open_by_levels(sampling: Sampling) -> bool:
 
     That is where the answer of all images was wanted and found, or no finer levels are.
     """
-    found = sampling.status == "precise" and not sampling.precision
-    return found or sampling.status == "resolution"
+    is_found = sampling.status == "precise" and not sampling.precision
+    return (is_found and sampling.error is not None) or sampling.status == "resolution"
 
 
 def seen(sampling: Sampling) -> str:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,6 +14,7 @@ from jaxrob._runtime.checks import (
     checked_number,
 )
 from jaxrob._runtime.strict_json import short
+from jaxrob.metrics import Interval
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -28,6 +29,7 @@ from jaxrob.strategies._strategy import (
 # Precisions that a budget may buy, finest first, and how much of it is planned with.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
+_UNIT = {"at_least": 0, "at_most": 1}
 
 
 class Subject(NamedTuple):
@@ -125,26 +127,24 @@ def concluded(subject: Subject, history: History) -> Found:
 
     Raises:
       TypeError: if the strategy returns something else, or a part of another type.
-      ValueError: if a part is outside its range.
+      ValueError: if a part is outside its range, or contradicts another.
     """
     found = subject.strategy.result(subject.task, history)
     name = f"{subject.strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
-    for part, value in (
-        ("error_bound", found.error_bound),
-        ("robustness", found.robustness),
-        *(("interval", one) for one in found.interval),
-        *(("population_interval", one) for one in found.population_interval or ()),
-    ):
-        if value is not None:
-            checked_number(f"{name}: {part}", value, at_least=0, at_most=1)
-    for part, one in (
-        ("interval", found.interval),
-        ("population_interval", found.population_interval),
-    ):
-        if one is not None and one.start > one.end:
-            raise ValueError(f"{name}: {part} must ascend; got {tuple(one)}")
-    check_choice(f"{name}: status", found.status, STATUSES)
+    bound, robustness = (
+        None if one is None else checked_number(f"{name}: {part}", one, **_UNIT)
+        for part, one in zip(found._fields, found[:2])
+    )
+    interval = _checked_interval(f"{name}: interval", found.interval, robustness)
+    population = found.population_interval
+    if population is not None:
+        part = f"{name}: population_interval"
+        population = _checked_interval(part, population, *interval)
+    # What is required is not a strategy's to say.
+    mine = isinstance(subject.strategy, FewImages)
+    allowed = tuple(one for one in STATUSES if mine or one != "certain")
+    check_choice(f"{name}: status", found.status, allowed)
     if found.sides is not None:
         sides = checked_array(f"{name}: sides", found.sides, "n", "integers")
         if len(sides) != len(history.levels) or not np.isin(sides, (-1, 0, 1)).all():
@@ -152,7 +152,19 @@ def concluded(subject: Subject, history: History) -> Found:
                 f"{name}: sides must be 1, 0 or -1 for each of {len(history.levels)} "
                 f"levels; got {short(sides.tolist())}"
             )
-    return found
+    return Found(bound, robustness, interval, found.status, found.sides, population)
+
+
+def _checked_interval(name: str, value: Any, *inside: float | None) -> Interval:
+    """An interval in [0, 1] that holds these numbers."""
+    check_type(name, value, Interval, "a jaxrob.metrics.Interval")
+    start, end = (checked_number(name, one, **_UNIT) for one in value)
+    if start > end:
+        raise ValueError(f"{name} must ascend; got {start:g} to {end:g}")
+    for one in inside:
+        if one is not None and not start <= one <= end:
+            raise ValueError(f"{name} must hold {one:g}; got {start:g} to {end:g}")
+    return Interval(start, end)
 
 
 class _Known:
@@ -228,9 +240,10 @@ class _Known:
         """What the strategy asks for, checked."""
         strategy = self.subject.strategy
         requests = strategy.ask(self.subject.task, self.history)
+        name = f"{strategy!r}.ask"
+        check_type(name, requests, Sequence, "a list of jaxrob.strategies.Request")
         for one in requests:
-            name = f"{strategy!r}.ask"
-            wanted = "strategies.Request, as strategies.all_images(levels) makes them"
+            wanted = "of jaxrob.strategies.Request, as all_images(levels) makes them"
             check_type(name, one, Request, wanted)
             if one.images is None:
                 continue

@@ -13,6 +13,7 @@ from jaxrob.strategies._strategy import (
     all_images,
     check_asked,
     check_strategy,
+    needs_scores,
 )
 
 # What sums or counts levels by their number would count some parts of the range twice.
@@ -37,7 +38,7 @@ class Including:
     Raises:
       TypeError: if the strategy is none, or the levels are no numbers.
       ValueError: if there is no level, one is not finite, or the strategy suits
-        neither rule.
+        neither rule or looks at some of the images.
     """
 
     strategy: Strategy
@@ -45,6 +46,11 @@ class Including:
 
     def __post_init__(self) -> None:
         check_strategy(self.strategy)
+        if needs_scores(self.strategy):
+            raise ValueError(
+                "strategy must look at all images, as ASAP() and Uniform() do; got "
+                f"{self.strategy!r}"
+            )
         found = checked_array("levels", self.levels, "n")
         object.__setattr__(self, "levels", tuple(map(float, found)))
         if not self.rules:

@@ -22,7 +22,7 @@ def sample(
     function: Callable[[np.ndarray], np.ndarray],
     num_inputs: int | None = None,
 ) -> History:
-    """Evaluates a function wherever a strategy asks, each level once.
+    """Evaluates a function wherever a strategy asks.
 
     For trying a strategy out, or for curves that come from elsewhere. Example::
 
@@ -35,8 +35,10 @@ def sample(
       task: the range and the threshold. For a strategy with `needs_scores` also
         `num_images`, N.
       function: maps levels `[m]` to values `[m]`; for a strategy with `needs_scores` to
-        the scores `[m, N]` of the images, in the order in which they are looked at.
-      num_inputs: how many inputs each value is a share of; None for exact values.
+        the scores `[m, N]` of the images, in the order in which they are looked at. It
+        is asked again for a level of which more images are wanted.
+      num_inputs: how many inputs each value is a share of; None for exact values, and
+        for a strategy with `needs_scores`.
 
     Returns:
       All levels asked for, with their values.
@@ -54,6 +56,11 @@ def sample(
         checked_integer("num_inputs", num_inputs, at_least=1)
     shape = ()
     if needs_scores(strategy):
+        if num_inputs is not None:
+            raise ValueError(
+                "num_inputs must be None for a strategy with needs_scores, which looks "
+                f"at task.num_images; got {num_inputs}"
+            )
         shape = (checked_integer("task.num_images", task.num_images, at_least=1),)
 
     def look(parts: Sequence[Part]) -> list[Seen]:

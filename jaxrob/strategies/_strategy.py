@@ -30,7 +30,8 @@ class Task(NamedTuple):
       num_images: how many images there are, None if it is not known.
       bounds: the lowest and the highest score of an image (see `History.scores`).
       block: images are classified in blocks of this many: requests for some of the
-        images are rounded up to whole blocks.
+        images are rounded up to whole blocks. `jaxrob.assess` takes 128.
+      confidence_level: the coverage that intervals are to have, in (0, 1).
     """
 
     lower: float
@@ -40,6 +41,7 @@ class Task(NamedTuple):
     num_images: int | None = None
     bounds: tuple[float, float] = (0.0, 1.0)
     block: int = 1
+    confidence_level: float = 0.95
 
     @property
     def width(self) -> float:
@@ -98,8 +100,8 @@ class History:
     num_inputs: np.ndarray | None = None
     effects: np.ndarray | None = None
     rounds: int = 0
-    scores: tuple[np.ndarray, ...] | None = None
-    before: "History | None" = None
+    scores: tuple[np.ndarray, ...] | None = dataclasses.field(default=None, repr=False)
+    before: "History | None" = dataclasses.field(default=None, repr=False)
     aim: float | None = None
 
     def __post_init__(self) -> None:
@@ -150,15 +152,19 @@ class Found(NamedTuple):
 
     Attributes:
       error_bound: the largest error of the robustness that the levels leave open, in
-        [0, 1]; None if the strategy knows none.
+        [0, 1]; None if the strategy knows none, or has `needs_scores`: `interval` says
+        what is open then. All other attributes are of such strategies alone.
       robustness: the robustness; None if the strategy's rule gives it, from the values
-        at all levels. The other attributes are of strategies with `needs_scores`.
-      interval: where the robustness on all images of the data set is.
-      status: one of `STATUSES`.
+        at all levels.
+      interval: where the robustness on all images of the data set is; it holds
+        `robustness`.
+      status: why the search ended: "precise" if the interval is as narrow as wanted,
+        "budget" if no more images were to be spent, "resolution" if more cannot be
+        known at the strategy's levels.
       sides: integers `[n]` for each level: 1 accepted, -1 not accepted, 0 open, by all
-        images.
-      population_interval: where the robustness on all images of the kind tested is;
-        None for the usual one.
+        images; None if all are open.
+      population_interval: where the robustness on all images of the kind tested is; it
+        holds `interval`. None for bands around the means of the images seen.
     """
 
     error_bound: float | None = None
@@ -169,9 +175,8 @@ class Found(NamedTuple):
     population_interval: Interval | None = None
 
 
-#: How a search that looks at few images may end: the interval is as narrow as asked; it
-#: is certain whether a requirement is met; the budget is spent; more cannot be known at
-#: the levels of the strategy.
+#: How a search that looks at few images may end; "certain" once it is certain whether
+#: what is required is reached.
 STATUSES = ("precise", "certain", "budget", "resolution")
 
 
@@ -254,6 +259,11 @@ def check_task(task: Any) -> None:
     lower = checked_number("task.lower", task.lower)
     upper = checked_number("task.upper", task.upper)
     check_ascending("task.lower", lower, "task.upper", upper)
+    low, high = checked_array("task.bounds", task.bounds, "2")
+    check_ascending("task.bounds[0]", low, "task.bounds[1]", high)
+    checked_integer("task.block", task.block, at_least=1)
+    if task.num_images is not None:
+        checked_integer("task.num_images", task.num_images, at_least=1)
     checked_number("task.threshold", task.threshold, at_least=0, at_most=1)
     if task.identity is not None:
         checked_number("task.identity", task.identity, at_least=lower, at_most=upper)

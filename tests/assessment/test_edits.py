@@ -127,7 +127,11 @@ CONTRADICTIONS = [
     ("bands", put("sampling", "precision", 0.01), "not have the precision 0.01"),
     ("bands", put("sampling", "status", "resolution"), "does have the precision 0.1"),
     ("bands", put("sampling", "precision", 0.5), "precision must"),
-    ("bands", put("sampling", "precision", None), "all null"),
+    (
+        "bands",
+        put("sampling", "precision", None),
+        "error must be null where precision, budget and required are",
+    ),
     ("bands", put("sampling", "curtail", True), "error must be 0 with curtail"),
     ("curtailed", put("sampling", "error", 0.1), "error must be 0 with curtail"),
     ("bands", put("sampling", "evaluations", 10**6), "evaluations must lie in"),

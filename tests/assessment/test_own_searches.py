@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import jaxrob
+from jaxrob import reporting
 from jaxrob.metrics import Interval
-from jaxrob.strategies import Found, Request, Task, all_images, sample
+from jaxrob.strategies import Found, Including, Request, Task, all_images, sample
 
 from .test_few import DATASET, DIM, NUM_IMAGES, THRESHOLD, TRUTH, apply
 
@@ -109,7 +110,7 @@ class Ends(Halving):
         (
             "ask",
             [0.0, 1.0],
-            r"ask must be strategies.Request, as strategies.all_images",
+            r"ask must be of jaxrob.strategies.Request, as all_images",
         ),
         ("ask", [Request(0.0, 0)], "images must be at least 1; got 0"),
         ("ask", [Request(0.0, 2.5)], "images must be an int"),
@@ -124,6 +125,20 @@ class Ends(Halving):
             r"result: interval must lie in \[0, 1\]",
         ),
         ("result", Found(status="done"), "result: status must be one of"),
+        ("result", Found(status="certain"), "result: status must be one of"),
+        ("result", Found(interval=Interval(0.5, 0.4)), "interval must ascend; got 0.5"),
+        ("result", Found(interval=(0.4, 0.5)), "must be a jaxrob.metrics.Interval"),
+        (
+            "result",
+            Found(robustness=0.1, interval=Interval(0.4, 0.5)),
+            "interval must hold 0.1; got 0.4 to 0.5",
+        ),
+        (
+            "result",
+            Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.5)),
+            "population_interval must hold 0.4",
+        ),
+        ("ask", None, "ask must be a list of jaxrob.strategies.Request"),
         (
             "result",
             Found(sides=np.ones(3, int)),
@@ -135,6 +150,19 @@ def test_what_is_no_request_or_result_is_refused(part, value, message):
     broken = type("Broken", (Ends,), {part: lambda self, task, history: value})
     with pytest.raises((TypeError, ValueError), match=message):
         assess(broken())
+
+
+def test_what_a_search_says_is_not_taken_for_a_promise():
+    found = assess(Halving(), confidence_level=0.9999)
+    assert found.sampling.error is None
+    table = reporting.table([found])
+    assert "as its strategy says (asked: nothing, the strategy decides)" in table
+    assert "confidence (asked" not in table
+
+
+def test_levels_beside_go_with_all_images():
+    with pytest.raises(ValueError, match="strategy must look at all images"):
+        Including(Halving(), (0.5,))
 
 
 def test_images_need_scores():
