@@ -17,18 +17,22 @@ from jaxrob.strategies._drive import Part, Seen, Subject, concluded
 
 
 class AllImages:
-    """The answers on all images at every level that was asked for; see `Answering`."""
+    """The answers on all images at every level that was asked for; see `Answering`.
+
+    Attributes:
+      run: the run.
+    """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
         """Nothing was computed."""
-        self._run, self._criterion = run, criterion
+        self.run, self._criterion = run, criterion
         # Of each alteration: the curves of each round, and their time.
         self._curves: list[list[Curve | ReducedCurve]] = [[] for _ in run.alterations]
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
         return [
-            subject_of(one, strategy, self._criterion) for one in self._run.alterations
+            subject_of(one, strategy, self._criterion) for one in self.run.alterations
         ]
 
     def look(self, parts: Sequence[Part]) -> list[Seen]:
@@ -40,11 +44,11 @@ class AllImages:
             if self._criterion.scoring.needs_nominal and not self._curves[place]:
                 some.add(self._identity(place))
         frontiers = [
-            Frontier(self._run.alterations[place], np.array(sorted(some)))
+            Frontier(self.run.alterations[place], np.array(sorted(some)))
             for place, some in levels.items()
         ]
         start = time.perf_counter()
-        curves = evaluate_queue(self._run.execution, self._run.dataset, frontiers)
+        curves = evaluate_queue(self.run.execution, self.run.dataset, frontiers)
         seconds = time.perf_counter() - start
         # An alteration's share of the round's time is its share of the levels.
         each = seconds / sum(len(one.levels) for one in curves)
@@ -80,5 +84,5 @@ class AllImages:
         )
 
     def _identity(self, place: int) -> float:
-        one = self._run.alterations[place]
+        one = self.run.alterations[place]
         return float(one.canonical(np.array([one.identity]))[0])

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
@@ -175,21 +176,11 @@ def compare_early(
         subjects = [one.subjects(search)[0] for one in answering]
         task = subjects[0].task
 
-        def look(parts: Sequence[Part]) -> list[Seen]:
-            found = []
-            for place, (run, one) in enumerate(zip(runs, answering)):
-                own = [part for part in parts if part.subject == place]
-                own = [part._replace(subject=0) for part in own]
-                # Each with its own classifier, not all with the run begun last.
-                with collected() as messages:
-                    found += one.look(own) if own else []
-                run.warned.extend(messages)
-            return found
-
         def enough(histories: Sequence[History]) -> bool:
             start, end = search.difference(task, *histories)
             return start > 0 or end < 0 or end - start <= 2 * precision
 
+        look = functools.partial(_look, answering)
         histories = drive(subjects, look, enough=enough)
         results = []
         for run, one, subject, history in zip(runs, answering, subjects, histories):
@@ -201,3 +192,15 @@ def compare_early(
     difference = min(max(difference, interval.start), interval.end)
     is_certain = interval.start > 0 or interval.end < 0
     return EarlyComparison(difference, interval, is_certain, *results)
+
+
+def _look(answering: Sequence[SomeImages], parts: Sequence[Part]) -> list[Seen]:
+    """What is asked of each network, which is the subject at its place."""
+    found = []
+    for place, one in enumerate(answering):
+        own = [part for part in parts if part.subject == place]
+        # Each with its own network, not all with the run begun last.
+        with collected() as messages:
+            found += one.look([part._replace(subject=0) for part in own])
+        one.run.warned.extend(messages)
+    return found

@@ -34,6 +34,9 @@ class SomeImages:
     """The answers on the images that were asked for, at every level; see `Answering`.
 
     The images come in one random order, the same for all levels and alterations.
+
+    Attributes:
+      run: the run.
     """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
@@ -42,7 +45,7 @@ class SomeImages:
         Raises:
           ValueError: if the measure is no mean over images, or no image counts.
         """
-        self._run, self._criterion = run, criterion
+        self.run, self._criterion = run, criterion
         self._data = counted(run.dataset)
         labels = np.asarray(self._data.labels)
         self._measure = per_image(criterion, labels, run.num_classes)
@@ -53,11 +56,13 @@ class SomeImages:
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
-        return [self._subject(one, strategy) for one in self._run.alterations]
+        return [self._subject(one, strategy) for one in self.run.alterations]
 
     def look(self, parts: Sequence[Part]) -> list[Seen]:
         """Computes answers; levels and alterations share blocks of images."""
-        run, start = self._run, time.perf_counter()
+        if not parts:
+            return []
+        run, start = self.run, time.perf_counter()
         wanted = [
             PartOfLevel(run.alterations[part.subject], part.level, part.start, stop)
             for part in parts
@@ -146,7 +151,7 @@ class SomeImages:
         """What is known at a level, now that these answers are."""
         rows, total = self._rows[part.subject], len(self._order)
         if part.level not in rows:
-            room = empty_answers((total,), self._run.num_classes)
+            room = empty_answers((total,), self.run.num_classes)
             rows[part.level] = _Row(room, np.empty(total), 0)
         row = rows[part.level]
         where = slice(part.start, part.stop)
@@ -165,8 +170,8 @@ class SomeImages:
         if self._criterion.alpha is not None:
             limit = unknown_threshold(self._criterion.alpha)
             unknown = row.answers.uncertainty[part] > limit
-            given = np.where(unknown, self._run.num_classes, given)
-        return count(given[None], self._labels[part], self._run.num_classes)
+            given = np.where(unknown, self.run.num_classes, given)
+        return count(given[None], self._labels[part], self.run.num_classes)
 
 
 class _Row(NamedTuple):
