@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxrob import metrics, strategies
 from jaxrob._engine.parts import BLOCK
-from jaxrob.strategies._drive import Part, Seen, Subject, drive
+from jaxrob.strategies._drive import Seen, Span, Subject, drive
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import checked_stopping
 
@@ -53,7 +53,7 @@ def search(
     block = min(BLOCK, num_images)
     task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images, block=block)
 
-    def look(wanted: Sequence[Part]) -> list[Seen]:
+    def look(wanted: Sequence[Span]) -> list[Seen]:
         scores = [right(one.level)[: one.stop].astype(float) for one in wanted]
         return [Seen(float(one.mean()), len(one), one) for one in scores]
 

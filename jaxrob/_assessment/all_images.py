@@ -1,6 +1,5 @@
 """The answers on all images, at the levels that a search asks for."""
 
-import functools
 import time
 from collections.abc import Sequence
 
@@ -13,7 +12,7 @@ from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import Run
 from jaxrob.strategies import History, Strategy
-from jaxrob.strategies._drive import Part, Seen, Subject, concluded
+from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 
 
 class AllImages:
@@ -26,8 +25,8 @@ class AllImages:
     def __init__(self, run: Run, criterion: Criterion) -> None:
         """Nothing was computed."""
         self.run, self._criterion = run, criterion
-        # Of each alteration: the curves of each round, and their time.
-        self._curves: list[list[Curve | ReducedCurve]] = [[] for _ in run.alterations]
+        # Of each alteration: the curve so far, and its time.
+        self._known: dict[int, Curve | ReducedCurve] = {}
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
@@ -35,13 +34,13 @@ class AllImages:
             subject_of(one, strategy, self._criterion) for one in self.run.alterations
         ]
 
-    def look(self, parts: Sequence[Part]) -> list[Seen]:
+    def look(self, parts: Sequence[Span]) -> list[Seen]:
         """Computes answers; all levels of all alterations stand in one queue."""
         levels: dict[int, set[float]] = {}
         for part in parts:
             levels.setdefault(part.subject, set()).add(part.level)
         for place, some in levels.items():
-            if self._criterion.scoring.needs_nominal and not self._curves[place]:
+            if self._criterion.scoring.needs_nominal and place not in self._known:
                 some.add(self._identity(place))
         frontiers = [
             Frontier(self.run.alterations[place], np.array(sorted(some)))
@@ -54,7 +53,8 @@ class AllImages:
         each = seconds / sum(len(one.levels) for one in curves)
         found: dict[tuple[int, float], Seen] = {}
         for place, curve in zip(levels, curves):
-            self._curves[place].append(curve)
+            known = self._known.get(place)
+            self._known[place] = curve if known is None else join(known, curve)
             self._seconds[place] += each * len(curve.levels)
             rows = (part.tolist() for part in self._criterion.values(curve))
             for level, value, number in zip(curve.levels.tolist(), *rows):
@@ -65,7 +65,7 @@ class AllImages:
         self, place: int, subject: Subject, history: History
     ) -> Exploration:
         criterion, task = self._criterion, subject.task
-        known = functools.reduce(join, self._curves[place])
+        known = self._known.pop(place)
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}
         canonical = subject.canonical(history.levels).tolist()
         rows = np.array([row_of[level] for level in canonical])

@@ -225,7 +225,7 @@ def result_of(
             exploration.nominal,
             criterion.confidence_level,
         )
-    elif rule in ("right", "linear"):
+    if rule in ("right", "linear"):
         _check_ends(alteration, curve.levels, rule)
     result = Assessment(
         alteration=alteration.name,

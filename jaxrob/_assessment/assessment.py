@@ -10,7 +10,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.document import Provenance, check_counts, check_levels
-from jaxrob._assessment.sampling import Sampling, check_few
+from jaxrob._assessment.sampling import Sampling, check_sampling
 from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
     Array,
@@ -118,7 +118,7 @@ class Assessment:
         refuse(
             isinstance(self.curve, Curve), "answers must not be there from few images"
         )
-        check_few(sampling, self)
+        check_sampling(sampling, self)
         task = Task(self.lower, self.upper, self.threshold, self.identity)
         history = History(self.levels, self.values, rounds=self.diagnostics.rounds)
         again = diagnose_few(task, history, self.diagnostics.points)

@@ -26,7 +26,7 @@ from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
-from jaxrob.strategies._drive import Part, Seen, drive
+from jaxrob.strategies._drive import Seen, Span, drive
 from jaxrob.strategies._few.stopping import StoppingRule
 from jaxrob.strategies._strategy import check_strategy
 
@@ -169,6 +169,7 @@ def compare_early(
         runs = []
         for one in asked:
             run = stack.enter_context(prepare_run(one))
+            run.source()  # Before anything is computed, since it reads all data.
             # One bar for both.
             execution = dataclasses.replace(run.execution, bar=bar)
             runs.append(run._replace(execution=execution))
@@ -194,7 +195,7 @@ def compare_early(
     return EarlyComparison(difference, interval, is_certain, *results)
 
 
-def _look(answering: Sequence[SomeImages], parts: Sequence[Part]) -> list[Seen]:
+def _look(answering: Sequence[SomeImages], parts: Sequence[Span]) -> list[Seen]:
     """What is asked of each network, which is the subject at its place."""
     found = []
     for place, one in enumerate(answering):

@@ -61,7 +61,7 @@ class Diagnostics(NamedTuple):
 
     Attributes:
       points: the levels evaluated; of levels with the same effect, one counts.
-      rounds: the frontiers they were evaluated in.
+      rounds: the rounds in which images were classified.
       widest_interval: the share of the range of the widest interval without a level
         inside. An excursion narrower than that may have been missed.
       jitter: the mean square deviation of values from their close neighbours, in units

@@ -10,7 +10,7 @@ from jaxrob._assessment.sampling import Sampling
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.alterations import Alteration
 from jaxrob.strategies import ASAP, History, Strategy, Task, Uniform
-from jaxrob.strategies._drive import Part, Seen, Subject, drive
+from jaxrob.strategies._drive import Seen, Span, Subject, drive
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
 
@@ -47,7 +47,7 @@ class Answering(Protocol):
         """What a strategy is asked about: each of the alterations."""
         ...
 
-    def look(self, parts: Sequence[Part]) -> list[Seen]:
+    def look(self, parts: Sequence[Span]) -> list[Seen]:
         """Computes answers; see `strategies._drive.drive`."""
         ...
 

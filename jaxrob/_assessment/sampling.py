@@ -101,7 +101,7 @@ class Sampling(NamedTuple):
             )
 
 
-def check_few(made: Sampling, one: Any) -> None:
+def check_sampling(made: Sampling, one: Any) -> None:
     """Refuses a sampling that does not go with the rest.
 
     Args:

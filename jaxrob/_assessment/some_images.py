@@ -1,5 +1,6 @@
 """The answers on some images in random order, as many as a search asks for."""
 
+import math
 import time
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -16,14 +17,13 @@ from jaxrob._curve import ReducedCurve, count
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import BLOCK, answer_parts
-from jaxrob._engine.parts import Part as PartOfLevel
+from jaxrob._engine.parts import BLOCK, Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
 from jaxrob.strategies import Found, History, Strategy
-from jaxrob.strategies._drive import Part, Seen, Subject, concluded
+from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
@@ -46,9 +46,10 @@ class SomeImages:
           ValueError: if the measure is no mean over images, or no image counts.
         """
         self.run, self._criterion = run, criterion
+        self._num_classes = run.execution.info.num_classes
         self._data = counted(run.dataset)
         labels = np.asarray(self._data.labels)
-        self._measure = per_image(criterion, labels, run.num_classes)
+        self._measure = per_image(criterion, labels, self._num_classes)
         images = self._measure.counted
         self._order = images[random_order(run.key, len(images))]
         self._labels = labels[self._order]
@@ -58,15 +59,14 @@ class SomeImages:
     def subjects(self, strategy: Strategy) -> list[Subject]:
         return [self._subject(one, strategy) for one in self.run.alterations]
 
-    def look(self, parts: Sequence[Part]) -> list[Seen]:
+    def look(self, parts: Sequence[Span]) -> list[Seen]:
         """Computes answers; levels and alterations share blocks of images."""
         if not parts:
             return []
         run, start = self.run, time.perf_counter()
         wanted = [
-            PartOfLevel(run.alterations[part.subject], part.level, part.start, stop)
-            for part in parts
-            if (stop := part.stop) is not None
+            Part(run.alterations[one.subject], one.level, one.start, one.stop)
+            for one in parts
         ]
         found = answer_parts(run.execution, self._data, wanted, self._order)
         seconds = time.perf_counter() - start
@@ -92,6 +92,11 @@ class SomeImages:
             robustness = metrics.heaviside_robustness(
                 levels, values, task.threshold, rule, bounds=bounds
             )
+            if math.isnan(robustness):
+                raise ValueError(
+                    f"{subject.strategy!r}.result: robustness must be given, because "
+                    f'rule="{rule}" gives none at these levels; got None'
+                )
             low, high = found.interval
             found = found._replace(robustness=min(max(robustness, low), high))
         return Exploration(
@@ -147,18 +152,17 @@ class SomeImages:
             stopping.required,
         )
 
-    def _kept(self, part: Part, answers: HostAnswers) -> Seen:
+    def _kept(self, part: Span, answers: HostAnswers) -> Seen:
         """What is known at a level, now that these answers are."""
         rows, total = self._rows[part.subject], len(self._order)
         if part.level not in rows:
-            room = empty_answers((total,), self.run.num_classes)
+            room = empty_answers((total,), self._num_classes)
             rows[part.level] = _Row(room, np.empty(total), 0)
         row = rows[part.level]
         where = slice(part.start, part.stop)
         for whole, some in zip(row.answers, answers):
             whole[where] = some
         row.scores[where] = self._measure.score(answers, self._labels[where])
-        assert part.stop is not None
         rows[part.level] = row._replace(number=part.stop)
         scores = row.scores[: part.stop]
         return Seen(float(scores.mean()), part.stop, scores)
@@ -170,8 +174,8 @@ class SomeImages:
         if self._criterion.alpha is not None:
             limit = unknown_threshold(self._criterion.alpha)
             unknown = row.answers.uncertainty[part] > limit
-            given = np.where(unknown, self.run.num_classes, given)
-        return count(given[None], self._labels[part], self.run.num_classes)
+            given = np.where(unknown, self._num_classes, given)
+        return count(given[None], self._labels[part], self._num_classes)
 
 
 class _Row(NamedTuple):

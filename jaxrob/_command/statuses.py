@@ -29,11 +29,12 @@ _BAD_INPUT = (
 )
 # Functions below which answers are computed, by their modules.
 _COMPUTING = (
-    ("_assessment.explore", "explore_all"),
     ("_engine.parts", "answer_parts"),
     ("_engine.queue", "evaluate_queue"),
     ("_run.own_answers", "labelled"),
     ("roma._journal", "answers_in"),
+    ("strategies._drive", "_check_defined"),
+    ("strategies._drive", "concluded"),
     ("training._fit", "fit"),
 )
 
@@ -78,7 +79,7 @@ def _computing() -> set[types.CodeType]:
     found = set()
     for place, name in _COMPUTING:
         module = sys.modules.get(f"jaxrob.{place}")
-        if module is not None and hasattr(module, name):
+        if module is not None:
             found.add(getattr(module, name).__code__)
     return found
 

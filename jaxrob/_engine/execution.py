@@ -91,7 +91,7 @@ def set_up(
     )
 
 
-def check_asked(execution: Execution, *asked: Any) -> None:
+def check_alike(execution: Execution, *asked: Any) -> None:
     """Refuses what is not asked for alike in all processes.
 
     Raises:

@@ -10,7 +10,7 @@ from jaxrob._dataset import Dataset
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, picked_blocks
 from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution, check_asked
+from jaxrob._engine.execution import Execution, check_alike
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import Task, run_tasks
@@ -65,7 +65,7 @@ def answer_parts(
       OSError: likewise.
     """
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
-    check_asked(execution, parts, order)
+    check_alike(execution, parts, order)
     cut, num_classes = _images_in_block(execution), execution.info.num_classes
     answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
 

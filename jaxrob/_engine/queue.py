@@ -10,7 +10,7 @@ from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
-from jaxrob._engine.execution import Execution, check_asked
+from jaxrob._engine.execution import Execution, check_alike
 from jaxrob._engine.sizes import images_in_block
 from jaxrob._engine.tasks import Task, run_tasks
 from jaxrob.alterations import Alteration
@@ -53,7 +53,7 @@ def evaluate_queue(
     """
     classifier, mesh = execution.classifier, execution.mesh
     length = len(dataset) if isinstance(dataset, Dataset) else None
-    check_asked(execution, frontiers, length)
+    check_alike(execution, frontiers, length)
     rows, num_classes = execution.rows, execution.info.num_classes
     size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
 

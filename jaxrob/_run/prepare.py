@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._classifier import Classifier, trace_info
+from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.checks import (
     check_execution,
@@ -65,7 +65,6 @@ class Run(NamedTuple):
       dataset: the images with labels: the network's own answers if there were none.
       alterations: the alterations, pinned.
       image: the first image.
-      num_classes: the classifier's number of classes.
       key: the key as it was given, None if nothing is random.
       execution: the classifier and the key on the devices, the journal's answers and
         the bar.
@@ -78,7 +77,6 @@ class Run(NamedTuple):
     dataset: Dataset | BatchedDataset
     alterations: tuple[Alteration, ...]
     image: np.ndarray
-    num_classes: int
     key: jax.Array | None
     execution: Execution
     source: Callable[[], dict[str, Any]]
@@ -134,10 +132,9 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
         image, _ = first_look(dataset)
         classifier, alterations = as_they_are(classifier, alterations, image)
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
-        num_classes = trace_info(classifier, image.shape).num_classes
         with progress_bar(_title(alterations), arguments.progress) as bar:
-            shape = image.shape
-            execution = set_up(classifier, shape, key, mesh, bar, batch_size)
+            about = classifier, image.shape, key, mesh
+            execution = set_up(*about, bar, batch_size)
             dataset = labelled(execution, dataset)
             about = classifier, dataset, key, mesh
             source = functools.cache(functools.partial(provenance, *about))
@@ -147,7 +144,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, kept=kept, looked=set()
                 )
-                what = classifier, dataset, alterations, image, num_classes
+                what = classifier, dataset, alterations, image
                 yield Run(*what, key, execution, source, warned, each)
 
 

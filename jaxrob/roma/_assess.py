@@ -209,7 +209,7 @@ def assess(
     with prepare_run(asked) as run:
         image_shape, mesh = run.image.shape, run.execution.mesh
         if labels is not None:
-            check_labels_below(dataset.labels, run.num_classes, "labels")
+            check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
         _warn_of_range(perturbation, image_shape)
         drawn = pinned_perturbation(drawn, image_shape)
         _check_shape(drawn, image_shape)

@@ -155,7 +155,8 @@ class ASAP:
         num_inputs = self._bends.num_inputs(history)
         unseen = open_width(levels, values, task.threshold, num_inputs)
         crossing = self.may_cross(task, history)
-        return math.fsum(np.where(crossing, np.diff(levels), unseen)) / task.width
+        open_levels = math.fsum(np.where(crossing, np.diff(levels), unseen))
+        return min(open_levels / task.width, 1.0)
 
     def _may_cross(self, task: Task, history: History, shape: Bend) -> np.ndarray:
         """Whether a parabola over an interval meets the threshold, bool `[n - 1]`."""

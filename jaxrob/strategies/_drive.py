@@ -51,20 +51,21 @@ class Subject(NamedTuple):
     canonical: Callable[[np.ndarray], np.ndarray]
 
 
-class Part(NamedTuple):
+class Span(NamedTuple):
     """Images to be classified at a level.
 
     Attributes:
       subject: the place of the subject.
       level: the level, canonical.
       start: the place of the first image in the random order.
-      stop: the place after that of the last one; None for all images.
+      stop: the place after that of the last one. For strategies without `needs_scores`
+        all images are meant, and neither counts.
     """
 
     subject: int
     level: float
     start: int
-    stop: int | None
+    stop: int
 
 
 class Seen(NamedTuple):
@@ -83,7 +84,7 @@ class Seen(NamedTuple):
 
 def drive(
     subjects: Sequence[Subject],
-    look: Callable[[Sequence[Part]], Sequence[Seen]],
+    look: Callable[[Sequence[Span]], Sequence[Seen]],
     *,
     budget: int | None = None,
     enough: Callable[[Sequence[History]], bool] = lambda histories: False,
@@ -104,7 +105,7 @@ def drive(
       ValueError: if a strategy asks for nothing at first, the budget does not suffice
         for what they ask for at first, or a value is NaN.
     """
-    known = [_Known(subject, i) for i, subject in enumerate(subjects)]
+    known = [_Exploring(subject, i) for i, subject in enumerate(subjects)]
     left = budget
     while not enough([one.history for one in known]):
         if left is not None:
@@ -167,7 +168,7 @@ def _checked_interval(name: str, value: Any, *inside: float | None) -> Interval:
     return Interval(start, end)
 
 
-class _Known:
+class _Exploring:
     """What is known of a subject; it grows as its strategy asks.
 
     Attributes:
@@ -186,7 +187,7 @@ class _Known:
         # The canonical levels of those asked for.
         self._canonical: dict[float, float] = {}
 
-    def parts(self) -> list[Part]:
+    def parts(self) -> list[Span]:
         """What is to be evaluated next, by canonical level; nothing at the end.
 
         A round that asks only for levels whose effect is known needs no images.
@@ -194,13 +195,13 @@ class _Known:
         while asked := self._asked():
             canonical = self.subject.canonical(np.array([*asked])).tolist()
             self._canonical |= dict(zip(asked, canonical))
-            wanted: dict[float, int | float] = {}
+            wanted: dict[float, int] = {}
             for level, number in zip(canonical, asked.values()):
                 wanted[level] = max(wanted.get(level, 0), number)
             found = [
-                Part(self._place, level, *_span(self.seen.get(level), number))
+                Span(self._place, level, start, number)
                 for level, number in sorted(wanted.items())
-                if _number(self.seen.get(level)) < number
+                if (start := _number(self.seen.get(level))) < number
             ]
             if found:
                 return found
@@ -220,7 +221,7 @@ class _Known:
         effects = [place[self._canonical[level]] for level in levels]
         everything = [*self.seen.values()]
         rows = [everything[effect] for effect in effects]
-        self._check_defined(levels, rows)
+        _check_defined(self.subject.name, levels, rows)
         is_exact = any(one.num_inputs is None for one in rows)
         scores = tuple(one.scores for one in rows if one.scores is not None)
         self.history = History(
@@ -230,7 +231,7 @@ class _Known:
             np.array(effects) if len({*effects}) < len(effects) else None,
             self.history.rounds + classified,
             scores or None,
-            self.history,
+            self.history if needs_scores(self.subject.strategy) else None,
             self.aim,
         )
         self.aim = None
@@ -259,57 +260,51 @@ class _Known:
         """The strategy, of which a budget asks more than of others."""
         return cast(FewImages, self.subject.strategy)
 
-    def _asked(self) -> dict[float, int | float]:
+    def _asked(self) -> dict[float, int]:
         """How many images are asked for, by level, where fewer are known."""
         requests, history = self.requests, self.history
         levels = self.subject.snap(np.array([one.level for one in requests], float))
-        known: dict[float, int | float] = dict.fromkeys(history.levels, math.inf)
+        known = dict.fromkeys(history.levels, 1)
         if history.scores is not None:
             known = dict(zip(history.levels, map(len, history.scores)))
-        asked: dict[float, int | float] = {}
+        asked: dict[float, int] = {}
         for level, one in zip(levels.tolist(), requests):
             number = self._images(one)
             if number > known.get(level, 0):
                 asked[level] = max(asked.get(level, 0), number)
         return asked
 
-    def _images(self, request: Request) -> int | float:
-        """How many images a request is for: whole blocks; infinity for all of them."""
+    def _images(self, request: Request) -> int:
+        """How many images a request is for, in whole blocks; see `_number`."""
         if not needs_scores(self.subject.strategy):
-            return math.inf
+            return 1
         block, total = self.subject.task.block, self.subject.task.num_images
         assert total is not None
         wanted = total if request.images is None else request.images
         return min(math.ceil(wanted / block) * block, total)
 
-    def _check_defined(self, levels: Sequence[float], rows: Sequence[Seen]) -> None:
-        for level, one in zip(levels, rows):
-            if math.isnan(one.value):
-                raise ValueError(
-                    f"{self.subject.name}: the measure is undefined at level "
-                    f"{level:g}, where no input that it counts is decided (or none is "
-                    "of its class)"
-                )
+
+def _check_defined(name: str, levels: Sequence[float], rows: Sequence[Seen]) -> None:
+    for level, one in zip(levels, rows):
+        if math.isnan(one.value):
+            raise ValueError(
+                f"{name}: the measure is undefined at level {level:g}, where no input "
+                "that it counts is decided (or none is of its class)"
+            )
 
 
-def _number(seen: Seen | None) -> int | float:
-    """How many images are known; infinity for all of them."""
+def _number(seen: Seen | None) -> int:
+    """How many images are known; all of them count as one."""
     if seen is None:
         return 0
-    return math.inf if seen.scores is None else len(seen.scores)
+    return 1 if seen.scores is None else len(seen.scores)
 
 
-def _span(seen: Seen | None, number: int | float) -> tuple[int, int | None]:
-    """The images from those that are known to the number asked for."""
-    return int(_number(seen)), None if math.isinf(number) else int(number)
-
-
-def _length(part: Part) -> int:
-    assert part.stop is not None
+def _length(part: Span) -> int:
     return part.stop - part.start
 
 
-def _aim(known: Sequence[_Known], left: int) -> None:
+def _aim(known: Sequence[_Exploring], left: int) -> None:
     """Aims all searches at the precision that what is left is about to buy."""
     going = [one for one in known if one.requests]
     for aim in _AIMS:
@@ -324,8 +319,8 @@ def _aim(known: Sequence[_Known], left: int) -> None:
 
 
 def _affordable(
-    known: Sequence[_Known], parts: Sequence[Part], left: int
-) -> list[Part]:
+    known: Sequence[_Exploring], parts: Sequence[Span], left: int
+) -> list[Span]:
     """The parts that a budget allows, those of the widest intervals first."""
     widths = [
         one.few_images().half_width(one.subject.task, one.history) for one in known

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxrob._runtime.checks import check_callable, checked_integer
-from jaxrob.strategies._drive import Part, Seen, Subject, drive
+from jaxrob.strategies._drive import Seen, Span, Subject, drive
 from jaxrob.strategies._strategy import (
     History,
     Strategy,
@@ -63,7 +63,7 @@ def sample(
             )
         shape = (checked_integer("task.num_images", task.num_images, at_least=1),)
 
-    def look(parts: Sequence[Part]) -> list[Seen]:
+    def look(parts: Sequence[Span]) -> list[Seen]:
         levels = np.array([part.level for part in parts])
         values = _checked_values(function(levels), levels, shape)
         if not shape:

@@ -91,8 +91,10 @@ class History:
         scores of the images classified there, the first `n_i` of the same random order
         at every level. A level is accepted where the mean score of all images is at
         least the task's threshold. None for other strategies.
-      before: the history a round earlier; None at first.
-      aim: the precision that a budget was planned for in the last round, if one was.
+      before: for strategies with `needs_scores`, the history a round earlier; None at
+        first.
+      aim: for the search by few images, the precision that a budget was planned for in
+        the last round.
     """
 
     levels: np.ndarray = dataclasses.field(default_factory=lambda: np.array([]))

@@ -1,5 +1,6 @@
 """0 good; 1 not good enough, and nothing else; 2 wrong use; 3 everything else."""
 
+import importlib
 import os
 import pathlib
 import shutil
@@ -11,6 +12,8 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._command import statuses
+from jaxrob.strategies import _drive
 
 FEW = "--alterations=brightness(-0.5,0)"
 
@@ -347,3 +350,16 @@ def test_the_statuses_are_those_of_the_page():
     page = pathlib.Path(__file__).parents[2] / "docs" / "how-to" / "command.md"
     for status in range(4):
         assert f"| {status} |" in page.read_text()
+
+
+def test_the_functions_below_which_answers_are_computed_are_there():
+    for place, name in statuses._COMPUTING:
+        module = importlib.import_module(f"jaxrob.{place}")
+        assert callable(getattr(module, name))
+
+
+def test_a_measure_that_is_undefined_is_found_in_the_answers():
+    undefined = _drive.Seen(float("nan"), 0)
+    with pytest.raises(ValueError, match="undefined at level 0.5") as raised:
+        _drive._check_defined("blur", [0.5], [undefined])
+    assert statuses.of_error(raised.value) == 3

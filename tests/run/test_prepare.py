@@ -45,7 +45,7 @@ def test_the_key_is_threefry_and_the_devices_are_chosen():
 
 def test_a_run_has_labels_and_classes():
     with prepare_run(arguments(labels=None)) as run:
-        assert run.num_classes == 3 and run.dataset.labels.shape == (6,)
+        assert run.execution.info.num_classes == 3 and run.dataset.labels.shape == (6,)
         assert run.source()["dataset"]["labels"] == "own answers"
         np.testing.assert_array_equal(run.image, IMAGES[0])
 

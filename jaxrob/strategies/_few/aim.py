@@ -6,7 +6,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob.strategies._few.bands import Bands
-from jaxrob.strategies._few.cheapest import Known, cheapest, seen_at
+from jaxrob.strategies._few.cheapest import Costs, cheapest, seen_at
 from jaxrob.strategies._few.clusters import Cluster, clusters, crossings, shares
 from jaxrob.strategies._few.crossing import BEND, Rough
 from jaxrob.strategies._few.goal import Goal, Levels, Wanted, in_blocks
@@ -51,7 +51,7 @@ class _Plan(NamedTuple):
       z: half the height of the bands, in standard deviations.
     """
 
-    known: Known
+    known: Costs
     now: Bands
     cluster: Cluster
     about: Rough
@@ -106,7 +106,7 @@ def _closing(
     plans = []
     for one, width in left.items():
         if about := places.get(one):
-            known = Known(goal, levels, now.estimates, about.step, about.slope)
+            known = Costs(goal, levels, now.estimates, about.step, about.slope)
             plans.append(_Plan(known, now, one, about, width / 2, z))
     # Crossings are found before what is beside them is looked at.
     far = [ask for plan in plans if not plan.is_near for ask in _approach(plan)]
@@ -265,7 +265,7 @@ def _deciding(
             enough = abs(float(means[i]) - goal.least) / float(now.multiples[i])
             enough = max(enough, deviation / math.sqrt(_GROWTH))
             enough = min(enough, deviation / math.sqrt(_LEAST_GROWTH))
-            known = Known(goal, levels, now.estimates, step, 0.0)
+            known = Costs(goal, levels, now.estimates, step, 0.0)
             wanted += cheapest(known, {step: enough}, [*asked, *wanted], helped=True)[1]
     if wanted:
         return wanted

@@ -34,7 +34,7 @@ _SLACK = 1e-9
 def look(
     goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """The state once images were seen; see `search.FewImages`."""
+    """Returns the state updated with newly seen images; see `decided.look`."""
     goal = _with_slack(goal)
     levels = dict(state.levels)
     for step, scores in answers.items():

@@ -36,7 +36,7 @@ class Bands(NamedTuple):
       along: bool `[m]`, whether all images leave the interval open, because the curve
         runs along the threshold there.
       z: half the height of bands of levels that are known as well as planned.
-      together: see `joint.share_together`.
+      together: see `clusters.share_together`.
     """
 
     estimates: Estimates

@@ -20,7 +20,7 @@ _PARTS = (0.05, 0.12, 0.25, 0.5, 0.75)
 _POWER = 0.8
 
 
-class Known(NamedTuple):
+class Costs(NamedTuple):
     """What the cost of a level depends on.
 
     Attributes:
@@ -39,7 +39,7 @@ class Known(NamedTuple):
 
 
 def cheapest(
-    known: Known,
+    known: Costs,
     wanted: dict[int, float],
     asked: Sequence[Wanted] = (),
     helped: bool = False,
@@ -83,7 +83,7 @@ def _is_most(goal: Goal, images: float) -> bool:
 
 
 def _way(
-    known: Known,
+    known: Costs,
     step: int,
     deviation: float,
     asked: Sequence[Wanted],
@@ -117,7 +117,7 @@ def _way(
     return best
 
 
-def _change(known: Known, step: int, other: int) -> float:
+def _change(known: Costs, step: int, other: int) -> float:
     """The variance of the change of a score between two levels, which may be new."""
     if step in known.levels and other in known.levels:
         return _seen_change(known, step, other)
@@ -133,7 +133,7 @@ def _change(known: Known, step: int, other: int) -> float:
     return max(expected, known.slope * distance, 1 / known.goal.num_images)
 
 
-def _seen_change(known: Known, step: int, other: int) -> float:
+def _seen_change(known: Costs, step: int, other: int) -> float:
     levels = known.levels
     seen = min(levels[step].seen, levels[other].seen)
     change = levels[step].scores[:seen] - levels[other].scores[:seen]

@@ -38,7 +38,14 @@ _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 def look(
     goal: Goal, strategy: ASAP, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """The state once images were seen; see `search.FewImages`."""
+    """Returns the state updated with newly seen images.
+
+    Args:
+      goal: what is to be found out.
+      strategy: gives the levels.
+      state: the state before.
+      answers: for each level looked at, the scores of all images seen there.
+    """
     levels = dict(state.levels)
     price = _price(goal, state)
     for step, scores in answers.items():

@@ -23,7 +23,7 @@ _GROWTH = 0.5
 def look(
     goal: Goal, strategy: Uniform, state: State, answers: dict[int, np.ndarray]
 ) -> State:
-    """The state once images were seen; see `search.FewImages`.
+    """Returns the state updated with newly seen images; see `decided.look`.
 
     The steps accepted are levels: the share of levels accepted is the robustness (2020
     paper, Definition 5).

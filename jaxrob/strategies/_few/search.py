@@ -136,11 +136,11 @@ class FewImages:
             now = self._looked(task, now, one)
             _kept.setdefault(one, {})[self, task] = now
             if one.before is not None:  # What follows, follows from this round.
-                _kept.pop(one.before, None)
+                _kept.get(one.before, {}).pop((self, task), None)
         return now
 
     def _begun(self, task: Task) -> "_Progress":
-        """Nothing was looked at yet."""
+        """Begins: the first levels are wanted."""
         stopping, parts, aim = self.stopping, self.parts, self.precision
         if stopping.begins_wide:
             aim = max(_FIRST_AIM, stopping.precision or 0.0)
@@ -184,12 +184,14 @@ class FewImages:
             wanted = []
             if not state.is_done:
                 state, wanted = method.following(goal, state)
-            if wanted or goal.precision <= self.precision:
+            if wanted:
+                return _Progress(goal, _no_wider(state, now.state), wanted)
+            if goal.precision <= self.precision:
                 return _Progress(goal, state, wanted)
             goal = goal._replace(precision=self._finer(goal, state))
             new, before, method = {}, method, self._method(goal)
             if method is not before:
-                # Bands told sides with less evidence than deciding each level takes.
+                # Bands decided sides with less evidence than deciding each level takes.
                 seen = state.levels.items()
                 new = {step: one.scores for step, one in seen if one.seen}
                 state = self._begun(task).state
@@ -229,7 +231,9 @@ class FewImages:
         half_width = now.state.accepted.half_width / now.goal.parts
         if half_width <= self.precision or is_resolved:
             return "precise"
-        return "resolution" if is_done else "budget"
+        # Without a budget or another search beside it, none ends but by itself.
+        may_be_ended = self.stopping.budget or self.stopping.error_asked
+        return "resolution" if is_done or not may_be_ended else "budget"
 
 
 class _Progress(NamedTuple):
@@ -252,6 +256,12 @@ class _Progress(NamedTuple):
 _kept: weakref.WeakKeyDictionary[History, dict[tuple[FewImages, Task], _Progress]] = (
     weakref.WeakKeyDictionary()
 )
+
+
+def _no_wider(state: State, before: State) -> State:
+    """Keeps the interval before, where levels that are decided anew leave more open."""
+    is_wider = state.accepted.half_width > before.accepted.half_width
+    return state._replace(accepted=before.accepted) if is_wider else state
 
 
 def _right(state: State) -> float:

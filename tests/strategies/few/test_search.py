@@ -171,3 +171,27 @@ def test_precision_0_by_way_of_wider_ones_is_right_too(stopping):
         wrong += not low - 1e-9 <= truth <= high + 1e-9
         wrong += found.status == "precise" and abs(found.robustness - truth) > 1e-9
     assert wrong == 0
+
+
+def test_a_larger_budget_leaves_no_more_open():
+    """On the way to precision 0 levels are decided anew; a budget may end that."""
+    draw = np.random.default_rng(5)
+    place, image = 0.45, draw.random(IMAGES)
+    limits = 0.97 - 0.5 / (1 + np.exp(-(LEVELS - place) * 4))
+    right = (image < limits[:, None]).astype(float)
+    task = Task(0.0, 1.0, LEAST, num_images=IMAGES, block=50)
+
+    def look(parts):
+        some = [right[round(one.level * PARTS)][: one.stop] for one in parts]
+        return [Seen(float(one.mean()), len(one), one) for one in some]
+
+    widths = []
+    for budget in range(2_000, 8_000, 200):
+        few = FewImages(ASAP(n=PARTS), StoppingRule(0.0, budget=budget))
+        subject = Subject("curve", few, task, np.asarray, np.asarray)
+        (history,) = drive([subject], look, budget=budget)
+        low, high = few.result(task, history).interval
+        widths.append(high - low)
+    # Wider ones are due to where the rounds happen to end.
+    assert widths[-1] <= 2 / PARTS
+    assert (np.array(widths) <= 3 * np.minimum.accumulate(widths) + 4 / PARTS).all()
