@@ -20,7 +20,7 @@ from jaxrob._runtime.identity import text
 from jaxrob._runtime.mesh import whole_on
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True, eq=False)
 class Execution:
     """A classifier on the devices, and how levels are evaluated.
 

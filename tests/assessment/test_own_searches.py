@@ -160,6 +160,26 @@ def test_what_a_search_says_is_not_taken_for_a_promise():
     assert "confidence (asked" not in table
 
 
+class Inside(Ends):
+    def ask(self, task, history):
+        return [] if len(history.levels) else [Request(0.3, 200), Request(0.5, 200)]
+
+    def result(self, task, history):
+        return Found()
+
+
+def test_an_integral_by_few_images_needs_both_ends_too():
+    with pytest.raises(ValueError, match=r"needs both ends of the range \[0, 1\]"):
+        assess(Inside())
+
+
+def test_a_rule_that_gives_no_robustness_is_refused():
+    names = {"rule": "quadrature", "rules": ("quadrature",)}
+    quadrature = type("Quadrature", (Inside,), names)
+    with pytest.raises(ValueError, match='robustness must be given, because rule="qua'):
+        assess(quadrature())
+
+
 def test_levels_beside_go_with_all_images():
     with pytest.raises(ValueError, match="strategy must look at all images"):
         Including(Halving(), (0.5,))

@@ -199,11 +199,6 @@ def _moments(
         yield means, products / end - np.outer(means, means)
 
 
-def _first_least(spread: np.ndarray) -> int:
-    """The place of the least variance; the first but for rounding."""
-    return int((spread <= spread.min() * (1 + _ROUNDING)).argmax())
-
-
 def _change(first: Level, second: Level) -> float:
     seen = min(first.seen, second.seen)
     return float(np.square(first.scores[:seen] - second.scores[:seen]).mean())
