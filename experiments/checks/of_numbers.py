@@ -306,6 +306,11 @@ def _of_strategies() -> list[Case]:
             rounds=A(1, INDEX),
         ),
         case(
+            "strategies.all_images",
+            strategies.all_images,
+            levels=A(LEVELS, frozenset({"empty array", "empty list"})),
+        ),
+        case(
             "strategies.sample",
             strategies.sample,
             strategy=strategies.ASAP(16),

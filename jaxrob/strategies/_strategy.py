@@ -2,7 +2,7 @@
 
 import dataclasses
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -70,9 +70,18 @@ class Request(NamedTuple):
     images: int | None = None
 
 
-def all_images(levels: Iterable[float] | np.ndarray) -> list[Request]:
-    """Requests for all images at these levels."""
-    return [Request(float(level)) for level in levels]
+def all_images(levels: Sequence[float] | np.ndarray) -> list[Request]:
+    """Requests for all images at these levels.
+
+    Args:
+      levels: `[m]`.
+
+    Raises:
+      TypeError: if they are no numbers.
+      ValueError: if one is not finite.
+    """
+    found = checked_array("levels", levels, "m", may_be_empty=True)
+    return [Request(float(level)) for level in found]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

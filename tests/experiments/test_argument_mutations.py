@@ -12,11 +12,11 @@ import jaxrob
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
     "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
-    "FailingLevel",
+    "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
-    "Requirement", "Results", "RiskCoverage", "RobustnessWarning", "RomaResult",
-    "SampleSize", "Strategy", "common", "measures", "penalizations", "per_class",
+    "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
+    "RomaResult", "SampleSize", "Strategy", "common", "measures", "penalizations", "per_class",
     "presets", "tolerances",
 }  # fmt: skip
 
