@@ -16,8 +16,8 @@ NO_FUNCTIONS = {
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "Strategy", "common", "measures", "penalizations", "per_class",
-    "presets", "tolerances",
+    "RomaResult", "SampleSize", "Strategy", "common", "measures", "penalizations",
+    "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 
