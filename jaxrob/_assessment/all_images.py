@@ -16,7 +16,7 @@ from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 
 
 class AllImages:
-    """The answers on all images at every level that was asked for; see `Answering`.
+    """The answers on all images at every level that was asked for.
 
     Attributes:
       run: the run.
@@ -30,6 +30,7 @@ class AllImages:
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
+        """What a strategy is asked about: each of the alterations."""
         return [
             subject_of(one, strategy, self._criterion) for one in self.run.alterations
         ]
@@ -64,6 +65,7 @@ class AllImages:
     def exploration(
         self, place: int, subject: Subject, history: History
     ) -> Exploration:
+        """What was found out about the alteration at a place."""
         criterion, task = self._criterion, subject.task
         known = self._known.pop(place)
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
-from jaxrob._assessment.explore import Exploration, check_few, explore, few_images
+from jaxrob._assessment.explore import Exploration, check_few, few_images
 from jaxrob._assessment.mistakes import look_at_curve
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._assessment.some_images import SomeImages
@@ -27,6 +27,7 @@ from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
+from jaxrob.strategies._drive import drive
 from jaxrob.strategies._few.stopping import checked_stopping
 from jaxrob.strategies._strategy import check_strategy, needs_scores
 
@@ -158,8 +159,14 @@ def assess(
         scoring.check(threshold, (one.lower, one.upper))
     with prepare_run(arguments) as run:
         run.source()  # Before anything is computed, since it reads all data.
-        answering = SomeImages if needs_scores(search) else AllImages
-        explorations = explore(answering(run, criterion), search, budget)
+        kind = SomeImages if needs_scores(search) else AllImages
+        answers = kind(run, criterion)
+        subjects = answers.subjects(search)
+        histories = drive(subjects, answers.look, budget=budget)
+        explorations = [
+            answers.exploration(place, *found)
+            for place, found in enumerate(zip(subjects, histories))
+        ]
         for place, exploration in enumerate(explorations):
             with collected() as messages:
                 look_at_curve(run.alterations[place], exploration, criterion)

@@ -1,7 +1,6 @@
 """What a search finds out about alterations, from the answers that it asks for."""
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.diagnostics import Diagnostics
@@ -10,7 +9,7 @@ from jaxrob._assessment.sampling import Sampling
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.alterations import Alteration
 from jaxrob.strategies import ASAP, History, Strategy, Task, Uniform
-from jaxrob.strategies._drive import Seen, Span, Subject, drive
+from jaxrob.strategies._drive import Subject
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
 
@@ -38,45 +37,6 @@ class Exploration(NamedTuple):
     nominal: float | None
     seconds: float
     sampling: Sampling | None = None
-
-
-class Answering(Protocol):
-    """Answers of one classifier on the images of one data set."""
-
-    def subjects(self, strategy: Strategy) -> list[Subject]:
-        """What a strategy is asked about: each of the alterations."""
-        ...
-
-    def look(self, parts: Sequence[Span]) -> list[Seen]:
-        """Computes answers; see `strategies._drive.drive`."""
-        ...
-
-    def exploration(
-        self, place: int, subject: Subject, history: History
-    ) -> Exploration:
-        """What was found out about the alteration at a place."""
-        ...
-
-
-def explore(
-    answering: Answering, strategy: Strategy, budget: int | None = None
-) -> list[Exploration]:
-    """An exploration of each alteration; all that a round asks for goes in one queue.
-
-    Args:
-      answering: gives the answers.
-      strategy: decides which levels are evaluated.
-      budget: the most altered images that may be classified.
-
-    Raises:
-      ValueError: as `drive`.
-    """
-    subjects = answering.subjects(strategy)
-    histories = drive(subjects, answering.look, budget=budget)
-    return [
-        answering.exploration(place, *one)
-        for place, one in enumerate(zip(subjects, histories))
-    ]
 
 
 def few_images(

@@ -31,7 +31,7 @@ from jaxrob.uncertainty import unknown_threshold
 
 
 class SomeImages:
-    """The answers on the images that were asked for, at every level; see `Answering`.
+    """The answers on the images that were asked for, at every level.
 
     The images come in one random order, the same for all levels and alterations.
 
@@ -57,6 +57,7 @@ class SomeImages:
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
+        """What a strategy is asked about: each of the alterations."""
         return [self._subject(one, strategy) for one in self.run.alterations]
 
     def look(self, parts: Sequence[Span]) -> list[Seen]:
@@ -79,6 +80,7 @@ class SomeImages:
     def exploration(
         self, place: int, subject: Subject, history: History
     ) -> Exploration:
+        """What was found out about the alteration at a place."""
         criterion, rows = self._criterion, self._rows[place]
         levels = history.levels
         seen = [rows[level] for level in subject.canonical(levels).tolist()]
