@@ -47,6 +47,7 @@ INTENDED: tuple[Intended, ...] = (
     Intended("*", "*.ask*", "likewise"),
     Intended("*", "value*.error_bound*", "a strategy's result holds the bound"),
     Intended("*", "value.*.result*", "likewise"),
+    Intended("*", "*strategies.all_images*", "a new function"),
     Intended("refusing.*", "*.strategy=*", "what a strategy lacks is called otherwise"),
 )
 

@@ -39,6 +39,11 @@ def of_numbers() -> list[Case]:
         *_of_uncertainty(),
         *_of_strategies(),
         *_of_roma_numbers(),
+        case(
+            "strategies.all_images",
+            strategies.all_images,
+            levels=A(LEVELS, frozenset({"empty array", "empty list"})),
+        ),
     ]
 
 
@@ -304,11 +309,6 @@ def _of_strategies() -> list[Case]:
             num_inputs=A(np.full(5, 10), OR_NONE),
             effects=A(np.arange(5), OR_NONE),
             rounds=A(1, INDEX),
-        ),
-        case(
-            "strategies.all_images",
-            strategies.all_images,
-            levels=A(LEVELS, frozenset({"empty array", "empty list"})),
         ),
         case(
             "strategies.sample",
