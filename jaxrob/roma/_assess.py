@@ -35,6 +35,7 @@ from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.roma._algorithm1 import warn_of_contradictions
 from jaxrob.roma._ball import LARGEST_EPSILON, ball
+from jaxrob.roma._estimate import Answers
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._few_inputs import answers_of_few
 from jaxrob.roma._journal import answers_in
@@ -211,10 +212,7 @@ def assess(
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
         _warn_of_range(perturbation, image_shape)
-        drawn = pinned_perturbation(drawn, image_shape)
-        _check_shape(drawn, image_shape)
-        if journal is not None:
-            _check_told(drawn)
+        drawn = _pinned(drawn, image_shape, is_kept=journal is not None)
         arguments = {
             "estimator": estimator,
             "budget": _told(budget),
@@ -243,17 +241,9 @@ def assess(
             settings = Settings(delta, num_samples, bar, budget, confidence_level)
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
-            if precision is None:
-                answers, place = answer(inputs, settings), None
-            else:
-                answers, place = answers_of_few(
-                    answer,
-                    inputs,
-                    settings,
-                    categories=inputs.excluded if labels is None else dataset.labels,
-                    order=random_order(key, len(dataset)),
-                    precision=precision,
-                )
+            categories = inputs.excluded if labels is None else dataset.labels
+            few = categories, key, precision
+            answers, place = _answers(answer, inputs, settings, *few)
         if estimator == "roma":
             log_p, hits = answers.log_adversarial_probability, answers.hits
             warn_of_contradictions(log_p, hits, num_samples)
@@ -349,15 +339,17 @@ def _warn_of_range(perturbation: Any, image_shape: tuple[int, ...]) -> None:
             warn(doubt)
 
 
-def _check_told(perturbation: Perturbation) -> None:
-    if not is_told(perturbation):
-        raise ValueError(
-            "journal must tell perturbations from others, and a function on the host "
-            f"cannot be looked into; {perturbation.name} calls one"
-        )
+def _pinned(
+    perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
+) -> Perturbation:
+    """A perturbation as it is now; refused if it changes the shape of an image.
 
-
-def _check_shape(perturbation: Perturbation, image_shape: tuple[int, ...]) -> None:
+    Args:
+      perturbation: the perturbation.
+      image_shape: the shape of one image.
+      is_kept: whether a journal must tell it from others.
+    """
+    perturbation = pinned_perturbation(perturbation, image_shape)
     image = jax.ShapeDtypeStruct(image_shape, np.float32)
 
     def one(key: jax.Array, image: jax.Array) -> jax.Array:
@@ -369,6 +361,33 @@ def _check_shape(perturbation: Perturbation, image_shape: tuple[int, ...]) -> No
             f"{perturbation.name} must return an image of the shape {image_shape}; got "
             f"{found}"
         )
+    if is_kept and not is_told(perturbation):
+        raise ValueError(
+            "journal must tell perturbations from others, and a function on the host "
+            f"cannot be looked into; {perturbation.name} calls one"
+        )
+    return perturbation
+
+
+def _answers(
+    answer: Callable[[Inputs, Settings], Answers],
+    inputs: Inputs,
+    settings: Settings,
+    categories: np.ndarray,
+    key: jax.Array,
+    precision: float | None,
+) -> tuple[Answers, np.ndarray | None]:
+    """The answers for all inputs, or for as few as a precision takes."""
+    if precision is None:
+        return answer(inputs, settings), None
+    return answers_of_few(
+        answer,
+        inputs,
+        settings,
+        categories=categories,
+        order=random_order(key, len(categories)),
+        precision=precision,
+    )
 
 
 def _inputs(run: Run) -> Inputs:
