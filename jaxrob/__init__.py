@@ -21,6 +21,7 @@ if TYPE_CHECKING:
         training,
         uncertainty,
     )
+    from jaxrob._arguments.warnings import RobustnessWarning
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
     from jaxrob._assessment.compare import Comparison, compare
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
     from jaxrob._dataset import Dataset
     from jaxrob._engine.provenance import provenance
     from jaxrob._run.evaluate import evaluate
-    from jaxrob._runtime.warnings import RobustnessWarning
     from jaxrob.alterations import Alteration
 
 __version__ = "0.1.0"
@@ -62,7 +62,7 @@ _NAMES = {
     "Diagnostics": "_assessment.diagnostics",
     "EarlyComparison": "_assessment.compare_early",
     "ReducedCurve": "_curve",
-    "RobustnessWarning": "_runtime.warnings",
+    "RobustnessWarning": "_arguments.warnings",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
     "compare_early": "_assessment.compare_early",

@@ -21,8 +21,7 @@ from jaxrob._adapters.networks import (
 )
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._adapters.preprocessing import checked_preprocessing
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_choice,
     check_hashable,
@@ -32,13 +31,14 @@ from jaxrob._runtime.checks import (
     checked_names,
     checked_sequence,
 )
-from jaxrob._runtime.failures import check_one_array, failed_on_images
-from jaxrob._runtime.host_function import MOST_IMAGES, HostFunction
-from jaxrob._runtime.log_probabilities import log_normalised
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.pinned import Pinned
-from jaxrob._runtime.program import traced
-from jaxrob._runtime.trace import Trace, seen
+from jaxrob._arguments.failures import check_one_array, failed_on_images
+from jaxrob._arguments.naming import named
+from jaxrob._devices.host_function import MOST_IMAGES, HostFunction
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._identity.program import traced
+from jaxrob._identity.trace import Trace, seen
+from jaxrob._log_probabilities import log_normalised
 
 # What `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
@@ -146,7 +146,9 @@ class Classifier:
         check_type("variables", variables, Mapping, "what module.init returns")
         for name, value in call.items():
             check_hashable(name, value)
-        return Classifier(bind(_apply_linen, module=module, **call), variables, outputs)
+        return Classifier(
+            hashable_partial(_apply_linen, module=module, **call), variables, outputs
+        )
 
     @staticmethod
     def from_nnx(
@@ -520,7 +522,7 @@ class TraceInfo(NamedTuple):
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """What is known of a classifier; of a pinned one without a look at it.
+    """What is known of a classifier; of a fingerprinted one without a look at it.
 
     Args:
       classifier: the classifier.
@@ -530,7 +532,7 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
       ValueError: as `Classifier.num_classes`.
     """
     function = classifier.apply_fn
-    found = function.info if isinstance(function, Pinned) else None
+    found = function.info if isinstance(function, Fingerprinted) else None
     return info_of(found or looked_at(classifier, image_shape)[0], image_shape)
 
 
@@ -580,7 +582,7 @@ def gradient_obstacle(
       JAX's message, or None if the classifier can be differentiated.
     """
     find = _gradient_obstacle
-    if not isinstance(classifier.apply_fn, Pinned):  # It may have changed since.
+    if not isinstance(classifier.apply_fn, Fingerprinted):  # It may have changed since.
         find = find.__wrapped__
     return find(structure(classifier), tuple(image_shape))
 

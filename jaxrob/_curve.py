@@ -7,6 +7,8 @@ from typing import Annotated, TypeVar
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._arguments.checks import checked_array, checked_integer, checked_number
+from jaxrob._arguments.naming import named
 from jaxrob._codec import (
     Array,
     Number,
@@ -17,8 +19,6 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob._runtime.checks import checked_array, checked_integer, checked_number
-from jaxrob._runtime.naming import named
 from jaxrob.metrics._checks import checked_confusion
 from jaxrob.uncertainty import unknown_threshold
 

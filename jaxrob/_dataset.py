@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     checked_array,
     checked_integer,
     checked_names,
     checked_text,
 )
-from jaxrob._runtime.digest import digest
-from jaxrob._runtime.images import checked_images, plain_array
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.images import checked_images, plain_array
+from jaxrob._arguments.naming import named
+from jaxrob._identity.digest import digest
 
 _NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.

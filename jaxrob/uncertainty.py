@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._runtime.checks import check_type, checked_number
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.checks import check_type, checked_number
+from jaxrob._arguments.naming import named
 
 # By how much rounding may lead a log-probability above 0.
 _SLACK = 1e-3

@@ -57,7 +57,7 @@ def pytest_addoption(parser):
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
     """Most tests compile without an assessment, which would make room itself."""
-    from jaxrob._runtime.memory_maps import make_room  # JAX reads what is set below.
+    from jaxrob._devices.memory_maps import make_room  # JAX reads what is set below.
 
     make_room()
 

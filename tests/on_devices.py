@@ -121,12 +121,12 @@ def measured(mesh, folder, journal):
 
 def measured_parts(mesh, data):
     """Answers on some of the images in a random order, in memory and in batches."""
+    from jaxrob._devices.mesh import checked_mesh
     from jaxrob._engine.execution import progress_bar, set_up
     from jaxrob._engine.order import random_order
     from jaxrob._engine.parts import Part, answer_parts
     from jaxrob._engine.picked import counted
     from jaxrob._run.as_they_are import as_they_are
-    from jaxrob._runtime.mesh import checked_mesh
 
     classifier, (noise,) = as_they_are(make_classifier(), [NOISE], data.images[0])
     key = jax.random.key(7)
@@ -176,22 +176,22 @@ def flat(variables):
 
 def check_no_communication(mesh):
     """Reads the compiled steps of a measurement, a draw and an attack."""
+    from jaxrob._devices.hosts import put
+    from jaxrob._devices.mesh import replicated, sharded
     from jaxrob._engine.step import answer_at_levels, prepare
-    from jaxrob._runtime.hosts import put
-    from jaxrob._runtime.mesh import split_over, whole_on
     from jaxrob.adversarial import _lbfgs
     from jaxrob.roma import _draws
     from jaxrob.roma._algorithm1 import examine_normality, observe_hic
     from jaxrob.roma._work import Work
 
-    classifier, key = put((make_classifier(), jax.random.key(7)), whole_on(mesh))
-    images = put(np.zeros((16, 8, 8, 1), np.uint8), split_over(mesh))
-    index = put(np.arange(16, dtype=np.uint32), split_over(mesh))
-    classes = put(np.zeros(16, np.int32), split_over(mesh))
+    classifier, key = put((make_classifier(), jax.random.key(7)), replicated(mesh))
+    images = put(np.zeros((16, 8, 8, 1), np.uint8), sharded(mesh))
+    index = put(np.arange(16, dtype=np.uint32), sharded(mesh))
+    classes = put(np.zeros(16, np.int32), sharded(mesh))
     static = {"alteration": NOISE, "mesh": mesh}
     prepared = prepare(images, index, key, **static)
     at = np.zeros(2, np.float32)
-    attacked = put(np.zeros((16, 8, 8, 1), np.float32), split_over(mesh))
+    attacked = put(np.zeros((16, 8, 8, 1), np.float32), sharded(mesh))
     searches = _lbfgs._begin(None, attacked, mesh=mesh)
     aim = attacked, classes, None
     lowered = (

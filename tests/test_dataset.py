@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from jaxrob import Alteration, Classifier, Dataset, evaluate
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._pixels import as_floats
 
 
 def images(n=4, dtype=np.float32):

@@ -62,9 +62,9 @@ if TYPE_CHECKING:
     ("files", "broken", "named"),
     [
         (
-            {"_runtime/probe.py": "import jaxrob.roma\n"},
+            {"_keys/probe.py": "import jaxrob.roma\n"},
             "imports run one way BROKEN",
-            "jaxrob._runtime.probe -> jaxrob.roma (l.1)",
+            "jaxrob._keys.probe -> jaxrob.roma (l.1)",
         ),
         (
             {"metrics/_probe.py": TYPE_ONLY},
@@ -155,7 +155,7 @@ def test_scripts_use_what_is_public(script):
 
 
 def test_what_a_script_may_not_use_is_named():
-    source = """import jaxrob, jaxrob._runtime.mesh as mesh
+    source = """import jaxrob, jaxrob._devices.mesh as mesh
 from jaxrob.roma import _draws, assess
 from jaxrob._engine.journal import Journal
 from jaxrob import training
@@ -163,7 +163,7 @@ print(jaxrob.__version__, training.fit, self._journal, jaxrob._curve.Curve)
 training._step(assess)
 """
     assert private_parts(source) == [
-        "line 1: jaxrob._runtime.mesh",
+        "line 1: jaxrob._devices.mesh",
         "line 2: jaxrob.roma._draws",
         "line 3: jaxrob._engine.journal.Journal",
         "line 5: jaxrob._curve",

@@ -7,7 +7,7 @@ from jax.sharding import Mesh
 
 from accelerators import compiling, measuring, others, programs, tables, targets
 from accelerators.networks import Network
-from jaxrob._engine.sizes import levels_in_turn
+from jaxrob._engine.sizes import levels_are_sequential
 from jaxrob.alterations import Alteration
 
 _SAMPLES = 10
@@ -100,7 +100,7 @@ class Bench(NamedTuple):
 def _steps(bench: Bench) -> Iterator[tables.Row]:
     yield (forward := bench.shown(bench.forward()))
     in_turn = None
-    if levels_in_turn(bench.network.image_shape, bench.mesh):
+    if levels_are_sequential(bench.network.image_shape, bench.mesh):
         yield (in_turn := bench.shown(bench.forward_in_turn()))
     for name in bench.alterations:
         prepared, step = bench.step(name)
@@ -128,7 +128,7 @@ def _roma(bench: Bench) -> Iterator[tables.Row]:
     network, mesh = bench.network, bench.mesh
     yield (forward := bench.shown(bench.forward()))
     in_turn = None
-    if levels_in_turn(network.image_shape, mesh):
+    if levels_are_sequential(network.image_shape, mesh):
         yield (in_turn := bench.shown(bench.forward_in_turn()))
     for make in (others.roma_draws, others.roma_tilts, others.roma_splitting):
         program = make(network, mesh)

@@ -15,8 +15,8 @@ from accelerators import shapes
 from accelerators.networks import Network
 from accelerators.programs import Program, step
 from jaxrob import roma
-from jaxrob._engine.sizes import levels_in_turn
-from jaxrob._runtime.mesh import along_images
+from jaxrob._devices.mesh import along_images
+from jaxrob._engine.sizes import levels_are_sequential
 from jaxrob.adversarial._lbfgs import _advance
 from jaxrob.adversarial._search import new_search
 from jaxrob.alterations import Alteration
@@ -245,7 +245,7 @@ def _rows(network: Network, mesh: Mesh) -> int:
     """Images that are classified at once: on a TPU, those of one level."""
     return (
         network.num_images
-        if levels_in_turn(network.image_shape, mesh)
+        if levels_are_sequential(network.image_shape, mesh)
         else network.rows
     )
 

@@ -5,14 +5,14 @@ from typing import Any
 import jax
 from jax.sharding import Mesh
 
-from jaxrob._runtime.mesh import split_over, whole_on
+from jaxrob._devices.mesh import replicated, sharded
 
 
 def array(
     shape: tuple[int, ...], dtype: Any, mesh: Mesh, split: bool = False
 ) -> jax.ShapeDtypeStruct:
     """An array, whole on each device or split along its first axis."""
-    sharding = split_over(mesh) if split else whole_on(mesh)
+    sharding = sharded(mesh) if split else replicated(mesh)
     return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)
 
 

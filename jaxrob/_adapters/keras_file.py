@@ -8,8 +8,8 @@ import zipfile
 from typing import Any
 
 from jaxrob._adapters.extras import required
-from jaxrob._runtime.checks import checked_path
-from jaxrob._runtime.files import most_unpacked, open_file
+from jaxrob._arguments.checks import checked_path
+from jaxrob._files.regular import most_unpacked, open_file
 
 # The first version whose safe mode executes nothing of a file.
 _SAFE_VERSION = (3, 11, 3)

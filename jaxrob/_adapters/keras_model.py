@@ -14,9 +14,9 @@ from jaxrob._adapters.code import class_parts
 from jaxrob._adapters.extras import required
 from jaxrob._adapters.keras_file import load_keras
 from jaxrob._adapters.preprocessing import Preprocessed
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.digest import digest
-from jaxrob._runtime.failures import check_one_array
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.failures import check_one_array
+from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
 # The last layer's activation, and what it makes of the outputs.

@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._adapters.preprocessing import Preprocessing, preprocessed
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.host_function import HostFunction
-from jaxrob._runtime.snapshot import snapshot
-from jaxrob._runtime.warnings import warn
+from jaxrob._adapters.snapshot import snapshot
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.warnings import warn
+from jaxrob._devices.host_function import HostFunction
+from jaxrob._identity.hashable_partial import hashable_partial
 
 # Numbers of channels of pictures: grey, RGB, RGB with transparency.
 _CHANNELS = (1, 3, 4)
@@ -149,7 +149,7 @@ def nnx_network(module: Any, preprocessing: Preprocessing) -> tuple[Any, Any]:
 
     check_type("module", module, nnx.Module, "a Flax NNX module")
     graph, state = nnx.split(module)
-    function = bind(_apply_nnx, graph=graph)
+    function = hashable_partial(_apply_nnx, graph=graph)
     return preprocessed(function, preprocessing), snapshot(state)
 
 

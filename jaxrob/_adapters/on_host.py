@@ -6,8 +6,8 @@ from typing import Any
 import jax
 
 from jaxrob._adapters.preprocessing import Preprocessing
-from jaxrob._runtime.host_function import HostFunction, call_on_host
-from jaxrob._runtime.pinned import Pinned
+from jaxrob._devices.host_function import HostFunction, host_callback
+from jaxrob._identity.fingerprinted import Fingerprinted
 
 
 @dataclasses.dataclass(frozen=True)
@@ -24,10 +24,10 @@ class OnHost:
 
     def __call__(self, variables: Any, images: jax.Array) -> jax.Array:
         del variables
-        return call_on_host(self.function, self.preprocessing(images))
+        return host_callback(self.function, self.preprocessing(images))
 
 
 def on_host(apply_fn: Any) -> OnHost | None:
-    """The network on the host that an `apply_fn`, pinned or not, is; None if none."""
-    function = apply_fn.function if isinstance(apply_fn, Pinned) else apply_fn
+    """The host network behind an `apply_fn`, or None."""
+    function = apply_fn.function if isinstance(apply_fn, Fingerprinted) else apply_fn
     return function if isinstance(function, OnHost) else None

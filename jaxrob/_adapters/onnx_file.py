@@ -10,9 +10,9 @@ import numpy as np
 
 from jaxrob._adapters.extras import required
 from jaxrob._adapters.onnx_tensors import external_files
-from jaxrob._runtime.checks import checked_path
-from jaxrob._runtime.files import open_file
-from jaxrob._runtime.host_function import MOST_IMAGES
+from jaxrob._arguments.checks import checked_path
+from jaxrob._devices.host_function import MOST_IMAGES
+from jaxrob._files.regular import open_file
 
 # What protocol buffers can hold; a larger network keeps its weights beside the file.
 _MAX_BYTES = 2**31

@@ -5,7 +5,7 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from jaxrob._runtime.files import check_regular
+from jaxrob._files.regular import check_regular
 
 # The value of `TensorProto.data_location` for weights in another file.
 _EXTERNAL = 1

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.checks import checked_array, checked_flag, checked_integer
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.checks import checked_array, checked_flag, checked_integer
+from jaxrob._arguments.naming import named
 
 _LARGEST = float(np.finfo(np.float32).max)
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from jaxrob._adapters.code import Parts, class_parts, value_parts
 from jaxrob._adapters.extras import required
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.digest import digest
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.naming import named
+from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_torch"
 # The last layer, by the name of its class, and what it makes of the outputs.

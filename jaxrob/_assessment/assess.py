@@ -9,6 +9,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
+from jaxrob._arguments.warnings import collected, warn
 from jaxrob._assessment.all_images import AllImages
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
@@ -20,8 +22,6 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
 from jaxrob._run.prepare import Run, checked_arguments, prepare_run
-from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
-from jaxrob._runtime.warnings import collected, warn
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES

@@ -8,6 +8,8 @@ import numpy as np
 import scipy
 
 from jaxrob import metrics
+from jaxrob._arguments.checks import check_type
+from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import (
     Answered,
@@ -19,8 +21,6 @@ from jaxrob._assessment.paired import (
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.warnings import warn
 from jaxrob.metrics import Interval
 from jaxrob.metrics._bootstrap import percentiles, resamples
 from jaxrob.metrics._checks import checked_confidence_level

@@ -9,6 +9,8 @@ from typing import Annotated, NamedTuple
 import jax
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import checked_flag, checked_number
+from jaxrob._arguments.warnings import collected
 from jaxrob._assessment.assess import result_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.criterion import Criterion
@@ -20,8 +22,6 @@ from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.execution import progress_bar
 from jaxrob._run.prepare import checked_arguments, prepare_run
-from jaxrob._runtime.checks import checked_flag, checked_number
-from jaxrob._runtime.warnings import collected
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import Interval
 from jaxrob.metrics._checks import checked_confidence_level

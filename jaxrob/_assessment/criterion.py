@@ -5,10 +5,10 @@ import dataclasses
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._arguments.checks import checked_number
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._runtime.checks import checked_number
 from jaxrob.metrics._quality import measure_named
 from jaxrob.uncertainty import unknown_threshold
 

@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from jaxrob._codec import Integer, Text, refuse
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.strict_json import short
 
 # Beyond that, sums of counts would no longer be exact.
 _MOST_INPUTS = 2**53

@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
+from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import Curve, ReducedCurve, select
-from jaxrob._runtime.warnings import warn
 from jaxrob.alterations import Alteration
 
 # Fewer images may well be answered alike.

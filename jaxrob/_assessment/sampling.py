@@ -5,7 +5,7 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.strict_json import short
 from jaxrob.metrics import Interval
 from jaxrob.strategies._few.sides import least_count
 from jaxrob.strategies._strategy import STATUSES

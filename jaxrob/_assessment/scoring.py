@@ -9,7 +9,7 @@ import numpy as np
 from jaxrob import metrics
 from jaxrob._codec import Array, refuse
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob._runtime.identity import text
+from jaxrob._identity.identity import text
 from jaxrob.metrics._tolerance import check_scoring
 
 if TYPE_CHECKING:

@@ -28,6 +28,7 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeVar
 
+from jaxrob._arguments.checks import check_type
 from jaxrob._codec._array import Array
 from jaxrob._codec._kinds import (
     As,
@@ -46,9 +47,8 @@ from jaxrob._codec._kinds import (
 )
 from jaxrob._codec._objects import DOCUMENTS, kind_of, read_object, write_object
 from jaxrob._codec._seal import SEAL, check_seal, with_seal
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.files import most_unpacked
-from jaxrob._runtime.strict_json import parsed
+from jaxrob._files.regular import most_unpacked
+from jaxrob._files.strict_json import parsed
 
 __all__ = (
     "Array",

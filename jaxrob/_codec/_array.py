@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_array
 from jaxrob._codec._kinds import Integer, Number, Plain, Reading, Text, must
-from jaxrob._runtime.checks import checked_array
 
 # By the kind of NumPy's type: what a list may hold, what that is called, and one of it.
 _HELD = {

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_integer, checked_number
-from jaxrob._runtime.strict_json import short
+from jaxrob._arguments.checks import checked_integer, checked_number
+from jaxrob._files.strict_json import short
 
 
 @dataclasses.dataclass

@@ -26,7 +26,7 @@ from jaxrob._codec._kinds import (
     must,
     object_at,
 )
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.strict_json import short
 
 #: Classes that are documents of their own, and how those are written and read.
 DOCUMENTS: dict[type, Kind] = {}

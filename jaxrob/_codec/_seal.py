@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 from jaxrob._codec._kinds import at, object_at
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.strict_json import short
 
 #: The name of the part that holds the others' digests.
 SEAL = "digests"

@@ -28,8 +28,8 @@ from jaxrob._command.fewest import Fewest
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
+from jaxrob._devices.hosts import is_first
 from jaxrob._engine.checks import check_together
-from jaxrob._runtime.hosts import is_first
 from jaxrob.alterations import presets
 from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.strategies import Strategy

@@ -5,10 +5,10 @@ from collections.abc import Sequence
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.readable import readable
 from jaxrob._command import reports
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
-from jaxrob._runtime.readable import readable
 from jaxrob.reporting import Results
 from jaxrob.reporting._adjusted import adjusted, said
 

@@ -7,8 +7,8 @@ import numpy as np
 import jaxrob
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
-from jaxrob._runtime.log_probabilities import log_normalised
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._log_probabilities import log_normalised
+from jaxrob._pixels import as_floats
 
 _FEW = 16
 

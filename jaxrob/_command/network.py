@@ -14,7 +14,7 @@ from jaxrob._adapters.preprocessing import checked_preprocessing
 from jaxrob._command import user_code
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
-from jaxrob._runtime.host_function import HostFunction
+from jaxrob._devices.host_function import HostFunction
 
 _PREPROCESSING = ("scale", "mean", "std", "channels_first")
 _OTHERS = {

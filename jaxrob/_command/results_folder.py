@@ -11,8 +11,8 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
-from jaxrob._runtime.hosts import is_first
-from jaxrob._runtime.swap import is_there
+from jaxrob._devices.hosts import is_first
+from jaxrob._files.swap import is_there
 from jaxrob.reporting import Results
 
 try:

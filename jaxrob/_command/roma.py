@@ -23,7 +23,7 @@ from jaxrob._command.assess import required
 from jaxrob._command.define import Values
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
-from jaxrob._runtime.hosts import is_first
+from jaxrob._devices.hosts import is_first
 from jaxrob.reporting import Requirement, Results
 from jaxrob.reporting._level import percent_of
 from jaxrob.roma import RomaResult

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
+from jaxrob._arguments.warnings import RobustnessWarning, cause_of
 from jaxrob._command import define, given, printing, signals, statuses
 from jaxrob._command.printing import say
 from jaxrob._command.refused import Refused, did_you_mean
-from jaxrob._runtime.warnings import RobustnessWarning, cause_of
 
 _WIDTH = 88
 # As absl writes what is no boolean.

@@ -31,7 +31,7 @@ _BAD_INPUT = (
 _COMPUTING = (
     ("_engine.parts", "answer_parts"),
     ("_engine.queue", "evaluate_queue"),
-    ("_run.own_answers", "labelled"),
+    ("_run.pseudo_labels", "labelled"),
     ("roma._journal", "answers_in"),
     ("strategies._drive", "_check_defined"),
     ("strategies._drive", "concluded"),

@@ -8,7 +8,7 @@ import numpy as np
 
 from jaxrob import uncertainty
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.log_probabilities import log_normalised, mean_over_samples
+from jaxrob._log_probabilities import log_normalised, mean_over_samples
 
 # The class of an image for which the classifier returned no distribution.
 INVALID = -1

@@ -12,11 +12,11 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._dataset import BatchedDataset, Dataset, check_labels_below, check_values
+from jaxrob._devices.hosts import put, put_rows
+from jaxrob._devices.memory import bucket
+from jaxrob._devices.mesh import sharded
+from jaxrob._devices.prefetch import prefetched
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
-from jaxrob._runtime.hosts import put, put_rows
-from jaxrob._runtime.memory import bucket
-from jaxrob._runtime.mesh import split_over
-from jaxrob._runtime.prefetch import prefetched
 
 
 class Block(NamedTuple):
@@ -136,7 +136,7 @@ def _placed(
     """A block on the devices, from its images or what reads some of them."""
     name = f"labels of {dataset.name}"
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
-    split = split_over(mesh)
+    split = sharded(mesh)
     if callable(images):
         placed = put_rows(images, len(indices), split), put(indices, split)
     else:

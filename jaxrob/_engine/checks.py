@@ -8,20 +8,20 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._classifier import Classifier, trace_info
-from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
-from jaxrob._engine.answers import INVALID
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_type,
     checked_flag,
     checked_integer,
     checked_path,
 )
-from jaxrob._runtime.identity import is_told
-from jaxrob._runtime.keys import check_key
-from jaxrob._runtime.pinned import Pinned
-from jaxrob._runtime.pixels import as_floats
-from jaxrob._runtime.warnings import warn
+from jaxrob._arguments.warnings import warn
+from jaxrob._classifier import Classifier, trace_info
+from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
+from jaxrob._engine.answers import INVALID
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.identity import is_identifiable
+from jaxrob._keys import check_key
+from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 
@@ -172,7 +172,7 @@ def check_valid(
 
 @functools.lru_cache(maxsize=256)
 def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
-    """Refuses an alteration, pinned, that changes the shape of an image.
+    """Refuses an alteration, fingerprinted, that changes the shape of an image.
 
     Raises:
       ValueError: if it does, or refuses the image's shape.
@@ -224,7 +224,7 @@ def _check_what_it_makes(alteration: Alteration, image: np.ndarray) -> None:
     """
     middle = (alteration.lower + alteration.upper) / 2
     # What the library's own make of pixels is known, and one level compiles faster.
-    whole = isinstance(alteration.fn, Pinned) or not is_told(alteration)
+    whole = isinstance(alteration.fn, Fingerprinted) or not is_identifiable(alteration)
     levels = np.array([alteration.lower, middle, alteration.upper] if whole else [])
     asked = np.float32(np.append(alteration.identity, levels))
     made = jax.device_get(_made(image, asked, alteration=alteration))

@@ -10,14 +10,14 @@ from tqdm.auto import tqdm
 
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
-from jaxrob._engine.kept_answers import KeptAnswers
+from jaxrob._devices.hosts import check_same, is_first, put
+from jaxrob._devices.mesh import replicated
+from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.sizes import rows_for
-from jaxrob._runtime.digest import digest
-from jaxrob._runtime.hosts import check_same, is_first, put
-from jaxrob._runtime.identity import text
-from jaxrob._runtime.mesh import whole_on
+from jaxrob._identity.digest import digest
+from jaxrob._identity.identity import text
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -49,7 +49,7 @@ class Execution:
     rows: int
     batch_size: int | None
     reduced: bool = False
-    kept: KeptAnswers | None = None
+    kept: CachedAnswers | None = None
     looked: set[str] = dataclasses.field(default_factory=set)
 
 
@@ -64,7 +64,7 @@ def set_up(
     """Puts a classifier and the key on the devices.
 
     Args:
-      classifier: the classifier, pinned.
+      classifier: the classifier, fingerprinted.
       image_shape: the shape of one image.
       key: the random key, None if nothing is random.
       mesh: the devices.
@@ -77,7 +77,7 @@ def set_up(
     key = _no_key() if key is None else key
     given = classifier, key
     check_same("classifier and key", lambda: arguments_digest(*given), mesh)
-    placed, key_there = put((unnamed(classifier), key), whole_on(mesh))
+    placed, key_there = put((unnamed(classifier), key), replicated(mesh))
     return Execution(
         placed,
         key_there,

@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier
+from jaxrob._devices.hosts import from_first, is_first
 from jaxrob._engine.provenance import classifier_name
 from jaxrob._engine.records import malformed
-from jaxrob._runtime.files import open_file
-from jaxrob._runtime.hosts import from_first, is_first
-from jaxrob._runtime.warnings import warn
-from jaxrob._runtime.written import sync
+from jaxrob._files.regular import open_file
+from jaxrob._files.writing import sync
 
 _FORMAT = "jaxrob journal 1"
 

@@ -15,15 +15,15 @@ import numpy as np
 import scipy
 from jax.sharding import Mesh
 
+from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.mesh import replicated
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import PlacedBlock
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.keys import classifier_keys
-from jaxrob._runtime.mesh import whole_on
-from jaxrob._runtime.pixels import as_floats
-from jaxrob._runtime.warnings import warn
+from jaxrob._keys import classifier_keys
+from jaxrob._pixels import as_floats
 
 # Images that are looked at more closely.
 _FEW = 16
@@ -75,7 +75,7 @@ def check_logits(
     """
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
     images = np.asarray(first.images[:_FEW])
-    rows = np.asarray(_raw_outputs(classifier, put(images, whole_on(mesh)), key))
+    rows = np.asarray(_raw_outputs(classifier, put(images, replicated(mesh)), key))
     sums = rows.sum(axis=-1)
     of = f"on the first {len(images)} images the classifier"
     if (rows >= -1e-6).all() and (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
@@ -137,7 +137,7 @@ class Again(NamedTuple):
     as_bytes: Callable[[jax.Array], tuple[int, Answers]]
 
 
-def check_in_company(
+def check_batch_invariance(
     classifier: Classifier,
     placed: PlacedBlock,
     answers: Answers,

@@ -15,8 +15,8 @@ from jax.sharding import Mesh
 from jaxrob._adapters.on_host import OnHost, on_host
 from jaxrob._adapters.preprocessing import Preprocessing
 from jaxrob._classifier import Classifier
+from jaxrob._devices.mesh import on_each_device
 from jaxrob._engine.answers import Answers, answer
-from jaxrob._runtime.mesh import on_each_device
 from jaxrob.alterations import Alteration
 
 

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.keys import checked_key, order_keys
+from jaxrob._keys import checked_key, order_keys
 
 
 def random_order(key: jax.Array | None, length: int) -> np.ndarray:

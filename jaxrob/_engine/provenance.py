@@ -10,16 +10,16 @@ import jax
 from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import on_host
+from jaxrob._arguments.checks import check_type
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.checks import first_look
-from jaxrob._pinned import pinned
-from jaxrob._runtime.checks import check_type
-from jaxrob._runtime.digest import contiguous, digest, host_array
-from jaxrob._runtime.identity import is_told, name_of, text
-from jaxrob._runtime.keys import check_key
-from jaxrob._runtime.mesh import checked_mesh
-from jaxrob._runtime.pinned import Pinned
+from jaxrob._fingerprint import fingerprinted
+from jaxrob._identity.digest import contiguous, digest, host_array
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.identity import is_identifiable, name_of, text
+from jaxrob._keys import check_key
 from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
@@ -76,8 +76,8 @@ def provenance(
     if mesh is not None:
         mesh = checked_mesh(mesh)
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
-    if not isinstance(classifier.apply_fn, Pinned):
-        classifier = pinned(classifier, first_look(dataset)[0].shape)
+    if not isinstance(classifier.apply_fn, Fingerprinted):
+        classifier = fingerprinted(classifier, first_look(dataset)[0].shape)
     return {
         "versions": {**_versions()},
         "devices": {
@@ -101,20 +101,20 @@ def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
     """A digest of a classifier and other arguments, the same in every process.
 
     Args:
-      classifier: the classifier, pinned.
+      classifier: the classifier, fingerprinted.
       *arguments: values that `identity.text` tells apart.
     """
     return digest([str(classifier_fingerprint(classifier)), text(arguments)])
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:
-    """A digest of a pinned classifier's variables, and of what its function computes.
+    """A digest of a fingerprinted classifier: its variables and its function's program.
 
     None if a function on the host has no name and version.
     """
     function = classifier.apply_fn
-    assert isinstance(function, Pinned)
-    if not function.is_told:
+    assert isinstance(function, Fingerprinted)
+    if not function.is_identifiable:
         return None
     leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
     return digest(
@@ -148,11 +148,11 @@ def _labels(dataset: Dataset | BatchedDataset) -> str:
 
 
 def alteration_fingerprint(alteration: Alteration) -> str | None:
-    """The description of a pinned alteration; None if a function on the host is in it.
+    """Describes a fingerprinted alteration; None if it calls a function on the host.
 
     JAX cannot look into that, so nothing tells it from another one.
     """
-    return alteration.description if is_told(alteration) else None
+    return alteration.description if is_identifiable(alteration) else None
 
 
 def classifier_name(classifier: Classifier) -> str:

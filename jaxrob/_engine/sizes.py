@@ -7,8 +7,8 @@ from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import on_host
 from jaxrob._classifier import Classifier, TraceInfo, trace_info
-from jaxrob._runtime.memory import bucket, is_best_with_few_rows, rows_that_fit
-from jaxrob._runtime.mesh import platform
+from jaxrob._devices.memory import bucket, is_best_with_few_rows, rows_that_fit
+from jaxrob._devices.mesh import platform
 
 # On a CPU and most TPUs a step takes that many levels one after the other. A CPU takes
 # fewer where the classifier would need more operations: about a second on two cores,
@@ -17,7 +17,7 @@ _MAX_LEVELS_IN_TURN = 16
 _MAX_OPERATIONS_CPU = 2**36
 
 
-def levels_in_turn(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
+def levels_are_sequential(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
     """Whether a step takes its levels one after the other, not all at once.
 
     One level keeps a CPU or most TPUs busy, and its images replace those of the level
@@ -112,7 +112,7 @@ def levels_in_step(
       num_levels: levels in all.
       mesh: the devices.
     """
-    if levels_in_turn(image_shape, mesh):
+    if levels_are_sequential(image_shape, mesh):
         if platform(mesh) == "tpu":
             return _MAX_LEVELS_IN_TURN
         most = int(_MAX_OPERATIONS_CPU / max(1, info.operations * images))

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
+from jaxrob._devices.mesh import on_each_device
 from jaxrob._engine.answers import Answers, answer
-from jaxrob._engine.sizes import levels_in_turn
-from jaxrob._runtime.keys import alteration_keys, classifier_keys
-from jaxrob._runtime.mesh import on_each_device
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._engine.sizes import levels_are_sequential
+from jaxrob._keys import alteration_keys, classifier_keys
+from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 
 
@@ -103,7 +103,7 @@ def answer_at_levels(
 
         shape = len(levels), len(index)
         image_shape = jax.eval_shape(altered, levels[0]).shape[1:]
-        if levels_in_turn(image_shape, mesh):
+        if levels_are_sequential(image_shape, mesh):
 
             def add(place: jax.Array, found: Answers) -> Answers:
                 part = at_level(levels[place])

@@ -11,6 +11,9 @@ import numpy as np
 from jaxrob._adapters.on_host import on_host
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.hosts import fetch, gathered
+from jaxrob._devices.mesh import platform
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block, PlacedBlock
 from jaxrob._engine.checks import check_valid
@@ -19,7 +22,7 @@ from jaxrob._engine.execution import Execution
 from jaxrob._engine.mistakes import (
     MANY,
     Again,
-    check_in_company,
+    check_batch_invariance,
     check_logits,
     check_scale,
     is_flat,
@@ -28,11 +31,8 @@ from jaxrob._engine.mistakes import (
     worth_asking,
 )
 from jaxrob._engine.on_host import Altered, alter, ask
-from jaxrob._engine.sizes import levels_in_step, levels_in_turn
+from jaxrob._engine.sizes import levels_are_sequential, levels_in_step
 from jaxrob._engine.step import answer_at_levels, outputs_at_level, prepare
-from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.hosts import fetch, gathered
-from jaxrob._runtime.mesh import platform
 from jaxrob.alterations import Alteration
 
 # Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
@@ -131,7 +131,9 @@ def _dispatched(
     wanted = [
         row for row, span in enumerate(task.spans) if block.part(*span).labels.size
     ]
-    missing = [row for row in wanted if not _is_known(task, block, row, execution)]
+    missing = [
+        row for row in wanted if not _collect_if_journaled(task, block, row, execution)
+    ]
     if not missing:
         return
     mesh = execution.mesh
@@ -182,7 +184,7 @@ def _look_closer(
     """Makes the checks that ask a classifier once more."""
     classifier, labels = execution.classifier, placed.block.labels
     if "company" in due:
-        if not check_in_company(classifier, placed, answers, again, stochastic):
+        if not check_batch_invariance(classifier, placed, answers, again, stochastic):
             # Its other answers tell nothing.
             execution.looked.add("scale")
             return
@@ -248,7 +250,7 @@ def _checks_due(
       is_least: whether the step holds the level that alters least.
     """
     mesh, looked = execution.mesh, execution.looked
-    in_turn = levels_in_turn(execution.image_shape, mesh)
+    in_turn = levels_are_sequential(execution.image_shape, mesh)
     one_more = len(placed.images) * (1 if in_turn else levels)
     few = one_more if execution.network is None else min(len(placed.images), MANY)
     scale = scale_check(execution.classifier, placed.block.labels)
@@ -291,7 +293,9 @@ def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
         yield waiting.popleft()
 
 
-def _is_known(task: Task, block: Block, row: int, execution: Execution) -> bool:
+def _collect_if_journaled(
+    task: Task, block: Block, row: int, execution: Execution
+) -> bool:
     """Whether the journal has what is wanted of a block at a level; collects it."""
     kept = execution.kept
     if kept is None:

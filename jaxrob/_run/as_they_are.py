@@ -7,15 +7,15 @@ import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._engine.checks import check_shape_is_kept
-from jaxrob._pinned import pinned
+from jaxrob._fingerprint import fingerprinted
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._pinned import pinned as pinned_alteration
+from jaxrob.alterations._fingerprint import fingerprinted as fingerprinted_alteration
 
 
 def as_they_are(
     classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
 ) -> tuple[Classifier, tuple[Alteration, ...]]:
-    """A classifier and alterations, pinned: what they take from around them is seen.
+    """Fingerprints a classifier and alterations, with the values that they capture.
 
     Args:
       classifier: the classifier.
@@ -25,9 +25,9 @@ def as_they_are(
     Raises:
       ValueError: if an alteration or the classifier refuses the image's shape.
     """
-    pin = functools.partial(pinned_alteration, image_shape=image.shape)
-    pinned_ones = tuple(map(pin, alterations))
+    pin = functools.partial(fingerprinted_alteration, image_shape=image.shape)
+    fingerprinted_ones = tuple(map(pin, alterations))
     # First, because the classifier would only say that it fails.
-    for alteration in pinned_ones:
+    for alteration in fingerprinted_ones:
         check_shape_is_kept(alteration, image.shape)
-    return pinned(classifier, image.shape), pinned_ones
+    return fingerprinted(classifier, image.shape), fingerprinted_ones

@@ -7,12 +7,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import checked_array
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import checked_arguments, prepare_run
-from jaxrob._runtime.checks import checked_array
 from jaxrob.alterations import Alteration
 
 

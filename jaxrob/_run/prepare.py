@@ -11,8 +11,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.warnings import collected
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._devices.memory_maps import make_room
+from jaxrob._devices.mesh import checked_mesh
+from jaxrob._engine.cached_answers import kept_in
 from jaxrob._engine.checks import (
     check_execution,
     check_together,
@@ -20,14 +24,10 @@ from jaxrob._engine.checks import (
     first_look,
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
-from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.provenance import provenance
+from jaxrob._keys import checked_key
 from jaxrob._run.as_they_are import as_they_are
-from jaxrob._run.own_answers import labelled
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.memory_maps import make_room
-from jaxrob._runtime.mesh import checked_mesh
-from jaxrob._runtime.warnings import collected
+from jaxrob._run.pseudo_labels import labelled
 from jaxrob.alterations import Alteration
 
 
@@ -58,12 +58,12 @@ class Arguments(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is measured, checked and pinned, and how.
+    """What is measured, checked and fingerprinted, and how.
 
     Attributes:
-      classifier: the classifier, pinned.
+      classifier: the classifier, fingerprinted.
       dataset: the images with labels: the network's own answers if there were none.
-      alterations: the alterations, pinned.
+      alterations: the alterations, fingerprinted.
       image: the first image.
       key: the key as it was given, None if nothing is random.
       execution: the classifier and the key on the devices, the journal's answers and

@@ -5,15 +5,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._classifier import Classifier
-from jaxrob._dataset import given_images
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_type,
     checked_array,
     checked_sequence,
 )
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import given_images
+from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._lbfgs import lbfgs
 from jaxrob.adversarial._similarity import structural_similarity

@@ -5,8 +5,8 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_sequence
 from jaxrob._codec import Array, Part, document, from_json, refuse, to_json
-from jaxrob._runtime.checks import checked_sequence
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
 _Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._runtime.hosts import put
-from jaxrob._runtime.mesh import on_each_device, platform, split_over
+from jaxrob._devices.hosts import put
+from jaxrob._devices.mesh import on_each_device, platform, sharded
 
 # Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
 # twice as slow where it leaves the caches.
@@ -54,7 +54,7 @@ def place(
 ) -> tuple[Any, ...]:
     """The rows at `index` of each array and of the keys, split over the devices."""
     rows = tuple(array[index] for array in arrays)
-    return put((*rows, None if keys is None else keys[index]), split_over(mesh))
+    return put((*rows, None if keys is None else keys[index]), sharded(mesh))
 
 
 def padded_blocks(index: np.ndarray, rows: int) -> Iterator[np.ndarray]:

@@ -9,12 +9,12 @@ import numpy as np
 from jax.sharding import Mesh
 from optax import projections
 
+from jaxrob._arguments.checks import check_choice, checked_integer, checked_number
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.checks import check_choice, checked_integer, checked_number
-from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.mesh import split_over
-from jaxrob._runtime.pixels import warn_beyond_pixels
+from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.mesh import sharded
+from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
 from jaxrob.adversarial._blocks import by_image, padded_blocks, place
 from jaxrob.adversarial._problem import (
@@ -109,8 +109,8 @@ def pgd(
     ascend = _ASCEND[norm]
     for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
         block = place((problem.images, problem.labels), problem.keys, index, mesh)
-        far = put(np.full(len(index), np.inf, np.float32), split_over(mesh))
-        never = put(np.zeros(len(index), bool), split_over(mesh))
+        far = put(np.full(len(index), np.inf, np.float32), sharded(mesh))
+        never = put(np.zeros(len(index), bool), sharded(mesh))
         state = _Ascent(block[0], block[0], far, never)
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(steps):

@@ -8,11 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import check_choice, checked_array, checked_number
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.checks import check_choice, checked_array, checked_number
-from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.mesh import platform, split_over
+from jaxrob._devices.host_function import own_errors
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.mesh import platform, sharded
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._blocks import by_image, padded_blocks, place
 from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
@@ -193,7 +193,7 @@ def _closest_found(
             active[taken] = True
             index[taken], waiting = waiting[: len(taken)], waiting[len(taken) :]
             block = place((problem.images, target), problem.keys, index, mesh)
-            is_new = put(np.isin(np.arange(rows), taken), split_over(mesh))
+            is_new = put(np.isin(np.arange(rows), taken), sharded(mesh))
             searches = _refill(None, searches, block[0], is_new, mesh=mesh)
 
 
@@ -235,7 +235,7 @@ def _shortened(
 ) -> np.ndarray:
     """What is found, as far towards the image as it reaches the target."""
     ends = np.zeros(len(best), np.float32), np.ones(len(best), np.float32)
-    found, ends = put((best, ends), split_over(mesh))
+    found, ends = put((best, ends), sharded(mesh))
     closest = found
     for _ in range(_HALVINGS):
         closest, ends = _shorten(shared, closest, ends, found, *block, mesh=mesh)

@@ -8,18 +8,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import check_at_least_one, check_type
+from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below, given_images
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.mesh import checked_mesh, replicated
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_images
 from jaxrob._engine.mistakes import MANY, check_scale, scale_check, worth_asking
-from jaxrob._pinned import pinned
-from jaxrob._runtime.checks import check_at_least_one, check_type
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.keys import check_key, checked_key, classifier_keys
-from jaxrob._runtime.mesh import checked_mesh, whole_on
-from jaxrob._runtime.pixels import as_floats
-from jaxrob._runtime.warnings import warn
+from jaxrob._fingerprint import fingerprinted
+from jaxrob._keys import check_key, checked_key, classifier_keys
+from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack
 from jaxrob.adversarial._blocks import (
     by_image,
@@ -106,7 +106,7 @@ def make_problem(
     rows = equal_rows(len(data), most, mesh)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
-    classifier = put(classifier, whole_on(mesh))
+    classifier = put(classifier, replicated(mesh))
     before, runner_up = _answers(classifier, images, labels, keys, rows, mesh)
     invalid = before.predicted == INVALID
     if invalid.any():
@@ -196,7 +196,7 @@ def has_slope(gradient: jax.Array) -> jax.Array:
 def _checked_attackable(
     classifier: Classifier, data: Dataset
 ) -> tuple[Classifier, TraceInfo]:
-    """The classifier, pinned; refuses images and labels that no attack can take."""
+    """Fingerprints the classifier; rejects data that no attack can take."""
     shape = data.images.shape
     if len(shape) != 4:
         hint = " (images[..., None] adds the axis of the channels)"
@@ -204,7 +204,7 @@ def _checked_attackable(
             "images must have the shape [N, H, W, C], because an attack needs the "
             f"range [0, 1]; got {shape}{hint if len(shape) == 3 else ''}"
         )
-    classifier = pinned(classifier, shape[1:])
+    classifier = fingerprinted(classifier, shape[1:])
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
     obstacle = gradient_obstacle(classifier, shape[1:])

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.log_probabilities import mean_over_samples
+from jaxrob._log_probabilities import mean_over_samples
 
 # A class that leads by more than this share of the scores' range also leads in blocks
 # of other sizes, which round differently.

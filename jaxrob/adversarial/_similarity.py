@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from dm_pix import ssim
 
-from jaxrob._runtime.checks import checked_array
+from jaxrob._arguments.checks import checked_array
 
 # Wang et al. (2004), for pixels in [0, 1].
 _C1 = 0.01**2

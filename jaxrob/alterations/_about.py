@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_type,
     checked_flag,

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_levels_range,
     check_type,
@@ -19,9 +19,9 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_text,
 )
-from jaxrob._runtime.identity import library, text
-from jaxrob._runtime.keys import check_key
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.naming import named
+from jaxrob._identity.identity import library, text
+from jaxrob._keys import check_key
 from jaxrob.alterations._about import About
 
 # Levels this close to the identity, as a share of the range, are the identity: an

@@ -7,14 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_levels_range,
     check_type,
     checked_number,
     checked_sequence,
     checked_text,
 )
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._said import range_in_words
@@ -59,15 +59,15 @@ def rescale(
     }
     return Alteration(
         alteration.name,
-        bind(_at_rescaled_level, **mapping),
+        hashable_partial(_at_rescaled_level, **mapping),
         lower,
         upper,
         identity=identity,
         unit=unit,
         stochastic=alteration.stochastic,
         resolution=alteration.resolution and alteration.resolution / ratio,
-        prepare=bind(_prepare, alteration=alteration),
-        representative=bind(_rescaled_representative, **mapping),
+        prepare=hashable_partial(_prepare, alteration=alteration),
+        representative=hashable_partial(_rescaled_representative, **mapping),
         about=dataclasses.replace(
             alteration.about,
             level=f"{lower:.4g} to {upper:.4g} stand for {range_in_words(alteration)}"
@@ -128,12 +128,12 @@ def compose(
             )
     return Alteration(
         name or " + ".join(member.name for member in members),
-        bind(_apply_all, members=members),
+        hashable_partial(_apply_all, members=members),
         lower,
         upper,
         identity=identity,
         stochastic=any(member.stochastic for member in members),
-        prepare=bind(_prepare_first, members=members),
+        prepare=hashable_partial(_prepare_first, members=members),
         about=_about_all(alterations, lower, upper),
     )
 

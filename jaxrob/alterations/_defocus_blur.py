@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
@@ -61,12 +61,12 @@ def defocus_blur(
     )
     return Alteration(
         "defocus blur",
-        bind(_defocus, largest=upper, unit=unit),
+        hashable_partial(_defocus, largest=upper, unit=unit),
         lower,
         upper,
         identity=0.0,
         unit=unit_text(unit),
-        prepare=bind(_prepare, largest=upper, unit=unit),
+        prepare=hashable_partial(_prepare, largest=upper, unit=unit),
         about=About(
             "the radius of the disk that a point becomes",
             default_range=from_0_to_part(20, unit),

@@ -7,8 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import checked_number
+from jaxrob._arguments.checks import checked_number
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import separable
@@ -74,13 +74,13 @@ def elastic_deformation(
     lower, upper = checked_range("elastic_deformation", lower, upper, 0.0, at_least=0)
     return Alteration(
         "elastic deformation",
-        bind(_deform, unit=unit),
+        hashable_partial(_deform, unit=unit),
         lower,
         upper,
         identity=0.0,
         unit=unit_text(unit),
         stochastic=True,
-        prepare=bind(_prepare, smoothness=smoothness, unit=unit),
+        prepare=hashable_partial(_prepare, smoothness=smoothness, unit=unit),
         about=About(
             "the root mean square of the displacement along each axis",
             {"smoothness": smoothness},

@@ -9,14 +9,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_hashable,
     check_type,
     checked_text,
 )
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.naming import named
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration
 
 
@@ -69,14 +69,14 @@ def followed_by(
     then = f"then {called}, at every level but {corruption.identity:g}"
     return Alteration(
         name,
-        bind(_at_level, corruption=corruption, fixed=fixed),
+        hashable_partial(_at_level, corruption=corruption, fixed=fixed),
         corruption.lower,
         corruption.upper,
         identity=corruption.identity,
         unit=corruption.unit,
         stochastic=corruption.stochastic,
-        prepare=bind(_prepare, corruption=corruption),
-        representative=bind(_representative, corruption=corruption),
+        prepare=hashable_partial(_prepare, corruption=corruption),
+        representative=hashable_partial(_representative, corruption=corruption),
         about=dataclasses.replace(
             about,
             level=f"{about.level}, {then}" if about.level else then,

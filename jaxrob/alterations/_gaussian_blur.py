@@ -6,7 +6,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._forms import by_platform
@@ -50,7 +50,7 @@ def gaussian_blur(lower: float = 0.0, upper: float = 2.0) -> Alteration:
     )
     return Alteration(
         "gaussian blur",
-        bind(_blur, largest=upper),
+        hashable_partial(_blur, largest=upper),
         lower,
         upper,
         identity=0.0,

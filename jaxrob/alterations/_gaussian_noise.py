@@ -5,8 +5,8 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import checked_flag
+from jaxrob._arguments.checks import checked_flag
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
@@ -43,7 +43,7 @@ def gaussian_noise(
     clip = checked_flag("gaussian_noise: clip", clip)
     return Alteration(
         "gaussian noise",
-        bind(_add_noise, clip=clip),
+        hashable_partial(_add_noise, clip=clip),
         lower,
         upper,
         identity=0.0,

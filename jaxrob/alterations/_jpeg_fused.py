@@ -19,7 +19,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.pixels import unit_range
+from jaxrob._pixels import unit_range
 from jaxrob.alterations._jpeg_constants import (
     CHROMA_TABLE,
     DCT,

@@ -28,7 +28,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.custom_batching import custom_vmap
 
-from jaxrob._runtime.pixels import unit_range
+from jaxrob._pixels import unit_range
 from jaxrob.alterations._jpeg_constants import (
     CHROMA_TABLE,
     DCT,

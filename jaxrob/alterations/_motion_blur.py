@@ -6,8 +6,8 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import checked_number
+from jaxrob._arguments.checks import checked_number
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import (
     Alteration,
@@ -95,13 +95,13 @@ def motion_blur(
     )
     return Alteration(
         "motion blur",
-        bind(_move, unit=unit),
+        hashable_partial(_move, unit=unit),
         lower,
         upper,
         identity=0.0,
         unit=unit_text(unit),
         stochastic=True,
-        prepare=bind(_prepare, largest=upper, unit=unit, angle=angle),
+        prepare=hashable_partial(_prepare, largest=upper, unit=unit, angle=angle),
         about=About(
             "the standard deviation of half a Gaussian along the motion",
             {"angle": angle},

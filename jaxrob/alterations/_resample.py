@@ -9,7 +9,7 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.checks import check_choice
+from jaxrob._arguments.checks import check_choice
 from jaxrob.alterations._forms import by_platform
 
 # What stands where the image has no pixel; the caller takes care of "crop".

@@ -5,7 +5,7 @@ import math
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import bilinear, checked_fill
@@ -47,7 +47,7 @@ def rotation(
     )
     return Alteration(
         "rotation",
-        bind(_rotate, fill=fill),
+        hashable_partial(_rotate, fill=fill),
         lower,
         upper,
         identity=0.0,

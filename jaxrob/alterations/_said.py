@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from jaxrob._runtime.checks import check_type
+from jaxrob._arguments.checks import check_type
 from jaxrob.alterations._about import check_parameter
 from jaxrob.alterations._alteration import Alteration
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image, checked_range
 from jaxrob.alterations._resample import checked_fill, grid, window_positions
@@ -79,7 +79,7 @@ def _translation(
 
     return Alteration(
         name,
-        bind(
+        hashable_partial(
             _translate,
             name=name,
             axis=axis,

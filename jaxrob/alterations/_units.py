@@ -5,7 +5,7 @@ from typing import TypeVar
 
 import jax
 
-from jaxrob._runtime.checks import check_choice
+from jaxrob._arguments.checks import check_choice
 
 _UNITS = ("px", "relative")
 

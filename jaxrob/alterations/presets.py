@@ -5,8 +5,8 @@ from collections.abc import Callable
 
 import jax
 
-from jaxrob._runtime.checks import check_choice, checked_flag
-from jaxrob._runtime.warnings import warn
+from jaxrob._arguments.checks import check_choice, checked_flag
+from jaxrob._arguments.warnings import warn
 from jaxrob.alterations import common
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness

@@ -9,8 +9,8 @@ from flax import nnx
 
 from jaxrob._classifier import OUTPUTS
 from jaxrob._codec import Integer, Part, Row, Text, document, refuse
-from jaxrob._runtime.digest import host_array
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.strict_json import short
+from jaxrob._identity.digest import host_array
 from jaxrob.bayes._head import MOST_SAMPLES, Head
 from jaxrob.bayes._network import as_dicts
 

@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._arguments.checks import check_type
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import check_type
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.bayes._head import Head, log_probabilities, normals
 from jaxrob.bayes._posterior import Posterior, draw
 
@@ -46,7 +46,7 @@ def classifier(
 
 def from_draws(variables: Any, apply_fn: Callable[..., Any], head: Head) -> Classifier:
     """The classifier of parameters that lie along a leading axis."""
-    apply = bind(apply_draws, apply_fn=apply_fn, head=head)
+    apply = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
     return Classifier(apply, variables, stochastic=head.stochastic)
 
 

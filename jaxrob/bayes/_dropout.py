@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
+from jaxrob._arguments.checks import check_at_least_one, check_choice, check_type
+from jaxrob._arguments.naming import named
 from jaxrob._classifier import OUTPUTS, Classifier
-from jaxrob._runtime.bound import Bound, bind
-from jaxrob._runtime.checks import check_at_least_one, check_choice, check_type
-from jaxrob._runtime.naming import named
+from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
 from jaxrob.bayes._network import as_dicts
 
 
@@ -67,14 +67,16 @@ def from_passes(
     variables: Any, apply_fn: Callable[..., Any], num_samples: int, outputs: str
 ) -> Classifier:
     """The classifier of a function of variables, images and one key."""
-    apply = bind(apply_passes, apply_fn=apply_fn, num_samples=int(num_samples))
+    apply = hashable_partial(
+        apply_passes, apply_fn=apply_fn, num_samples=int(num_samples)
+    )
     return Classifier(apply, variables, outputs, stochastic=True)
 
 
-def dropout_apply_fn(module: Any) -> Bound:
+def dropout_apply_fn(module: Any) -> HashablePartial:
     """`apply_fn(variables, images, key)` of a module, with dropout active."""
     if isinstance(module, linen.Module):
-        return bind(_apply_linen, module=module)
+        return hashable_partial(_apply_linen, module=module)
     if not isinstance(module, nnx.Module):
         raise TypeError(
             f"module must be a Flax module, Linen or NNX; got {named(module)}"
@@ -82,7 +84,7 @@ def dropout_apply_fn(module: Any) -> Bound:
     graph, state = nnx.split(module)
     if not _dropout_layers(nnx.merge(graph, state)):
         raise ValueError(_NO_DROPOUT.format(type(module).__name__))
-    return bind(_apply_nnx, graph=graph)
+    return hashable_partial(_apply_nnx, graph=graph)
 
 
 def apply_passes(

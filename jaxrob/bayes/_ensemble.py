@@ -7,10 +7,10 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_choice, check_type, checked_sequence
+from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import OUTPUTS, Classifier
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import check_choice, check_type, checked_sequence
-from jaxrob._runtime.warnings import warn
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.bayes._network import as_dicts, variables_apply_fn
 
 
@@ -88,7 +88,9 @@ def from_members(
     variables: Any, apply_fn: Callable[..., Any], outputs: str
 ) -> Classifier:
     """The classifier of members that lie along a leading axis."""
-    return Classifier(bind(apply_members, apply_fn=apply_fn), variables, outputs)
+    return Classifier(
+        hashable_partial(apply_members, apply_fn=apply_fn), variables, outputs
+    )
 
 
 def apply_members(

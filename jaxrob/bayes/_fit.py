@@ -4,10 +4,10 @@ from typing import Any
 
 import jax
 
+from jaxrob._arguments.checks import check_choice, checked_integer
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_choice, checked_integer
-from jaxrob._runtime.keys import checked_key
+from jaxrob._keys import checked_key
 from jaxrob.bayes._classifier import classifier
 from jaxrob.bayes._nuts import nuts
 from jaxrob.bayes._svi import svi

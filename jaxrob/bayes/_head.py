@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
+from jaxrob._arguments.checks import check_choice, checked_integer
 from jaxrob._codec import Integer, Text
-from jaxrob._runtime.checks import check_choice, checked_integer
 
 HEADS = ("plain", "heteroscedastic")
 #: Samples in a file. Far above any in use; one evaluation would take days.

@@ -12,13 +12,13 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 from numpyro import distributions as dist
 
+from jaxrob._arguments.checks import check_type, checked_number
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
-from jaxrob._runtime.bound import Bound
-from jaxrob._runtime.checks import check_type, checked_number
-from jaxrob._runtime.hosts import local, put
-from jaxrob._runtime.mesh import along_images, checked_mesh, whole_on
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._devices.hosts import local, put
+from jaxrob._devices.mesh import along_images, checked_mesh, replicated
+from jaxrob._identity.hashable_partial import HashablePartial
+from jaxrob._pixels import as_floats
 from jaxrob.bayes._head import Head, checked_head, log_probabilities, normals
 from jaxrob.bayes._network import network
 
@@ -26,7 +26,7 @@ from jaxrob.bayes._network import network
 class Likelihood(NamedTuple):
     """What of the model is fixed before tracing: equal for equal modules and heads."""
 
-    apply_fn: Bound
+    apply_fn: HashablePartial
     head: Head
 
 
@@ -91,7 +91,7 @@ def make_problem(
         dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
     )
     data = Data(params, fixed, dataset.images, dataset.labels, prior_scale)
-    data = put(data, whole_on(mesh))
+    data = put(data, replicated(mesh))
     initial, unravel = ravel_pytree(local(data.params))
     likelihood = Likelihood(apply_fn, checked)
     return Problem(likelihood, data, num_classes, initial, unravel, mesh)

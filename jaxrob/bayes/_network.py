@@ -7,11 +7,11 @@ from typing import Any, NamedTuple
 import jax
 from flax import linen, nnx
 
+from jaxrob._arguments.failures import failed_on_images
+from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.bound import Bound, bind
-from jaxrob._runtime.failures import failed_on_images
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
+from jaxrob._pixels import as_floats
 
 
 class Network(NamedTuple):
@@ -24,7 +24,7 @@ class Network(NamedTuple):
       fixed: nested dictionaries of all other variables, such as batch statistics.
     """
 
-    apply_fn: Bound
+    apply_fn: HashablePartial
     params: Any
     fixed: Any
 
@@ -58,16 +58,16 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
     return Network(apply_fn, params, fixed)
 
 
-def params_apply_fn(module: Any) -> Bound:
+def params_apply_fn(module: Any) -> HashablePartial:
     """`apply_fn(params, fixed, images)` of a module, as `Network` has it.
 
     Raises:
       TypeError: if it is no module.
     """
     if isinstance(module, linen.Module):
-        return bind(_apply_linen, module=module)
+        return hashable_partial(_apply_linen, module=module)
     if isinstance(module, nnx.Module):
-        return bind(_apply_nnx, graph=nnx.split(module, nnx.Param, ...)[0])
+        return hashable_partial(_apply_nnx, graph=nnx.split(module, nnx.Param, ...)[0])
     raise TypeError(f"module must be a Flax module, Linen or NNX; got {named(module)}")
 
 

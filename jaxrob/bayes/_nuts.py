@@ -7,12 +7,12 @@ import numpy as np
 from jax.sharding import Mesh
 from numpyro.infer import MCMC, NUTS, init_to_value
 
+from jaxrob._arguments.checks import checked_flag, checked_integer
+from jaxrob._arguments.warnings import warn
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_flag, checked_integer
-from jaxrob._runtime.hosts import is_first, local, put
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.mesh import whole_on
-from jaxrob._runtime.warnings import warn
+from jaxrob._devices.hosts import is_first, local, put
+from jaxrob._devices.mesh import replicated
+from jaxrob._keys import checked_key
 from jaxrob.bayes._model import make_problem, model, noise_bits
 from jaxrob.bayes._posterior import Posterior
 
@@ -75,7 +75,7 @@ def nuts(
         progress_bar=progress and is_first(),
     )
     with jax.set_mesh(problem.mesh):
-        key, bits = put((key, bits), whole_on(problem.mesh))
+        key, bits = put((key, bits), replicated(problem.mesh))
         sampler.run(key, likelihood, problem.data, bits)
     samples = local(sampler.get_samples()["params"])
     if not np.isfinite(samples).all():

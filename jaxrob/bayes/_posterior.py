@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxrob._runtime.checks import check_at_least_one
-from jaxrob._runtime.keys import checked_key
+from jaxrob._arguments.checks import check_at_least_one
+from jaxrob._keys import checked_key
 from jaxrob.bayes._model import Likelihood
 
 

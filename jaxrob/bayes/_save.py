@@ -8,15 +8,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import checked_path
+from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier
 from jaxrob._codec import from_json, to_json
-from jaxrob._runtime.bound import Bound
-from jaxrob._runtime.checks import checked_path
-from jaxrob._runtime.digest import host_array
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.npz import DAMAGE, read_npz
-from jaxrob._runtime.strict_json import short
-from jaxrob._runtime.written import write_file
+from jaxrob._files.npz import DAMAGE, read_npz
+from jaxrob._files.strict_json import short
+from jaxrob._files.writing import write_file
+from jaxrob._identity.digest import host_array
+from jaxrob._identity.hashable_partial import HashablePartial
 from jaxrob.bayes._check_saved import (
     FIELDS,
     Described,
@@ -135,7 +135,7 @@ def _made(header: Header, tree: dict[str, Any], module: Any) -> Posterior | Clas
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     """The kind of a classifier, and what apart from the module defines it."""
     apply_fn = getattr(classifier, "apply_fn", None)
-    if not isinstance(apply_fn, Bound) or apply_fn.function not in _KINDS:
+    if not isinstance(apply_fn, HashablePartial) or apply_fn.function not in _KINDS:
         raise TypeError(
             "value must be a jaxrob.bayes.Posterior or a classifier made by "
             f"jaxrob.bayes; got {named(classifier)}"

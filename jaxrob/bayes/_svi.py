@@ -12,17 +12,17 @@ from jax.sharding import PartitionSpec as P
 from numpyro.infer import TraceMeanField_ELBO
 from tqdm.auto import tqdm
 
-from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_at_least_one,
     check_choice,
     check_type,
     checked_flag,
     checked_integer,
 )
-from jaxrob._runtime.hosts import is_first, local, put
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.mesh import whole_on
+from jaxrob._dataset import Dataset
+from jaxrob._devices.hosts import is_first, local, put
+from jaxrob._devices.mesh import replicated
+from jaxrob._keys import checked_key
 from jaxrob.bayes._guides import GUIDES, Variational
 from jaxrob.bayes._model import (
     Data,
@@ -166,7 +166,7 @@ def _maximised(
     shown: bool,
 ) -> tuple[Variational, np.ndarray]:
     """The variational parameters after all epochs, and the mean ELBO of each."""
-    num_images, everywhere = len(problem.data.labels), whole_on(problem.mesh)
+    num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
     stride = _stride(steps)
     variational = GUIDES[objective.guide].init(problem.initial)

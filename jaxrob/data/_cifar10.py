@@ -5,8 +5,8 @@ import pathlib
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_path
 from jaxrob.data._files import read_file
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._split import check_split

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_names, checked_path
+from jaxrob._arguments.checks import checked_names, checked_path
 from jaxrob.data._files import read_file
 
 _Parts = tuple[str, ...]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_integer
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_integer
 from jaxrob.data._require import require
 from jaxrob.data._split import check_split
 

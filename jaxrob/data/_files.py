@@ -5,7 +5,7 @@ import os
 import pathlib
 from io import BufferedIOBase
 
-from jaxrob._runtime.files import open_file
+from jaxrob._files.regular import open_file
 
 # Far above any image or batch; what claims more is a bomb or a mistake.
 MAX_FILE_BYTES = 256 << 20

@@ -7,8 +7,8 @@ import re
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_path
 from jaxrob.data._decode import Expected, decode_image
 from jaxrob.data._files import read_file
 from jaxrob.data._oddities import Oddities, warn_of

@@ -9,8 +9,8 @@ from io import BufferedIOBase
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_path
-from jaxrob._runtime.files import most_unpacked, open_file
+from jaxrob._arguments.checks import checked_path
+from jaxrob._files.regular import most_unpacked, open_file
 from jaxrob.data._files import is_gzip
 
 _DTYPES = {

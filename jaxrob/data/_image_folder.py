@@ -10,14 +10,14 @@ from typing import Any, cast
 
 import numpy as np
 
-from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_choice,
     checked_flag,
     checked_integer,
     checked_path,
 )
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.naming import named
+from jaxrob._dataset import Dataset
 from jaxrob.data._classes import checked_class_names, numbered, read_labels
 from jaxrob.data._decode import SUFFIXES, Expected, Fit, decode_image, image_size
 from jaxrob.data._files import read_file

@@ -3,8 +3,8 @@
 import os
 import pathlib
 
+from jaxrob._arguments.checks import check_choice, checked_path
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_choice, checked_path
 from jaxrob.data._cifar10 import cifar10
 from jaxrob.data._digits import digits
 from jaxrob.data._idc import idc_patches

@@ -5,8 +5,8 @@ import pathlib
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_path
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_path
 from jaxrob.data._idx import read_idx
 from jaxrob.data._split import check_split
 

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Sequence
 
+from jaxrob._arguments.checks import checked_path, checked_text
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_path, checked_text
-from jaxrob._runtime.npz import DAMAGE, read_npz
+from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob.data._classes import checked_class_names
 
 

@@ -4,7 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from jaxrob._runtime.warnings import warn
+from jaxrob._arguments.warnings import warn
 
 # The largest values of 12 and of 14 bits.
 _OF_12_BITS = 2**12 - 1

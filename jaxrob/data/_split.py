@@ -1,6 +1,6 @@
 """The two parts that most data sets come in."""
 
-from jaxrob._runtime.checks import check_choice
+from jaxrob._arguments.checks import check_choice
 
 SPLITS = ("test", "train")
 

@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from typing import Any, cast
 
-from jaxrob._runtime.files import most_unpacked, open_file
+from jaxrob._files.regular import most_unpacked, open_file
 from jaxrob.data._files import MAX_FILE_BYTES, is_gzip
 
 # ImageNet has 1.4 million; so many without contents unpack from little.

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from jaxrob._runtime.checks import checked_array
+from jaxrob._arguments.checks import checked_array
 from jaxrob.metrics._bootstrap import bootstrap, percentiles, resamples
 from jaxrob.metrics._checks import checked_confidence_level, checked_confusion
 from jaxrob.metrics._quality import measure_named

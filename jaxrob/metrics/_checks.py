@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_array, checked_bounds, checked_number
+from jaxrob._arguments.checks import checked_array, checked_bounds, checked_number
 
 
 def checked_curve(

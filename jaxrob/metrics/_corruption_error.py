@@ -7,13 +7,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_type,
     checked_flag,
     checked_integer,
     checked_text,
 )
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.naming import named
 from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
 from jaxrob.metrics._checks import (
     checked_confidence_level,

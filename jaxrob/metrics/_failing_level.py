@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_number
+from jaxrob._arguments.checks import checked_number
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import checked_confusion, checked_levels
 from jaxrob.metrics._quality import measure_named

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.checks import check_type
+from jaxrob._arguments.checks import check_type
 from jaxrob.metrics._checks import checked_levels, range_around
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._runtime.checks import checked_array
+from jaxrob._arguments.checks import checked_array
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.uncertainty import unknown_threshold
 

@@ -7,7 +7,7 @@ count neither for nor against a class.
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_choice, checked_integer
+from jaxrob._arguments.checks import check_choice, checked_integer
 from jaxrob.metrics._checks import checked_confusion
 from jaxrob.metrics._measure import Counts, Measure, Ratio, typical_inputs
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_choice, checked_bounds
+from jaxrob._arguments.checks import check_choice, checked_bounds
 from jaxrob.metrics._checks import checked_curve
 from jaxrob.metrics._quadrature import replay
 

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_array, checked_integer
+from jaxrob._arguments.checks import checked_array, checked_integer
 
 # By how much float32 rounding may lead a probability beyond 1.
 _SLACK = 1e-5

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_callable, check_choice, checked_array
+from jaxrob._arguments.checks import check_callable, check_choice, checked_array
 from jaxrob.metrics._checks import checked_curve, checked_share
 from jaxrob.metrics._level_weights import level_weights, masses
 

@@ -11,9 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from flax import linen as nn
 
-from jaxrob._runtime.checks import check_choice, checked_path
-from jaxrob._runtime.files import open_file
-from jaxrob._runtime.npz import DAMAGE
+from jaxrob._arguments.checks import check_choice, checked_path
+from jaxrob._files.npz import DAMAGE
+from jaxrob._files.regular import open_file
 from jaxrob.networks._pool import max_pool
 
 _CHANNEL_ORDERS = ("rgb", "bgr")

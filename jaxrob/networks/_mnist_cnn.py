@@ -3,7 +3,7 @@
 import jax
 from flax import linen as nn
 
-from jaxrob._runtime.checks import checked_integer
+from jaxrob._arguments.checks import checked_integer
 from jaxrob.networks._pool import max_pool
 
 

@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from jaxrob._runtime.checks import checked_integer, checked_sequence
+from jaxrob._arguments.checks import checked_integer, checked_sequence
 
 
 class ResNet(nn.Module):

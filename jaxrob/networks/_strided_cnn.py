@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 from flax import linen as nn
 
-from jaxrob._runtime.checks import checked_integer, checked_sequence
+from jaxrob._arguments.checks import checked_integer, checked_sequence
 
 
 class StridedCNN(nn.Module):

@@ -5,7 +5,7 @@ import functools
 import jax
 from flax import linen as nn
 
-from jaxrob._runtime.checks import checked_integer
+from jaxrob._arguments.checks import checked_integer
 from jaxrob.networks._pool import max_pool
 
 _STAGES = ((64, 64), (128, 128), (256,) * 3, (512,) * 3, (512,) * 3)

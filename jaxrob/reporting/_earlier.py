@@ -4,8 +4,8 @@ import os
 import pathlib
 from collections.abc import Sequence
 
+from jaxrob._arguments.checks import checked_names, checked_path, checked_sequence
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._runtime.checks import checked_names, checked_path, checked_sequence
 from jaxrob.reporting._folder import read_results
 
 

@@ -10,12 +10,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
+from jaxrob._arguments.checks import check_type, checked_path
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._codec import from_json, to_json
-from jaxrob._runtime.checks import check_type, checked_path
-from jaxrob._runtime.files import check_regular, content_of
-from jaxrob._runtime.npz import DAMAGE, read_npz
-from jaxrob._runtime.swap import read_together, write_together
+from jaxrob._files.npz import DAMAGE, read_npz
+from jaxrob._files.regular import check_regular, content_of
+from jaxrob._files.swap import read_together, write_together
 from jaxrob.adversarial import attack_from_json
 from jaxrob.reporting._index import Entry, Index, index_of
 from jaxrob.reporting._results import Picture, Results, check_picture

@@ -5,17 +5,17 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._assessment.compare import Comparison, compare
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_type,
     checked_names,
     checked_number,
     checked_sequence,
     checked_text,
 )
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.warnings import warn
+from jaxrob._arguments.naming import named
+from jaxrob._arguments.warnings import warn
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import Interval
 from jaxrob.reporting._adjusted import adjusted, said
 from jaxrob.reporting._few import is_open_by_levels

@@ -7,16 +7,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._runtime.checks import check_type, checked_integer
-from jaxrob._runtime.digest import host_array
-from jaxrob._runtime.keys import alteration_keys, checked_key
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._identity.digest import host_array
+from jaxrob._keys import alteration_keys, checked_key
+from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._pinned import pinned
+from jaxrob.alterations._fingerprint import fingerprinted
 from jaxrob.reporting._results import (
     CHANNELS,
     MOST_PICTURES,
@@ -228,8 +228,8 @@ def _checked_key(
 def _checked_alteration(
     assessment: Assessment, alteration: Alteration, shape: tuple[int, ...]
 ) -> Alteration:
-    """The alteration, pinned, which must be that of the assessment."""
-    alteration = pinned(alteration, shape)
+    """The alteration, fingerprinted, which must be that of the assessment."""
+    alteration = fingerprinted(alteration, shape)
     known = assessment.provenance.get("alteration")
     found = alteration_fingerprint(alteration)
     same = all(

@@ -8,11 +8,11 @@ import tomllib
 from typing import Annotated, Any
 
 from jaxrob import metrics
+from jaxrob._arguments.checks import check_levels_range, checked_path
+from jaxrob._arguments.naming import named
 from jaxrob._codec import As, Integer, Number, Text, read
-from jaxrob._runtime.checks import check_levels_range, checked_path
-from jaxrob._runtime.files import content_of
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.regular import content_of
+from jaxrob._files.strict_json import short
 from jaxrob.reporting._gate import QUANTITIES, Requirement, checked_requirement
 
 # Plans are written by hand.

@@ -10,16 +10,16 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_integer,
     checked_sequence,
 )
-from jaxrob._runtime.keys import check_key
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._arguments.naming import named
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._keys import check_key
+from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._table import robustness_text

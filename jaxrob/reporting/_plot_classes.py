@@ -5,8 +5,8 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._arguments.checks import check_type, checked_names, checked_number
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._runtime.checks import check_type, checked_names, checked_number
 from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._plot import checked_axes
 from jaxrob.reporting._plot_curves import literal

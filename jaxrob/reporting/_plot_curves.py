@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 
 from jaxrob import metrics
+from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._runtime.checks import check_type, checked_names, checked_sequence
 from jaxrob.metrics import wilson
 from jaxrob.reporting._few import images_at_levels
 from jaxrob.reporting._plot import checked_axes

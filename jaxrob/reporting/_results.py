@@ -7,10 +7,7 @@ from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import Part, Text
-from jaxrob._curve import Curve
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_choice,
     check_type,
     checked_integer,
@@ -19,9 +16,12 @@ from jaxrob._runtime.checks import (
     checked_sequence,
     checked_text,
 )
-from jaxrob._runtime.digest import contiguous
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.strict_json import short
+from jaxrob._arguments.naming import named
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._codec import Part, Text
+from jaxrob._curve import Curve
+from jaxrob._files.strict_json import short
+from jaxrob._identity.digest import contiguous
 from jaxrob.adversarial import Attack
 from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._plan import Plan

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from jaxrob._arguments.checks import checked_sequence
+from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
-from jaxrob._runtime.checks import checked_sequence
-from jaxrob._runtime.readable import readable
 from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._excursions import excursions

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._arguments.warnings import cause_of
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.diagnostics import SIGNS
-from jaxrob._runtime.warnings import cause_of
 from jaxrob.roma import RomaResult
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.

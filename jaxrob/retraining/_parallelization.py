@@ -6,9 +6,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._arguments.checks import check_type
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_type
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import Part, check, on_all, on_half

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
+from jaxrob._arguments.checks import check_choice, checked_sequence
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import check_choice, checked_sequence
-from jaxrob._runtime.keys import host_generator
+from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._pinned import pinned
+from jaxrob.alterations._fingerprint import fingerprinted
 from jaxrob.retraining._levels import LEVELS
 from jaxrob.retraining._sizes import copies
 from jaxrob.training._checks import check_training
@@ -70,7 +70,7 @@ def on_half(
     rng = host_generator(key)
     return [
         Part(
-            pinned(alteration, dataset.images.shape[1:]),
+            fingerprinted(alteration, dataset.images.shape[1:]),
             np.sort(rng.permutation(len(dataset))[: len(dataset) // 2]),
             copies(alteration),
         )
@@ -83,6 +83,6 @@ def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Part]:
     every = np.arange(len(dataset))
     image_shape = dataset.images.shape[1:]
     return [
-        Part(pinned(alteration, image_shape), every, copies(alteration))
+        Part(fingerprinted(alteration, image_shape), every, copies(alteration))
         for alteration in alterations
     ]

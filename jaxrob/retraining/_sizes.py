@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from jaxrob._runtime.checks import check_type, checked_integer, checked_sequence
+from jaxrob._arguments.checks import check_type, checked_integer, checked_sequence
 from jaxrob.alterations import Alteration
 
 

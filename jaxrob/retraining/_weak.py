@@ -7,17 +7,17 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._assessment.assess import assess
-from jaxrob._assessment.assessment import Assessment
-from jaxrob._classifier import Classifier
-from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_integer,
     checked_number,
 )
-from jaxrob._runtime.keys import host_generator
+from jaxrob._assessment.assess import assess
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset
+from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._parts import check_alterations
 from jaxrob.strategies import Uniform

@@ -5,9 +5,9 @@ from typing import Any
 
 import jax
 
+from jaxrob._arguments.checks import checked_integer
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import checked_integer
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import check, on_half, originals

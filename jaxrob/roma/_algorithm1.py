@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special, stats
 
-from jaxrob._runtime.warnings import warn
+from jaxrob._arguments.warnings import warn
 from jaxrob.roma._count import observe_hits
 from jaxrob.roma._draws import summarise_draws
 from jaxrob.roma._estimate import Answers

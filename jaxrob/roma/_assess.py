@@ -10,14 +10,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._classifier import Classifier
-from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._engine.execution import progress_bar
-from jaxrob._engine.journal import opened
-from jaxrob._engine.order import random_order
-from jaxrob._run.own_answers import UNALTERED, unaltered_answers
-from jaxrob._run.prepare import Run, checked_arguments, prepare_run
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_choice,
     check_type,
     checked_flag,
@@ -25,11 +18,18 @@ from jaxrob._runtime.checks import (
     checked_number,
     checked_path,
 )
-from jaxrob._runtime.host_function import own_errors
-from jaxrob._runtime.identity import is_told, text
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.naming import named
-from jaxrob._runtime.warnings import collected, warn
+from jaxrob._arguments.naming import named
+from jaxrob._arguments.warnings import collected, warn
+from jaxrob._classifier import Classifier
+from jaxrob._dataset import Dataset, check_labels_below, given_images
+from jaxrob._devices.host_function import own_errors
+from jaxrob._engine.execution import progress_bar
+from jaxrob._engine.journal import opened
+from jaxrob._engine.order import random_order
+from jaxrob._identity.identity import is_identifiable, text
+from jaxrob._keys import checked_key
+from jaxrob._run.prepare import Run, checked_arguments, prepare_run
+from jaxrob._run.pseudo_labels import UNALTERED, unaltered_answers
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 from jaxrob.metrics._checks import checked_confidence_level
@@ -39,7 +39,7 @@ from jaxrob.roma._estimate import Answers
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._few_inputs import answers_of_few
 from jaxrob.roma._journal import answers_in
-from jaxrob.roma._perturbation import NORMS, Perturbation, pinned_perturbation
+from jaxrob.roma._perturbation import NORMS, Perturbation, fingerprinted_perturbation
 from jaxrob.roma._result import RomaResult
 from jaxrob.roma._samplers import from_alteration, from_sampler
 from jaxrob.roma._work import Inputs, Settings, Work, placed
@@ -212,7 +212,7 @@ def assess(
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
         _warn_of_range(perturbation, image_shape)
-        drawn = _pinned(drawn, image_shape, is_kept=journal is not None)
+        drawn = _fingerprinted(drawn, image_shape, is_kept=journal is not None)
         arguments = {
             "estimator": estimator,
             "budget": _told(budget),
@@ -339,7 +339,7 @@ def _warn_of_range(perturbation: Any, image_shape: tuple[int, ...]) -> None:
             warn(doubt)
 
 
-def _pinned(
+def _fingerprinted(
     perturbation: Perturbation, image_shape: tuple[int, ...], is_kept: bool
 ) -> Perturbation:
     """A perturbation as it is now; refused if it changes the shape of an image.
@@ -349,7 +349,7 @@ def _pinned(
       image_shape: the shape of one image.
       is_kept: whether a journal must tell it from others.
     """
-    perturbation = pinned_perturbation(perturbation, image_shape)
+    perturbation = fingerprinted_perturbation(perturbation, image_shape)
     image = jax.ShapeDtypeStruct(image_shape, np.float32)
 
     def one(key: jax.Array, image: jax.Array) -> jax.Array:
@@ -361,7 +361,7 @@ def _pinned(
             f"{perturbation.name} must return an image of the shape {image_shape}; got "
             f"{found}"
         )
-    if is_kept and not is_told(perturbation):
+    if is_kept and not is_identifiable(perturbation):
         raise ValueError(
             "journal must tell perturbations from others, and a function on the host "
             f"cannot be looked into; {perturbation.name} calls one"

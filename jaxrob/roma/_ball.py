@@ -11,8 +11,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.checks import check_choice, checked_number
-from jaxrob._runtime.pixels import warn_beyond_pixels
+from jaxrob._arguments.checks import check_choice, checked_number
+from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.roma._perturbation import Perturbation
 
 # From this many pixels on components are independent as the ball has them, and a draw

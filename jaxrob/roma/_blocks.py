@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._runtime.memory import nearest_bucket
+from jaxrob._devices.memory import nearest_bucket
 
 Tree = TypeVar("Tree")
 

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 import scipy
 
-from jaxrob._runtime.checks import checked_array, checked_integer, checked_names
+from jaxrob._arguments.checks import checked_array, checked_integer, checked_names
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.metrics._holm import holm
 from jaxrob.roma._bounded_mean import mean_interval

@@ -8,13 +8,13 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.memory import bucket
+from jaxrob._devices.mesh import on_each_device, platform, sharded
 from jaxrob._engine.sizes import whole_batches
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.keys import alteration_keys, classifier_keys
-from jaxrob._runtime.log_probabilities import mean_over_samples
-from jaxrob._runtime.memory import bucket
-from jaxrob._runtime.mesh import on_each_device, platform, split_over
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._keys import alteration_keys, classifier_keys
+from jaxrob._log_probabilities import mean_over_samples
+from jaxrob._pixels import as_floats
 from jaxrob.roma._blocks import blocks, check_valid, first_of, joined
 from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
 
@@ -60,7 +60,7 @@ def summarise_draws(
         "observe": observe,
         "summarise": summarise,
     }
-    split = split_over(work.mesh)
+    split = sharded(work.mesh)
     parts = []
     with jax.set_mesh(work.mesh):
         for block, number in blocks(inputs, work.mesh, _INPUTS):

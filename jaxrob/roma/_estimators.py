@@ -20,7 +20,7 @@ misclassification near each. To add one:
 from collections.abc import Callable
 from typing import NamedTuple
 
-from jaxrob._runtime.checks import check_choice
+from jaxrob._arguments.checks import check_choice
 from jaxrob.roma._algorithm1 import roma
 from jaxrob.roma._cascade import auto, importance, splitting
 from jaxrob.roma._count import count

@@ -8,11 +8,11 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import given_images
-from jaxrob._runtime.checks import check_type, checked_integer
-from jaxrob._runtime.keys import checked_key
-from jaxrob._runtime.naming import named
+from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.roma._assess import assess
 from jaxrob.roma._global_result import GlobalRobustness, check_summary

@@ -8,6 +8,13 @@ from typing import Annotated, Any, NamedTuple
 import numpy as np
 import scipy
 
+from jaxrob._arguments.checks import (
+    check_choice,
+    checked_flag,
+    checked_names,
+    checked_number,
+    checked_path,
+)
 from jaxrob._codec import (
     Array,
     Integer,
@@ -18,13 +25,6 @@ from jaxrob._codec import (
     from_json,
     refuse,
     to_json,
-)
-from jaxrob._runtime.checks import (
-    check_choice,
-    checked_flag,
-    checked_names,
-    checked_number,
-    checked_path,
 )
 from jaxrob.roma._bounded_mean import mean_interval
 from jaxrob.roma._count import clopper_pearson

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob._runtime.checks import checked_flag, checked_integer, checked_number
+from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
 from jaxrob.roma._bounded_mean import lower_limit, narrower_than_binary
 from jaxrob.roma._count import clopper_pearson
 from jaxrob.roma._skewed_mean import FEWEST_VALUES, LARGEST_SKEWNESS, skewed_interval

@@ -9,8 +9,8 @@ probabilities add up.
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.keys import classifier_keys
-from jaxrob._runtime.log_probabilities import mean_over_samples
+from jaxrob._keys import classifier_keys
+from jaxrob._log_probabilities import mean_over_samples
 from jaxrob.roma._pairs import ANY_CLASS, Pairs
 from jaxrob.roma._work import Work
 

@@ -15,9 +15,9 @@ import numpy as np
 from scipy import special
 from tqdm.auto import tqdm
 
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.memory import bucket
-from jaxrob._runtime.mesh import on_each_device, split_over
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.memory import bucket
+from jaxrob._devices.mesh import on_each_device, sharded
 from jaxrob.roma._blocks import blocks, check_valid, first_of, taken
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._search import Modes, margins_at
@@ -131,7 +131,7 @@ def draw(
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_DRAWS) // DRAWS)
     log_constant = TILTS[work.perturbation.norm].log_constant
-    split, margins, log_ratios = split_over(work.mesh), [], []
+    split, margins, log_ratios = sharded(work.mesh), [], []
     # However many draws there are of an input, they come in rows of one size, so that
     # few programs serve all stages.
     owner = np.repeat(np.arange(number), parts)

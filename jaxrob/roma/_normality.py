@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.scipy.special import log_ndtr
 
-from jaxrob._runtime.checks import checked_flag, checked_traceable
+from jaxrob._arguments.checks import checked_flag, checked_traceable
 
 #: The corrected statistic below which samples count as normal: the 15 % point, with
 #: mean and variance estimated, of D'Agostino and Stephens (1986), table 4.7.

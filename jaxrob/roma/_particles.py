@@ -12,9 +12,9 @@ import jax
 import jax.numpy as jnp
 from jax.sharding import NamedSharding
 
-from jaxrob._runtime.hosts import put
-from jaxrob._runtime.mesh import on_each_device
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._devices.hosts import put
+from jaxrob._devices.mesh import on_each_device
+from jaxrob._pixels import as_floats
 from jaxrob.roma._ball import (
     can_be_nudged,
     has_few_normals,

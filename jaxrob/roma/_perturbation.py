@@ -7,15 +7,15 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_choice,
     checked_flag,
     checked_number,
     checked_text,
 )
-from jaxrob._runtime.identity import is_told, pinned_parts
-from jaxrob._runtime.program import traced
+from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
+from jaxrob._identity.program import traced
 
 # The balls' norms.
 NORMS = ("linf", "l2", "l1")
@@ -97,7 +97,7 @@ class Perturbation:
         return jnp.clip(image, 0, 1) if self.clip else image
 
 
-def pinned_perturbation(
+def fingerprinted_perturbation(
     perturbation: Perturbation, image_shape: tuple[int, ...]
 ) -> Perturbation:
     """The perturbation as it is now, told from others by what it computes.
@@ -110,7 +110,7 @@ def pinned_perturbation(
       perturbation: the perturbation.
       image_shape: the shape of one image, `(H, W, C)`.
     """
-    if is_told(perturbation):
+    if is_identifiable(perturbation):
         return perturbation
 
     def all_of_it(
@@ -124,7 +124,7 @@ def pinned_perturbation(
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     # Its size is an input: another one is no other program.
     size = jax.typeof(perturbation.size)
-    return pinned_parts(
+    return fingerprinted_parts(
         perturbation,
         ("draw", "apply", "move"),
         (perturbation.clip, tuple(image_shape), size),

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.keys import alteration_keys
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.naming import named
+from jaxrob._keys import alteration_keys
 
 # Inputs drawn in one call.
 _BLOCK = 1024

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import numpy as np
 
+from jaxrob._arguments.checks import check_choice
 from jaxrob._codec import (
     Array,
     Integer,
@@ -18,7 +19,6 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
-from jaxrob._runtime.checks import check_choice
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
 from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import check_callable, check_type
+from jaxrob._arguments.checks import check_callable, check_type
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._level_weights import masses
 from jaxrob.roma._perturbation import Perturbation
@@ -37,7 +37,9 @@ def from_sampler(fn: Callable[..., jax.Array], clip: bool = False) -> Perturbati
     """
     check_callable("fn", fn, "a function of a key and an image")
     name = getattr(fn, "__name__", "sampler")
-    return Perturbation(name, _take_key, bind(_apply_sampler, fn=fn), clip=clip)
+    return Perturbation(
+        name, _take_key, hashable_partial(_apply_sampler, fn=fn), clip=clip
+    )
 
 
 def from_alteration(
@@ -65,7 +67,7 @@ def from_alteration(
     ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)
     below = np.append(0.0, np.cumsum(masses(ends, level_distribution)))
     cumulative = tuple((below / below[-1]).tolist())
-    apply = bind(
+    apply = hashable_partial(
         _apply_alteration,
         alteration=alteration,
         cumulative=cumulative,

@@ -21,9 +21,9 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.mesh import on_each_device, split_over
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.mesh import on_each_device, sharded
+from jaxrob._pixels import as_floats
 from jaxrob.roma._blocks import blocks, check_valid, first_of, joined, put_at, taken
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
@@ -407,7 +407,7 @@ def _in_blocks(
     """
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_POINTS) // points)
-    split, parts = split_over(work.mesh), []
+    split, parts = sharded(work.mesh), []
     everything = (owner, classes, given)
     with jax.set_mesh(work.mesh):
         for (mine, sought, some), number in blocks(

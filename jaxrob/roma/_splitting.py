@@ -19,9 +19,9 @@ import jax.numpy as jnp
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxrob._runtime.hosts import fetch, put
-from jaxrob._runtime.memory import nearest_bucket
-from jaxrob._runtime.mesh import split_over
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.memory import nearest_bucket
+from jaxrob._devices.mesh import sharded
 from jaxrob.roma._blocks import check_valid, put_at, taken
 from jaxrob.roma._estimate import (
     Estimate,
@@ -217,7 +217,7 @@ def split(
     most_steps = 1 + np.floor(np.maximum(budget / num_particles - 1, 0) / moves)
     hits: list[Any] = [None] * len(pairs.classes)
     size = _num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
-    by_slot = split_over(work.mesh)
+    by_slot = sharded(work.mesh)
     # Another mesh may be set where this is called; the steps run on their own.
     with jax.set_mesh(work.mesh):
         image = jax.ShapeDtypeStruct(pairs.images.shape[1:], jnp.float32)

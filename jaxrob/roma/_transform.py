@@ -16,7 +16,7 @@ from collections.abc import Callable
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.checks import checked_traceable
+from jaxrob._arguments.checks import checked_traceable
 
 # Newton's iterations.
 _ITERATIONS = 14

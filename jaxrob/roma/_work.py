@@ -10,9 +10,9 @@ from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
+from jaxrob._devices.hosts import put
+from jaxrob._devices.mesh import replicated
 from jaxrob._engine.sizes import rows_for
-from jaxrob._runtime.hosts import put
-from jaxrob._runtime.mesh import whole_on
 from jaxrob.roma._perturbation import Perturbation
 
 # On the host, or on the devices.
@@ -79,7 +79,7 @@ class Settings(NamedTuple):
 
 def placed(work: Work) -> Work:
     """The work with its arrays on all devices of its mesh."""
-    return put(work, whole_on(work.mesh))
+    return put(work, replicated(work.mesh))
 
 
 def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:

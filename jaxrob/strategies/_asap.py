@@ -6,7 +6,7 @@ from typing import Literal
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_flag, checked_integer, checked_number
+from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
 from jaxrob.metrics import wilson
 from jaxrob.metrics._curvature import Bend
 from jaxrob.metrics._envelope import envelope

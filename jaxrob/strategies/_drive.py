@@ -6,14 +6,14 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_choice,
     check_type,
     checked_array,
     checked_integer,
     checked_number,
 )
-from jaxrob._runtime.strict_json import short
+from jaxrob._files.strict_json import short
 from jaxrob.metrics import Interval
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._strategy import (

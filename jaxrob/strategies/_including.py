@@ -3,7 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 
-from jaxrob._runtime.checks import checked_array
+from jaxrob._arguments.checks import checked_array
 from jaxrob.strategies._strategy import (
     Found,
     History,

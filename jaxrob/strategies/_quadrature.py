@@ -2,7 +2,7 @@
 
 import dataclasses
 
-from jaxrob._runtime.checks import checked_integer
+from jaxrob._arguments.checks import checked_integer
 from jaxrob.metrics._quadrature import replay
 from jaxrob.strategies._strategy import (
     Found,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxrob._runtime.checks import check_callable, checked_integer
+from jaxrob._arguments.checks import check_callable, checked_integer
 from jaxrob.strategies._drive import Seen, Span, Subject, drive
 from jaxrob.strategies._strategy import (
     History,

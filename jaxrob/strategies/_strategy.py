@@ -7,14 +7,14 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_ascending,
     check_type,
     checked_array,
     checked_integer,
     checked_number,
 )
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.naming import named
 from jaxrob.metrics import Interval
 from jaxrob.metrics._measure import typical_inputs
 

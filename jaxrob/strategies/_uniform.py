@@ -4,7 +4,7 @@ import dataclasses
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_integer
+from jaxrob._arguments.checks import checked_integer
 from jaxrob.strategies._strategy import (
     Found,
     History,

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import jax
 
-from jaxrob._runtime.digest import digest, host_array
+from jaxrob._identity.digest import digest, host_array
 from jaxrob.training._step import TrainingState
 
 _DIGEST = "digest"

@@ -5,9 +5,7 @@ from typing import Any
 import optax
 from jax.sharding import Mesh
 
-from jaxrob._classifier import OUTPUTS
-from jaxrob._dataset import Dataset
-from jaxrob._runtime.checks import (
+from jaxrob._arguments.checks import (
     check_callable,
     check_choice,
     check_type,
@@ -16,8 +14,10 @@ from jaxrob._runtime.checks import (
     checked_path,
     checked_text,
 )
-from jaxrob._runtime.keys import check_key
-from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._classifier import OUTPUTS
+from jaxrob._dataset import Dataset
+from jaxrob._devices.mesh import checked_mesh
+from jaxrob._keys import check_key
 from jaxrob.training._batches import Batches
 
 

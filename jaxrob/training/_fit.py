@@ -12,10 +12,10 @@ from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._devices.hosts import is_first, local
+from jaxrob._devices.mesh import along_images, checked_mesh
 from jaxrob._engine.provenance import dataset_fingerprint
-from jaxrob._runtime.hosts import is_first, local
-from jaxrob._runtime.keys import checked_key, host_generator
-from jaxrob._runtime.mesh import along_images, checked_mesh
+from jaxrob._keys import checked_key, host_generator
 from jaxrob.training._batches import Batches, every_image
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
 from jaxrob.training._checks import check_batches, check_training

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 
+from jaxrob._adapters.snapshot import snapshot
 from jaxrob._classifier import Classifier
-from jaxrob._runtime.digest import digest, host_array, stable_repr
-from jaxrob._runtime.keys import is_key
-from jaxrob._runtime.snapshot import snapshot
+from jaxrob._identity.digest import digest, host_array, stable_repr
+from jaxrob._keys import is_key
 
 
 class Network(NamedTuple):

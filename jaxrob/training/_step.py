@@ -10,12 +10,12 @@ import numpy as np
 import optax
 from jax.sharding import Mesh
 
+from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
-from jaxrob._runtime.failures import failed_on_images
-from jaxrob._runtime.hosts import put, put_rows
-from jaxrob._runtime.mesh import split_over, whole_on
-from jaxrob._runtime.pixels import as_floats
+from jaxrob._devices.hosts import put, put_rows
+from jaxrob._devices.mesh import replicated, sharded
+from jaxrob._pixels import as_floats
 from jaxrob.training._network import Network, network_of
 from jaxrob.training._schedule import PlannedStep
 
@@ -63,7 +63,7 @@ def initial_state(
         dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
     )
     state = TrainingState(params, collections, optimizer.init(params))
-    return put(state, whole_on(mesh))
+    return put(state, replicated(mesh))
 
 
 def num_outputs(
@@ -120,7 +120,7 @@ def compiled_step(
         returned, collections = network.train(params, collections, images, key)
         return _cross_entropy(returned, labels, outputs).mean(), collections
 
-    @functools.partial(jax.jit, out_shardings=whole_on(mesh))
+    @functools.partial(jax.jit, out_shardings=replicated(mesh))
     def step(
         state: TrainingState,
         images: jax.Array,
@@ -139,7 +139,7 @@ def compiled_step(
         # evenly as it can, and makes sums over the images sums over the devices.
         images = as_floats(images[: len(labels)])
         batch = make_batch(images, labels, drawn, key, losses)
-        images, labels = jax.lax.with_sharding_constraint(batch, split_over(mesh))
+        images, labels = jax.lax.with_sharding_constraint(batch, sharded(mesh))
         gradient = jax.value_and_grad(loss, has_aux=True)
         key = jax.random.fold_in(dropout_key, number)
         (value, collections), updates = gradient(
@@ -165,8 +165,8 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
     def read(rows: slice) -> np.ndarray:
         return np.asarray(dataset.images[index[rows]])
 
-    images = put_rows(read, len(index), split_over(mesh))
-    return images, *put(others, whole_on(mesh))
+    images = put_rows(read, len(index), sharded(mesh))
+    return images, *put(others, replicated(mesh))
 
 
 def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:

@@ -243,7 +243,7 @@ def test_any_differentiable_classifier(name):
     key = jax.random.key(3)
     # The noise of an image is that of its index, as everywhere in the library.
     index = jnp.arange(8, dtype=jnp.uint32)
-    keys = jaxrob._runtime.keys.classifier_keys(key, index)
+    keys = jaxrob._keys.classifier_keys(key, index)
     labels = predict(classifier, images, keys)
     key = key if classifier.stochastic else None
     attack = adversarial.lbfgs(classifier, images, labels, key=key, batch_size=8)
@@ -259,7 +259,7 @@ def test_gradient_attack_of_a_stochastic_classifier_with_samples():
         random_images(8),
         jax.random.key(3),
     )
-    keys = jaxrob._runtime.keys.classifier_keys(key, jnp.arange(8, dtype=jnp.uint32))
+    keys = jaxrob._keys.classifier_keys(key, jnp.arange(8, dtype=jnp.uint32))
     labels = predict(classifier, images, keys)
     attack = adversarial.pgd(
         classifier, images, labels, epsilon=0.3, steps=3, key=key, batch_size=8

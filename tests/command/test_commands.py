@@ -9,8 +9,8 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import alterations, data, reporting
+from jaxrob._arguments.warnings import warn
 from jaxrob._command import run
-from jaxrob._runtime.warnings import warn
 
 
 def results(folder):

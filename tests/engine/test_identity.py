@@ -13,8 +13,8 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, roma, strategies
-from jaxrob.alterations._pinned import pinned as pinned_alteration
-from jaxrob.roma._perturbation import pinned_perturbation
+from jaxrob.alterations._fingerprint import fingerprinted as fingerprinted_alteration
+from jaxrob.roma._perturbation import fingerprinted_perturbation
 
 RANDOM = np.random.default_rng(0)
 IMAGES = np.float32(RANDOM.random((30, 6, 6, 1)))
@@ -174,7 +174,7 @@ def test_the_librarys_alterations_need_no_trace():
     members = [alterations.gaussian_noise(0.0, 0.1), alterations.gaussian_blur()]
     own = (*presets.cnn_2020(), *presets.asap_2022(), *presets.bnn_2024())
     for one in (*own, alterations.compose(members)):
-        assert pinned_alteration(one, (28, 28, 1)) is one
+        assert fingerprinted_alteration(one, (28, 28, 1)) is one
         assert "0x" not in one.description
 
 
@@ -296,8 +296,8 @@ def test_another_size_of_a_perturbation_is_the_same_program():
     """A leaf, which no identity turns into a constant."""
     own = perturbation(1.0)
     sizes = [dataclasses.replace(own, size=size) for size in (0.1, 0.2)]
-    pinned = [pinned_perturbation(one, (6, 6, 1)) for one in sizes]
-    assert jax.tree.structure(pinned[0]) == jax.tree.structure(pinned[1])
+    fingerprinted = [fingerprinted_perturbation(one, (6, 6, 1)) for one in sizes]
+    assert jax.tree.structure(fingerprinted[0]) == jax.tree.structure(fingerprinted[1])
 
 
 PROGRAM = """

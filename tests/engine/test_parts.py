@@ -13,15 +13,15 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import alterations
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine import picked, sizes, tasks
+from jaxrob._engine.cached_answers import kept_in
 from jaxrob._engine.execution import progress_bar, set_up
-from jaxrob._engine.kept_answers import kept_in
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import BLOCK, Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
 from jaxrob._run.as_they_are import as_they_are
-from jaxrob._runtime.mesh import checked_mesh
 
 from . import interrupted
 
@@ -70,8 +70,10 @@ def answered(parts, classifier=None, dataset=DATASET, key=KEY, **execution):
     """The order and the answers on the parts."""
     classifier = classifier or CLASSIFIERS["plain"]()
     names = list(dict.fromkeys(part.alteration for part in parts))
-    classifier, pinned = as_they_are(classifier, names, IMAGES[0])
-    parts = [part._replace(alteration=pinned[names.index(part[0])]) for part in parts]
+    classifier, fingerprinted = as_they_are(classifier, names, IMAGES[0])
+    parts = [
+        part._replace(alteration=fingerprinted[names.index(part[0])]) for part in parts
+    ]
     order = random_order(key, NUM_IMAGES)
     mesh = checked_mesh(execution.pop("mesh", None))
     with progress_bar("parts", False) as bar:
@@ -222,10 +224,10 @@ class TestJournal:
         """The answers, with a journal; `provenance` is the same for all runs."""
         classifier = classifier or CLASSIFIERS["plain"]()
         names = list(dict.fromkeys(part.alteration for part in parts))
-        classifier, pinned = as_they_are(classifier, names, IMAGES[0])
+        classifier, fingerprinted = as_they_are(classifier, names, IMAGES[0])
         mesh = checked_mesh(None)
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh)
-        with kept_in(path, classifier, pinned, source, mesh) as kept:
+        with kept_in(path, classifier, fingerprinted, source, mesh) as kept:
             return answered(parts, classifier, kept=kept)[1]
 
     def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(self, tmp_path):

@@ -16,7 +16,7 @@ from jaxrob._engine.provenance import (
     dataset_fingerprint,
     provenance,
 )
-from jaxrob._pinned import pinned
+from jaxrob._fingerprint import fingerprinted
 from jaxrob.networks import MLP
 
 IMAGES = np.random.default_rng(0).random((7, 3, 3, 1), np.float32)
@@ -32,7 +32,7 @@ def classifier(apply_fn=linear, value=1.0):
 
 
 def fingerprint(classifier, image_shape=(3, 3, 1)):
-    return classifier_fingerprint(pinned(classifier, image_shape))
+    return classifier_fingerprint(fingerprinted(classifier, image_shape))
 
 
 def test_any_callable_has_a_fingerprint():
@@ -85,7 +85,7 @@ _PROGRAM = """
 import jax, jax.numpy as jnp, jaxrob
 from jaxrob import bayes, networks
 from jaxrob._engine.provenance import classifier_fingerprint
-from jaxrob._pinned import pinned
+from jaxrob._fingerprint import fingerprinted
 
 module = networks.IdcCNN()
 variables = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 50, 50, 3)))
@@ -101,7 +101,7 @@ for one in (
     bayes.mc_dropout(module, variables, 2, "sigmoid"),
     jaxrob.Classifier(own),
 ):
-    print(classifier_fingerprint(pinned(one, (50, 50, 3))))
+    print(classifier_fingerprint(fingerprinted(one, (50, 50, 3))))
 """
 
 

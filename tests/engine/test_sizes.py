@@ -5,8 +5,8 @@ import types
 import numpy as np
 import pytest
 
+from jaxrob._devices.memory import rows_that_fit
 from jaxrob._engine import sizes
-from jaxrob._runtime.memory import rows_that_fit
 
 
 def mesh_of(platform, kind):
@@ -35,7 +35,7 @@ def mesh_of(platform, kind):
 def test_levels_go_in_turn_where_few_rows_are_faster(platform, kind, small, large):
     mesh = mesh_of(platform, kind)
     for shape, in_turn in (((28, 28, 1), small), ((50, 50, 3), large)):
-        assert sizes.levels_in_turn(shape, mesh) is in_turn
+        assert sizes.levels_are_sequential(shape, mesh) is in_turn
         if platform != "cpu":
             rows = rows_that_fit(4 * 784, shape, mesh)
             assert rows == (1024 if in_turn else 16384)

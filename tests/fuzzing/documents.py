@@ -13,8 +13,8 @@ from jaxrob import adversarial, reporting, roma
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._engine.answers import Answers
+from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.journal import Journal
-from jaxrob._engine.kept_answers import KeptAnswers
 from jaxrob.metrics import Interval
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
@@ -67,7 +67,7 @@ def journal_target():
 
     def read(path):
         with Journal(path, HEADER) as journal:
-            kept = KeptAnswers(journal, has_probabilities=True)
+            kept = CachedAnswers(journal, has_probabilities=True)
             kept.check(SHIFT, num_classes=3, num_images=20)
             return [kept.find(SHIFT, level, 0, 20) for level in (0.0, 0.5, 1.0)]
 

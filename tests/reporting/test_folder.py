@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from jaxrob import reporting
-from jaxrob._runtime import swap
+from jaxrob._files import swap
 from jaxrob.reporting import _folder
 from jaxrob.reporting._results import picture_digest
 

@@ -16,7 +16,7 @@ from common.linear_truth import (
 )
 
 import jaxrob
-from jaxrob._runtime.mesh import checked_mesh
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob.roma import _particles, _splitting
 from jaxrob.roma._ball import ball
 from jaxrob.roma._pairs import Pairs
@@ -209,7 +209,7 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         import sys
         import jax, numpy as np, jax.numpy as jnp, jaxrob
         from jax.sharding import Mesh
-        from jaxrob._runtime.mesh import split_over
+        from jaxrob._devices.mesh import sharded
         from jaxrob.roma import _particles, _splitting
         from jaxrob.roma._ball import ball
         from jaxrob.roma._pairs import Pairs
@@ -226,7 +226,7 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         np.save(f"{folder}/found.npy", found.log_probability)
 
         image = jax.ShapeDtypeStruct((64,), jnp.float32)
-        systems = _particles.empty_systems(linf, image, 4, 100, split_over(mesh))
+        systems = _particles.empty_systems(linf, image, 4, 100, sharded(mesh))
         four = Pairs(*(part[:4] for part in pairs))
         fresh, use = np.ones(4, bool), np.uint32(0)
         text = _particles.step.lower(work, systems, four, fresh, use,

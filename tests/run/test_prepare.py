@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import jaxrob
+from jaxrob._arguments.warnings import warn
 from jaxrob._engine import provenance
 from jaxrob._run.prepare import checked_arguments, prepare_run
-from jaxrob._runtime.warnings import warn
 
 IMAGES = np.random.default_rng(0).random((6, 4, 4, 1), np.float32)
 LABELS = np.arange(6) % 3

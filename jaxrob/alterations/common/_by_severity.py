@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration, check_image, in_float32
 from jaxrob.alterations.common._parameters import Table, checked_size, size_for
 
@@ -43,13 +43,15 @@ def by_severity(
     parts = {"table": table, "size": size}
     return Alteration(
         table.corruption,
-        bind(_at_severity, apply=apply, **parts),
+        hashable_partial(_at_severity, apply=apply, **parts),
         0.0,
         5.0,
         identity=0.0,
         unit="severity",
         stochastic=draw is not None,
-        prepare=bind(_prepare, prepare=prepare, draw=draw, check=check, **parts),
+        prepare=hashable_partial(
+            _prepare, prepare=prepare, draw=draw, check=check, **parts
+        ),
         about=table.about(size),
     )
 

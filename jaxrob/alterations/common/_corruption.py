@@ -5,7 +5,7 @@ from typing import Any
 
 import jax
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import (
     Alteration,
     check_colours,
@@ -46,13 +46,13 @@ def corruption(
     size = checked_size(name, size)
     return Alteration(
         name,
-        bind(_at_severity, apply=apply, table=table, size=size),
+        hashable_partial(_at_severity, apply=apply, table=table, size=size),
         0.0,
         5.0,
         identity=0.0,
         unit="severity",
         stochastic=draw is not None,
-        prepare=bind(
+        prepare=hashable_partial(
             _prepare, name=name, size=size, prepare=draw or prepare, in_colour=in_colour
         ),
         representative=representative,

@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.pixels import unit_range
+from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob._pixels import unit_range
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations.common._corruption import corruption
 from jaxrob.alterations.common._frost_pictures import (
@@ -57,7 +57,7 @@ def frost(
         applied, if the image has no three channels or is larger than the pictures.
     """
     size = checked_size("frost", size)
-    draw = bind(_draw, size=size, pictures=frost_pictures(folder))
+    draw = hashable_partial(_draw, size=size, pictures=frost_pictures(folder))
     return corruption(FROST, _apply, size=size, draw=draw, in_colour=True)
 
 

@@ -10,8 +10,8 @@ from importlib import metadata
 
 import numpy as np
 
-from jaxrob._runtime.checks import checked_path
-from jaxrob._runtime.files import content_of
+from jaxrob._arguments.checks import checked_path
+from jaxrob._files.regular import content_of
 
 # Names and SHA-256. There is a sixth picture, which the benchmark's code never takes.
 _FILES = {

@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._runtime.bound import bind
-from jaxrob._runtime.checks import checked_integer
+from jaxrob._arguments.checks import checked_integer
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 
 SIZES = (32, 64, 224, 299)
@@ -53,7 +53,7 @@ class Table:
             f"1 to 5 are the benchmark's severities, which set {self.sets}",
             {"size": functools.partial(size_for, self.corruption, size=size)},
             {"size": "px, for which the benchmark has these parameters"},
-            doubt=bind(_doubt, size=size),
+            doubt=hashable_partial(_doubt, size=size),
             size_matters=True,
         )
 

@@ -3,7 +3,7 @@
 import jax
 import jax.numpy as jnp
 
-from jaxrob._runtime.pixels import unit_range
+from jaxrob._pixels import unit_range
 from jaxrob.alterations._jpeg import jpeg_coefficients, jpeg_decode
 
 _QUALITY = 85

@@ -6,7 +6,7 @@ from typing import Any, Protocol
 import jax
 import numpy as np
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._contrast import about_means, channel_means
 from jaxrob.alterations._gaussian_blur import gaussian_blur as of_radius
@@ -81,7 +81,7 @@ def _scheduled(
         size = checked_size(table.corruption, size)
         same = None
         if representative is not None and size is not None:
-            same = bind(representative, size=size)
+            same = hashable_partial(representative, size=size)
         return corruption(table, apply, size=size, representative=same, **parts)
 
     make.__name__ = make.__qualname__ = table.corruption.replace(" ", "_")

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._runtime.bound import bind
+from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations.common._corruption import corruption
 from jaxrob.alterations.common._parameters import (
@@ -56,7 +56,11 @@ def spatter(size: int | None = None) -> Alteration:
     """
     size = checked_size("spatter", size)
     return corruption(
-        _SHARES, _apply, size=size, draw=bind(_draw, size=size), in_colour=True
+        _SHARES,
+        _apply,
+        size=size,
+        draw=hashable_partial(_draw, size=size),
+        in_colour=True,
     )
 
 

@@ -4,8 +4,8 @@ import functools
 from collections.abc import Sequence
 from typing import Any
 
-from jaxrob._runtime.checks import checked_sequence
-from jaxrob._runtime.naming import named
+from jaxrob._arguments.checks import checked_sequence
+from jaxrob._arguments.naming import named
 from jaxrob.reporting._results import Results
 
 

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Found
 from jaxrob._assessment.compare import compare
-from jaxrob._runtime.readable import readable
 from jaxrob.reporting._adjusted import Adjusted, adjusted, both
 from jaxrob.reporting._results import Results
 

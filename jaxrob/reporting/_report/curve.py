@@ -10,7 +10,7 @@ from markupsafe import Markup
 from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
-from jaxrob._runtime.digest import digest
+from jaxrob._identity.digest import digest
 from jaxrob.reporting._few import (
     asked_for,
     ended,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from jaxrob._runtime.readable import readable
+from jaxrob._arguments.readable import readable
 from jaxrob.reporting._report.text import short, with_unit
 from jaxrob.reporting._results import Picture
 

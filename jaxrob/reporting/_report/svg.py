@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 from markupsafe import Markup
 
-from jaxrob._runtime.readable import readable
+from jaxrob._arguments.readable import readable
 from jaxrob.reporting._report.text import number, short
 
 _WIDTH, _HEIGHT = 640, 250

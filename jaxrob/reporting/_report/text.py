@@ -5,7 +5,7 @@ import re
 
 from markupsafe import Markup, escape
 
-from jaxrob._runtime.readable import readable
+from jaxrob._arguments.readable import readable
 
 _UNKNOWN = "not known"
 # What may begin something in Markdown other than text. "<", ">" and "&" are entities.

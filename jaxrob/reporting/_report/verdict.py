@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._runtime.readable import readable
 from jaxrob.metrics import Interval
 from jaxrob.reporting._gate import Requirement, ends, is_open, quantities, unmet
 from jaxrob.reporting._report.certainty import certainty

@@ -7,7 +7,13 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob.strategies._few.estimates import Estimates
-from jaxrob.strategies._few.goal import Goal, Levels, Wanted, in_blocks, of_finite
+from jaxrob.strategies._few.goal import (
+    Goal,
+    Levels,
+    Wanted,
+    finite_population_correction,
+    in_blocks,
+)
 
 # From such a share of the images on, all are looked at.
 _ALL = 0.85
@@ -69,7 +75,7 @@ def cheapest(
 def images_for(goal: Goal, deviation: float) -> int:
     """How many images of its own a level takes for its mean to be known so well."""
     plain = (goal.deviation / max(deviation, 1e-12)) ** 2
-    needed = of_finite(goal, plain)
+    needed = finite_population_correction(goal, plain)
     return in_blocks(goal, goal.num_images if _is_most(goal, needed) else needed)
 
 

@@ -113,9 +113,9 @@ def images_needed(goal: Goal, distance: np.ndarray, price: float) -> np.ndarray:
         return goal.num_images * np.clip(1 - margin, 0, 1)
     distance = np.maximum(np.abs(distance), 1e-9)
     plain = 2 * goal.deviation**2 * (price + _PRIOR) / np.square(distance)
-    return of_finite(goal, plain)
+    return finite_population_correction(goal, plain)
 
 
-def of_finite(goal: Goal, plain: _Number) -> _Number:
+def finite_population_correction(goal: Goal, plain: _Number) -> _Number:
     """How many of the images tell as much as so many of endlessly many."""
     return plain / (1 + plain / goal.num_images)

@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from jaxrob._runtime.checks import checked_flag, checked_integer, checked_number
+from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
 
 # The error of "the same answer as all images", and of a requirement, or less.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01

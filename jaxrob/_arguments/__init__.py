@@ -1,0 +1,1 @@
+"""What is given: checks of arguments, and what errors and warnings say of them."""

@@ -1,0 +1,422 @@
+"""Checks of arguments, made before anything is traced or computed.
+
+Each names the argument, what it was and what is allowed. A function that checks numbers
+or arrays returns them as the rest of the library takes them.
+"""
+
+import math
+import numbers
+import operator
+import os
+import pathlib
+from collections.abc import Collection, Sequence
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from jaxrob._arguments.naming import named, range_text
+from jaxrob._arguments.shapes import fits, lengths_text
+
+# What arrays may hold: how a message calls it, and which of booleans ("b"), integers
+# ("i") and floating numbers ("f") that is.
+_KINDS = {
+    "booleans": "b",
+    "integers": "i",
+    "numbers": "if",
+    "numbers or booleans": "bif",
+}
+# Limits from here on are of no interest to who is far below them.
+_LARGE = 2**30
+# Integers beyond are refused unless a range says otherwise: arrays have no such
+# lengths, and int32 would wrap around.
+_LARGEST_INTEGER = 2**31 - 1
+
+
+def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
+    """Refuses a value of another type.
+
+    Args:
+      name: the argument's name.
+      value: what was given.
+      kind: the type, or a union of types.
+      wanted: the type in words, such as "a jaxrob.Classifier".
+
+    Raises:
+      TypeError: if the value is not of the type.
+    """
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+
+
+def check_callable(name: str, value: Any, wanted: str) -> None:
+    """Refuses what cannot be called.
+
+    Raises:
+      TypeError: if it cannot.
+    """
+    if not callable(value):
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+
+
+def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
+    """Refuses a name that is none of those allowed.
+
+    Raises:
+      TypeError: if it is no text.
+      ValueError: if it is another one.
+    """
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be one of {tuple(allowed)}; got {named(value)}")
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {tuple(allowed)}; got {value!r}")
+
+
+def check_hashable(name: str, value: Any) -> None:
+    """Refuses what has no hash, which static arguments need.
+
+    Raises:
+      TypeError: if it has none.
+    """
+    try:
+        hash(value)
+    except TypeError:
+        raise TypeError(f"{name} must be hashable; got {named(value)}") from None
+
+
+def checked_flag(name: str, value: Any) -> bool:
+    """True or False.
+
+    Raises:
+      TypeError: if it is neither.
+    """
+    check_type(name, value, bool | np.bool_, "True or False")
+    return bool(value)
+
+
+def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
+    """A text.
+
+    Raises:
+      TypeError: if it is none.
+      ValueError: if it is empty, unless it may be.
+    """
+    check_type(name, value, str, "a text")
+    if not value and not may_be_empty:
+        raise ValueError(f"{name} must be a text that is not empty; got {value!r}")
+    return value
+
+
+def checked_path(name: str, value: Any) -> pathlib.Path:
+    """A path. An integer is none, though `open` would take it for a file's number.
+
+    Raises:
+      TypeError: if it is neither a text nor a path.
+      ValueError: if it is empty or holds a null character.
+    """
+    wanted = "a path, as text or os.PathLike"
+    check_type(name, value, str | os.PathLike, wanted)
+    text = os.fspath(value)
+    check_type(name, text, str, wanted)
+    if not text or "\0" in text:
+        raise ValueError(f"{name} must be {wanted}, not empty; got {text!r}")
+    return pathlib.Path(text)
+
+
+def checked_sequence(
+    name: str, value: Any, kind: Any, wanted: str, *, fewest: int = 1
+) -> tuple:
+    """A list, a tuple or another sequence, all of one type.
+
+    Args:
+      name: the argument's name.
+      value: what was given.
+      kind: the type of its members, or a union of types.
+      wanted: that type in words, such as "jaxrob.Alteration".
+      fewest: how many members it has at least.
+
+    Raises:
+      TypeError: if it is no sequence, or a member is of another type.
+      ValueError: if it has too few members.
+    """
+    whole = f"a sequence of {wanted}"
+    if isinstance(value, str | bytes) or not isinstance(value, Sequence):
+        raise TypeError(f"{name} must be {whole}; got {named(value)}")
+    for index, member in enumerate(value):
+        if not isinstance(member, kind):
+            raise TypeError(f"{name} must be {whole}; got {named(member)} at {index}")
+    if len(value) < fewest:
+        state = f"of length {len(value)}" if value else "empty"
+        raise ValueError(f"{name} is {state}; {name} must be {whole}, {fewest} or more")
+    return tuple(value)
+
+
+def checked_names(name: str, value: Any) -> tuple[str, ...]:
+    """Names, such as those of classes.
+
+    Raises:
+      TypeError: if they are no sequence of texts.
+      ValueError: if there is none.
+    """
+    if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
+        value = value.tolist()
+    return checked_sequence(name, value, str, "texts")
+
+
+def checked_integer(
+    name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
+) -> int:
+    """An integer within its range, which ends at 2**31 - 1 unless it is given.
+
+    Raises:
+      TypeError: if it is no integer. True and False are none.
+      ValueError: if it lies outside the range.
+    """
+    number = None
+    if not isinstance(value, bool | np.bool_) and hasattr(value, "__index__"):
+        try:
+            number = operator.index(value)
+        except TypeError:  # An array of several numbers, or a tracer, or a class.
+            pass
+    if number is None:
+        raise TypeError(f"{name} must be an integer; got {named(value)}")
+    below = at_least is not None and number < at_least
+    if below or (at_most is not None and number > at_most):
+        shown = None if at_most is not None and at_most >= _LARGE > number else at_most
+        wanted = range_text(at_least, None, shown, None)
+        raise ValueError(f"{name} must {wanted}; got {number!s:.80}")
+    if at_most is None and number > _LARGEST_INTEGER:
+        raise ValueError(f"{name} must be below 2**31; got {number!s:.80}")
+    return number
+
+
+def checked_number(
+    name: str,
+    value: Any,
+    *,
+    at_least: float | None = None,
+    above: float | None = None,
+    at_most: float | None = None,
+    below: float | None = None,
+) -> float:
+    """A finite number within its range.
+
+    Raises:
+      TypeError: if it is no number. True and False are none.
+      ValueError: if it is NaN, infinite or outside the range.
+    """
+    if not _is_number(value):
+        raise TypeError(f"{name} must be a number; got {named(value)}")
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    inside = (
+        math.isfinite(number)
+        and (at_least is None or number >= at_least)
+        and (above is None or number > above)
+        and (at_most is None or number <= at_most)
+        and (below is None or number < below)
+    )
+    if not inside:
+        shown = at_most
+        if (
+            at_most is not None
+            and at_most >= _LARGE
+            and not at_most < number < math.inf
+        ):
+            shown = None
+        wanted = range_text(at_least, above, shown, below)
+        if number == math.inf and not {"in", "finite"} & set(wanted.split()):
+            wanted = f"{wanted} and finite" if wanted else "be finite"
+        raise ValueError(f"{name} must {wanted or 'be finite'}; got {value!s:.80}")
+    return number
+
+
+def check_ascending(
+    lower_name: str, lower: float, upper_name: str, upper: float
+) -> None:
+    """Refuses the ends of a range that is empty.
+
+    Raises:
+      ValueError: unless the lower end is below the upper one.
+    """
+    if not lower < upper:
+        raise ValueError(
+            f"{lower_name} must be below {upper_name}; got {lower:g} and {upper:g}"
+        )
+
+
+def check_levels_range(
+    lower_name: str, lower: float, upper_name: str, upper: float
+) -> None:
+    """Refuses the ends of a range of levels that is empty where levels are computed.
+
+    That is in float32, which knows no numbers above 3.4e38 and, as XLA computes, none
+    below 1.2e-38 but 0.
+
+    Raises:
+      ValueError: unless the lower end is below the upper one, both and the range's
+        length are numbers of float32, and the ends differ there.
+    """
+    check_ascending(lower_name, lower, upper_name, upper)
+    largest = float(np.finfo(np.float32).max)
+    got = f"got {lower:g} and {upper:g}"
+    if max(-lower, upper) > largest or upper - lower > largest:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must lie, and lie apart, at most "
+            f"{largest:.2g}, the largest number of float32; {got}"
+        )
+    apart = float(np.float32(upper)) - float(np.float32(lower))
+    if apart < np.finfo(np.float32).tiny:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must differ in float32, in which levels "
+            f"are computed; {got}, which are one number there"
+        )
+
+
+def checked_bounds(name: str, value: Any) -> tuple[float, float]:
+    """The two ends of a range.
+
+    Raises:
+      TypeError: if they are not two numbers.
+      ValueError: if they are not finite, or the lower one is not below the upper one.
+    """
+    wanted = "the finite ends of a range, (lower, upper) with lower < upper"
+    is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
+    if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+    lower, upper = map(float, value)
+    if not -math.inf < lower < upper < math.inf:
+        raise ValueError(f"{name} must be {wanted}; got {value}")
+    return lower, upper
+
+
+def checked_array(
+    name: str,
+    value: Any,
+    shape: str,
+    holding: str = "numbers",
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+    may_be_nan: bool = False,
+    may_be_infinite: bool = False,
+    may_be_empty: bool = False,
+    axes: dict[str, int] | None = None,
+) -> np.ndarray:
+    """An array on the host, of a shape, a kind and a range.
+
+    Args:
+      name: the argument's name.
+      value: what was given; lists will do.
+      shape: the axes as docstrings write them: letters for any length from 1, numbers
+        for that length, "..." in front for any axes more; "..." alone is any shape.
+        "L, K, K + 1" wants a last axis that is one longer than the one before.
+      holding: one of "numbers", "integers", "booleans" and "numbers or booleans".
+      at_least: the lowest value allowed.
+      at_most: the highest.
+      may_be_nan: whether NaN is allowed.
+      may_be_infinite: whether infinities are allowed.
+      may_be_empty: whether letters may also stand for the length 0.
+      axes: the lengths that letters stand for. Arrays that share it must agree: the
+        first one fills it in.
+
+    Raises:
+      TypeError: if it is no array of that kind.
+      ValueError: if its shape is another one, a value is infinite or outside the range,
+        or NaN where that is not allowed.
+    """
+    wanted = f"an array [{shape}] of {holding}"
+    try:
+        array = np.asarray(value)
+    except (ValueError, TypeError):  # Lists of unequal lengths; tracers.
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}") from None
+    kind = _kind(array.dtype)
+    if kind is None or kind not in _KINDS[holding]:
+        found = named(value)
+        found += "" if hasattr(value, "dtype") else f", of {array.dtype}"
+        raise TypeError(f"{name} must be {wanted}; got {found}")
+    known = {} if axes is None else axes
+    before = dict(known)
+    if not fits(array.shape, shape, known, fewest=0 if may_be_empty else 1):
+        raise ValueError(
+            f"{name} must have the shape [{shape}]{lengths_text(shape, before)}; got "
+            f"{array.shape}"
+        )
+    if kind == "f":
+        bad = np.zeros(array.shape, bool) if may_be_nan else np.isnan(array)
+        if not may_be_infinite:
+            bad |= np.isinf(array)
+        if bad.any():
+            kept = "not be NaN" if may_be_infinite else "be finite"
+            raise ValueError(f"{name} must {kept}; got {_first(array, bad)}")
+    for outside in (
+        None if at_least is None else array < at_least,
+        None if at_most is None else array > at_most,
+    ):
+        if outside is not None and outside.any():
+            wanted = range_text(at_least, None, at_most, None)
+            raise ValueError(f"{name} must {wanted}; got {_first(array, outside)}")
+    return array
+
+
+def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
+    """Numbers as a float32 array of JAX, which may be traced: values are not looked at.
+
+    Args:
+      name: the argument's name.
+      value: what was given.
+      shape: as `checked_array` takes it.
+
+    Raises:
+      TypeError: if it is no array of numbers.
+      ValueError: if its shape is another one.
+    """
+    if not isinstance(value, jax.Array):
+        value = checked_array(name, value, shape, may_be_nan=True, may_be_infinite=True)
+    wanted = f"an array [{shape}] of numbers"
+    if _kind(value.dtype) not in ("i", "f"):
+        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+    if not fits(value.shape, shape, {}, fewest=1):
+        raise ValueError(f"{name} must have the shape [{shape}]; got {value.shape}")
+    return jnp.asarray(value, jnp.float32)
+
+
+def check_at_least_one(**numbers: Any) -> None:
+    """Refuses integers below 1, given by their names.
+
+    Raises:
+      TypeError: if one is no integer.
+      ValueError: if one is below 1.
+    """
+    for name, number in numbers.items():
+        checked_integer(name, number, at_least=1)
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, bool | np.bool_ | Tracer):
+        return False
+    if isinstance(value, numbers.Real):
+        return True
+    is_array = isinstance(value, np.ndarray | np.generic | jax.Array)
+    return is_array and value.shape == () and _kind(value.dtype) in ("i", "f")
+
+
+def _kind(dtype: Any) -> str | None:
+    """One of the letters of `_KINDS`; None for anything else."""
+    if dtype.kind in "biuf":
+        return "i" if dtype.kind == "u" else dtype.kind
+    # Types of JAX that NumPy does not know, such as bfloat16. Random keys are others.
+    extended = jnp.issubdtype(dtype, jax.dtypes.extended)
+    return "f" if not extended and jnp.issubdtype(dtype, jnp.floating) else None
+
+
+def _first(array: np.ndarray, where: np.ndarray) -> str:
+    """The first of some values, and where it is."""
+    found = tuple(map(int, np.argwhere(where)[0]))
+    if not found:
+        return str(array)
+    return f"{array[found]} at index {found[0] if len(found) == 1 else found}"

@@ -1,0 +1,76 @@
+"""Images and labels as arrays that devices take."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
+
+from jaxrob._arguments.naming import named
+
+
+def checked_images(images: Any) -> np.ndarray | jax.Array:
+    """Images as an array that devices take: of a type they know, in native byte order.
+
+    Arrays of such types are returned as they are, not copied. Values are not looked at.
+
+    Raises:
+      TypeError: if they are no numbers of the types allowed, or masked; or if a memory
+        map would have to be converted.
+      ValueError: if there is none, or each is a single number.
+    """
+    given = images
+    if not isinstance(images, np.memmap | jax.Array):
+        wanted = "an array [N, ...] of uint8 or floating numbers"
+        images = plain_array("images", images, wanted)
+    if isinstance(images, Tracer):
+        raise TypeError(f"images must be an array with values; got {named(given)}")
+    dtype = images.dtype
+    if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):
+        hint = ""
+        if jnp.issubdtype(dtype, jnp.integer):
+            hint = "; divide 0-255 by 255 in floating point, or pass uint8"
+        elif jnp.issubdtype(dtype, jnp.bool_):
+            hint = "; pass images.astype('float32')"
+        raise TypeError(
+            f"images must be uint8 or floating; got {dtype} ({named(given)}){hint}"
+        )
+    if images.ndim < 2:
+        raise ValueError(
+            "images must have a leading axis of inputs and at least one more; got "
+            f"the shape {images.shape} ({named(given)})"
+        )
+    if images.size == 0:
+        raise ValueError(
+            f"images is empty (shape {images.shape}); at least one is needed"
+        )
+    # JAX knows no floating type of more than 8 bytes. It takes the bytes of the other
+    # order as they are.
+    native = np.dtype(np.float32) if dtype.itemsize > 8 else dtype.newbyteorder("=")
+    if native == dtype:
+        return images
+    if isinstance(images, np.memmap):
+        raise TypeError(
+            f"images must be of this machine's byte order and at most 8 bytes a number "
+            f"where they are a memory map, which is not converted; got {dtype!r}"
+        )
+    return images.astype(native)
+
+
+def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
+    """Values as an array of NumPy's own class.
+
+    Raises:
+      TypeError: if they are masked, or no array.
+    """
+    if isinstance(values, np.ma.MaskedArray):
+        raise TypeError(
+            f"{name} must not be masked, because the mask would be lost; got a "
+            f"{type(values).__name__} (fill it, or leave the elements out)"
+        )
+    try:
+        return np.asarray(values)
+    # Lists of unequal lengths; random keys; values that are not known yet.
+    except (TypeError, ValueError) as error:
+        raise TypeError(f"{name} must be {wanted}; got {named(values)}") from error

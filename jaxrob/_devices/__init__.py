@@ -1,0 +1,1 @@
+"""Meshes of devices and hosts, the memory that they have, functions on the host."""

@@ -1,0 +1,230 @@
+"""A function on the host, called from a compiled program."""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Callable, Iterator
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._arguments.failures import check_one_array
+
+# In one call.
+MOST_IMAGES = 2**20
+# Of JAX's types too, such as bfloat16, which NumPy counts among the void ones.
+_REAL = (np.floating, np.integer, np.bool_)
+# The last errors of host functions: JAX hands only their text on.
+_failed: collections.deque[Exception] = collections.deque(maxlen=8)
+
+
+@dataclasses.dataclass(frozen=True)
+class HostFunction:
+    """A function of NumPy arrays, with what tells it from others.
+
+    Attributes:
+      function: takes float32 images `[B, ...]` and returns `[B, K]`.
+      num_classes: number of classes, K; None to ask the function itself.
+      name: what it is called, or None.
+      version: which one of that name it is, or None.
+      batch_size: how many images each call has, or None for any number. The last
+        image is repeated to fill a call.
+      gradient: takes images `[B, ...]` and, as `[B, K]`, the gradient of a scalar with
+        respect to the outputs; returns that with respect to the images. None if there
+        is none.
+      writes: whether it may write to the images, and so gets arrays of its own.
+      check: refuses a function whose outputs on images are none that it should have; or
+        None. It is called once before anything is computed, with black images.
+    """
+
+    function: Callable[[np.ndarray], np.ndarray]
+    num_classes: int | None
+    name: str | None = None
+    version: str | None = None
+    batch_size: int | None = None
+    gradient: Callable[[np.ndarray, np.ndarray], np.ndarray] | None = None
+    check: Callable[[np.ndarray], None] | None = None
+    writes: bool = True
+
+    @property
+    def is_identifiable(self) -> bool:
+        """Whether its name and version tell it from others."""
+        return self.name is not None and self.version is not None
+
+    def classes(self, image_shape: tuple[int, ...]) -> int:
+        """The number of classes; of the function itself, run once if need be."""
+        if self.num_classes is not None:
+            return self.num_classes
+        return _classes_found(self, image_shape)
+
+    def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
+        """Its outputs, float32 `[B, K]`.
+
+        Raises:
+          ValueError: if they have another shape.
+          Exception: whatever the function raises, with a note of the batch's shape.
+        """
+        parts = []
+        for batch, number in _batches(images, self.batch_size, self.writes):
+            with _noted(batch.shape):
+                returned = self.function(batch)
+                # A list of rows is what services return; its shape is checked.
+                if not isinstance(returned, list):
+                    check_one_array("the host function", returned)
+                outputs = np.asarray(returned)
+                self._check(outputs, len(batch))
+            parts.append(np.asarray(outputs[:number], np.float32))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def pulled_back(
+        self, images: np.ndarray | jax.Array, change: np.ndarray | jax.Array
+    ) -> np.ndarray:
+        """The gradient, float32 of the images' shape; see `gradient`."""
+        assert self.gradient is not None
+        changes = _batches(change, self.batch_size, self.writes)
+        parts = []
+        for batch, number in _batches(images, self.batch_size, self.writes):
+            with _noted(batch.shape):
+                found = self.gradient(batch, next(changes)[0])
+            parts.append(np.asarray(found[:number], np.float32))
+        return parts[0] if len(parts) == 1 else np.concatenate(parts)
+
+    def _check(self, outputs: np.ndarray, number: int) -> None:
+        fits = outputs.ndim == 2 and len(outputs) == number
+        if not fits or self.num_classes not in (None, outputs.shape[1]):
+            raise ValueError(
+                "the host function must return the shape "
+                f"({number}, {self.num_classes or 'K'}); got {outputs.shape}"
+            )
+        if not any(jnp.issubdtype(outputs.dtype, kind) for kind in _REAL):
+            raise TypeError(
+                f"the host function must return numbers; got an array of "
+                f"{outputs.dtype}"
+            )
+
+
+def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
+    """What a function on the host returns for images `[B, ...]`, float32 `[B, K]`.
+
+    Under `vmap` all images go to the host together. It has a gradient in the images if
+    the function has one.
+    """
+    if function.gradient is None:
+        return _forward(function, images)
+    return _with_gradient(function, images)
+
+
+@contextlib.contextmanager
+def own_errors() -> Iterator[None]:
+    """What host functions raise inside comes out as it is, not as an error of JAX."""
+    _failed.clear()
+    try:
+        yield
+    except jax.errors.JaxRuntimeError as error:
+        for own in _failed:
+            if str(own) in str(error):
+                raise own from None
+        raise
+    finally:
+        _failed.clear()
+
+
+@dataclasses.dataclass(frozen=True)
+class HostCall:
+    """The call that a compiled program makes: of images with any axes before them.
+
+    Attributes:
+      function: the function.
+      rank: the number of axes of a batch of images.
+      is_gradient: whether the gradient is asked for, not the outputs.
+    """
+
+    function: HostFunction
+    rank: int
+    is_gradient: bool = False
+
+    def __call__(self, images: jax.Array, *change: jax.Array) -> np.ndarray:
+        axes = images.shape[: images.ndim - self.rank + 1]
+        flat = np.asarray(images).reshape(-1, *images.shape[len(axes) :])
+        if not self.is_gradient:
+            outputs = self.function(flat)
+            return outputs.reshape(*axes, outputs.shape[-1])
+        (change_,) = change
+        rows = np.asarray(change_).reshape(-1, change_.shape[-1])
+        return self.function.pulled_back(flat, rows).reshape(images.shape)
+
+
+def _forward(function: HostFunction, images: jax.Array) -> jax.Array:
+    shape = len(images), function.classes(images.shape[1:])
+    return jax.pure_callback(
+        HostCall(function, images.ndim),
+        jax.ShapeDtypeStruct(shape, jnp.float32),
+        images,
+        vmap_method="broadcast_all",
+    )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _with_gradient(function: HostFunction, images: jax.Array) -> jax.Array:
+    return _forward(function, images)
+
+
+def _forward_pass(
+    function: HostFunction, images: jax.Array
+) -> tuple[jax.Array, jax.Array]:
+    return _forward(function, images), images
+
+
+def _backward_pass(
+    function: HostFunction, images: jax.Array, change: jax.Array
+) -> tuple[jax.Array]:
+    gradient = jax.pure_callback(
+        HostCall(function, images.ndim, is_gradient=True),
+        jax.ShapeDtypeStruct(images.shape, jnp.float32),
+        images,
+        change,
+        vmap_method="broadcast_all",
+    )
+    return (gradient,)
+
+
+_with_gradient.defvjp(_forward_pass, _backward_pass)
+
+
+@functools.lru_cache(maxsize=256)
+def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
+    black = np.zeros((function.batch_size or 2, *image_shape), np.float32)
+    if function.check is not None:
+        function.check(black)
+    return function(black).shape[1]
+
+
+def _batches(
+    rows: np.ndarray | jax.Array, size: int | None, copied: bool
+) -> Iterator[tuple[np.ndarray, int]]:
+    """The rows in batches of one size, and how many of each count.
+
+    They are float32, contiguous and, if copied, may be written to.
+    """
+    rows = np.asarray(rows, np.float32)
+    size = size or len(rows)
+    for first in range(0, len(rows), size):
+        part = rows[first : first + size]
+        number = len(part)
+        if number < size:
+            part = np.concatenate([part, np.repeat(part[-1:], size - number, axis=0)])
+        elif copied:
+            part = part.copy()
+        yield np.ascontiguousarray(part), number
+
+
+@contextlib.contextmanager
+def _noted(shape: tuple[int, ...]) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # The user's code may raise anything.
+        error.add_note(f"raised by the host function on a batch of the shape {shape}")
+        _failed.append(error)
+        raise

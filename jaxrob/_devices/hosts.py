@@ -1,0 +1,142 @@
+"""Several processes that share one mesh.
+
+Every process makes the same calls with the same arguments. Each puts on its own devices
+the parts that they take, and gets the whole results.
+"""
+
+import functools
+import json
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.experimental import multihost_utils
+from jax.sharding import Mesh, NamedSharding, Sharding
+
+from jaxrob._devices.mesh import replicated
+from jaxrob._keys import is_key
+
+
+def put(tree: Any, sharding: Sharding) -> Any:
+    """Whole arrays, the same in all processes, on the devices of a mesh."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(tree, sharding)
+
+    def one(leaf: Any) -> jax.Array:
+        if isinstance(leaf, jax.Array) and not leaf.is_fully_addressable:
+            return jax.device_put(leaf, sharding)
+        if is_key(leaf):
+            data = one(jax.random.key_data(leaf))
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(leaf))
+        if not isinstance(leaf, np.ndarray):
+            leaf = np.asarray(jnp.asarray(leaf))
+        return jax.make_array_from_process_local_data(sharding, leaf, leaf.shape)
+
+    return jax.tree.map(one, tree)
+
+
+def put_rows(
+    read: Callable[[slice], np.ndarray], number: int, sharding: NamedSharding
+) -> jax.Array:
+    """An array split over the mesh. Each process reads only the rows of its devices.
+
+    Args:
+      read: returns the rows of a slice, `[n, ...]`, in memory.
+      number: the number of rows, a multiple of the devices.
+      sharding: as `sharded` gives it.
+    """
+    if sharding.is_fully_addressable:
+        return jax.device_put(read(slice(0, number)), sharding)
+    own = np.concatenate([read(rows) for rows in _own_rows(sharding, number)])
+    shape = (number, *own.shape[1:])
+    return jax.make_array_from_process_local_data(sharding, own, shape)
+
+
+def gathered(tree: Any) -> Any:
+    """Arrays of one mesh, gathered if it spans processes: each can fetch all."""
+    first = jax.tree.leaves(tree)[0]
+    if first.is_fully_addressable:
+        return tree
+    return _gather(first.sharding.mesh)(tree)
+
+
+def fetch(tree: Any) -> Any:
+    """Arrays of one mesh, on the host; gathered if the mesh spans processes."""
+    return jax.device_get(gathered(tree))
+
+
+def local(tree: Any) -> Any:
+    """Arrays that every device holds whole, as arrays of this process alone.
+
+    They are committed to no device, so they go together with arrays on any device.
+    """
+    return jax.tree.map(jnp.asarray, jax.device_get(tree))
+
+
+def is_first() -> bool:
+    """Whether this is the process that writes files and shows progress."""
+    return jax.process_index() == 0
+
+
+def from_first(value: Any, mesh: Mesh) -> Any:
+    """The value that the first process gives, in all processes.
+
+    Args:
+      value: this process's value, one that JSON can hold.
+      mesh: the devices; on those of one process the value is returned as it is.
+    """
+    if not mesh.is_multi_process:
+        return value
+    text = np.frombuffer(json.dumps(value).encode(), np.uint8)
+    length = int(multihost_utils.broadcast_one_to_all(np.int32(len(text))))
+    text = np.resize(text, length) if is_first() else np.zeros(length, np.uint8)
+    return json.loads(multihost_utils.broadcast_one_to_all(text).tobytes())
+
+
+def smallest(number: int, mesh: Mesh) -> int:
+    """The smallest of the numbers that the processes give."""
+    if not mesh.is_multi_process:
+        return number
+    return int(multihost_utils.process_allgather(np.int32(number)).min())
+
+
+def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
+    """Refuses arguments that differ between processes.
+
+    Args:
+      what: the arguments' names.
+      digest: returns a digest of them, hexadecimal and always of the same length.
+      mesh: the devices.
+
+    Raises:
+      ValueError: if the digests differ.
+    """
+    if not mesh.is_multi_process:
+        return
+    own = np.frombuffer(bytes.fromhex(digest()), np.uint8)
+    others = multihost_utils.process_allgather(own)
+    differing = np.flatnonzero((others != others[0]).any(axis=1))
+    if len(differing):
+        raise ValueError(
+            f"{what} must be the same in all processes; those of process "
+            f"{differing[0]} differ from those of process 0"
+        )
+
+
+@functools.lru_cache(maxsize=16)
+def _gather(mesh: Mesh) -> Callable[[Any], Any]:
+    return jax.jit(lambda tree: tree, out_shardings=replicated(mesh))
+
+
+def _own_rows(sharding: NamedSharding, number: int) -> list[slice]:
+    """The rows that this process's devices take, in order, in as few slices."""
+    parts = sharding.addressable_devices_indices_map((number,)).values()
+    found: list[slice] = []
+    for start, stop in sorted(part[0].indices(number)[:2] for part in parts if part):
+        if found and found[-1].stop == start:
+            found[-1] = slice(found[-1].start, stop)
+        else:
+            found.append(slice(start, stop))
+    return found

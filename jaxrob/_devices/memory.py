@@ -1,0 +1,76 @@
+"""How many rows a device's memory allows in one call of a compiled step."""
+
+import math
+
+from jax.sharding import Mesh
+
+from jaxrob._devices.hosts import smallest
+from jaxrob._devices.mesh import platform
+
+# Rows (altered images) that are classified at once. It is no faster with more. A CPU is
+# busy with few rows, and slow with buffers that its caches do not hold. A TPU needs few
+# too: with 1,000 rows small networks' activations stay on the chip (MNIST CNN on a v5e,
+# by its compiler's estimate: 300 cycles an image, 890 with 4,000 rows; VGG16 at 32 px
+# 7,900 with 250 rows and 8,500 from 500 on).
+_MAX_ROWS = 16384
+_MAX_ROWS_TPU = 1024
+# But not on these kinds of TPU, up to so many pixels of an image's longer side. Forward
+# pass / step on a v5p, likewise, MNIST CNN at 28 px: brightness 0.91 with 16,000 rows
+# and 0.78 with 1,000, rotation 0.80 and 0.67, blur 0.87 and 0.69; the IDC CNN at 50 px:
+# 0.70 and 0.80, 0.42 and 0.43, 0.64 and 0.57, with 1.4 to 1.7 times the memory.
+_MANY_ROWS_UP_TO = {"TPU v5": 34, "TPU v5p": 34}
+_MAX_ROWS_CPU = 1024
+_MAX_BYTES_CPU = 8 * 2**20
+# The share of the free memory (bytes on a CPU) that one step may take.
+_MEMORY_SHARE = 0.25
+_MEMORY_CPU = 2**32
+# So many arrays as large as the classifier's largest one are in memory at once.
+_LIVE_ARRAYS = 3
+
+
+def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
+    """Rows in a step, all devices together: as many as help and as memory allows.
+
+    Args:
+      largest_array: bytes for one row of the largest array that the step computes.
+      image_shape: the shape of one image.
+      mesh: the devices.
+
+    Returns:
+      A multiple of the devices, at least one row for each; the same in all processes.
+    """
+    device = mesh.local_devices[0]
+    most = _MAX_ROWS
+    if platform(mesh) == "tpu" and is_best_with_few_rows(image_shape, mesh):
+        most = _MAX_ROWS_TPU
+    if platform(mesh) == "cpu":
+        in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
+        most = min(_MAX_ROWS_CPU, max(in_cache, 1))
+    free = _MEMORY_CPU
+    statistics = device.memory_stats() if platform(mesh) != "cpu" else None
+    if statistics and "bytes_limit" in statistics:
+        free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
+    fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
+    # Blocks must be the same in all processes.
+    return smallest(max(1, min(most, fitting)), mesh) * mesh.size
+
+
+def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
+    """Whether a step is faster with one level's images than with those of many."""
+    if platform(mesh) == "tpu":
+        kind = mesh.devices.flat[0].device_kind
+        return max(image_shape[:2]) > _MANY_ROWS_UP_TO.get(kind, 0)
+    return platform(mesh) == "cpu"
+
+
+def bucket(number: int, base: int) -> int:
+    """The smallest power of `base` that is at least `number`."""
+    size = 1
+    while size < number:
+        size *= base
+    return size
+
+
+def nearest_bucket(number: int, base: int) -> int:
+    """The power of `base` whose logarithm is nearest to that of `number`."""
+    return base ** round(math.log(max(number, 1), base))

@@ -1,0 +1,218 @@
+"""The answers in a journal, found by alteration, level and images."""
+
+import contextlib
+import functools
+import os
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier
+from jaxrob._engine.answers import Answers, HostAnswers
+from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
+from jaxrob._engine.provenance import alteration_fingerprint
+from jaxrob._engine.records import array_part, malformed, part, read_records
+from jaxrob.alterations import Alteration
+
+# The order of the images that a record may name.
+_RANDOM = "random"
+
+
+class CachedAnswers:
+    """The answers that a journal holds, and the way to add new ones.
+
+    The levels of all alterations and strategies share one journal: an answer depends on
+    the classifier, the data and the key, which the header tells, and on the alteration,
+    the level and the image.
+    """
+
+    def __init__(
+        self, journal: Journal | JournalOfFirstProcess, has_probabilities: bool
+    ) -> None:
+        """The answers that this journal holds.
+
+        Args:
+          journal: the journal.
+          has_probabilities: whether an answer has a confidence.
+
+        Raises:
+          ValueError: if a record holds anything else; the message names it.
+        """
+        self._journal = journal
+        # By alteration, level and whether in random order: the first place and the
+        # answers of each piece, by their places.
+        self._pieces: dict[tuple[str, float, bool], list[tuple[int, HostAnswers]]] = {}
+        # By alteration: the records read and not yet checked against it.
+        self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
+        read = functools.partial(_read, has_probabilities=has_probabilities)
+        for number, record in read_records(journal.path, journal.records, read):
+            self._unchecked.setdefault(record.alteration, []).append((number, record))
+            self._add(*record)
+
+    def check(
+        self, alteration: Alteration, num_classes: int, num_images: int | None
+    ) -> None:
+        """Refuses answers that no run can have given.
+
+        Args:
+          alteration: the alteration; its answers are checked once.
+          num_classes: the classifier's number of classes.
+          num_images: the number of images, None if it is not known.
+
+        Raises:
+          ValueError: if a level lies outside the alteration's range, an answer is no
+            class, or there are answers on more images; the message names the record.
+        """
+        for number, record in self._unchecked.pop(alteration.description, ()):
+            _, levels, start, answers, _ = record
+            low, high = levels.min(), levels.max()
+            stop = start + answers.predicted.shape[1]
+            if low < alteration.lower or high > alteration.upper:
+                what = f"levels from {low:g} to {high:g}, outside the range of "
+                what += f"{alteration.name}"
+            elif (largest := answers.predicted.max()) >= num_classes:
+                what = f"the class {largest} of a classifier of {num_classes}"
+            elif num_images is not None and stop > num_images:
+                what = f"answers on {stop} images, where there are {num_images}"
+            else:
+                continue
+            raise malformed(self._journal.path, number, what)
+
+    def find(
+        self,
+        alteration: Alteration,
+        level: float,
+        start: int,
+        stop: int,
+        in_random_order: bool = False,
+    ) -> HostAnswers | None:
+        """The answers at a level on the images from `start` to before `stop`.
+
+        Args:
+          alteration: the alteration.
+          level: the level, canonical.
+          start: the place of the first image.
+          stop: the place after that of the last one.
+          in_random_order: whether these are places in the key's random order, not in
+            the data set's own.
+
+        Returns:
+          Answers `[stop - start]`, or None unless the journal holds them all.
+        """
+        parts, position = [], start
+        name = alteration.description, float(level), in_random_order
+        pieces = self._pieces.get(name, ())
+        for first, answers in pieces:
+            last = first + len(answers.predicted)
+            if first <= position < last:
+                wanted = slice(position - first, min(last, stop) - first)
+                parts.append(Answers(*(part[wanted] for part in answers)))
+                position = min(last, stop)
+            if position == stop:
+                return Answers(*map(np.concatenate, zip(*parts)))
+        return None
+
+    def add(
+        self,
+        alteration: Alteration,
+        levels: np.ndarray,
+        start: int,
+        answers: HostAnswers,
+        in_random_order: bool = False,
+    ) -> None:
+        """Writes answers `[l, n]` at `[l]` levels on the images from `start` on.
+
+        See `find` for the arguments.
+        """
+        name = alteration.description
+        parts = dict(zip(Answers._fields, answers))
+        levels = np.asarray(levels, np.float64)
+        order = {"order": _RANDOM} if in_random_order else {}
+        self._journal.append(
+            {"alteration": name, **order, "levels": levels, "start": start, **parts}
+        )
+        self._add(name, levels, start, answers, in_random_order)
+
+    def _add(
+        self,
+        name: str,
+        levels: np.ndarray,
+        start: int,
+        answers: HostAnswers,
+        in_random_order: bool,
+    ) -> None:
+        for position, level in enumerate(levels.tolist()):
+            row = Answers(*(part[position] for part in answers))
+            pieces = self._pieces.setdefault((name, level, in_random_order), [])
+            pieces.append((start, row))
+            pieces.sort(key=lambda piece: piece[0])
+
+
+@contextlib.contextmanager
+def kept_in(
+    path: str | os.PathLike | None,
+    classifier: Classifier,
+    alterations: Sequence[Alteration],
+    source: Callable[[], dict[str, Any]],
+    mesh: Mesh,
+) -> Iterator[CachedAnswers | None]:
+    """The answers of a classifier on a data set that a journal keeps; None without one.
+
+    Args:
+      path: the journal's path, or None.
+      classifier: the classifier, fingerprinted.
+      alterations: the alterations that will be asked for, fingerprinted.
+      source: returns `provenance` of the classifier, the data and the key.
+      mesh: the devices; of all processes only the first one opens the file.
+
+    Raises:
+      ValueError: as `Journal`, or if nothing tells the classifier or an alteration from
+        others.
+      OSError: likewise.
+    """
+    for alteration in () if path is None else alterations:
+        if alteration_fingerprint(alteration) is None:
+            raise ValueError(
+                "journal must tell alterations from others, and a function on the host "
+                f"cannot be looked into; {alteration.name} calls one"
+            )
+    with opened(path, "answers", classifier, source, mesh) as journal:
+        has_probabilities = classifier.outputs != "scores"
+        yield None if journal is None else CachedAnswers(journal, has_probabilities)
+
+
+class _Record(NamedTuple):
+    """Answers `[l, n]` at `[l]` levels on the images from `start` on."""
+
+    alteration: str
+    levels: np.ndarray
+    start: int
+    answers: HostAnswers
+    in_random_order: bool
+
+
+def _read(record: dict[str, Any], has_probabilities: bool) -> _Record:
+    name, start = part(record, "alteration", str), part(record, "start", int)
+    # Without an order it is the data set's own.
+    in_random_order = "order" in record
+    if in_random_order and record["order"] != _RANDOM:
+        raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
+    if start < 0:
+        raise ValueError(f"'start' is negative: {start}")
+    levels = array_part(record, "levels", "f", (None,))
+    if not len(levels) or not np.isfinite(levels).all():
+        raise ValueError("'levels' must be finite, at least one")
+    predicted = array_part(record, "predicted", "i", (len(levels), None))
+    if not predicted.size or predicted.min() < 0:
+        raise ValueError("'predicted' must hold classes, from 0, at least one")
+    answers = {"predicted": predicted}
+    for field in ("confidence", "uncertainty"):
+        answers[field] = found = array_part(record, field, "f", predicted.shape)
+        # Rounding may carry a probability beyond 1. NaN fails both comparisons.
+        fits = (found >= 0) & (found <= 1 + 1e-5)
+        if not (fits if has_probabilities else np.isnan(found)).all():
+            wanted = "in [0, 1]" if has_probabilities else "NaN, of scores"
+            raise ValueError(f"{field!r} must be {wanted}")
+    return _Record(name, levels, start, Answers(**answers), in_random_order)

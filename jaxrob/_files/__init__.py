@@ -1,0 +1,1 @@
+"""Files: opened only if regular, read within limits, written whole or not at all."""

@@ -1,0 +1,114 @@
+"""Files of arrays in zip archives."""
+
+import io
+import math
+import os
+import struct
+import tokenize
+import zipfile
+import zlib
+from typing import Any
+
+import numpy as np
+
+from jaxrob._files.regular import most_unpacked, open_file
+
+# What a damaged npz file makes zipfile and NumPy raise. A RuntimeError is encryption or
+# an unknown method of compression.
+DAMAGE = (
+    zipfile.BadZipFile,
+    zlib.error,
+    struct.error,
+    EOFError,
+    KeyError,
+    MemoryError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    SyntaxError,
+    TypeError,
+    ValueError,
+    tokenize.TokenError,
+)
+# Booleans, numbers, strings, and the bytes of types that NumPy does not know.
+_KINDS = "biufcUV"
+
+
+def read_npz(
+    path: str | os.PathLike[str], may_be_compressed: bool = False
+) -> dict[str, np.ndarray]:
+    """All arrays of an npz file that `numpy.savez` wrote, by name.
+
+    Nothing is unpickled, and each array's header is checked before the array is made.
+    No more memory is taken than the file has bytes; of one that may be compressed, no
+    more than 256 MiB and 100 times as many.
+
+    Raises:
+      FileNotFoundError: if there is no such file.
+      ValueError: if the file is no npz file, is damaged or compressed, or holds objects
+        or types with fields. The message says what is wrong, without the path.
+    """
+    with open_file(path) as file:
+        size = os.fstat(file.fileno()).st_size
+        with zipfile.ZipFile(file) as archive:
+            members = archive.infolist()
+            _check_directory(members, size, may_be_compressed)
+            return {
+                member.filename.removesuffix(".npy"): _array(archive, member)
+                for member in members
+            }
+
+
+def _check_directory(
+    members: list[zipfile.ZipInfo], size: int, may_be_compressed: bool
+) -> None:
+    most = most_unpacked(size) if may_be_compressed else size
+    for member in members:
+        if member.compress_type != zipfile.ZIP_STORED and not may_be_compressed:
+            raise ValueError(f"{member.filename!r} is compressed, which is not read")
+        # zipfile makes room for as much as is claimed, up to a gigabyte.
+        if member.compress_size > size:
+            raise ValueError(
+                f"{member.filename!r} claims {member.compress_size} bytes of a file of "
+                f"{size}"
+            )
+    if len({member.filename for member in members}) < len(members):
+        raise ValueError("it holds two arrays of one name")
+    total = sum(member.file_size for member in members)
+    if total > most:
+        what = "may unpack to" if may_be_compressed else "has"
+        raise ValueError(f"its arrays claim {total} bytes, but the file {what} {most}")
+
+
+def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
+    data = archive.read(member)
+    try:
+        shape, in_fortran_order, dtype, start = _header(data)
+    except DAMAGE as error:
+        raise ValueError(f"{member.filename!r} is no array: {error}") from error
+    if dtype.kind not in _KINDS or dtype.names or dtype.subdtype or dtype.hasobject:
+        raise ValueError(f"{member.filename!r} holds {dtype}; only numbers are read")
+    needed = math.prod(shape) * dtype.itemsize
+    if len(data) - start != needed:
+        raise ValueError(
+            f"{member.filename!r} has {len(data) - start} bytes, but an array of "
+            f"{dtype} of the shape {shape} needs {needed}"
+        )
+    array = np.frombuffer(data, dtype, offset=start) if needed else np.empty(0, dtype)
+    return array.reshape(shape, order="F" if in_fortran_order else "C")
+
+
+def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
+    """Shape, whether in Fortran's order, type, and where the data begin."""
+    stream = io.BytesIO(data)
+    version = np.lib.format.read_magic(stream)
+    read = {
+        (1, 0): np.lib.format.read_array_header_1_0,
+        (2, 0): np.lib.format.read_array_header_2_0,
+    }.get(version)
+    if read is None:
+        raise ValueError(f"its version is {version}, not (1, 0) or (2, 0)")
+    shape, in_fortran_order, dtype = read(stream)
+    if any(length < 0 for length in shape):
+        raise ValueError(f"its shape is {shape}")
+    return shape, in_fortran_order, dtype, stream.tell()

@@ -1,0 +1,1 @@
+"""Texts and digests of values and programs, the same in every process."""

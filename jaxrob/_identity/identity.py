@@ -1,0 +1,162 @@
+"""Describes a value in full, as text that is the same in every process.
+
+Functions and objects of this package are identified by their names and parameters.
+Other functions are identified by what they compute, once they are `Fingerprinted`.
+Before that only their name is known, and `is_identifiable` is False.
+"""
+
+import dataclasses
+import enum
+import functools
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from importlib import metadata
+from typing import Any, NamedTuple, TypeVar, cast
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr
+
+from jaxrob._identity.digest import array_text, digest, host_array
+from jaxrob._identity.fingerprinted import Fingerprinted
+from jaxrob._identity.hashable_partial import HashablePartial
+from jaxrob._identity.trace import seen
+
+_PACKAGE = __name__.partition(".")[0]
+# Longer sequences of numbers are described by a digest.
+_MOST_NUMBERS = 16
+
+T = TypeVar("T")
+
+
+def text(value: Any) -> str:
+    """What a value is. Arrays are told by digests; no text is shortened."""
+    head, children, _ = _node(value)
+    if children is None:
+        return head
+    return f"{head}({', '.join(name + text(child) for name, child in children)})"
+
+
+def is_identifiable(value: Any) -> bool:
+    """Whether values of the same text, and library version, are the same."""
+    _, children, identifiable = _node(value)
+    return identifiable and all(is_identifiable(child) for _, child in children or ())
+
+
+def name_of(value: Any) -> str:
+    """The name of a function or a class; of any other callable, that of its class.
+
+    With the module where it is the library's: a script's own differs from run to run.
+    """
+    if isinstance(value, functools.partial | Fingerprinted | HashablePartial):
+        return name_of(
+            value.func if isinstance(value, functools.partial) else value.function
+        )
+    if not hasattr(value, "__qualname__"):
+        value = type(value)
+    return (
+        f"{value.__module__}.{value.__qualname__}"
+        if _is_ours(value)
+        else value.__qualname__
+    )
+
+
+def fingerprinted_parts(
+    value: T,
+    names: Sequence[str],
+    way: Hashable,
+    trace: Callable[[], tuple[ClosedJaxpr, Any]],
+) -> T:
+    """A dataclass whose functions carry the fingerprint of the program that they make.
+
+    Identifiable functions stay as they are.
+
+    Args:
+      value: the dataclass.
+      names: those of its fields that hold functions, or None.
+      way: see `trace.seen`.
+      trace: likewise.
+    """
+    functions = {name: getattr(value, name) for name in names}
+    given = [one for one in functions.values() if one is not None]
+    which = tuple(one is not None for one in functions.values())
+    found = seen(given, (which, way), trace)[0].fingerprint
+    pins = {
+        name: Fingerprinted(found.digest, function, found.is_whole)
+        for name, function in functions.items()
+        if not is_identifiable(function)
+    }
+    return dataclasses.replace(cast(Any, value), **pins)
+
+
+@functools.cache
+def library() -> str:
+    """The library's name and version."""
+    return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
+
+
+class _Node(NamedTuple):
+    """A value's own text, its parts with a prefix each, and if it is identifiable."""
+
+    head: str
+    children: list[tuple[str, Any]] | None = None
+    identifiable: bool = True
+
+
+def _node(value: Any) -> _Node:
+    if isinstance(value, np.ndarray | np.generic | jax.Array):
+        return _Node(_array_text(value))
+    if isinstance(value, enum.Enum):
+        return _Node(f"{name_of(type(value))}.{value.name}")
+    if value is None or isinstance(value, bool | int | float | complex | str | bytes):
+        return _Node(repr(value))
+    if isinstance(value, np.dtype):
+        return _Node(str(value))
+    if isinstance(value, Fingerprinted):
+        return _Node(
+            f"{name_of(value.function)} {value.token}",
+            identifiable=value.is_identifiable,
+        )
+    if isinstance(value, HashablePartial):
+        children = [(f"{key}=", part) for key, part in value.keywords]
+        return _Node(name_of(value.function), children, _is_own(value.function))
+    if isinstance(value, functools.partial):
+        children = [("", value.func), ("", value.args), ("", value.keywords)]
+        return _Node("partial", children)
+    if isinstance(value, tuple | list):
+        if len(value) > _MOST_NUMBERS and all(
+            type(one) in (int, float) for one in value
+        ):
+            return _Node(f"{len(value)} numbers {digest(map(repr, value))}")
+        head = "" if type(value) in (tuple, list) else name_of(type(value))
+        return _Node(head, [("", part) for part in value])
+    if isinstance(value, dict):
+        return _Node("", [(f"{key!r}: ", part) for key, part in value.items()])
+    if isinstance(value, set | frozenset):
+        return _Node("", [("", part) for part in sorted(value, key=text)])
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return _Node(name_of(type(value)), list(_fields(value)), _is_own(type(value)))
+    if callable(value) and hasattr(value, "__qualname__"):
+        return _Node(name_of(value), identifiable=_is_own(value))
+    return _Node(name_of(type(value)), identifiable=False)
+
+
+def _fields(value: Any) -> Iterator[tuple[str, Any]]:
+    for field in dataclasses.fields(value):
+        # Fields that are not compared distinguish no values.
+        if field.compare:
+            yield f"{field.name}=", getattr(value, field.name)
+
+
+def _array_text(value: Any) -> str:
+    array = value if np.shape(value) else host_array(value)
+    return array_text(value) if array.shape else f"{array.dtype} {array.item()!r}"
+
+
+def _is_own(value: Any) -> bool:
+    """Whether a function or class is the library's, with nothing around it."""
+    return _is_ours(value) and getattr(value, "__closure__", None) is None
+
+
+def _is_ours(value: Any) -> bool:
+    module = getattr(value, "__module__", None) or ""
+    return module == _PACKAGE or module.startswith(f"{_PACKAGE}.")

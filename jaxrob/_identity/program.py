@@ -1,0 +1,247 @@
+"""A function's program as JAX traces it: what it computes, from which constants."""
+
+import dataclasses
+import functools
+import math
+import re
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax.extend.core import ClosedJaxpr, Jaxpr, Literal
+from jax.sharding import AbstractMesh, Mesh, Sharding
+
+from jaxrob._devices.host_function import HostCall
+from jaxrob._identity.digest import array_text, digest, host_array
+
+# Types of parameters, asked for in this order because most are of the first.
+_PLAIN = (bool, int, float, str, type(None))
+_SEQUENCES = (tuple, list)
+_ARRAYS = (np.ndarray, np.generic, jax.Array)
+_DEVICES = (Sharding, Mesh, AbstractMesh, jax.Device)
+
+# Ends of the names of primitives that call Python functions on the host. Those that
+# begin with "debug" change no answer.
+_ON_HOST = ("callback", "call_tf")
+_FOR_DEBUGGING = ("debug", "inspect")
+# Likewise of those whose operations a trace cannot count: they run on the host or in
+# foreign code, or as often as the data say.
+_OF_UNKNOWN_COST = (*_ON_HOST, "ffi_call", "pallas_call", "while")
+
+
+class ProgramFingerprint(NamedTuple):
+    """What identifies a program, the same in every process.
+
+    Attributes:
+      digest: of all operations and constants.
+      constants: of the constants alone, literals among them.
+      num_captured: how many numbers the arrays hold that the function took from around
+        it, one at least if it is empty; 0 if there are none.
+      is_whole: False if the program calls a function on the host that has no name and
+        version: then two programs of equal digests may differ.
+    """
+
+    digest: str
+    constants: str
+    num_captured: int
+    is_whole: bool
+
+
+def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
+    """The program of a function as it is now, and the shapes of what it returns.
+
+    Args:
+      function: the function. What an earlier trace of it has found is not used.
+      *args: its arguments; a `jax.ShapeDtypeStruct` will do for an array.
+    """
+    # A new function object, because JAX keeps the traces of those that it knows.
+    return jax.make_jaxpr(lambda *args: function(*args), return_shape=True)(*args)
+
+
+def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
+    """The fingerprint of a program, whatever the devices on which it runs."""
+    found = _Found({}, {}, {}, [], [])
+    text = _closed_text(program, found)
+    return ProgramFingerprint(
+        digest=digest([text]),
+        constants=digest(found.constants),
+        num_captured=sum(max(size, 1) for size in found.captured.values()),
+        is_whole=not found.on_host,
+    )
+
+
+def largest_array(jaxpr: Any) -> int:
+    """The bytes of the largest array that a program computes."""
+    sizes = [0]
+    for equation in jaxpr.eqns:
+        for variable in equation.outvars:
+            if hasattr(variable.aval, "size"):
+                sizes.append(variable.aval.size * variable.aval.dtype.itemsize)
+        sizes += map(largest_array, _programs_within(equation.params))
+    return max(sizes)
+
+
+def operations(jaxpr: Any) -> float:
+    """Multiplications and additions in a program's matrix products and convolutions.
+
+    Infinity if a trace cannot tell.
+    """
+    # XLA's own analysis would lower the constants too, and counts a loop's body once.
+    number = 0.0
+    for equation in jaxpr.eqns:
+        name, params = equation.primitive.name, equation.params
+        if name.endswith(_OF_UNKNOWN_COST):
+            return math.inf
+        if name == "dot_general":
+            (contracted, _), _ = params["dimension_numbers"]
+            shape = equation.invars[0].aval.shape
+            terms = math.prod(shape[axis] for axis in contracted)
+            number += 2 * terms * equation.outvars[0].aval.size
+        elif name == "conv_general_dilated":
+            kernel = equation.invars[1].aval
+            terms = kernel.size / kernel.shape[params["dimension_numbers"].rhs_spec[0]]
+            number += 2 * terms * equation.outvars[0].aval.size
+        repeats = params["length"] if name == "scan" else 1
+        number += repeats * sum(map(operations, _programs_within(params)))
+    return number
+
+
+def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
+    """The programs that an operation calls: a loop's body, the branches of a choice."""
+    for value in params.values():
+        for one in value if isinstance(value, tuple | list) else [value]:
+            if isinstance(one, ClosedJaxpr):
+                yield one.jaxpr
+            elif isinstance(one, Jaxpr):
+                yield one
+
+
+class _Found(NamedTuple):
+    """What was met on the way through a program.
+
+    Attributes:
+      arrays: by identity, the captured arrays with their texts.
+      programs: by identity, the texts of the programs within.
+      captured: by identity, the sizes of arrays taken from around the function.
+      constants: the texts of all constants.
+      on_host: the functions on the host that nothing tells apart.
+    """
+
+    arrays: dict[int, tuple[Any, str]]
+    programs: dict[int, str]
+    captured: dict[int, int]
+    constants: list[str]
+    on_host: list[Any]
+
+
+def _closed_text(program: ClosedJaxpr, found: _Found) -> str:
+    found.captured.update((id(one), np.size(one)) for one in program.consts)
+    constants = [_constant_text(constant, found) for constant in program.consts]
+    return f"{_jaxpr_text(program.jaxpr, found)} of {constants}"
+
+
+def _jaxpr_text(jaxpr: Jaxpr, found: _Found) -> str:
+    """All equations. JAX's own print would shorten arrays and holds addresses."""
+    if id(jaxpr) in found.programs:
+        return found.programs[id(jaxpr)]
+    numbers: dict[Any, str] = {}
+
+    def one(atom: Any) -> str:
+        if isinstance(atom, Literal):
+            return _constant_text(atom.val, found, atom.aval)
+        return numbers[atom]
+
+    def new(variable: Any) -> str:
+        numbers[variable] = f"v{len(numbers)}"
+        return f"{numbers[variable]}:{_type_text(variable.aval)}"
+
+    lines = [" ".join(map(new, (*jaxpr.constvars, *jaxpr.invars)))]
+    for equation in jaxpr.eqns:
+        inputs = " ".join(map(one, equation.invars))
+        params = _params_text(equation.primitive.name, equation.params, found)
+        outputs = " ".join(map(new, equation.outvars))
+        lines.append(f"{outputs} = {equation.primitive.name}[{params}] {inputs}")
+    lines.append(" ".join(map(one, jaxpr.outvars)))
+    found.programs[id(jaxpr)] = "{" + "\n".join(lines) + "}"
+    return found.programs[id(jaxpr)]
+
+
+def _params_text(name: str, params: dict[str, Any], found: _Found) -> str:
+    if name.startswith(_FOR_DEBUGGING):
+        return ""
+    if name.endswith(_ON_HOST):
+        function = getattr(params.get("callback"), "callback_func", None)
+        if isinstance(function, HostCall) and function.function.is_identifiable:
+            host = function.function
+            return f"{host.name!r} {host.version!r} {function.is_gradient}"
+        found.on_host.append(function)
+    return ", ".join(
+        f"{key}={_param_text(value, found)}" for key, value in sorted(params.items())
+    )
+
+
+def _param_text(value: Any, found: _Found) -> str:
+    """A parameter of an operation, without addresses and without devices."""
+    one = functools.partial(_param_text, found=found)
+    if type(value) in _PLAIN:
+        return _without_addresses(repr(value))
+    if isinstance(value, _SEQUENCES):
+        return type(value).__name__ + _joined(map(one, value))
+    if isinstance(value, ClosedJaxpr):
+        return _closed_text(value, found)
+    if isinstance(value, Jaxpr):
+        return _jaxpr_text(value, found)
+    if isinstance(value, _ARRAYS):
+        if np.shape(value):
+            found.captured[id(value)] = np.size(value)
+        return _constant_text(value, found)
+    if isinstance(value, _DEVICES):
+        return "devices"
+    if isinstance(value, dict):
+        return _joined(f"{one(key)}: {one(part)}" for key, part in value.items())
+    if isinstance(value, set | frozenset):
+        return _joined(sorted(map(one, value)))
+    if isinstance(value, type) or callable(value) or hasattr(value, "call_wrapped"):
+        # The rules of derivatives, for instance: what they are for is in the program.
+        return getattr(value, "__qualname__", type(value).__qualname__)
+    if dataclasses.is_dataclass(value):
+        fields = (getattr(value, field.name) for field in dataclasses.fields(value))
+        return type(value).__qualname__ + _joined(map(one, fields))
+    return _without_addresses(repr(value))
+
+
+def _without_addresses(text: str) -> str:
+    return re.sub(r"0x[0-9a-fA-F]+", "", text) if "0x" in text else text
+
+
+# Types of arrays are few, and slow to print.
+_dtype_text = functools.lru_cache(maxsize=256)(str)
+
+
+def _joined(parts: Iterable[str]) -> str:
+    return "(" + ", ".join(parts) + ")"
+
+
+def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
+    """A constant: its type and value, or a digest of the values of an array."""
+    known = found.arrays.get(id(value))
+    if known is not None:
+        return known[1]
+    array = value if np.shape(value) else host_array(value)
+    if array.shape:
+        text = array_text(value)
+        # Kept with the array, so that no other one gets its identity meanwhile.
+        found.arrays[id(value)] = (value, text)
+    else:
+        array = array if kind is None else array.astype(kind.dtype)
+        text = f"{_dtype_text(array.dtype)} {array.tobytes().hex()}"
+    found.constants.append(text)
+    return text
+
+
+def _type_text(kind: Any) -> str:
+    if not hasattr(kind, "dtype"):
+        return type(kind).__name__
+    weak = "w" if getattr(kind, "weak_type", False) else ""
+    return f"{_dtype_text(kind.dtype)}{kind.shape}{weak}"

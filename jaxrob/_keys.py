@@ -1,0 +1,78 @@
+"""Random keys that depend on an image's index alone, and draws on the host."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._arguments.naming import named
+
+# No image has these indices: the classifier's keys and the random order come from here.
+_CLASSIFIER = 2**32 - 1
+_ORDER = 2**32 - 2
+
+
+def is_key(value: Any) -> bool:
+    """Whether a value is an array of random keys, as `jax.random.key` makes them."""
+    return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+
+
+def check_key(name: str, key: Any) -> None:
+    """Refuses what is no single random key, of either style.
+
+    Raises:
+      TypeError: if it is no key.
+      ValueError: if it is not a single one.
+    """
+    wanted = "a random key, as jax.random.key(0) makes it"
+    legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
+    if not (legacy and key.ndim) and not is_key(key):
+        raise TypeError(f"{name} must be {wanted}; got {named(key)}")
+    if key.shape[:-1] if legacy else key.shape:
+        raise ValueError(f"{name} must be a single random key; got {named(key)}")
+
+
+def checked_key(key: jax.Array) -> jax.Array:
+    """A threefry key, from a key of either style and any implementation.
+
+    Other implementations draw other numbers under `vmap` than one by one, so that
+    answers would depend on the batch size.
+
+    Raises:
+      TypeError: if it is no key.
+      ValueError: if it is not a single one.
+    """
+    check_key("key", key)
+    if not is_key(key):
+        try:
+            key = jax.random.wrap_key_data(key)
+        except (TypeError, ValueError):  # Data of another length.
+            raise TypeError(
+                "key must be a random key, as jax.random.key(0) makes it; got "
+                f"{named(key)}"
+            ) from None
+    if str(jax.random.key_impl(key)) != "threefry2x32":
+        seed = jax.random.bits(key, dtype=jnp.uint32)
+        key = jax.random.key(seed, impl="threefry2x32")
+    return key
+
+
+def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """`[B]` keys for the alteration of the images with the indices `[B]`."""
+    return jax.vmap(jax.random.fold_in, (None, 0))(key, index)
+
+
+def classifier_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """`[B]` keys for a stochastic classifier, other than those of the alteration."""
+    return alteration_keys(jax.random.fold_in(key, _CLASSIFIER), index)
+
+
+def order_keys(key: jax.Array, index: jax.Array) -> jax.Array:
+    """`[N]` keys that put the images with the indices `[N]` in a random order."""
+    return alteration_keys(jax.random.fold_in(key, _ORDER), index)
+
+
+def host_generator(key: jax.Array) -> np.random.Generator:
+    """A NumPy generator for draws on the host, started by a key."""
+    return np.random.default_rng(np.asarray(jax.random.bits(key, (4,))))

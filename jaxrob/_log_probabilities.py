@@ -1,0 +1,70 @@
+"""The log-probabilities of what a classifier returned."""
+
+import functools
+
+import jax
+import jax.numpy as jnp
+
+# The sum of probabilities may differ from 1 by this much: in bfloat16 2e-3 is common.
+_SUM_TOLERANCE = 1e-2
+_TINY = float(jnp.finfo(jnp.float32).tiny)
+
+
+# One program, also for a caller that compiles nothing.
+@functools.partial(jax.jit, static_argnames=("kind", "axis"))
+def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
+    """The log-probabilities of what a classifier returned.
+
+    Args:
+      outputs: float32, as `Classifier.raw_outputs` returns them, except that the
+        classes lie along `axis`.
+      kind: "logits", "probabilities" or "sigmoid".
+      axis: the axis of the classes.
+
+    Returns:
+      float32, of the shape of `outputs`. It is NaN where
+        `Classifier.log_probabilities` is.
+    """
+    if kind == "logits":
+        return _log_softmax(outputs, axis)
+    in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
+    # Kept away from 0, where the logarithm has no gradient.
+    outputs = jnp.maximum(outputs, _TINY)
+    total = outputs.sum(axis=axis, keepdims=True)
+    if kind == "probabilities":
+        in_range &= jnp.abs(total - 1) <= _SUM_TOLERANCE
+    log_probabilities = jnp.log(outputs) - jnp.log(total)
+    return jnp.where(in_range, log_probabilities, jnp.nan)
+
+
+@functools.partial(jax.jit, static_argnames="axis")
+def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
+    """The logarithm of the mean probability over the samples along `axis`."""
+    number = log_probabilities.shape[axis]
+    if number == 1:
+        return jnp.squeeze(log_probabilities, axis)
+    return jax.nn.logsumexp(log_probabilities, axis=axis) - jnp.log(number)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
+def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
+    """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite.
+
+    A network that multiplies last may see its product and the subtraction of the
+    largest logit fused, without the rounding between them. Beyond 1e9 the difference
+    of the largest logit and itself is then not 0, and its exponential overflows.
+    """
+    largest = logits.max(axis=axis, keepdims=True)
+    below = jnp.where(logits == largest, 0.0, logits - largest)
+    log_total = jnp.log(jnp.exp(below).sum(axis=axis, keepdims=True))
+    return below - jnp.where(jnp.isfinite(largest), log_total, jnp.nan)
+
+
+@_log_softmax.defjvp
+def _log_softmax_jvp(
+    axis: int, primals: tuple[jax.Array], tangents: tuple[jax.Array]
+) -> tuple[jax.Array, jax.Array]:
+    (logits,), (change,) = primals, tangents
+    found = _log_softmax(logits, axis)
+    mean = (jnp.exp(found) * change).sum(axis=axis, keepdims=True)
+    return found, change - mean

@@ -1,0 +1,41 @@
+"""Bytes as pixels."""
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob._arguments.warnings import warn
+
+
+@jax.jit
+def as_floats(images: Any) -> jax.Array:
+    """Images as the library works on them: float32, bytes divided by 255.
+
+    Args:
+      images: uint8 in 0-255, or floating in [0, 1], of any shape.
+    """
+    images = jnp.asarray(images)
+    if images.dtype == jnp.uint8:
+        return unit_range(images)
+    return images.astype(jnp.float32)
+
+
+def unit_range(levels: jax.Array) -> jax.Array:
+    """Levels 0-255 divided by 255, float32, correctly rounded.
+
+    XLA multiplies by 1 / 255 instead, and is an ulp off at half of the levels. Here the
+    factor is split in two: the larger product is exact, and the sum is rounded once.
+    """
+    levels = levels.astype(jnp.float32)
+    high = round(2**23 / 255) * 2.0**-23
+    return levels * high + levels * (1 / 255 - high)
+
+
+def warn_beyond_pixels(epsilon: float, norm: str) -> None:
+    """Warns of an L-infinity ball that holds every image, whichever is its centre."""
+    if norm == "linf" and epsilon > 1:
+        warn(
+            f"epsilon is {epsilon:g}, but pixels lie in [0, 1], so that every image is "
+            f"in the ball. For pixels of 0-255 divide by 255: epsilon={epsilon:g}/255."
+        )

@@ -1,0 +1,123 @@
+"""The vocabulary of argument checks."""
+
+import pathlib
+from fractions import Fraction
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from jaxrob._arguments.checks import (
+    checked_array,
+    checked_bounds,
+    checked_integer,
+    checked_number,
+    checked_path,
+    checked_sequence,
+    checked_traceable,
+)
+
+
+@pytest.mark.parametrize("three", [3, np.int8(3), np.array(3), jnp.array(3)])
+def test_integers(three):
+    assert checked_integer("n", three, at_least=3, at_most=3) == 3
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        (3.0, "n must be an integer; got 3.0, of type float"),
+        (True, "n must be an integer; got True, of type bool"),
+        (np.array([3]), "n must be an integer; got ndarray of int64 and the shape"),
+        (int, "n must be an integer; got the class int"),
+        (None, "n must be an integer; got None"),
+        (0, "n must be at least 1; got 0"),
+        (2**70, r"n must be below 2\*\*31; got 1180591620717411303424"),
+    ],
+)
+def test_what_is_no_integer(value, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        checked_integer("n", value, at_least=1)
+
+
+@pytest.mark.parametrize(
+    "half", [0.5, np.float32(0.5), np.array(0.5), jnp.bfloat16(0.5), Fraction(1, 2)]
+)
+def test_numbers(half):
+    assert checked_number("x", half, above=0, below=1) == 0.5
+
+
+@pytest.mark.parametrize(
+    ("value", "limits", "said"),
+    [
+        ("0.5", {}, "x must be a number; got '0.5', of type str"),
+        (True, {}, "x must be a number; got True"),
+        (1j, {}, "x must be a number; got 1j"),
+        (np.array([0.5]), {}, "x must be a number; got ndarray"),
+        (float("nan"), {}, "x must be finite; got nan"),
+        (10**400, {}, "x must be finite; got 1000"),
+        (float("inf"), {"at_least": 0}, "x must be at least 0 and finite; got inf"),
+        (0, {"above": 0}, "x must be positive and finite; got 0"),
+        (1, {"above": 0, "below": 1}, r"x must lie in \(0, 1\); got 1"),
+    ],
+)
+def test_what_is_no_number(value, limits, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        checked_number("x", value, **limits)
+
+
+def test_arrays_that_share_lengths():
+    axes = {}
+    checked_array("a", [[1, 2, 3]], "L, N", axes=axes)
+    assert axes == {"L": 1, "N": 3}
+    checked_array("b", np.zeros((3, 4)), "N, N + 1", axes=axes)
+    with pytest.raises(ValueError, match=r"c must have the shape \[N\] with N = 3"):
+        checked_array("c", [1, 2], "N", axes=axes)
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [
+        ([[1, 2], [3]], "a must be an array .*; got list of length 2"),
+        (["x"], "a must be an array .*; got list of length 1, of <U1"),
+        (np.array([True]), "a must be an array .*; got ndarray of bool"),
+        ([1j], "a must be an array .*complex"),
+        (jax.random.split(jax.random.key(0)), "a must be an array"),
+        ([0.5, np.nan], "a must be finite; got nan at index 1"),
+        ([0.5, 1.5], r"a must lie in \[0, 1\]; got 1.5 at index 1"),
+        ([], r"a must have the shape \[n\]; got \(0,\)"),
+        ([[1]], r"a must have the shape \[n\]; got \(1, 1\)"),
+    ],
+)
+def test_what_is_no_such_array(value, said):
+    with pytest.raises((TypeError, ValueError), match=said):
+        checked_array("a", value, "n", at_least=0, at_most=1)
+
+
+def test_a_traced_array_is_taken_where_values_do_not_matter():
+    assert (
+        jax.jit(lambda x: checked_traceable("x", x, "..., n"))(jnp.ones(3)).sum() == 3
+    )
+
+    with pytest.raises(TypeError, match="a must be an array.* being traced"):
+        jax.jit(lambda x: checked_array("a", x, "n"))(jnp.ones(3))
+
+
+def test_sequences_bounds_and_paths():
+    assert checked_sequence("s", [1, 2], int, "integers") == (1, 2)
+    for wrong in ("ab", b"ab", {1}, iter([1]), ["a"], 3, None, np.ones(2)):
+        with pytest.raises(TypeError, match="s must be a sequence of integers; got"):
+            checked_sequence("s", wrong, int, "integers")
+    with pytest.raises(ValueError, match="s is empty"):
+        checked_sequence("s", [], int, "integers")
+
+    assert checked_bounds("b", np.array([0, 1])) == (0, 1)
+    for wrong in ((1, 0), (0, np.inf), (0, "1"), (0, 1, 2), "01", None, np.array(7)):
+        with pytest.raises((TypeError, ValueError), match="b must be the finite ends"):
+            checked_bounds("b", wrong)
+
+    assert checked_path("p", "x") == checked_path("p", pathlib.Path("x"))
+    for wrong in (3, b"x", "", None, "\0"):
+        with pytest.raises((TypeError, ValueError), match="p must be a path"):
+            checked_path("p", wrong)

@@ -1,0 +1,407 @@
+"""Files that are written together: whatever happens in between, all or none are new."""
+
+import contextlib
+import errno
+import itertools
+import os
+import resource
+import subprocess
+import sys
+import threading
+
+import pytest
+
+from jaxrob._files import swap
+from jaxrob._files.swap import is_there, read_together, write_together
+from jaxrob._files.writing import write_file
+
+# "b" goes with the new ones, and "a" and "last" are in both.
+OLD = {"a": b"old" * 3000, "b": b"old", "last": b"old"}
+NEW = {"c": b"new" * 9000, "a": b"new", "last": b"new" * 2000}
+MORE = {f"more {number}": b"new" for number in range(6)}
+TOTAL = sum(map(len, NEW.values()))
+OPERATIONS = (
+    *("open", "write", "fsync", "mkdir", "rename", "replace", "unlink", "rmdir"),
+    "listdir",
+)
+
+
+@pytest.fixture(autouse=True)
+def disk(monkeypatch):
+    """A disk that takes no time, of which no power is cut."""
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+
+
+class Killed(BaseException):
+    """Nothing is done on the disk any more."""
+
+
+@contextlib.contextmanager
+def killed_at(moment):
+    """No operation on files is done from one on; of a write, half is."""
+    with pytest.MonkeyPatch.context() as patch:
+        number = itertools.count()
+
+        def dying(name, do):
+            def done(*arguments, **named):
+                now = next(number)
+                if now == moment and name == "write":
+                    do(arguments[0], arguments[1][: len(arguments[1]) // 2])
+                if now >= moment:
+                    raise Killed
+                return do(*arguments, **named)
+
+            return done
+
+        for name in OPERATIONS:
+            patch.setattr(os, name, dying(name, getattr(os, name)))
+        yield
+
+
+@contextlib.contextmanager
+def room_for(left):
+    """A disk with room for so many bytes."""
+    with pytest.MonkeyPatch.context() as patch:
+        write = os.write
+
+        def written(file, content):
+            nonlocal left
+            if not left:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            done = write(file, content[:left])
+            left -= done
+            return done
+
+        patch.setattr(os, "write", written)
+        yield
+
+
+def old_in(folder):
+    folder.mkdir(exist_ok=True)
+    write_together(folder, OLD, ["c"])
+    assert files(folder) == OLD
+    return folder
+
+
+def write_new(folder):
+    write_together(folder, NEW, ["b"])
+
+
+PROGRAM = """
+import itertools, os, sys
+from jaxrob._files.swap import write_together
+
+folder, names = sys.argv[1], sys.argv[2].split()
+
+def dying(moment):
+    number = itertools.count()
+    for name in names:
+        def done(*arguments, do=getattr(os, name), **named):
+            if next(number) == moment:
+                os._exit(9)
+            return do(*arguments, **named)
+        setattr(os, name, done)
+
+for moment in itertools.count():
+    here = f"{folder}/{moment}"
+    process = os.fork()
+    if not process:
+        import pathlib
+        dying(moment)
+        write_together(pathlib.Path(here), dict(a=b"new", c=b"new", last=b"new"), "b")
+        os._exit(0)
+    if os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]) == 0:
+        break
+print(moment)
+"""
+
+
+@pytest.mark.slow
+def test_processes_that_end_at_any_operation(tmp_path):
+    for moment in range(60):
+        old_in(tmp_path / str(moment))
+    command = [sys.executable, "-W", "ignore", "-c", PROGRAM]
+    command += [str(tmp_path), " ".join(OPERATIONS)]
+    run = subprocess.run(command, capture_output=True, text=True, check=True)
+    found = [read(tmp_path / str(moment)) for moment in range(int(run.stdout))]
+    new = {"a": b"new", "c": b"new", "last": b"new"}
+    assert len(found) >= 25 and all(one in (OLD, new) for one in found)
+    assert OLD in found and new in found
+
+
+def files(folder):
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def read(folder):
+    def all_of(place):
+        found = {name: place(name) for name in ("a", "b", "c", "last")}
+        return {name: at.read_bytes() for name, at in found.items() if at.exists()}
+
+    return read_together(folder, "last", all_of)
+
+
+@pytest.mark.parametrize("before", [OLD, {}])
+def test_killed_at_any_moment_all_or_none_are_new(tmp_path, before):
+    new = MORE | NEW
+    seen = []
+    for moment in itertools.count():
+        folder = tmp_path / str(moment)
+        folder.mkdir()
+        if before:
+            old_in(folder)
+        try:
+            with killed_at(moment):
+                write_together(folder, new, ["b"])
+            break
+        except Killed:
+            pass
+        assert is_there(folder, "last") == bool(read(folder))
+        # What counts was put in its place.
+        there = [path for path in folder.iterdir() if path.is_file()]
+        seen.append({path.name: path.read_bytes() for path in there})
+        assert seen[-1] in (before, new)
+        # Nothing is left of it by the next one.
+        write_together(folder, OLD, ["c", *MORE])
+        assert files(folder) == OLD
+    assert files(folder) == new
+    assert len(seen) >= 50 and before in seen and new in seen
+    assert seen == sorted(seen, key=lambda one: one == new)
+
+
+def test_a_reader_or_writer_that_is_killed_as_it_goes_on_changes_nothing(tmp_path):
+    moments = []
+    for first in itertools.count():
+        folder = old_in(tmp_path / f"at {first}")
+        try:
+            with killed_at(first):
+                write_new(folder)
+            break
+        except Killed:
+            pass
+        expected = None
+        for then in range(0, 40, 3):
+            with contextlib.suppress(Killed), killed_at(then):
+                read(folder)
+            found = {}
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(swap, "_finish_left", lambda folder, wait: None)
+                found = read(folder)
+            assert found == (expected or found) and found in (OLD, NEW)
+            expected = found
+        moments.append(expected)
+    assert OLD in moments and NEW in moments
+
+
+def test_a_full_disk_changes_nothing_and_names_the_file(tmp_path):
+    folder = old_in(tmp_path / "folder")
+    for room in range(0, TOTAL, 500):
+        with room_for(room), pytest.raises(OSError, match="No space left") as error:
+            write_new(folder)
+        place = next(
+            name
+            for name, size in zip(NEW, itertools.accumulate(map(len, NEW.values())))
+            if room < size
+        )
+        assert error.value.filename == str(folder / place)
+        assert error.value.errno == errno.ENOSPC and "stays" in str(error.value)
+        assert files(folder) == OLD
+    with room_for(TOTAL + 1000):
+        write_new(folder)
+    assert files(folder) == NEW
+
+
+def test_files_larger_than_the_system_allows(tmp_path):
+    folder = old_in(tmp_path / "folder")
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    for largest in range(0, 27_000, 1000):
+        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, before[1]))
+        try:
+            with pytest.raises(OSError, match="File too large"):
+                write_new(folder)
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        assert files(folder) == OLD
+
+
+@pytest.fixture
+def small_disk(tmp_path):
+    """A function that mounts a small file system, or mounts it anew."""
+    place = tmp_path / "disk"
+    place.mkdir()
+
+    def mount(options, check=True):
+        command = ["mount", "-t", "tmpfs", "-o", options, "tmpfs", str(place)]
+        subprocess.run(command, capture_output=True, check=check)
+        return place
+
+    # The full disk and the limit of a file's size are tested above, for everyone.
+    mount("size=1m", check=False)
+    if not os.path.ismount(place):
+        pytest.skip("needs a mount, which only root may")
+    subprocess.run(["umount", str(place)], check=True)
+    try:
+        yield mount
+    finally:
+        subprocess.run(["umount", str(place)], capture_output=True)
+
+
+def test_a_small_file_system(small_disk):
+    page = os.sysconf("SC_PAGE_SIZE")
+    place = small_disk(f"size={40 * page}")
+    old_in(place)
+    used = os.statvfs(place).f_blocks - os.statvfs(place).f_bfree
+    failed = 0
+    for free in range(40):
+        small_disk(f"remount,size={(used + free) * page}")
+        try:
+            write_new(place)
+            break
+        except OSError as error:
+            assert error.errno == errno.ENOSPC and error.filename.startswith(str(place))
+            assert files(place) == OLD
+            failed += 1
+    assert failed > 5 and files(place) == NEW
+
+
+def test_who_may_not_write_reads_what_was_left(small_disk):
+    found = []
+    for moment in range(15, 35):
+        place = small_disk("size=1m")
+        old_in(place)
+        with contextlib.suppress(Killed), killed_at(moment):
+            write_new(place)
+        small_disk("remount,ro")
+        there = sorted(path.name for path in place.rglob("*"))
+        found.append(read(place))
+        assert found[-1] in (OLD, NEW)
+        with pytest.raises(OSError, match="Read-only") as error:
+            write_new(place)
+        assert error.value.filename == str(place)
+        assert sorted(path.name for path in place.rglob("*")) == there
+        subprocess.run(["umount", str(place)], check=True)
+    assert OLD in found and NEW in found
+
+
+@pytest.mark.parametrize("denied", ["replace", "unlink"])
+def test_where_nothing_can_be_moved_it_is_read_from_where_it_is(
+    tmp_path, monkeypatch, denied
+):
+    folder = old_in(tmp_path / "folder")
+    with monkeypatch.context() as patch:
+
+        def refuse(*_, **__):
+            raise PermissionError(errno.EACCES, "denied")
+
+        patch.setattr(os, denied, refuse)
+        with pytest.raises(PermissionError):
+            write_new(folder)
+        assert read(folder) == NEW and (folder / "unfinished.swap").is_dir()
+    assert read(folder) == files(folder) == NEW
+
+
+def test_what_is_in_the_way_is_found_before(tmp_path):
+    folder = old_in(tmp_path / "folder")
+    (folder / "c").mkdir()
+    with pytest.raises(IsADirectoryError) as error:
+        write_new(folder)
+    assert error.value.filename == str(folder / "c")
+    (folder / "c").rmdir()
+    assert read(folder) == files(folder) == OLD
+    (folder / "unfinished.swap").mkdir()
+    (folder / "unfinished.swap" / "x").touch()
+    with pytest.raises(OSError, match="in the way"):
+        write_new(folder)
+    assert read(folder) == OLD
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    [
+        "",
+        "[]",
+        '{"format": "jaxrob swap 2", "moved": [], "gone": []}',
+        '{"format": "jaxrob swap 1", "moved": ["../x"], "gone": []}',
+        '{"format": "jaxrob swap 1", "moved": [], "gone": ["/etc/x"]}',
+        '{"format": "jaxrob swap 1", "moved": [".."], "gone": []}',
+        '{"format": "jaxrob swap 1", "moved": [""], "gone": []}',
+        '{"format": "jaxrob swap 1", "moved": [3], "gone": []}',
+    ],
+)
+def test_a_manifest_that_nobody_wrote_is_refused(tmp_path, manifest):
+    folder = old_in(tmp_path / "folder")
+    (folder / "unfinished.swap").mkdir()
+    (folder / "unfinished.swap" / "manifest").write_text(manifest)
+    for use in (read, write_new):
+        with pytest.raises((ValueError, OSError), match=r"unfinished.swap/manifest: "):
+            use(folder)
+    assert {path.name for path in folder.iterdir()} == {*OLD, "unfinished.swap"}
+
+
+def test_links_are_not_followed(tmp_path):
+    folder, outside = old_in(tmp_path / "folder"), tmp_path / "outside"
+    outside.mkdir()
+    (outside / "a").write_text("secret")
+    manifest = '{"format": "jaxrob swap 1", "moved": ["a"], "gone": []}'
+    (outside / "manifest").write_text(manifest)
+    (folder / "unfinished.swap").symlink_to(outside)
+    with pytest.raises(ValueError, match=r"unfinished.swap: not a folder"):
+        read(folder)
+    assert (outside / "a").exists()
+    (folder / "unfinished.swap").unlink()
+    (folder / "unfinished.new-1").symlink_to(outside)
+    write_new(folder)
+    assert (outside / "a").exists()
+
+
+def test_readers_and_writers_at_once(tmp_path):
+    folder = old_in(tmp_path / "folder")
+    errors, is_over = [], threading.Event()
+
+    def going(do):
+        def run():
+            try:
+                while not is_over.is_set():
+                    do()
+            except BaseException as error:
+                errors.append(error)
+
+        return threading.Thread(target=run)
+
+    def check():
+        assert read(folder) in (OLD, NEW)
+
+    writes = (
+        lambda: write_together(folder, NEW, ["b"]),
+        lambda: write_together(folder, OLD, ["c"]),
+    )
+    threads = [going(do) for do in (*writes, *writes, check, check)]
+    for thread in threads:
+        thread.start()
+    is_over.wait(1.0)
+    is_over.set()
+    for thread in threads:
+        thread.join(30)
+    assert not errors and not any(thread.is_alive() for thread in threads)
+    assert files(folder) in (OLD, NEW)
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path):
+    path = tmp_path / "file"
+    write_file(path, b"old")
+    for room in (0, 1, 2):
+        with room_for(room), pytest.raises(OSError, match="No space left") as error:
+            write_file(path, b"new")
+        assert error.value.filename == str(path)
+        assert files(tmp_path) == {"file": b"old"}
+    with pytest.raises(FileNotFoundError) as error:
+        write_file(tmp_path / "none" / "file", b"new")
+    assert error.value.filename == str(tmp_path / "none" / "file")
+    for moment in itertools.count():
+        try:
+            with killed_at(moment):
+                write_file(path, b"new")
+            break
+        except Killed:
+            assert path.read_bytes() in (b"old", b"new")
+    assert path.read_bytes() == b"new"
