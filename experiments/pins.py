@@ -26,30 +26,7 @@ _MOST = flags.DEFINE_integer("most", 10, "Differences printed of a case.", 1)
 
 #: What the code does otherwise than when the file was kept, on purpose: patterns of
 #: cases and of paths within them, and why. An entry that covers nothing is reported.
-INTENDED: tuple[Intended, ...] = (
-    Intended("probable.*", "*.to_json.format", "a global result can be read again"),
-    Intended("probable.*", "*.to_json.digests", "so it tells when it was changed"),
-    Intended("comparing.*", "*.to_json", "a comparison has JSON"),
-    Intended("few_images.two_networks*", "*.to_json", "likewise an early one"),
-    Intended("on_devices.*", "*.early.to_json", "likewise"),
-    Intended("*", "*.to_json", "a curve has JSON"),
-    Intended("assessing.sampled_functions", "*.samples.scores", "a history has scores"),
-    Intended("assessing.sampled_functions", "*.samples.before", "and the one before"),
-    Intended("assessing.sampled_functions", "*.samples.aim", "and a budget's aim"),
-    Intended("measuring.every_function", "*strategies.sample.*", "likewise"),
-    Intended("measuring.every_function", "*ASAP.parts", "the grid's parts are public"),
-    Intended("measuring.every_function", "*Including.strategy.parts", "likewise"),
-    Intended("*", "*strategies.Samples*", "it is a History"),
-    Intended("*", "*strategies.History*", "likewise"),
-    Intended("refusing.numbers", "*sample 1.question=*", "it is a Task"),
-    Intended("refusing.numbers", "*sample 1.task=*", "likewise"),
-    Intended("*", "*.propose*", "a strategy asks"),
-    Intended("*", "*.ask*", "likewise"),
-    Intended("*", "value*.error_bound*", "a strategy's result holds the bound"),
-    Intended("*", "value.*.result*", "likewise"),
-    Intended("*", "*strategies.all_images*", "a new function"),
-    Intended("refusing.*", "*.strategy=*", "what a strategy lacks is called otherwise"),
-)
+INTENDED: tuple[Intended, ...] = ()
 
 
 def main(argv: Sequence[str]) -> int | None:

@@ -13,7 +13,7 @@ from jaxrob.bayes._head import Head
 from jaxrob.bayes._model import Likelihood
 from jaxrob.bayes._network import params_apply_fn
 
-from ..runtime.test_swap import room_for
+from ..files.test_swap import room_for
 
 KEY = jax.random.key(0)
 
