@@ -511,12 +511,14 @@ class TraceInfo(NamedTuple):
 
     Attributes:
       num_classes: the number of classes, K.
+      num_samples: the number of posterior samples or members, S.
       largest_array: the bytes that one image takes in the largest array computed.
       operations: multiplications and additions for one image in matrix products and
         convolutions; infinity if a trace cannot tell.
     """
 
     num_classes: int
+    num_samples: int
     largest_array: int
     operations: float
 
@@ -541,6 +543,7 @@ def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
     images_bytes = 4 * _ROWS * math.prod(image_shape)
     return TraceInfo(
         num_classes=found.outputs.shape[-1],
+        num_samples=found.outputs.shape[0],
         largest_array=max(images_bytes, found.largest_array) // _ROWS,
         operations=found.operations / _ROWS,
     )

@@ -11,13 +11,7 @@ import pytest
 import jaxrob
 
 ROOT = pathlib.Path(__file__).parents[1]
-# What compiles the library's own steps, one by one, has to name them.
-COMPILES_STEPS = ROOT / "experiments" / "accelerators"
-SCRIPTS = sorted(
-    path
-    for path in (ROOT / "experiments").rglob("*.py")
-    if COMPILES_STEPS not in path.parents
-)
+SCRIPTS = sorted((ROOT / "experiments").rglob("*.py"))
 LINT = "from importlinter.cli import lint_imports_command as run; run(['--no-cache'])"
 
 

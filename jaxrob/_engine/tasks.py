@@ -32,7 +32,7 @@ from jaxrob._engine.mistakes import (
 )
 from jaxrob._engine.on_host import Altered, alter, ask
 from jaxrob._engine.sizes import levels_are_sequential, levels_in_step
-from jaxrob._engine.step import answer_at_levels, outputs_at_level, prepare
+from jaxrob._engine.step import answering, outputs_at_level, preparing
 from jaxrob.alterations import Alteration
 
 # Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
@@ -145,13 +145,11 @@ def _dispatched(
         if execution.network is not None:
             given = {"preprocessing": execution.network.preprocessing, **static}
             return alter(images, at[0], np.float32(scale), **given)
-        how = at, np.int32(num_levels), np.float32(scale)
-        answers = answer_at_levels(
-            execution.classifier, images, index, execution.key, *how, **static
-        )
-        return gathered(answers)
+        block = execution.classifier, images, index, execution.key
+        call = answering(*block, at, num_levels, **static, scale=scale)
+        return gathered(call.run())
 
-    prepared = prepare(images, index, execution.key, **static)
+    prepared = preparing(images, index, execution.key, **static).run()
     # What is known already leaves a step's shape as it is, and so its rounding.
     each = _levels_a_step(execution, len(images), len(wanted))
     least = missing[_least(task.levels[missing], task.alteration)]
@@ -206,17 +204,17 @@ def _again(
     static = {"alteration": alteration, "mesh": execution.mesh}
 
     def answers(images: jax.Array) -> Answers:
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         return _answered(answer(prepared, at, 1), classifier)
 
     def outputs(images: jax.Array) -> jax.Array:
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         given = classifier, prepared, index, execution.key, at[0]
         return fetch(outputs_at_level(*given, **static))
 
     def as_bytes(images: jax.Array) -> tuple[int, Answers]:
         row = _least(at, alteration)
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
         return row, _answered(found, classifier, MANY)
 

@@ -8,6 +8,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._devices.call import Call
 from jaxrob._devices.hosts import put
 from jaxrob._devices.mesh import on_each_device, platform, sharded
 
@@ -38,12 +39,17 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
         return each(shared, arrays)
 
     @functools.wraps(compiled)
-    def call(shared: Any, *arrays: Any, mesh: Mesh) -> Any:
+    def run(shared: Any, *arrays: Any, mesh: Mesh) -> Any:
         # The caller may have set another mesh.
         with jax.set_mesh(mesh):
-            return compiled(shared, arrays, mesh=mesh)
+            return calling(run, shared, *arrays, mesh=mesh).run()
 
-    return call
+    return run
+
+
+def calling(function: Any, shared: Any, *arrays: Any, mesh: Mesh) -> Call:
+    """The call of a function that `by_image` returned; arrays or their shapes."""
+    return Call(function.__wrapped__, (shared, arrays), {"mesh": mesh}, mesh)
 
 
 def place(

@@ -10,11 +10,12 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, checked_array, checked_number
 from jaxrob._classifier import Classifier
+from jaxrob._devices.call import Call, shapes_of
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import platform, sharded
 from jaxrob.adversarial._attack import Attack, most_adversarial
-from jaxrob.adversarial._blocks import by_image, padded_blocks, place
+from jaxrob.adversarial._blocks import by_image, calling, padded_blocks, place
 from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
 from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 from jaxrob.adversarial._search import (
@@ -28,6 +29,8 @@ from jaxrob.adversarial._search import (
 
 # The targets that have a name; others are a class for each image.
 _TARGETS = ("runner-up", "all")
+#: Copies of an image: steps and gradients remembered, and what else a search holds.
+LIVE_IMAGES = 2 * MEMORY + 12
 _HALVINGS = 8  # of what is found, along its line to the image
 # Evaluations dispatched before the host asks which searches are over.
 _CHECK_EVERY = 8
@@ -121,10 +124,8 @@ def lbfgs(
         check_choice("targets", targets, _TARGETS)
     else:
         targets = checked_array("targets", targets, "N", "integers", at_least=0)
-    # Steps and gradients remembered, and what else a search holds.
-    live_images = 2 * MEMORY + 12
     problem = make_problem(
-        classifier, images, labels, key, batch_size, mesh, live_images
+        classifier, images, labels, key, batch_size, mesh, LIVE_IMAGES
     )
     num_classes = problem.num_classes
     if not isinstance(targets, str):
@@ -195,6 +196,19 @@ def _closest_found(
             block = place((problem.images, target), problem.keys, index, mesh)
             is_new = put(np.isin(np.arange(rows), taken), sharded(mesh))
             searches = _refill(None, searches, block[0], is_new, mesh=mesh)
+
+
+def evaluating(shared: Shared, block: tuple[Any, ...], mesh: Mesh) -> Call:
+    """The call of one evaluation of a block's searches, from shapes alone.
+
+    Args:
+      shared: the classifier, and the confidence to be reached.
+      block: shapes of images, targets and keys, as `place` puts them.
+      mesh: the devices.
+    """
+    searches = calling(_begin, None, block[0], mesh=mesh).lower().out_info
+    searches = shapes_of(searches, sharded(mesh))
+    return calling(_advance, shared, searches, *block, mesh=mesh)
 
 
 @by_image

@@ -205,7 +205,7 @@ def assess(
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
     dataset = given_images(images, labels, may_lack_labels=True)
-    _check_confidences(classifier)
+    check_confidences(classifier)
     asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
     with prepare_run(asked) as run:
         image_shape, mesh = run.image.shape, run.execution.mesh
@@ -292,7 +292,7 @@ def _check_bounded(estimator: str) -> None:
         )
 
 
-def _check_confidences(classifier: Classifier) -> None:
+def check_confidences(classifier: Classifier) -> None:
     """Refuses a classifier without confidences."""
     if classifier.outputs == "scores":
         raise ValueError(

@@ -29,11 +29,16 @@ def blocks(
       A block, and how many of its rows count.
     """
     number = len(jax.tree.leaves(tree)[0])
-    size = min(most, nearest_bucket(number // mesh.size, base)) * mesh.size
+    size = rows_in_block(number, mesh, most, base)
     for first in range(0, number, size):
         chosen = np.minimum(np.arange(first, first + size), number - 1)
         take = functools.partial(np.take, indices=chosen, axis=0)
         yield jax.tree.map(take, tree), min(size, number - first)
+
+
+def rows_in_block(number: int, mesh: Mesh, most: int, base: int = 2) -> int:
+    """The rows of a block of `blocks`, of so many rows in all."""
+    return min(most, nearest_bucket(number // mesh.size, base)) * mesh.size
 
 
 def first_of(tree: Tree, number: int) -> Tree:

@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from jaxrob._devices.call import Call
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import on_each_device, platform, sharded
@@ -18,8 +19,8 @@ from jaxrob._pixels import as_floats
 from jaxrob.roma._blocks import blocks, check_valid, first_of, joined
 from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
 
-# Inputs in a call, so that statistics are batched and dispatch costs nothing.
-_INPUTS = 64
+#: Inputs in a call, so that statistics are batched and dispatch costs nothing.
+INPUTS = 64
 # Bytes of the perturbed images alive at once on a CPU. Beyond its second-level cache,
 # the network takes longer to read what the generator wrote than both take to compute.
 _MAX_BYTES_CPU = 2**20
@@ -54,24 +55,48 @@ def summarise_draws(
     Raises:
       ValueError: if the classifier returned NaN or rows that are no distribution.
     """
-    static = {
-        "num_samples": settings.num_samples,
-        "rows": _rows(work, inputs.images.shape[1:]),
-        "observe": observe,
-        "summarise": summarise,
-    }
+    rows = rows_in_call(work, inputs.images.shape[1:])
+    how = settings.num_samples, rows, observe, summarise
     split = sharded(work.mesh)
     parts = []
     with jax.set_mesh(work.mesh):
-        for block, number in blocks(inputs, work.mesh, _INPUTS):
-            summary, valid = fetch(_step(work, *put(block, split), **static))
+        for block, number in blocks(inputs, work.mesh, INPUTS):
+            summary, valid = fetch(drawing(work, put(block, split), *how).run())
             check_valid(valid[:number], block.indices)
             parts.append(first_of(summary, number))
             settings.bar.update(number * settings.num_samples)
     return joined(parts)
 
 
-def _rows(work: Work, image_shape: tuple[int, ...]) -> int:
+def drawing(
+    work: Work,
+    block: Inputs,
+    num_samples: int,
+    rows: int,
+    observe: Callable[..., Any],
+    summarise: Callable[..., Any],
+) -> Call:
+    """The call that draws around a block of inputs; arrays or their shapes.
+
+    Args:
+      work: see `summarise_draws`, and likewise the others.
+      block: inputs, split over the devices.
+      num_samples: draws for each.
+      rows: perturbed images that each device classifies at once, see `rows_in_call`.
+      observe: likewise.
+      summarise: likewise.
+    """
+    static = {
+        "num_samples": num_samples,
+        "rows": rows,
+        "observe": observe,
+        "summarise": summarise,
+    }
+    return Call(_step, (work, *block), static, work.mesh)
+
+
+def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
+    """How many perturbed images each device classifies at once."""
     rows = rows_on_a_device(work, image_shape)
     if platform(work.mesh) != "cpu":
         return rows

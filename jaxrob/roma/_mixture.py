@@ -15,6 +15,7 @@ import numpy as np
 from scipy import special
 from tqdm.auto import tqdm
 
+from jaxrob._devices.call import Call
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import on_each_device, sharded
@@ -34,8 +35,8 @@ _PLAIN = 0.05
 _EQUAL = 0.2
 # The part of the draws that show the nearest mode where there is no hit.
 _TOP = 0.05
-# Components come in sizes that are powers of this.
-_COMPONENTS = 4
+#: Components come in sizes that are powers of this.
+COMPONENTS = 4
 
 
 class Mixtures(NamedTuple):
@@ -75,7 +76,7 @@ def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
       images: `[N, H, W, C]`.
     """
     sizes = np.bincount(modes.owner, minlength=len(images))
-    most = bucket(1 + int(sizes.max()), _COMPONENTS)
+    most = bucket(1 + int(sizes.max()), COMPONENTS)
     within = np.arange(len(modes.owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
     image = np.zeros(images.shape[1:], np.float32)
     none = plain(work.perturbation.norm, image, modes.tilts)
@@ -129,7 +130,6 @@ def draw(
     number, num_draws = component.shape
     parts = num_draws // DRAWS
     rows = rows_on_a_device(work, inputs.images.shape[1:])
-    most = max(1, min(rows, _MOST_DRAWS) // DRAWS)
     log_constant = TILTS[work.perturbation.norm].log_constant
     split, margins, log_ratios = sharded(work.mesh), [], []
     # However many draws there are of an input, they come in rows of one size, so that
@@ -138,11 +138,11 @@ def draw(
     first = np.tile(np.arange(parts, dtype=np.uint32) * DRAWS, number)
     everything = (owner, first, component.reshape(-1, DRAWS))
     with jax.set_mesh(work.mesh):
-        for block, count in blocks(everything, work.mesh, most, base=4):
+        for block, count in blocks(everything, work.mesh, **block_sizes(rows)):
             tilts = taken(mixture.tilts, block[0])
             given = put((taken(inputs, block[0]), tilts, *block[1:]), split)
-            found = _draw(work, *given, np.uint32(stage), rows=rows)
-            part, ratio = first_of(fetch(found), count)
+            call = drawing_tilted(work, *given, stage=stage, rows=rows)
+            part, ratio = first_of(fetch(call.run()), count)
             check_valid(~np.isnan(part).any(axis=1), inputs.indices[block[0]])
             constants = np.stack([log_constant(t) for t in _each(tilts, count)])
             margins.append(part)
@@ -153,6 +153,36 @@ def draw(
         np.concatenate(log_ratios).reshape(number, num_draws, -1),
         component,
     )
+
+
+def drawing_tilted(
+    work: Work,
+    inputs: Pairs[Any],
+    tilts: Any,
+    first: Any,
+    component: Any,
+    *,
+    stage: int,
+    rows: int,
+) -> Call:
+    """The call that draws `DRAWS` around each of l inputs; arrays or their shapes.
+
+    Args:
+      work: the classifier and so on.
+      inputs: one pair for each of the inputs.
+      tilts: a pytree of arrays `[l, C, ...]`.
+      first: uint32 `[l]`, the number of the first of each input's draws.
+      component: int32 `[l, DRAWS]`.
+      stage: see `draw`.
+      rows: perturbed images that each device classifies at once.
+    """
+    args = work, inputs, tilts, first, component, np.uint32(stage)
+    return Call(_draw, args, {"rows": rows}, work.mesh)
+
+
+def block_sizes(rows: int) -> dict[str, int]:
+    """How many inputs, with `DRAWS` each, a call takes, see `blocks`."""
+    return {"most": max(1, min(rows, _MOST_DRAWS) // DRAWS), "base": 4}
 
 
 def log_weights(log_ratios: np.ndarray, shares: np.ndarray) -> np.ndarray:

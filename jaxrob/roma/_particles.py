@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import NamedSharding
+import numpy as np
 
-from jaxrob._devices.hosts import put
+from jaxrob._devices.call import Call
 from jaxrob._devices.mesh import on_each_device
 from jaxrob._pixels import as_floats
 from jaxrob.roma._ball import (
@@ -118,11 +118,10 @@ def empty_systems(
     image: jax.ShapeDtypeStruct,
     num_slots: int,
     num_particles: int,
-    sharding: NamedSharding,
 ) -> ParticleSystems:
     """Systems of the right shapes, to be started anew in every slot."""
     latent = jax.eval_shape(perturbation.draw, jax.random.key(0), image)
-    systems = ParticleSystems(
+    return ParticleSystems(
         latents=jax.tree.map(
             lambda leaf: jnp.zeros((num_slots, num_particles, *leaf.shape), leaf.dtype),
             latent,
@@ -135,7 +134,19 @@ def empty_systems(
         number=jnp.zeros(num_slots, jnp.uint32),
         invalid=jnp.zeros(num_slots, bool),
     )
-    return put(systems, sharding)
+
+
+def stepping(
+    work: Work,
+    systems: ParticleSystems,
+    pairs: Any,
+    fresh: Any,
+    use: int,
+    num_particles: int,
+) -> Call:
+    """The call of `step`; arrays or their shapes."""
+    args = work, systems, pairs, fresh, np.uint32(use)
+    return Call(step, args, {"num_particles": num_particles}, work.mesh)
 
 
 @functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")

@@ -12,11 +12,12 @@ import jaxrob
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
     "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
-    "FailingLevel", "Found",
+    "Evaluation", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "Strategy", "common", "measures", "penalizations",
+    "RomaResult", "SampleSize", "Step", "Strategy", "common", "measures",
+    "penalizations",
     "per_class", "presets", "tolerances",
 }  # fmt: skip
 
