@@ -126,23 +126,8 @@ def private_parts(source):
     ]
 
 
-# They drive parts of it by drawn answers, for thousands of runs without a network.
-WITHOUT_A_NETWORK = {
-    "asap_warnings.py",
-    "checks/drawn_searches.py",
-    "checks/of_comparisons.py",
-    "checks/of_intervals.py",
-}
-
-
 @pytest.mark.parametrize(
-    "script",
-    [
-        path
-        for path in SCRIPTS
-        if str(path.relative_to(ROOT / "experiments")) not in WITHOUT_A_NETWORK
-    ],
-    ids=lambda path: str(path.relative_to(ROOT)),
+    "script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_scripts_use_what_is_public(script):
     assert private_parts(script.read_text()) == []

@@ -9,6 +9,7 @@ from jaxrob._codec import Integer, Number
 from jaxrob.metrics._curvature import middle_deviation, sharpest
 from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.strategies import History, Task
+from jaxrob.strategies._strategy import check_asked
 
 # Triples of levels that span no more than this share of the range tell jitter.
 _CLOSE = 1 / 64
@@ -93,6 +94,22 @@ class Diagnostics(NamedTuple):
     roughness: _Found
     bend: _Found
     half_met: _Found
+
+    @staticmethod
+    def of(task: Task, history: History) -> "Diagnostics":
+        """The diagnostics of a curve that `jaxrob.strategies.sample` looked at.
+
+        Args:
+          task: the task.
+          history: all that the strategy asked for, at least one level, each with an
+            effect of its own.
+
+        Raises:
+          TypeError: if one has a wrong type.
+          ValueError: if there is no level, or a level lies outside the range.
+        """
+        check_asked(task, history, fewest=1)
+        return diagnose(task, history, len(history.levels))
 
     @property
     def excursions(self) -> str:

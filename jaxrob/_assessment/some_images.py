@@ -17,7 +17,7 @@ from jaxrob._curve import ReducedCurve, count
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import BLOCK, Part, answer_parts
+from jaxrob._engine.parts import Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
@@ -27,6 +27,7 @@ from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
+from jaxrob.strategies._strategy import BLOCK
 from jaxrob.uncertainty import unknown_threshold
 
 

@@ -15,10 +15,7 @@ from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import Task, run_tasks
 from jaxrob.alterations import Alteration
-
-# Images in a block, the same on all devices, so that what is computed for a part does
-# not depend on them. Parts that end between its multiples compute a block twice.
-BLOCK = 128
+from jaxrob.strategies._strategy import BLOCK
 
 
 class Part(NamedTuple):

@@ -4,9 +4,14 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_callable, checked_integer
-from jaxrob.strategies._drive import Seen, Span, Subject, drive
+from jaxrob._arguments.checks import check_callable, check_type, checked_integer
+from jaxrob.strategies._asap import ASAP
+from jaxrob.strategies._drive import Seen, Span, Subject, concluded, drive
+from jaxrob.strategies._few.search import FewImages
+from jaxrob.strategies._few.stopping import checked_stopping
 from jaxrob.strategies._strategy import (
+    BLOCK,
+    Found,
     History,
     Strategy,
     Task,
@@ -14,6 +19,7 @@ from jaxrob.strategies._strategy import (
     check_task,
     needs_scores,
 )
+from jaxrob.strategies._uniform import Uniform
 
 
 def sample(
@@ -54,13 +60,85 @@ def sample(
     check_callable("function", function, "a function from levels [m] to values [m]")
     if num_inputs is not None:
         checked_integer("num_inputs", num_inputs, at_least=1)
-    shape = ()
-    if needs_scores(strategy):
-        if num_inputs is not None:
-            raise ValueError(
-                "num_inputs must be None for a strategy with needs_scores, which looks "
-                f"at task.num_images; got {num_inputs}"
-            )
+    if needs_scores(strategy) and num_inputs is not None:
+        raise ValueError(
+            "num_inputs must be None for a strategy with needs_scores, which looks "
+            f"at task.num_images; got {num_inputs}"
+        )
+    return _driven(_subject(strategy, task), function, num_inputs)
+
+
+def sample_few(
+    strategy: ASAP | Uniform,
+    task: Task,
+    function: Callable[[np.ndarray], np.ndarray],
+    *,
+    precision: float | None = None,
+    budget: int | None = None,
+    curtail: bool = False,
+    required: float | None = None,
+) -> tuple[History, Found]:
+    """Looks at as few scores as `jaxrob.assess` would look at images.
+
+    For finding out what a precision costs on a curve like yours, before any image is
+    classified. Example::
+
+        task = strategies.Task(0.0, 1.0, threshold=0.8, num_images=10_000)
+        places = np.random.default_rng(0).permutation(10_000) / 10_000
+
+        def scores(levels):
+            return places < 1 - levels[:, None] / 2
+
+        asap = strategies.ASAP()
+        seen, found = strategies.sample_few(asap, task, scores, precision=0.02)
+        print(found.robustness, found.interval, sum(map(len, seen.scores)))
+
+    Args:
+      strategy: gives the levels.
+      task: the range and the threshold, with `num_images`, N. The block is that of
+        `jaxrob.assess`, 128.
+      function: maps levels `[m]` to the scores `[m, N]` of the images, in a random
+        order; it is asked again for a level of which more images are wanted.
+      precision: see `jaxrob.assess`, and likewise the others. One of them is given.
+      budget: likewise.
+      curtail: likewise.
+      required: likewise.
+
+    Returns:
+      All levels asked for, with the scores seen, and what follows from them. Intervals
+      are of `task.confidence_level`.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: as `sample`; if an argument is outside its range, none says when to
+        stop, or the scores are in no random order, so that they contradict each other.
+    """
+    wanted = "a jaxrob.strategies.ASAP or Uniform"
+    check_type("strategy", strategy, ASAP | Uniform, wanted)
+    check_task(task)
+    check_callable("function", function, "a function from levels [m] to scores [m, N]")
+    how = precision, budget, curtail, required
+    stopping = checked_stopping(*how, task.confidence_level)
+    if stopping is None:
+        raise ValueError(
+            "precision, budget, curtail or required must say when to stop; got none of "
+            "them: `sample` looks at all"
+        )
+    number = checked_integer("task.num_images", task.num_images, at_least=1)
+    task = task._replace(block=min(BLOCK, number))
+    subject = _subject(FewImages(strategy, stopping), task)
+    history = _driven(subject, function, budget=stopping.budget)
+    return history, concluded(subject, history)
+
+
+def _driven(
+    subject: Subject,
+    function: Callable[[np.ndarray], np.ndarray],
+    num_inputs: int | None = None,
+    budget: int | None = None,
+) -> History:
+    shape, task = (), subject.task
+    if needs_scores(subject.strategy):
         shape = (checked_integer("task.num_images", task.num_images, at_least=1),)
 
     def look(parts: Sequence[Span]) -> list[Seen]:
@@ -71,8 +149,12 @@ def sample(
         scores = [some[: part.stop] for some, part in zip(values, parts)]
         return [Seen(float(some.mean()), len(some), some) for some in scores]
 
-    (history,) = drive([Subject("sample", strategy, task, _same, _same)], look)
+    (history,) = drive([subject], look, budget=budget)
     return history
+
+
+def _subject(strategy: Strategy, task: Task) -> Subject:
+    return Subject("sample", strategy, task, _same, _same)
 
 
 def _same(levels: np.ndarray) -> np.ndarray:

@@ -18,6 +18,10 @@ from jaxrob._arguments.naming import named
 from jaxrob.metrics import Interval
 from jaxrob.metrics._measure import typical_inputs
 
+#: Images in a block where some of them are looked at, the same on all devices, so that
+#: what is computed does not depend on them. Parts of a block compute it twice.
+BLOCK = 128
+
 
 class Task(NamedTuple):
     """Over which part of a range is a measure at least a threshold?
