@@ -46,6 +46,17 @@ def of_numbers() -> list[Case]:
             strategies.all_images,
             levels=A(LEVELS, frozenset({"empty array", "empty list"})),
         ),
+        case(
+            "strategies.sample_few",
+            strategies.sample_few,
+            strategy=strategies.ASAP(16),
+            task=strategies.Task(0.0, 1.0, 0.8, num_images=100),
+            function=A(lambda x: _PLACES < 1 - x[:, None] / 2, CALLABLE),
+            precision=A(0.1, SHARE | OR_NONE),
+            budget=A(None, OR_NONE | COUNT),
+            curtail=A(False, FLAG),
+            required=A(None, OR_NONE | SHARE),
+        ),
     ]
 
 
@@ -319,17 +330,6 @@ def _of_strategies() -> list[Case]:
             task=task,
             function=A(lambda levels: 1 - levels / 2, CALLABLE),
             num_inputs=A(100, COUNT | OR_NONE),
-        ),
-        case(
-            "strategies.sample_few",
-            strategies.sample_few,
-            strategy=strategies.ASAP(16),
-            task=task._replace(num_images=100),
-            function=A(lambda x: _PLACES < 1 - x[:, None] / 2, CALLABLE),
-            precision=A(0.1, SHARE | OR_NONE),
-            budget=A(None, OR_NONE | COUNT),
-            curtail=A(False, FLAG),
-            required=A(None, OR_NONE | SHARE),
         ),
     ]
     known = {"task": task, "history": history}
