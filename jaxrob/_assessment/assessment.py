@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib
 import math
 from typing import Annotated, Any
 
@@ -39,6 +40,8 @@ from jaxrob.strategies import History, Task
 _UNIT = Number(at_least=0, at_most=1)
 # Ends of intervals of other versions of NumPy and SciPy are so near.
 _ROUNDING = 1e-6
+# The room that plots, looked up by name in the call, because it builds on this module.
+_PLOTTING = "jaxrob.reporting"
 
 
 # From few images, the numbers are not those of the counts alone.
@@ -370,7 +373,4 @@ class Assessment:
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""
-        # The one place that knows of reporting, which builds on this module.
-        from jaxrob import reporting
-
-        return reporting.plot(self, axes)
+        return importlib.import_module(_PLOTTING).plot(self, axes)

@@ -1,12 +1,12 @@
 """All that a report says, before it is written as HTML or Markdown."""
 
 from collections.abc import Sequence
+from importlib import metadata
 from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-import jaxrob
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._excursions import excursions
@@ -179,7 +179,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
     warned = [each for one in networks for each in one.warned]
     return Document(
         title=f"Robustness of {_listed([short(name) for name in names])}",
-        version=jaxrob.__version__,
+        version=metadata.version("jaxrob"),
         passed=overall([one.verdict for one in networks]),
         networks=networks,
         overview=_overview(results, names),
