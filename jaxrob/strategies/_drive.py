@@ -13,6 +13,7 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_number,
 )
+from jaxrob._arguments.computing import computing
 from jaxrob._files.strict_json import short
 from jaxrob.metrics import Interval
 from jaxrob.strategies._few.search import FewImages
@@ -123,6 +124,7 @@ def drive(
     return [one.history for one in known]
 
 
+@computing()
 def concluded(subject: Subject, history: History) -> Found:
     """What a subject's strategy concludes, checked.
 
@@ -284,6 +286,7 @@ class _Exploring:
         return min(math.ceil(wanted / block) * block, total)
 
 
+@computing()
 def _check_defined(name: str, levels: Sequence[float], rows: Sequence[Seen]) -> None:
     for level, one in zip(levels, rows):
         if math.isnan(one.value):
