@@ -33,6 +33,7 @@ from jaxrob.reporting._report.text import (
     with_unit,
 )
 from jaxrob.reporting._results import Picture
+from jaxrob.reporting._style import axis_label, value_label
 
 # Classes that fill a page's width; of more, the worst are shown.
 _MOST_CLASSES = 40
@@ -442,16 +443,14 @@ def _figure(one: Assessment) -> Markup:
         lines.append(svg.Line("decided", one.levels, one.decided_ratio))
         if one.measure != "effectiveness":
             lines.append(svg.Line("effectiveness", one.levels, one.curve.effectiveness))
-    unit = f" [{one.unit}]" if one.unit else ""
-    of = " (own answers)" if one.is_stability else ""
-    images = images_at_levels(one)
     return svg.curves(
         lines,
         (one.lower, one.upper),
         alt=f"{one.measure} over the level of {short(one.alteration)}: "
         f"{_robustness(one)} of the range is accepted",
-        x_label=f"level of {short(one.alteration)}{unit}; {images} images each",
-        y_label=f"{one.measure}{of}",
+        x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
+        + f"; {images_at_levels(one)} images each",
+        y_label=value_label(one),
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
         identity=one.identity,

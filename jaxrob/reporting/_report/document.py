@@ -32,6 +32,7 @@ from jaxrob.reporting._report.tested import (
 from jaxrob.reporting._report.text import short
 from jaxrob.reporting._report.verdict import Verdict, overall, verdict_of
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._style import axis_label, common_threshold
 from jaxrob.reporting._warned import Warned, by_cause
 
 _MOST_WARNED = 5  # What is named of which there are warnings.
@@ -350,14 +351,13 @@ def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]
         if len(group) < 2:
             continue
         first = group[0][1]
-        thresholds = {one.threshold for _, one in group}
         figure = svg.curves(
             [svg.Line(short(name, 40), one.levels, one.values) for name, one in group],
             (lower, upper),
             alt=f"{measure} of {len(group)} networks over the level of {short(title)}",
-            x_label=f"level of {short(title)}" + (f" [{unit}]" if unit else ""),
+            x_label=axis_label(f"level of {short(title)}", unit),
             y_label=measure,
-            threshold=first.threshold if len(thresholds) == 1 else None,
+            threshold=common_threshold([one for _, one in group]),
             identity=first.identity,
         )
         figures.append(Side(title, figure))
