@@ -1,4 +1,4 @@
-"""What an assessment's document must hold beyond its fields' types and limits."""
+"""Checks of an assessment's document beyond its fields' types and limits."""
 
 from typing import Annotated, NamedTuple
 
@@ -7,30 +7,30 @@ import numpy as np
 from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
 
-# Beyond that, sums of counts would no longer be exact.
+# Sums of larger counts would not be exact.
 _MOST_INPUTS = 2**53
-# Levels so close to an end, as a share of the range, are that end.
+# Levels nearer to an end than this share of the range count as that end.
 _NEAR = 1e-6
 
 
 class DataSet(NamedTuple):
-    """Of the provenance: the images."""
+    """The images in the provenance."""
 
     fingerprint: str
     labels: str = ""
 
 
 class Network(NamedTuple):
-    """Of the provenance: the network, which reports print."""
+    """The network in the provenance, which reports print."""
 
     name: str | None = None
     class_names: tuple[str, ...] | None = None
 
 
 class Provenance(NamedTuple):
-    """What `compare` and reports read of the provenance; it may hold more."""
+    """The parts of the provenance that `compare` and reports read; it may hold more."""
 
-    # Null of an alteration that calls the host, which nothing tells from others.
+    # Null for an alteration that calls the host, which has no fingerprint.
     alteration: str | None
     dataset: DataSet
     network: Network = Network()

@@ -16,7 +16,7 @@ MEANING = {
     FAILED: "all else: a crash, a file that cannot be read, too little memory",
 }
 
-# What the library raises where an argument or a file is not what it should be.
+# Errors that the library raises for a wrong argument or file.
 _BAD_INPUT = (
     Refused,
     ValueError,
@@ -28,22 +28,22 @@ _BAD_INPUT = (
     NotADirectoryError,
 )
 
-# Whether answers are there: what fails from then on is no bad input.
+# Whether answers are known, in a list that functions can write to.
 _answers = [False]
 
 
 def begin() -> None:
-    """A command begins: nothing is computed yet."""
+    """Begins a command: nothing is computed yet."""
     _answers[0] = False
 
 
 def answers_are_there() -> None:
-    """All that could be checked before was checked."""
+    """Notes that answers are known: an error from now on is no wrong use."""
     _answers[0] = True
 
 
 def of_error(error: BaseException) -> int:
-    """The status for an error: of wrong use, or of all else.
+    """Returns the status for an error: wrong use, or a failure.
 
     What is raised while answers are computed, or by the user's own code, is no wrong
     use of the command, whatever its type.
@@ -64,7 +64,7 @@ def of_error(error: BaseException) -> int:
 
 
 def _chain(error: BaseException) -> Iterable[BaseException]:
-    """An error, and those that it came from."""
+    """Returns an error and those that it came from."""
     found: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
     while waiting:

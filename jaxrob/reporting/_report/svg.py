@@ -1,8 +1,8 @@
-"""Figures of a report, as SVG that stands in the page.
+"""Draws a report's figures as SVG within the page.
 
-They are made by hand: matplotlib's would take twenty times the bytes, and give several
-figures of a page the same ids. Colours are in the page's style sheet; dashes, widths
-and marks tell lines apart on paper without colours, and where lines coincide.
+They are written by hand: matplotlib's would take twenty times the bytes, and give
+several figures of a page the same ids. Colours are in the page's style sheet; dashes,
+widths and marks distinguish lines on paper without colours, and where they coincide.
 """
 
 import math
@@ -24,7 +24,7 @@ class Line(NamedTuple):
     """A curve over the level.
 
     Attributes:
-      name: what the legend calls it.
+      name: its name in the legend.
       levels: `[L]`, ascending.
       values: `[L]` in [0, 1]; NaN where not known.
       low: `[L]`, its band's lower end; None without a band.
@@ -42,11 +42,11 @@ class Estimate(NamedTuple):
     """A row of `estimates`.
 
     Attributes:
-      name: what stands before the row.
+      name: the text before the row.
       values: a share for each network; NaN where not known, None where not assessed.
       low: the lower ends of their intervals.
       high: the upper ends.
-      open: what another reason leaves open, low and high; None where that is not known.
+      open: the ends that another error leaves open; None where they are not known.
     """
 
     name: str
@@ -68,14 +68,14 @@ def curves(
     accepted: Sequence[tuple[float, float]] = (),
     level: str = "",
 ) -> Markup:
-    """Shares over the level.
+    """Draws shares over the level.
 
     Args:
       lines: the curves; the first lies lowest and is drawn widest.
       bounds: the range's ends.
       alt: the figure in words.
-      x_label: what is below the axis.
-      y_label: what stands above the other axis.
+      x_label: the text below the axis of levels.
+      y_label: the text above the axis of shares.
       threshold: the lowest value that is accepted.
       identity: the level at which nothing is altered.
       accepted: the intervals of levels that are accepted, which are shaded.
@@ -143,16 +143,16 @@ def estimates(
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> Markup:
-    """Shares with their intervals, a row for each thing and a mark for each network.
+    """Draws shares and intervals: rows of estimates, with a mark for each network.
 
     Args:
-      rows: what is shown, from the top.
-      names: of what each row has a value, such as networks.
+      rows: the estimates, from the top.
+      names: the names of each row's values, such as networks.
       alt: the figure in words.
-      x_label: what stands below the axis.
+      x_label: the text below the axis.
       level: the intervals' confidence level.
       required: the least values that are good enough.
-      opened_by: what leaves open what is drawn below the marks.
+      opened_by: the reason for the intervals below the marks.
     """
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
@@ -176,7 +176,7 @@ def estimates(
             for which in range(len(names))
         ]
     opened = [one for row in rows for one in row.open]
-    # What is drawn of RoMA's categories is told by the axis.
+    # RoMA's categories have no legend: the axis says it all.
     samples = [
         (True, str(_segment("line k0", 0, 6, 26, 6)), f"{level} interval (images)")
     ]
@@ -194,7 +194,7 @@ def estimates(
 
 
 def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Markup:
-    """How many things have a share in each of so many equal parts of [0, 1]."""
+    """Draws a histogram of shares: counts in equal parts of [0, 1]."""
     most = max(max(counts), 1)
     width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
     height = 150
@@ -239,7 +239,7 @@ def _estimate(row: Estimate, which: int, y: float, x) -> Markup:
 
 
 def _drawn(line: Line, x, index: int, number: int) -> Markup:
-    """A line and its marks. Lines below are wider, so that those above hide none."""
+    """Draws a line and its marks. Lines below are wider: those above hide none."""
     known = ~np.isnan(line.values)
     points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
     width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * (number - 1 - index)
@@ -273,7 +273,7 @@ def _band(line: Line, index: int, x) -> Markup:
 
 
 def _mark(index: int, x: float, y: float, size: float = 1) -> Markup:
-    """A disc, a square, a triangle or a diamond, in turn."""
+    """Draws a disc, a square, a triangle or a diamond, in turn."""
     corners = (
         None,
         ((-3, -3), (3, -3), (3, 3), (-3, 3)),
@@ -294,11 +294,11 @@ def _kind(index: int) -> str:
 
 
 def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup:
-    """What is what, in words with a sample, below the figure.
+    """Returns the legend below the figure: samples with words.
 
     Args:
       names: of lines.
-      others: of what else there is: whether it is there, a sample, and words.
+      others: for other parts, whether they are drawn, a sample, and words.
     """
     samples = [
         Markup(
