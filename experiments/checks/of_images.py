@@ -180,8 +180,8 @@ def _of_assessments() -> list[Case]:
             confidence_level=A(0.9, INSIDE_SHARE),
         ),
         case(
-            "compare_early",
-            jaxrob.compare_early,
+            "compare_sequentially",
+            jaxrob.compare_sequentially,
             first=what["classifier"],
             second=what["classifier"],
             dataset=what["dataset"],

@@ -28,7 +28,7 @@ def measured(mesh: Mesh | None, journal: str) -> Any:
             strategy=strategies.ASAP(16), **given,
         )  # fmt: skip
     found["few"] = limits.assessed(precision=0.1, mesh=mesh)
-    found["early"] = jaxrob.compare_early(
+    found["sequential"] = jaxrob.compare_sequentially(
         limits.classifier(), limits.classifier(0.6), limits.dataset(), limits.dim, 0.7,
         precision=0.1, strategy=strategies.ASAP(64), **given,
     )  # fmt: skip

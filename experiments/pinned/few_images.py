@@ -1,4 +1,4 @@
-"""`assess` and `compare_early` from few images."""
+"""`assess` and `compare_sequentially` from few images."""
 
 from typing import Any
 
@@ -84,7 +84,7 @@ def other_orders() -> Any:
 def two_networks() -> Any:
     """Which of two is more robust: close, far apart, and the same."""
     return {
-        share: jaxrob.compare_early(
+        share: jaxrob.compare_sequentially(
             classifier(), classifier(share), dataset(), dim, 0.7,
             precision=0.04, key=world.KEY,
         )
@@ -93,7 +93,7 @@ def two_networks() -> Any:
 
 
 def two_networks_uniform() -> Any:
-    return jaxrob.compare_early(
+    return jaxrob.compare_sequentially(
         classifier(), classifier(0.9), dataset(), dim, 0.6, "effectiveness",
         precision=0.1, strategy=strategies.Uniform(9), alpha=0.4, key=world.KEY,
     )  # fmt: skip

@@ -11,12 +11,12 @@ import jaxrob
 # What a call returns, tables, and what is only read.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
-    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
+    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
     "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "Strategy", "common", "measures", "penalizations",
+    "RomaResult", "SampleSize", "SequentialComparison", "Strategy", "common", "measures", "penalizations",
     "per_class", "presets", "tolerances",
 }  # fmt: skip
 

@@ -37,8 +37,8 @@ _OF_ERROR = 0.9
 _DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
 
 
-@document("jaxrob early comparison 1")
-class EarlyComparison(NamedTuple):
+@document("jaxrob sequential comparison 1")
+class SequentialComparison(NamedTuple):
     """How the robustness of two classifiers on one data set differs.
 
     Attributes:
@@ -68,7 +68,7 @@ class EarlyComparison(NamedTuple):
         return to_json(self)
 
     @staticmethod
-    def from_json(text: str | bytes) -> "EarlyComparison":
+    def from_json(text: str | bytes) -> "SequentialComparison":
         """A comparison from the text that `to_json` gave.
 
         Nothing is executed.
@@ -78,7 +78,7 @@ class EarlyComparison(NamedTuple):
           ValueError: as `Assessment.from_json`; the message names the path of the part,
             such as "first.sampling.seen".
         """
-        return from_json(text, EarlyComparison)
+        return from_json(text, SequentialComparison)
 
     def _check_together(self) -> None:
         low, high = self.dataset_interval
@@ -92,7 +92,7 @@ class EarlyComparison(NamedTuple):
         )
 
 
-def compare_early(
+def compare_sequentially(
     first: Classifier,
     second: Classifier,
     dataset: Dataset | BatchedDataset,
@@ -108,7 +108,7 @@ def compare_early(
     batch_size: int | None = None,
     mesh: Mesh | None = None,
     progress: bool = False,
-) -> EarlyComparison:
+) -> SequentialComparison:
     """Which of two classifiers is more robust, from as few images as that takes.
 
     Both look at the same images in the same random order, and at the same noise, so
@@ -117,7 +117,7 @@ def compare_early(
     precision. It is of this data set; `jaxrob.compare` is of all images of the kind
     tested, from assessments on all images. Example::
 
-        found = jaxrob.compare_early(improved, classifier, dataset, blur)
+        found = jaxrob.compare_sequentially(improved, classifier, dataset, blur)
         print(found.difference, found.dataset_interval, found.evaluations)
 
     Args:
@@ -138,7 +138,7 @@ def compare_early(
       progress: whether a progress bar is shown.
 
     Returns:
-      The `EarlyComparison`.
+      The `SequentialComparison`.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -192,7 +192,7 @@ def compare_early(
     difference = results[0].robustness - results[1].robustness
     difference = min(max(difference, interval.start), interval.end)
     is_certain = interval.start > 0 or interval.end < 0
-    return EarlyComparison(difference, interval, is_certain, *results)
+    return SequentialComparison(difference, interval, is_certain, *results)
 
 
 def _look(answering: Sequence[SomeImages], parts: Sequence[Span]) -> list[Seen]:

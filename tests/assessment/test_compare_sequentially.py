@@ -1,4 +1,4 @@
-"""Comparisons that end early, of classifiers whose accuracy is known."""
+"""Sequential comparisons of classifiers whose accuracy is known."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def classifier(strength):
 
 def compare(first, second, seed=0, **settings):
     settings = {"threshold": 0.7, "key": jax.random.key(seed)} | settings
-    return jaxrob.compare_early(
+    return jaxrob.compare_sequentially(
         classifier(first), classifier(second), DATASET, DIM, **settings
     )
 
@@ -83,7 +83,7 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
     truth = float(np.subtract(*(np.mean(share >= 0.7) for share in shares)))
     runs, missed, widths, sums = 24, 0, 0.0, 0.0
     for seed in range(runs):
-        found = jaxrob.compare_early(
+        found = jaxrob.compare_sequentially(
             first, second, dataset, DIM, 0.7, precision=0.02, key=jax.random.key(seed)
         )
         low, high = found.dataset_interval
@@ -127,7 +127,7 @@ def test_what_does_not_go_is_refused(settings, message):
 def test_labels_are_needed():
     unlabelled = jaxrob.Dataset(DATASET.images)
     with pytest.raises(ValueError, match="dataset must have labels"):
-        jaxrob.compare_early(classifier(1.0), classifier(2.0), unlabelled, DIM)
+        jaxrob.compare_sequentially(classifier(1.0), classifier(2.0), unlabelled, DIM)
 
 
 def test_a_surer_difference_takes_more_images():
@@ -153,7 +153,7 @@ def test_each_keeps_what_was_warned_of_it():
     brighter = jaxrob.Alteration(
         "bright", lambda image, level: image.at[..., 1].set(level), 0.0, 1.2
     )
-    found = jaxrob.compare_early(first, classifier(1.25), DATASET, brighter)
+    found = jaxrob.compare_sequentially(first, classifier(1.25), DATASET, brighter)
     number = [
         {key: sum(key in one for one in result.warnings) for key in ("captures", "[0")}
         for result in found[3:]
