@@ -102,7 +102,7 @@ def report_of_made_alterations() -> Any:
 
 def report_of_corruptions() -> Any:
     """The benchmark's, at their severities."""
-    some = [getattr(alterations.common, name)(32) for name in ("fog", "contrast")]
+    some = [getattr(alterations.corruptions, name)(32) for name in ("fog", "contrast")]
     found = _timeless(
         world.small_cnn(), some, strategies.Uniform(6), data=world.pictures()
     )

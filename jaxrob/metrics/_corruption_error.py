@@ -99,7 +99,7 @@ def corruption_error(
 
     Example::
 
-        fog = jaxrob.alterations.common.fog(224)
+        fog = jaxrob.alterations.corruptions.fog(224)
         levels = jaxrob.alterations.presets.SEVERITIES
         curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
         found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
@@ -331,7 +331,7 @@ def _check_meant(name: str, one: Any, curve: Any) -> None:
     if getattr(one, "unit", "severity") != "severity":
         raise ValueError(
             f"{name} must be of a corruption by severity, one of "
-            f"jaxrob.alterations.common; {one.alteration} has levels in "
+            f"jaxrob.alterations.corruptions; {one.alteration} has levels in "
             f"{one.unit or 'no unit'}"
         )
     if getattr(one, "is_stability", False):

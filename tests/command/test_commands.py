@@ -388,7 +388,8 @@ def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
     report = tmp_path / "report.md"
     arguments = (
         "assess", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
-        "--alterations=common.contrast", "--alterations=common.brightness(size=32)",
+        "--alterations=corruptions.contrast",
+        "--alterations=corruptions.brightness(size=32)",
         "--noprogress", f"--output={tmp_path / 'results'}", f"--report={report}",
     )  # fmt: skip
     status, out, err = jaxrob_command(*arguments)
@@ -416,5 +417,11 @@ def test_a_benchmark_by_name(assess, tmp_path):
 def test_alterations_lists_the_benchmarks(jaxrob_command):
     status, out, _ = jaxrob_command("alterations")
     assert status == 0
-    for name in ("common.fog", "imagenet_c", "cifar_c", "motion_blur", "shot_noise"):
+    for name in (
+        "corruptions.fog",
+        "imagenet_c",
+        "cifar_c",
+        "motion_blur",
+        "shot_noise",
+    ):
         assert f"\n{name} " in out

@@ -221,7 +221,9 @@ def test_a_dry_run_says_what_it_takes_at_most(few):
 
 
 def test_corruptions_have_no_means_from_few_images(few, tmp_path):
-    status, out, err = few("--precision=0.1", "--alterations=common.gaussian_noise")
+    status, out, err = few(
+        "--precision=0.1", "--alterations=corruptions.gaussian_noise"
+    )
     assert status == 0, err
     assert "mean error over 15 corruptions, severities 1 to 5: not known" in out
 

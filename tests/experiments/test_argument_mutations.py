@@ -16,8 +16,8 @@ NO_FUNCTIONS = {
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "SequentialComparison", "Strategy", "common", "measures", "penalizations",
-    "per_class", "presets", "tolerances",
+    "RomaResult", "SampleSize", "SequentialComparison", "Strategy", "corruptions",
+    "measures", "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 

@@ -283,9 +283,9 @@ def _plain(name: str) -> str:
     """An alteration's name, whether a function's or an assessment's.
 
     Of a user's file, "rain.py:rain", it is the function's; a benchmark's corruption is
-    "common.fog" in a plan.
+    "corruptions.fog" in a plan.
     """
-    return re.sub(r"\W+", "_", name.rpartition(":")[2].removeprefix("common."))
+    return re.sub(r"\W+", "_", name.rpartition(":")[2].removeprefix("corruptions."))
 
 
 def _told(source: dict[str, Any], *path: str) -> str:
