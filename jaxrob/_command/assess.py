@@ -35,7 +35,7 @@ from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.strategies import Strategy
 
 _ANY_SHAPE = (224, 224, 3)
-QUANTITIES = ("robustness", "robustness.low", "decided")
+QUANTITIES = ("robustness", "robustness.low", "decided_ratio")
 
 
 class _Asked(NamedTuple):

@@ -207,8 +207,8 @@ def fewest(to: Values) -> None:
         "either way (0.01: one hundredth of the range), with --confidence_level. 0: "
         "the answer of all images, but for a chance of 0.001 for each alteration. With "
         "--require=robustness>=..., an alteration ends sooner, once that is certain. "
-        "Not with --measure=precision or f1, --no_worse_than, or --require=decided. "
-        "By default every level takes all images.",
+        "Not with --measure=precision or f1, --no_worse_than, or "
+        "--require=decided_ratio. By default every level takes all images.",
         0,
         flag_values=to,
     )

@@ -67,9 +67,9 @@ def with_requirements(
             "--no_worse_than compares the answers on every image at every level, which "
             f"{flags} leave out; leave these out, or --no_worse_than"
         )
-    if any(one.quantity == "decided" for one in requirements):
+    if any(one.quantity == "decided_ratio" for one in requirements):
         raise Refused(
-            "--require: decided is told by all images alone; leave it out, or "
+            "--require: decided_ratio is told by all images alone; leave it out, or "
             f"{flags}. What goes with them: robustness, which ends each alteration as "
             "soon as it is certain, and robustness.low, which does not"
         )

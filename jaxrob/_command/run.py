@@ -57,7 +57,7 @@ _COMMANDS = {
             "What is measured": (define.measuring,),
             "How many images are looked at": (define.fewest,),
             "What is good enough": (
-                define.requirements("robustness.low", "robustness", "decided"),
+                define.requirements("robustness.low", "robustness", "decided_ratio"),
                 define.no_worse_than,
             ),
             "What is written": (define.report, define.output, define.kept_pictures),

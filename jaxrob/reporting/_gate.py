@@ -23,7 +23,7 @@ from jaxrob.reporting._joint import joint_interval
 from jaxrob.roma import RomaResult
 
 #: What may be required: of an assessment, and of RoMA.
-QUANTITIES = ("robustness", "robustness.low", "decided", "plr", "plr.low")
+QUANTITIES = ("robustness", "robustness.low", "decided_ratio", "plr", "plr.low")
 
 
 Quantities = Mapping[str, float | Interval]
@@ -84,7 +84,7 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     """What may be required of a result.
 
     Of an assessment, "robustness", "robustness.low", the lower end of its
-    confidence interval, and "decided", the lowest share of decided inputs at an
+    confidence interval, and "decided_ratio", the lowest share of decided inputs at an
     accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
     inputs, and "plr.low", the mean of the lower ends of their intervals; an input
     without an answer counts with the share of its plain draws that are not distinctly
@@ -96,7 +96,7 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
 
     From few images (`Assessment.sampling`) the robustness is the interval that holds
     that of all images of the data set, unless its width is that of the levels alone;
-    "decided" is not known.
+    "decided_ratio" is not known.
 
     Returns:
       The values, in [0, 1], or intervals; NaN where one is not known.
@@ -108,7 +108,9 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
         return {
             "robustness": _robustness(result),
             "robustness.low": float(result.confidence_interval.start),
-            "decided": math.nan if result.sampling else result.lowest_decided_ratio,
+            "decided_ratio": math.nan
+            if result.sampling
+            else result.lowest_decided_ratio,
         }
     if isinstance(result, RomaResult):
         return {"plr": _mean_plr(result), "plr.low": result.mean_low}
@@ -322,7 +324,7 @@ def _warn_of_undecided(
     """
     asked = {one.quantity for one in requirements}
     of_decided = [one for one in assessments if one.is_of_decided]
-    if not of_decided or "decided" in asked:
+    if not of_decided or "decided_ratio" in asked:
         return
     if not asked & {"robustness", "robustness.low"}:
         return
@@ -332,8 +334,8 @@ def _warn_of_undecided(
     warn(
         f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
         f"decided images alone{least}: a network that declines most of them meets it. "
-        'Require "decided>=0.9" as well, or take measure="effectiveness", which counts '
-        "unknown answers."
+        'Require "decided_ratio>=0.9" as well, or take measure="effectiveness", which '
+        "counts unknown answers."
     )
 
 

@@ -702,7 +702,9 @@ def test_a_gate_that_passes_what_declines_warns(required, measure, warns):
     one = assess_unsure(8.0, measure=measure, threshold=0.3, strategy=levels)
     needed = [reporting.Requirement(name, 0.5) for name in required]
     if warns:
-        with pytest.warns(jaxrob.RobustnessWarning, match='Require "decided>=0.9"'):
+        with pytest.warns(
+            jaxrob.RobustnessWarning, match='Require "decided_ratio>=0.9"'
+        ):
             reporting.unmet(needed, {"dim": one})
     else:
         reporting.unmet(needed, {"dim": one})

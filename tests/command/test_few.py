@@ -152,11 +152,15 @@ def test_what_is_not_sure_does_not_pass(few, truth):
         (["--precision=0.1", "--measure=f1"], '--measure="f1" needs all images'),
         (["--curtail", "--measure=precision"], '--measure="precision" needs all'),
         (
-            ["--budget=10", "--require=decided>=0.5"],
-            "--require: decided is told by all images alone",
+            ["--budget=10", "--require=decided_ratio>=0.5"],
+            "--require: decided_ratio is told by all images alone",
         ),
         (
-            ["--precision=0.1", "--require=robustness>=0", "--require=decided>=0.5"],
+            [
+                "--precision=0.1",
+                "--require=robustness>=0",
+                "--require=decided_ratio>=0.5",
+            ],
             "What goes with them: robustness",
         ),
         (["--budget=0"], "budget"),

@@ -23,7 +23,7 @@ def last_line(text):
 
 
 def test_an_assessment_that_is_good_enough(assess, tmp_path):
-    status, out, err = assess("--require=robustness>=0", "--require=decided>=1")
+    status, out, err = assess("--require=robustness>=0", "--require=decided_ratio>=1")
     assert status == 0, err
     assert "net.py:net on pictures: 40 images of 28 x 28 x 1" in out
     results = reporting.read_results(tmp_path / "results")
@@ -32,7 +32,7 @@ def test_an_assessment_that_is_good_enough(assess, tmp_path):
     assert list(one.levels) == [-0.5, 0, 0.5] and one.threshold == 0.8
     assert one.provenance["network"]["version"].startswith("sha256:")
     assert 0 < len(results.pictures[0]) <= 16
-    assert results.requirements == (("robustness", 0.0), ("decided", 1.0))
+    assert results.requirements == (("robustness", 0.0), ("decided_ratio", 1.0))
 
 
 def test_not_good_enough_is_1_and_one_line(assess):

@@ -201,7 +201,10 @@ def test_gates_say_what_is_not_sure_and_what_is_not_known():
     ]
     assert unmet([Requirement("robustness.low", 0.3)], found) == []
     # A share of images that were not all looked at.
-    assert "decided is not known" in unmet([Requirement("decided", 0.0)], found)[0]
+    assert (
+        "decided_ratio is not known"
+        in unmet([Requirement("decided_ratio", 0.0)], found)[0]
+    )
     with pytest.raises(ValueError, match="robustness"):
         outside = {"blur": {"robustness": Interval(0.5, 1.5)}}
         unmet([Requirement("robustness", 0.4)], outside)

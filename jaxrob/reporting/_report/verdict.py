@@ -22,8 +22,8 @@ _MEANINGS = {
     "robustness.low": "the lower end of the interval of the robustness. "
     "Robustness is the share of the range over which the network is good enough; the "
     "interval says where it lies for all images of the kind tested",
-    "decided": 'the share of images that get an answer other than "unknown", at that '
-    "accepted level where it is smallest",
+    "decided_ratio": 'the share of images that get an answer other than "unknown", at '
+    "that accepted level where it is smallest",
     "plr": "the probability that a random perturbation of an image leads to no "
     "distinct misclassification, on average over the images",
     "plr.low": "the probability that a random perturbation of an image leads to no "
