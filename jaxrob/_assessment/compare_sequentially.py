@@ -23,7 +23,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.execution import progress_bar
 from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
 from jaxrob.strategies._drive import Seen, Span, drive
@@ -50,7 +50,7 @@ class SequentialComparison(NamedTuple):
     """
 
     difference: Annotated[float, _DIFFERENCE]
-    dataset_interval: Annotated[Interval, Row(_DIFFERENCE, ascends=True)]
+    dataset_interval: Annotated[ConfidenceInterval, Row(_DIFFERENCE, ascends=True)]
     is_certain: bool
     first: Assessment
     second: Assessment
@@ -190,8 +190,8 @@ def compare_sequentially(
             results.append(result_of(run, 0, exploration, *about))
     interval = search.difference(task, *histories)
     difference = results[0].robustness - results[1].robustness
-    difference = min(max(difference, interval.start), interval.end)
-    is_certain = interval.start > 0 or interval.end < 0
+    difference = min(max(difference, interval.low), interval.high)
+    is_certain = interval.low > 0 or interval.high < 0
     return SequentialComparison(difference, interval, is_certain, *results)
 
 

@@ -6,14 +6,14 @@ import numpy as np
 
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
 from jaxrob._files.strict_json import short
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.sides import least_count
 from jaxrob.strategies._strategy import STATUSES
 
 # Of shares of the range.
 _ROUNDING = 1e-9
 _UNIT = Number(at_least=0, at_most=1)
-_Interval = Annotated[Interval, Row(_UNIT, ascends=True)]
+_Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
 
 
 class Sampling(NamedTuple):

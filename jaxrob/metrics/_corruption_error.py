@@ -20,11 +20,11 @@ from jaxrob.metrics._checks import (
     checked_confusion,
     checked_share,
 )
-from jaxrob.metrics._robustness import Interval
+from jaxrob.metrics._confidence_interval import ConfidenceInterval
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
-_UNKNOWN = Interval(math.nan, math.nan)
+_UNKNOWN = ConfidenceInterval(math.nan, math.nan)
 
 
 class ReferenceErrors(NamedTuple):
@@ -56,7 +56,7 @@ class CorruptionError(NamedTuple):
     """
 
     value: float
-    confidence_interval: Interval
+    confidence_interval: ConfidenceInterval
     reason: str
 
 
@@ -382,7 +382,9 @@ def _mean(
     values = _resampled(both, sums, relative, resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     return CorruptionError(
-        value, Interval(float(np.fmin(low, value)), float(np.fmax(high, value))), ""
+        value,
+        ConfidenceInterval(float(np.fmin(low, value)), float(np.fmax(high, value))),
+        "",
     )
 
 

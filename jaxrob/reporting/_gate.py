@@ -16,7 +16,7 @@ from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._adjusted import adjusted, said
 from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.reporting._joint import joint_interval
@@ -26,7 +26,7 @@ from jaxrob.roma import RomaResult
 QUANTITIES = ("robustness", "robustness.low", "decided_ratio", "plr", "plr.low")
 
 
-Quantities = Mapping[str, float | Interval]
+Quantities = Mapping[str, float | ConfidenceInterval]
 
 
 class Requirement(NamedTuple):
@@ -80,7 +80,9 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
     return Requirement(quantity, float(number))
 
 
-def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
+def quantities(
+    result: Assessment | RomaResult,
+) -> dict[str, float | ConfidenceInterval]:
     """What may be required of a result.
 
     Of an assessment, "robustness", "robustness.low", the lower end of its
@@ -107,7 +109,7 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     if isinstance(result, Assessment):
         return {
             "robustness": _robustness(result),
-            "robustness.low": float(result.confidence_interval.start),
+            "robustness.low": float(result.confidence_interval.low),
             "decided_ratio": math.nan
             if result.sampling
             else result.lowest_decided_ratio,
@@ -120,14 +122,14 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     )
 
 
-def _mean_plr(result: RomaResult) -> float | Interval:
+def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
     """The mean plr, or where it is if inputs that were left undecided may change it."""
     if (result.status == "undecided").any():
-        return Interval(*result.mean_plr_interval)
+        return result.mean_plr_interval
     return result.mean_plr
 
 
-def _robustness(result: Assessment) -> float | Interval:
+def _robustness(result: Assessment) -> float | ConfidenceInterval:
     """The robustness, or where it is if images left out may change the verdict."""
     if math.isnan(result.robustness):
         return math.nan
@@ -192,12 +194,16 @@ def is_open(
     )
 
 
-def ends(value: float | Interval) -> Interval:
+def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
     """The interval of a value, of a number the number alone."""
-    return value if isinstance(value, Interval) else Interval(value, value)
+    return (
+        value
+        if isinstance(value, ConfidenceInterval)
+        else ConfidenceInterval(value, value)
+    )
 
 
-def _said(value: float | Interval, least: float) -> str:
+def _said(value: float | ConfidenceInterval, least: float) -> str:
     """A value that does not reach what is required, in words."""
     low, high = ends(value)
     if math.isnan(low):

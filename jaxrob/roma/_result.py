@@ -19,6 +19,7 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
 from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
@@ -225,7 +226,7 @@ class RomaResult:
         return self._mean().mean
 
     @property
-    def mean_plr_interval(self) -> tuple[float, float]:
+    def mean_plr_interval(self) -> ConfidenceInterval:
         """The interval of what `mean_plr` would be, were all inputs looked at.
 
         An input that a budget left undecided may lie anywhere in its own interval.
@@ -233,7 +234,7 @@ class RomaResult:
         holds together with those of `Categorial.inputs_interval`.
         """
         low, high = self.confidence_interval.T
-        return self._mean(low).low, self._mean(high).high
+        return ConfidenceInterval(self._mean(low).low, self._mean(high).high)
 
     @property
     def mean_low(self) -> float:

@@ -14,7 +14,7 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob._files.strict_json import short
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -156,16 +156,18 @@ def concluded(subject: Subject, history: History) -> Found:
     return Found(bound, robustness, interval, found.status, found.sides, population)
 
 
-def _checked_interval(name: str, value: Any, *inside: float | None) -> Interval:
+def _checked_interval(
+    name: str, value: Any, *inside: float | None
+) -> ConfidenceInterval:
     """An interval in [0, 1] that holds these numbers."""
-    check_type(name, value, Interval, "a jaxrob.metrics.Interval")
+    check_type(name, value, ConfidenceInterval, "a jaxrob.metrics.ConfidenceInterval")
     start, end = (checked_number(name, one, **_UNIT) for one in value)
     if start > end:
         raise ValueError(f"{name} must ascend; got {start:g} to {end:g}")
     for one in inside:
         if one is not None and not start <= one <= end:
             raise ValueError(f"{name} must hold {one:g}; got {start:g} to {end:g}")
-    return Interval(start, end)
+    return ConfidenceInterval(start, end)
 
 
 class _Exploring:

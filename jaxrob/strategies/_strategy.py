@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_number,
 )
 from jaxrob._arguments.naming import named
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._measure import typical_inputs
 
 
@@ -180,10 +180,10 @@ class Found(NamedTuple):
 
     error_bound: float | None = None
     robustness: float | None = None
-    interval: Interval = Interval(0.0, 1.0)
+    interval: ConfidenceInterval = ConfidenceInterval(0.0, 1.0)
     status: str = "resolution"
     sides: np.ndarray | None = None
-    population_interval: Interval | None = None
+    population_interval: ConfidenceInterval | None = None
 
 
 #: How a search that looks at few images may end; "certain" once it is certain whether

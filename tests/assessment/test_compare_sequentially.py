@@ -50,7 +50,7 @@ def test_the_better_one_is_found_from_few_images(first, second):
         found = compare(first, second, seed)
         assert found.is_certain
         assert (found.difference > 0) == (truth > 0)
-        assert found.dataset_interval.start <= truth <= found.dataset_interval.end
+        assert found.dataset_interval.low <= truth <= found.dataset_interval.high
         whole = jaxrob.assess(classifier(first), DATASET, DIM, 0.7)
         assert found.evaluations < 0.4 * 2 * whole.evaluations
 
@@ -92,7 +92,7 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
         widths += high - low
         for one in (found.first, found.second):
             assert one.dataset_interval is not None
-            sums += one.dataset_interval.end - one.dataset_interval.start
+            sums += one.dataset_interval.high - one.dataset_interval.low
     assert missed <= scipy.stats.binom.ppf(0.999, runs, 0.05)
     # They end on a sign as well, some of them wide.
     assert widths < 0.9 * sums and widths < 0.05 * runs

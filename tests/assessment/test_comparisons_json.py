@@ -19,10 +19,10 @@ from .test_serialization import assessment, put
 def early():
     """Of two networks, from few images."""
     first, second = assess(precision=0.1), assess(budget=20_000)
-    low = first.dataset_interval.start - second.dataset_interval.end
-    high = first.dataset_interval.end - second.dataset_interval.start
+    low = first.dataset_interval.low - second.dataset_interval.high
+    high = first.dataset_interval.high - second.dataset_interval.low
     difference = first.robustness - second.robustness
-    interval = jaxrob.metrics.Interval(low, high)
+    interval = jaxrob.metrics.ConfidenceInterval(low, high)
     return SequentialComparison(
         difference, interval, low > 0 or high < 0, first, second
     )

@@ -35,8 +35,8 @@ def test_the_interval_is_of_the_level_asked_for():
         sure.levels, sure.curve.confusion, "accuracy", 0.5, 0.999, bounds=(0, 1)
     )
     assert sure.confidence_interval == pytest.approx(expected)
-    assert sure.confidence_interval.start < usual.confidence_interval.start
-    assert sure.confidence_interval.end > usual.confidence_interval.end
+    assert sure.confidence_interval.low < usual.confidence_interval.low
+    assert sure.confidence_interval.high > usual.confidence_interval.high
     read = jaxrob.Assessment.from_json(sure.to_json())
     assert read.confidence_level == 0.999
     assert read.confidence_interval == sure.confidence_interval

@@ -67,8 +67,8 @@ def test_interval_is_as_narrow_as_asked_and_mostly_holds_the_truth(precision):
         misses += not low <= TRUTH <= high
         assert high - low <= 2 * precision
         off += abs(result.robustness - TRUTH) > precision
-        assert result.confidence_interval.start <= low <= high
-        assert high <= result.confidence_interval.end
+        assert result.confidence_interval.low <= low <= high
+        assert high <= result.confidence_interval.high
         assert result.sampling.status == "precise"
     assert max(misses, off) <= scipy.stats.binom.ppf(0.999, runs, 0.05)
 

@@ -110,9 +110,9 @@ def test_paired_comparison():
     difference, interval = found.difference, found.confidence_interval
     truth = (crossing(0.05) - crossing(0.06)) / 5
     assert difference == pytest.approx(truth, abs=0.05)
-    assert 0 < interval.start < truth < interval.end
+    assert 0 < interval.low < truth < interval.high
     reference = metrics.corruption_error(better, worse)
-    assert reference.value < 1 and reference.confidence_interval.end < 1
+    assert reference.value < 1 and reference.confidence_interval.high < 1
 
 
 def test_other_levels_and_own_answers_are_no_errors():

@@ -129,7 +129,7 @@ def test_a_requirement_ends_early(few, tmp_path):
 def test_the_strictest_requirement_ends_it(few, tmp_path):
     texts = ("--require=robustness>=0.05", "--require=robustness>=0.95")
     assert few("--precision=0.01", *texts)[0] == 1
-    assert only(tmp_path / "results").dataset_interval.end < 0.95
+    assert only(tmp_path / "results").dataset_interval.high < 0.95
 
 
 def test_the_lower_end_does_not_end_early(few, tmp_path):

@@ -13,7 +13,7 @@ import jaxrob
 from jaxrob import ReducedCurve, reporting
 from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.sampling import Sampling
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
 from jaxrob.strategies import Task
 from jaxrob.strategies._strategy import History
@@ -45,8 +45,8 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
         "seen": SEEN,
         "sides": SIDES,
         "robustness": 0.39,
-        "dataset_interval": Interval(*on_data),
-        "population_interval": Interval(*on_all),
+        "dataset_interval": ConfidenceInterval(*on_data),
+        "population_interval": ConfidenceInterval(*on_all),
     }
     return made.assessment(
         name=name,
@@ -206,7 +206,7 @@ def test_gates_say_what_is_not_sure_and_what_is_not_known():
         in unmet([Requirement("decided_ratio", 0.0)], found)[0]
     )
     with pytest.raises(ValueError, match="robustness"):
-        outside = {"blur": {"robustness": Interval(0.5, 1.5)}}
+        outside = {"blur": {"robustness": ConfidenceInterval(0.5, 1.5)}}
         unmet([Requirement("robustness", 0.4)], outside)
 
 

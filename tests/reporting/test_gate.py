@@ -134,7 +134,7 @@ def test_worse_means_surely_worse():
     assert quantities(slightly)["robustness"] > found["robustness.low"]
     beside = jaxrob.compare(slightly, old)
     assert bool(worse(slightly, old)) == (
-        min(beside.confidence_interval.end, beside.mean_interval.end) < 0
+        min(beside.confidence_interval.high, beside.mean_interval.high) < 0
     )
     with pytest.raises(ValueError, match="threshold"):
         worse(dataclasses.replace(old, threshold=0.6), old)
@@ -169,7 +169,7 @@ def test_worse_where_both_are_accepted_everywhere():
 def test_among_several_one_difference_by_chance_is_none():
     """Eight in the tail of one: each p-value is 2 %, which none of eight may be."""
     found = jaxrob.compare(assess(0.8), assess(1.0))
-    interval = jaxrob.metrics.Interval(-0.2, -0.01)
+    interval = jaxrob.metrics.ConfidenceInterval(-0.2, -0.01)
     one = dataclasses.replace(
         found,
         confidence_interval=interval,
@@ -215,8 +215,8 @@ def test_the_line_begins_as_the_headline_of_a_report_does(quantity, least):
     ]
     assert ("good enough: the one check is met" in page) == (not line)
     interval = one.confidence_interval
-    if quantity == "robustness.low" and interval.start < least:
-        assert line.startswith(beginnings[int(interval.end < least)])
+    if quantity == "robustness.low" and interval.low < least:
+        assert line.startswith(beginnings[int(interval.high < least)])
 
 
 def test_that_one_of_many_falls_short_is_said_if_it_is_sure_for_all():
@@ -224,7 +224,7 @@ def test_that_one_of_many_falls_short_is_said_if_it_is_sure_for_all():
     one = assess(1.0)
     others = [dataclasses.replace(one, alteration=f"dim {k}") for k in range(7)]
     every = {each.alteration: each for each in (one, *others)}
-    alone, at_once = one.confidence_interval.end, joint_interval(one, 8)[1]
+    alone, at_once = one.confidence_interval.high, joint_interval(one, 8)[1]
     assert alone < at_once
     for least, sure in (((alone + at_once) / 2, False), (at_once + 1e-3, True)):
         needed = [Requirement("robustness.low", least)]

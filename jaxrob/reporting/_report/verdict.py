@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._gate import Requirement, ends, is_open, quantities, unmet
 from jaxrob.reporting._report.certainty import certainty
 from jaxrob.reporting._report.text import counted, interval, percent, short
@@ -181,7 +181,7 @@ def _of_roma(requirement: Requirement, roma: RomaResult | None, number: int) -> 
 def _check(
     requirement: Requirement,
     of: str,
-    found: dict[str, float | Interval],
+    found: dict[str, float | ConfidenceInterval],
     words: str,
     open_: bool,
 ) -> Check:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few import banded, decided, fixed_levels
 from jaxrob.strategies._few.clusters import closer_apart
@@ -80,10 +80,12 @@ class FewImages:
         within = population_interval(on_last, seen, confidence_level)
         return Found(
             robustness=guess,
-            interval=Interval(low, high),
+            interval=ConfidenceInterval(low, high),
             status=self._status(now),
             sides=np.array([seen[step].side for step in sorted(seen)]),
-            population_interval=Interval(min(within.start, low), max(within.end, high)),
+            population_interval=ConfidenceInterval(
+                min(within.low, low), max(within.high, high)
+            ),
         )
 
     def half_width(self, task: Task, history: History) -> float:
@@ -96,7 +98,9 @@ class FewImages:
         now = self._progress(task, history)
         return banded.expected_cost(now.goal, now.state, precision)
 
-    def difference(self, task: Task, first: History, second: History) -> Interval:
+    def difference(
+        self, task: Task, first: History, second: History
+    ) -> ConfidenceInterval:
         """Where one robustness less another is, of two searches on the same images."""
         one, other = (self._progress(task, each) for each in (first, second))
         parts = one.goal.parts
@@ -104,7 +108,7 @@ class FewImages:
         (low, high, _), (other_low, other_high, _) = (
             (float(end) / parts for end in each.state.accepted) for each in (one, other)
         )
-        return Interval(low - other_high + closer, high - other_low - closer)
+        return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
 
     @property
     def precision(self) -> float:
