@@ -342,19 +342,18 @@ def _of_reports() -> list[Case]:
     return [
         case("reporting.table", reporting.table, assessments=[one]),
         case("reporting.quantities", reporting.quantities, result=one),
-        case("reporting.worse", reporting.worse, new=one, old=one),
         case(
-            "reporting.worse_than",
-            reporting.worse_than,
-            assessments=[one],
-            earlier=A([one], EMPTY),
+            "reporting.regressions",
+            reporting.regressions,
+            new=[one],
+            old=A([one], EMPTY),
         ),
         case(
             "reporting.verdict",
             reporting.verdict,
             requirements=A([needed], EMPTY),
             found=A(found, frozenset({"empty dict"})),
-            worse=A(["worse"], EMPTY | frozenset({"list of text"})),
+            regressions=A(["worse"], EMPTY | frozenset({"list of text"})),
         ),
         case(
             "reporting.earlier_assessments",

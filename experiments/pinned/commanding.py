@@ -136,7 +136,7 @@ def compare() -> Any:
         _run("compare", "new", "old"),
         _run("compare", "old", "old"),
         _run("compare", "old", "nowhere"),
-        _run("assess", *_SMALL, *few, worse, "--no_worse_than=old", "--output=gate"),
+        _run("assess", *_SMALL, *few, worse, "--regressions=old", "--output=gate"),
         _read("compared.md"),
     ]
 
@@ -163,7 +163,7 @@ def help_and_refusals() -> Any:
         ["--alterations=zoom(3,1)"], ["--alterations=rotation(0,9,fill=none)"],
         ["--images=nowhere"], ["--classifier=net.py:nothing"], ["--treshold=0.5"],
         ["--classifier=net.py:fails"], ["--threshold=2"], ["--require=plr>=0.5"],
-        ["--precision=0.1", "--measure=f1"], ["--no_worse_than=nowhere"], ["more"],
+        ["--precision=0.1", "--measure=f1"], ["--regressions=nowhere"], ["more"],
         ["--channels=rgb"],
     )  # fmt: skip
     return {

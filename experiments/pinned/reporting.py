@@ -44,16 +44,16 @@ def gates() -> Any:
     ]
     found = {"blur": first, "other": second}
     unmet = reporting.unmet(needed, found)
-    worse = reporting.worse(second, first)
+    regressions = reporting.regressions(second, first)
     return {
         "quantities": reporting.quantities(first),
         "of roma": reporting.quantities(_roma()),
         "unmet": unmet,
-        "worse": worse,
-        "better": reporting.worse(first, second),
-        "worse than": reporting.worse_than([second], _assessments()),
+        "worse": regressions,
+        "better": reporting.regressions(first, second),
+        "worse than": reporting.regressions([second], _assessments()),
         "verdict": [
-            reporting.verdict(needed, found, worse),
+            reporting.verdict(needed, found, regressions),
             reporting.verdict(needed[:1], found),
         ],
     }

@@ -207,7 +207,7 @@ def fewest(to: Values) -> None:
         "either way (0.01: one hundredth of the range), with --confidence_level. 0: "
         "the answer of all images, but for a chance of 0.001 for each alteration. With "
         "--require=robustness>=..., an alteration ends sooner, once that is certain. "
-        "Not with --measure=precision or f1, --no_worse_than, or "
+        "Not with --measure=precision or f1, --regressions, or "
         "--require=decided_ratio. By default every level takes all images.",
         0,
         flag_values=to,
@@ -281,10 +281,10 @@ def requirements(*quantities: str) -> Define:
     return define
 
 
-def no_worse_than(to: Values) -> None:
+def regressions(to: Values) -> None:
     """What it has to be as good as."""
     flags.DEFINE_multi_string(
-        "no_worse_than",
+        "regressions",
         [],
         "End with status 1 if the network is less robust than an earlier one, beyond "
         "what chance explains: a results folder, or the JSON file of an assessment.",

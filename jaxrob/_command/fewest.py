@@ -51,7 +51,7 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
 
 
 def with_requirements(
-    few: Fewest, requirements: Sequence[Requirement], no_worse_than: Sequence[str]
+    few: Fewest, requirements: Sequence[Requirement], regressions: Sequence[str]
 ) -> Fewest:
     """The same, with the requirement that ends the work early.
 
@@ -62,10 +62,10 @@ def with_requirements(
       Refused: if something is required that few images cannot tell.
     """
     flags = "--precision, --budget and --curtail"
-    if no_worse_than:
+    if regressions:
         raise Refused(
-            "--no_worse_than compares the answers on every image at every level, which "
-            f"{flags} leave out; leave these out, or --no_worse_than"
+            "--regressions compares the answers on every image at every level, which "
+            f"{flags} leave out; leave these out, or --regressions"
         )
     if any(one.quantity == "decided_ratio" for one in requirements):
         raise Refused(

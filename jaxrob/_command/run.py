@@ -58,7 +58,7 @@ _COMMANDS = {
             "How many images are looked at": (define.fewest,),
             "What is good enough": (
                 define.requirements("robustness.low", "robustness", "decided_ratio"),
-                define.no_worse_than,
+                define.regressions,
             ),
             "What is written": (define.report, define.output, define.kept_pictures),
             "How it runs": (define.running,),

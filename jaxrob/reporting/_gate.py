@@ -214,65 +214,49 @@ def _said(value: float | ConfidenceInterval, least: float) -> str:
     return found if high < least else f"not sure, {found}"
 
 
-def worse(new: Assessment, old: Assessment) -> list[str]:
-    """Whether a classifier is less robust than an earlier one, in words.
+def regressions(
+    new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
+) -> list[str]:
+    """What is less robust than in earlier assessments, in words.
 
-    It is if the interval of the difference in robustness, by `jaxrob.compare` at the
-    new one's confidence level, lies below 0, or that of the difference in the measure's
-    mean over the range, which tells networks apart that are accepted everywhere; and if
-    the p-value says the same, adjusted because there are two (Holm 1979). A difference
-    that the finite test set may have caused does not count.
+    Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
+    confidence level. The new one is a regression if the interval of the difference in
+    robustness lies below 0, or that of the difference in the measure's mean over the
+    range, which distinguishes networks that are accepted everywhere; and if the p-value
+    says the same, adjusted for all that is compared (Holm 1979): of networks that are
+    alike, any is called a regression in at most 5 % of all cases.
 
     Args:
-      new: an assessment.
-      old: an earlier one, on the same images.
+      new: an assessment, or one for each alteration.
+      old: likewise, of the same network before, or of another, on the same images.
 
     Returns:
-      Nothing, or what is worse.
+      A sentence for each earlier assessment that is better, has no counterpart, or
+      cannot be compared; then it says why. Nothing if all is as good.
 
     Raises:
-      TypeError: as `jaxrob.compare`.
-      ValueError: as `jaxrob.compare`, if the two cannot be compared.
+      TypeError: if one is no assessment.
     """
-    check_type("new", new, Assessment, "a jaxrob.Assessment")
-    check_type("old", old, Assessment, "a jaxrob.Assessment")
-    return _worse([(new, old, compare(new, old, new.confidence_level))])
-
-
-def worse_than(
-    assessments: Sequence[Assessment], earlier: Sequence[Assessment]
-) -> list[str]:
-    """What is less robust than in earlier assessments, in words; see `worse`.
-
-    P-values are adjusted for all that is compared: of networks that are alike, any is
-    called worse in at most 5 % of all cases.
-
-    Args:
-      assessments: one for each alteration.
-      earlier: of the same network before, or of another.
-
-    Returns:
-      A sentence for each earlier one that is better, has no counterpart, or cannot be
-      compared; then it says why. Nothing if all is as good.
-    """
-    assessments = checked_sequence(
-        "assessments", assessments, Assessment, "jaxrob.Assessment"
-    )
-    earlier = checked_sequence(
-        "earlier", earlier, Assessment, "jaxrob.Assessment", fewest=0
-    )
-    by_name = {one.alteration: one for one in assessments}
+    by_name = {one.alteration: one for one in _assessments("new", new, 1)}
     pairs, found = [], []
-    for old in earlier:
-        if old.alteration not in by_name:
-            found.append(f"{old.alteration}: it is not assessed any more")
+    for before in _assessments("old", old, 0):
+        if before.alteration not in by_name:
+            found.append(f"{before.alteration}: it is not assessed any more")
             continue
-        new = by_name[old.alteration]
+        now = by_name[before.alteration]
         try:
-            pairs.append((new, old, compare(new, old, new.confidence_level)))
+            pairs.append((now, before, compare(now, before, now.confidence_level)))
         except ValueError as error:
-            found.append(f"{old.alteration}: no comparison is possible, {error}")
+            found.append(f"{before.alteration}: no comparison is possible, {error}")
     return _worse(pairs) + found
+
+
+def _assessments(
+    name: str, given: Assessment | Sequence[Assessment], fewest: int
+) -> tuple[Assessment, ...]:
+    if isinstance(given, Assessment):
+        return (given,)
+    return checked_sequence(name, given, Assessment, "jaxrob.Assessment", fewest=fewest)
 
 
 def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[str]:
@@ -289,7 +273,7 @@ def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[s
 def verdict(
     requirements: Sequence[Requirement],
     found: Mapping[str, Assessment | RomaResult | Quantities],
-    worse: Sequence[str] = (),
+    regressions: Sequence[str] = (),
 ) -> str:
     """What is not good enough, in one line; "" if all is.
 
@@ -301,9 +285,9 @@ def verdict(
     Args:
       requirements: what has to be reached, see `unmet`.
       found: what was found, see `unmet`.
-      worse: what else is not good enough, in words; see `worse_than`.
+      regressions: what else is not good enough, in words; see `regressions`.
     """
-    worse = checked_sequence("worse", worse, str, "texts", fewest=0)
+    worse = checked_sequence("regressions", regressions, str, "texts", fewest=0)
     failed = [*unmet(requirements, found), *worse]
     if not failed:
         return ""

@@ -49,7 +49,7 @@ def test_words_say_the_level():
         reporting.to_markdown([reporting.Results("net", None, (sure,))]),
     ):
         assert "99.9 % interval" in text and "95 %" not in text
-    (line,) = reporting.worse(
+    (line,) = reporting.regressions(
         jaxrob.assess(
             jaxrob.Classifier(
                 lambda _, images: jnp.stack(

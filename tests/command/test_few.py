@@ -179,9 +179,9 @@ def test_what_does_not_go_together_is_refused_before_anything(
 def test_comparisons_need_all_images(few, jaxrob_command, tmp_path):
     assert few("--precision=0.05")[0] == 0
     folder = tmp_path / "results"
-    status, _, err = few(f"--no_worse_than={folder}", f"--output={tmp_path / 'new'}")
+    status, _, err = few(f"--regressions={folder}", f"--output={tmp_path / 'new'}")
     assert status == 2 and "is from few images" in err
-    status, _, err = few("--precision=0.05", f"--no_worse_than={folder}")
+    status, _, err = few("--precision=0.05", f"--regressions={folder}")
     assert status == 2 and "compares the answers on every image" in err
     status, _, err = jaxrob_command("compare", f"{folder}", f"{folder}")
     assert status == 2 and "must be assessed on all images" in err

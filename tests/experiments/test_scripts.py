@@ -82,7 +82,7 @@ def test_quickstart_again(run, tmp_path):
     assert len(before) == 10 and programs > 8
     code, out, err = run(
         "quickstart.py", *arguments, "--require=robustness>=0", "--require="
-        "robustness.low >= 0.999", f"--no_worse_than={tmp_path}",
+        "robustness.low >= 0.999", f"--regressions={tmp_path}",
     )  # fmt: skip
     assert code == 1
     last = err.splitlines()[-1]
@@ -135,7 +135,7 @@ def test_quickstart_says_what_it_lacks(run, tmp_path):
     for flag, message in (
         ("--require=plr>=0.9", "must be one of ('robustness', 'robustness.low')"),
         (
-            f"--no_worse_than={tmp_path}",
+            f"--regressions={tmp_path}",
             "it holds neither results.json nor a file with",
         ),
         ("more", "unknown arguments"),

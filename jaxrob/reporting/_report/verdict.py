@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
       words: that in a sentence.
       meanings: pairs of a quantity that is required and what it is.
       checks: each requirement of each alteration; those that are not met come first.
-      worse: what is worse than it was, a sentence each.
+      regressions: what is worse than it was, a sentence each.
     """
 
     network: str
@@ -71,7 +71,7 @@ class Verdict(NamedTuple):
     words: str
     meanings: tuple[tuple[str, str], ...]
     checks: tuple[Check, ...]
-    worse: tuple[str, ...]
+    regressions: tuple[str, ...]
 
 
 def verdict_of(
@@ -95,11 +95,11 @@ def verdict_of(
     failed = [check for check in checks if check.verdict != MET]
     asked = dict.fromkeys(one.quantity for one in results.requirements)
     meanings = tuple((one, _MEANINGS[one]) for one in asked if one in _MEANINGS)
-    worse = tuple(results.worse)
+    regressions = tuple(results.regressions)
     other = _other_than_planned(results)
-    if not checks and not worse:
+    if not checks and not regressions:
         words = f"No requirement was given, so nothing was passed or failed.{other}"
-        return Verdict(network, None, words, meanings, checks, worse)
+        return Verdict(network, None, words, meanings, checks, regressions)
     said = []
     if failed:
         said.append(
@@ -112,14 +112,15 @@ def verdict_of(
     elif checks:
         many = len(checks) > 1
         said.append(f"all {len(checks)} checks met" if many else "the one check is met")
-    if worse:
-        said.append(f"worse than an earlier result in {counted(len(worse), 'respect')}")
-    passed = not failed and not worse
+    if regressions:
+        number_worse = counted(len(regressions), "respect")
+        said.append(f"worse than an earlier result in {number_worse}")
+    passed = not failed and not regressions
     words = "Good enough: " if passed else "Not good enough: "
-    if failed and not worse and all(check.is_open for check in failed):
+    if failed and not regressions and all(check.is_open for check in failed):
         words = "Not shown to be good enough: "
     words += "; ".join(said) + "." + other
-    return Verdict(network, passed, words, meanings, checks, worse)
+    return Verdict(network, passed, words, meanings, checks, regressions)
 
 
 def _names(checks: Sequence[Check]) -> str:
