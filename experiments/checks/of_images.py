@@ -188,7 +188,7 @@ def _of_assessments() -> list[Case]:
             alteration=world.blur(),
             threshold=A(0.5, SHARE),
             measure="accuracy",
-            precision=A(0.4, INSIDE_SHARE),
+            half_width=A(0.4, INSIDE_SHARE),
             strategy=jaxrob.strategies.Uniform(3),
             alpha=A(None, SHARE | OR_NONE),
             key=A(world.KEY, OR_NONE),

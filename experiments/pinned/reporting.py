@@ -201,7 +201,7 @@ def _undecided() -> tuple[jaxrob.Assessment, ...]:
 
 
 def _few() -> tuple[jaxrob.Assessment, ...]:
-    return _timeless(world.classifier(), _blurs(), strategies.ASAP(32), precision=0.15)
+    return _timeless(world.classifier(), _blurs(), strategies.ASAP(32), half_width=0.15)
 
 
 def _roma() -> roma.RomaResult:

@@ -46,7 +46,7 @@ def assess(
     measure: str = "accuracy",
     *,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
-    precision: float | None = None,
+    half_width: float | None = None,
     budget: int | None = None,
     curtail: bool = False,
     required: float | None = None,
@@ -84,7 +84,7 @@ def assess(
       measure: the quality measure: "accuracy", "precision", "recall", "f1",
         "effectiveness" or "decided_ratio".
       strategy: decides which levels are evaluated.
-      precision: how exactly the robustness on this data set is wanted: half the width
+      half_width: how exactly the robustness on this data set is wanted: half the width
         of `Assessment.dataset_interval`, levels and images together, by the
         confidence level. Then images are looked at in random order, at each level only
         as many as its decision needs. 0 gives the answer of all images, up to a
@@ -92,10 +92,10 @@ def assess(
         leaves. Needs `strategies.ASAP` or `Uniform`,
         and a measure that is a mean over images: not "precision" or "f1".
       budget: the most altered images that are classified, of all alterations together.
-        The result says what precision they bought.
+        The result says how narrow an interval they bought.
       curtail: whether a level is decided only once the images left cannot change its
-        side: the answer of all images for certain, from fewer. With `precision`, levels
-        may stay open as far as that allows.
+        side: the answer of all images for certain, from fewer. With `half_width`,
+        levels may stay open as far as that allows.
       required: the robustness that is required: an alteration ends as soon as it is
         certain, up to a probability of 0.01 or what a higher confidence level leaves,
         whether it is reached.
@@ -132,7 +132,7 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
-        strategy's levels, precision, budget, curtail or required do not go with the
+        strategy's levels, half_width, budget, curtail or required do not go with the
         strategy, the measure or another argument, the measure is undefined at a level
         (a recall where nothing is decided, for instance), the journal is of something
         else or damaged, or as `evaluate`.
@@ -147,7 +147,7 @@ def assess(
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    stopping = checked_stopping(precision, budget, curtail, required, confidence_level)
+    stopping = checked_stopping(half_width, budget, curtail, required, confidence_level)
     search = strategy
     if stopping is not None:
         search = few_images(strategy, criterion, rule, stopping)

@@ -227,7 +227,7 @@ class Assessment:
 
         From all images, `robustness` and the error bound of the levels around it, the
         whole range where the strategy knows none. From few images, the interval whose
-        half width `precision` asks for: what levels and images leave open together,
+        half width asked for: what levels and images leave open together,
         as often as the confidence level says.
         """
         if math.isnan(self.robustness):
@@ -268,7 +268,7 @@ class Assessment:
         if self.sampling is not None:
             raise ValueError(
                 "robustness_per_class is not known from few images; assess without "
-                "precision, budget and curtail"
+                "half_width, budget and curtail"
             )
         if self.scores is not None:
             raise ValueError(

@@ -100,7 +100,7 @@ def compare_sequentially(
     threshold: float = 0.8,
     measure: str = "accuracy",
     *,
-    precision: float = 0.01,
+    half_width: float = 0.01,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     alpha: float | None = None,
     confidence_level: float = 0.95,
@@ -114,7 +114,7 @@ def compare_sequentially(
     Both look at the same images in the same random order, and at the same noise, so
     their difference is known better than both are. It ends as soon as the interval of
     the difference, of that confidence, does not hold 0, or is no wider than twice the
-    precision. It is of this data set; `jaxrob.compare` is of all images of the kind
+    half width. It is of this data set; `jaxrob.compare` is of all images of the kind
     tested, from assessments on all images. Example::
 
         found = jaxrob.compare_sequentially(improved, classifier, dataset, blur)
@@ -127,7 +127,7 @@ def compare_sequentially(
       alteration: the alteration.
       threshold: see `assess`.
       measure: see `assess`; not "precision" or "f1".
-      precision: half the width of the interval at which it ends in any case, in
+      half_width: half the width of the interval at which it ends in any case, in
         (0, 0.5).
       strategy: `strategies.ASAP` or `Uniform`.
       alpha: see `assess`.
@@ -150,12 +150,12 @@ def compare_sequentially(
     ]
     checked_flag("progress", progress)
     check_strategy(strategy)
-    precision = checked_number("precision", precision, above=0, below=0.5)
+    half_width = checked_number("half_width", half_width, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
     plain = Scoring(None, None, None)
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
     error = _OF_ERROR * (1 - confidence_level)
-    stopping = StoppingRule(precision / 2, error_asked=error)
+    stopping = StoppingRule(half_width / 2, error_asked=error)
     search = few_images(strategy, criterion, None, stopping)
     for one in (first, second):
         criterion.check(one, False)
@@ -179,7 +179,7 @@ def compare_sequentially(
 
         def enough(histories: Sequence[History]) -> bool:
             start, end = search.difference(task, *histories)
-            return start > 0 or end < 0 or end - start <= 2 * precision
+            return start > 0 or end < 0 or end - start <= 2 * half_width
 
         look = functools.partial(_look, answering)
         histories = drive(subjects, look, enough=enough)

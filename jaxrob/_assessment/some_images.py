@@ -139,7 +139,7 @@ class SomeImages:
             low, high = found.interval
             population = ConfidenceInterval(min(start, low), max(end, high))
         return Sampling(
-            stopping.precision,
+            stopping.half_width,
             stopping.budget,
             stopping.curtail,
             error,

@@ -192,7 +192,7 @@ def _check_comparable(
             raise Refused(
                 f"--regressions: the earlier result of {old.alteration} is from few "
                 "images, and a comparison needs the answers on all; assess the earlier "
-                "network again, without --precision, --budget and --curtail"
+                "network again, without --half_width, --budget and --curtail"
             )
         asked_for = {
             "range": ((old.lower, old.upper), (new.lower, new.upper)),

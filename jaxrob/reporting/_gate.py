@@ -92,7 +92,7 @@ def quantities(
     without an answer counts with the share of its plain draws that are not distinctly
     misclassified, and has no interval. With inputs that a budget left undecided "plr"
     is an interval, in which each of them is as low, or as high, as its own says.
-    Inputs that a run with a precision did not look
+    Inputs that a run with a half width did not look
     at count as those of their category that it did; in "plr.low", as low as they can
     be with the confidence of the result.
 

@@ -26,7 +26,7 @@ from jaxrob.strategies._strategy import (
     needs_scores,
 )
 
-# Precisions that a budget may buy, finest first, and how much of it is planned with.
+# Half widths that a budget may buy, finest first, and how much of it is planned with.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
 _UNIT = {"at_least": 0, "at_most": 1}
@@ -177,7 +177,7 @@ class _Exploring:
       subject: the subject.
       history: what its strategy knows.
       seen: what is known by canonical level, in the order in which it came.
-      aim: the precision that a budget is planned for, if one is.
+      aim: the half width that a budget is planned for, if one is.
     """
 
     def __init__(self, subject: Subject, place: int) -> None:
@@ -307,7 +307,7 @@ def _length(part: Span) -> int:
 
 
 def _aim(known: Sequence[_Exploring], left: int) -> None:
-    """Aims all searches at the precision that what is left is about to buy."""
+    """Aims all searches at the half width that what is left is about to buy."""
     going = [one for one in known if one.requests]
     for aim in _AIMS:
         costs = (

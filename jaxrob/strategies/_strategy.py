@@ -102,7 +102,7 @@ class History:
         least the task's threshold. None for other strategies.
       before: for strategies with `needs_scores`, the history a round earlier; None at
         first.
-      aim: for the search by few images, the precision that a budget was planned for in
+      aim: for the search by few images, the half width that a budget was planned for in
         the last round.
     """
 

@@ -84,7 +84,7 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
     runs, missed, widths, sums = 24, 0, 0.0, 0.0
     for seed in range(runs):
         found = jaxrob.compare_sequentially(
-            first, second, dataset, DIM, 0.7, precision=0.02, key=jax.random.key(seed)
+            first, second, dataset, DIM, 0.7, half_width=0.02, key=jax.random.key(seed)
         )
         low, high = found.dataset_interval
         missed += not low - 1 / 1024 <= truth <= high + 1 / 1024
@@ -99,7 +99,7 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
 
 
 def test_equal_ones_end_at_the_precision():
-    found = compare(1.0, 1.0, precision=0.04)
+    found = compare(1.0, 1.0, half_width=0.04)
     low, high = found.dataset_interval
     assert not found.is_certain and low <= 0 <= high
     assert high - low <= 0.08
@@ -113,7 +113,7 @@ def test_a_close_pair_takes_more_images_than_a_distant_one():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"precision": 0}, "precision must"),
+        ({"half_width": 0}, "half_width must"),
         ({"measure": "f1"}, "needs all images"),
         ({"strategy": jaxrob.strategies.Quadrature()}, "go with strategies.ASAP"),
         ({"threshold": 2}, "threshold must"),

@@ -18,7 +18,7 @@ from .test_serialization import assessment, put
 @pytest.fixture(scope="module")
 def early():
     """Of two networks, from few images."""
-    first, second = assess(precision=0.1), assess(budget=20_000)
+    first, second = assess(half_width=0.1), assess(budget=20_000)
     low = first.dataset_interval.low - second.dataset_interval.high
     high = first.dataset_interval.high - second.dataset_interval.low
     difference = first.robustness - second.robustness

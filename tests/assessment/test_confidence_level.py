@@ -68,7 +68,7 @@ def test_words_say_the_level():
 
 
 def test_few_images_err_as_seldom_as_asked():
-    usual, sure = (assessed(one, precision=0.1) for one in (0.95, 0.999))
+    usual, sure = (assessed(one, half_width=0.1) for one in (0.95, 0.999))
     assert (usual.sampling.error, sure.sampling.error) == pytest.approx((0.05, 0.001))
     assert sure.evaluations >= usual.evaluations
     read = json.loads(usual.to_json())

@@ -210,7 +210,7 @@ def test_images_need_scores():
         ({"measure": "f1"}, 'measure="f1" needs all images'),
         ({"rule": "linear"}, "rule does not go with Halving.*which asks for some"),
         ({"tolerance": "step"}, "tolerance, penalization .* do not go with Halving"),
-        ({"precision": 0.1}, "go with strategies.ASAP and strategies.Uniform alone"),
+        ({"half_width": 0.1}, "go with strategies.ASAP and strategies.Uniform alone"),
     ],
 )
 def test_what_needs_all_images_is_refused(settings, message):

@@ -189,7 +189,7 @@ def few_images():
     confusion = np.zeros((5, 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, seen - right
     sampling = Sampling(
-        precision=0.125,
+        half_width=0.125,
         budget=200,
         curtail=False,
         error=0.05,

@@ -318,7 +318,7 @@ def test_a_run_that_ended_at_a_precision():
     place[9:] = -1
     early = place < 0
     found = roma(
-        precision=0.2,
+        half_width=0.2,
         place=place,
         status=np.where(early, "unseen", "counted"),
         log_adversarial_probability=np.where(
