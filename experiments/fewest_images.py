@@ -11,7 +11,8 @@ with a half width, in many random orders of the images, stands beside ASAP on al
 images, beside all levels, and beside ASAP on a fixed number of images that cost as
 much. Prints evaluations as shares of ASAP's on all images, over all curves and over
 those that cross the threshold; errors; and how often the interval holds what all images
-give. The thresholds are shares of the clean accuracy. Draws evaluations over half width.
+give. The thresholds are shares of the clean accuracy. Draws evaluations over half
+widths.
 
 "coverage": the same of 16 curves that are formulas, of which test sets are drawn: how
 often the interval of the data set holds what all images give, and that of the
