@@ -22,7 +22,6 @@ from jaxrob._adapters.networks import (
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._adapters.preprocessing import checked_preprocessing
 from jaxrob._arguments.checks import (
-    check_callable,
     check_choice,
     check_hashable,
     check_type,
@@ -107,7 +106,9 @@ class Classifier:
     )
 
     def __post_init__(self) -> None:
-        check_callable("apply_fn", self.apply_fn, "a function of variables and images")
+        check_type(
+            "apply_fn", self.apply_fn, Callable, "a function of variables and images"
+        )
         check_choice("outputs", self.outputs, OUTPUTS)
         checked_flag("stochastic", self.stochastic)
         check_type("name", self.name, str | None, "text or None")
@@ -422,7 +423,9 @@ class Classifier:
           TypeError: if the name or the version is no text.
           ValueError: if there is not one class name for each class.
         """
-        check_callable("function", function, "a function of a NumPy array of images")
+        check_type(
+            "function", function, Callable, "a function of a NumPy array of images"
+        )
         num_classes = checked_integer("num_classes", num_classes, at_least=1)
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         identity = _checked_identity(name, version, batch_size)

@@ -18,19 +18,18 @@ def is_key(value: Any) -> bool:
     return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
-def check_key(name: str, key: Any) -> None:
+def check_key(key: Any) -> None:
     """Refuses what is no single random key, of either style.
 
     Raises:
       TypeError: if it is no key.
       ValueError: if it is not a single one.
     """
-    wanted = "a random key, as jax.random.key(0) makes it"
     legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
     if not (legacy and key.ndim) and not is_key(key):
-        raise TypeError(f"{name} must be {wanted}; got {named(key)}")
+        raise _no_key(key)
     if key.shape[:-1] if legacy else key.shape:
-        raise ValueError(f"{name} must be a single random key; got {named(key)}")
+        raise ValueError(f"key must be a single random key; got {named(key)}")
 
 
 def checked_key(key: jax.Array) -> jax.Array:
@@ -43,19 +42,21 @@ def checked_key(key: jax.Array) -> jax.Array:
       TypeError: if it is no key.
       ValueError: if it is not a single one.
     """
-    check_key("key", key)
+    check_key(key)
     if not is_key(key):
         try:
             key = jax.random.wrap_key_data(key)
         except (TypeError, ValueError):  # Data of another length.
-            raise TypeError(
-                "key must be a random key, as jax.random.key(0) makes it; got "
-                f"{named(key)}"
-            ) from None
+            raise _no_key(key) from None
     if str(jax.random.key_impl(key)) != "threefry2x32":
         seed = jax.random.bits(key, dtype=jnp.uint32)
         key = jax.random.key(seed, impl="threefry2x32")
     return key
+
+
+def _no_key(key: Any) -> TypeError:
+    wanted = "a random key, as jax.random.key(0) makes it"
+    return TypeError(f"key must be {wanted}; got {named(key)}")
 
 
 def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:

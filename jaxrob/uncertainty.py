@@ -22,7 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._arguments.checks import check_type, checked_number
+from jaxrob._arguments.checks import check_type, checked_share
 from jaxrob._arguments.naming import named
 
 # By how much rounding may lead a log-probability above 0.
@@ -144,7 +144,7 @@ def unknown_threshold(alpha: float) -> float:
       TypeError: if alpha is not a number.
       ValueError: if alpha lies outside [0, 1].
     """
-    return 1.0 - checked_number("alpha", alpha, at_least=0, at_most=1)
+    return 1.0 - checked_share("alpha", alpha)
 
 
 def _largest(log_probabilities: jax.Array) -> float:

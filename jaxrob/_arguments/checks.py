@@ -51,16 +51,6 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
         raise TypeError(f"{name} must be {wanted}; got {named(value)}")
 
 
-def check_callable(name: str, value: Any, wanted: str) -> None:
-    """Refuses what cannot be called.
-
-    Raises:
-      TypeError: if it cannot.
-    """
-    if not callable(value):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
-
-
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
     """Refuses a name that is none of those allowed.
 
@@ -126,7 +116,7 @@ def checked_path(name: str, value: Any) -> pathlib.Path:
 
 
 def checked_sequence(
-    name: str, value: Any, kind: Any, wanted: str, *, fewest: int = 1
+    name: str, value: Any, kind: Any, wanted: str, *, min_length: int = 1
 ) -> tuple:
     """A list, a tuple or another sequence, all of one type.
 
@@ -135,7 +125,7 @@ def checked_sequence(
       value: what was given.
       kind: the type of its members, or a union of types.
       wanted: that type in words, such as "jaxrob.Alteration".
-      fewest: how many members it has at least.
+      min_length: how many members it has at least.
 
     Raises:
       TypeError: if it is no sequence, or a member is of another type.
@@ -147,9 +137,11 @@ def checked_sequence(
     for index, member in enumerate(value):
         if not isinstance(member, kind):
             raise TypeError(f"{name} must be {whole}; got {named(member)} at {index}")
-    if len(value) < fewest:
+    if len(value) < min_length:
         state = f"of length {len(value)}" if value else "empty"
-        raise ValueError(f"{name} is {state}; {name} must be {whole}, {fewest} or more")
+        raise ValueError(
+            f"{name} is {state}; {name} must be {whole}, {min_length} or more"
+        )
     return tuple(value)
 
 
@@ -235,6 +227,16 @@ def checked_number(
     return number
 
 
+def checked_share(name: str, number: Any) -> float:
+    """A number in [0, 1], such as a threshold or a probability.
+
+    Raises:
+      TypeError: if it is no number.
+      ValueError: if it is NaN or outside [0, 1].
+    """
+    return checked_number(name, number, at_least=0, at_most=1)
+
+
 def check_ascending(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
@@ -246,34 +248,6 @@ def check_ascending(
     if not lower < upper:
         raise ValueError(
             f"{lower_name} must be below {upper_name}; got {lower:g} and {upper:g}"
-        )
-
-
-def check_levels_range(
-    lower_name: str, lower: float, upper_name: str, upper: float
-) -> None:
-    """Refuses the ends of a range of levels that is empty where levels are computed.
-
-    That is in float32, which knows no numbers above 3.4e38 and, as XLA computes, none
-    below 1.2e-38 but 0.
-
-    Raises:
-      ValueError: unless the lower end is below the upper one, both and the range's
-        length are numbers of float32, and the ends differ there.
-    """
-    check_ascending(lower_name, lower, upper_name, upper)
-    largest = float(np.finfo(np.float32).max)
-    got = f"got {lower:g} and {upper:g}"
-    if max(-lower, upper) > largest or upper - lower > largest:
-        raise ValueError(
-            f"{lower_name} and {upper_name} must lie, and lie apart, at most "
-            f"{largest:.2g}, the largest number of float32; {got}"
-        )
-    apart = float(np.float32(upper)) - float(np.float32(lower))
-    if apart < np.finfo(np.float32).tiny:
-        raise ValueError(
-            f"{lower_name} and {upper_name} must differ in float32, in which levels "
-            f"are computed; {got}, which are one number there"
         )
 
 
@@ -383,17 +357,6 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
     if not fits(value.shape, shape, {}, fewest=1):
         raise ValueError(f"{name} must have the shape [{shape}]; got {value.shape}")
     return jnp.asarray(value, jnp.float32)
-
-
-def check_at_least_one(**numbers: Any) -> None:
-    """Refuses integers below 1, given by their names.
-
-    Raises:
-      TypeError: if one is no integer.
-      ValueError: if one is below 1.
-    """
-    for name, number in numbers.items():
-        checked_integer(name, number, at_least=1)
 
 
 def _is_number(value: Any) -> bool:

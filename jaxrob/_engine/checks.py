@@ -54,7 +54,7 @@ def check_execution(
         empty.
     """
     if key is not None:
-        check_key("key", key)
+        check_key(key)
     if batch_size is not None:
         checked_integer("batch_size", batch_size, at_least=1)
     checked_flag("reduced", reduced)

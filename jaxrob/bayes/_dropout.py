@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
-from jaxrob._arguments.checks import check_at_least_one, check_choice, check_type
+from jaxrob._arguments.checks import check_choice, check_type, checked_integer
 from jaxrob._arguments.naming import named
 from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
@@ -51,7 +51,7 @@ def mc_dropout(
 
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
-    check_at_least_one(num_samples=num_samples)
+    checked_integer("num_samples", num_samples, at_least=1)
     check_choice("outputs", outputs, OUTPUTS)
     if variables is not None:
         check_type("variables", variables, Mapping | nnx.State, _VARIABLES)

@@ -98,11 +98,6 @@ def checked_confidence_level(confidence_level: Any) -> float:
     return checked_number("confidence_level", confidence_level, above=0, below=1)
 
 
-def checked_share(name: str, number: Any) -> float:
-    """A number in [0, 1]."""
-    return checked_number(name, number, at_least=0, at_most=1)
-
-
 def _checked_levels(levels: Any, fewest: int) -> np.ndarray:
     levels = checked_array("levels", levels, "n").astype(np.float64)
     if len(levels) < fewest:

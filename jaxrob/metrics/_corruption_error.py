@@ -11,15 +11,12 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_flag,
     checked_integer,
+    checked_share,
     checked_text,
 )
 from jaxrob._arguments.naming import named
 from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
-from jaxrob.metrics._checks import (
-    checked_confidence_level,
-    checked_confusion,
-    checked_share,
-)
+from jaxrob.metrics._checks import checked_confidence_level, checked_confusion
 from jaxrob.metrics._robustness import Interval
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)

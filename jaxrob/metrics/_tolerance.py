@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_callable, check_choice, checked_array
-from jaxrob.metrics._checks import checked_curve, checked_share
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_array,
+    checked_share,
+)
+from jaxrob.metrics._checks import checked_curve
 from jaxrob.metrics._level_weights import level_weights, masses
 
 if TYPE_CHECKING:
@@ -313,7 +318,7 @@ def _function(
         check_choice(name, function, table)
         return table[function]
     wanted = f"one of {tuple(table)}, or a function of a value and the threshold"
-    check_callable(name, function, wanted)
+    check_type(name, function, Callable, wanted)
     return function
 
 

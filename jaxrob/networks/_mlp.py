@@ -27,7 +27,7 @@ class MLP(nn.Module):
 
     def __post_init__(self) -> None:
         """Checks the attributes."""
-        checked_sequence("features", self.features, int, "integers", fewest=0)
+        checked_sequence("features", self.features, int, "integers", min_length=0)
         for width in self.features:
             checked_integer("features", width, at_least=1)
         checked_integer("num_classes", self.num_classes, at_least=1)

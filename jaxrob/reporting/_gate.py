@@ -251,7 +251,7 @@ def worse_than(
         "assessments", assessments, Assessment, "jaxrob.Assessment"
     )
     earlier = checked_sequence(
-        "earlier", earlier, Assessment, "jaxrob.Assessment", fewest=0
+        "earlier", earlier, Assessment, "jaxrob.Assessment", min_length=0
     )
     by_name = {one.alteration: one for one in assessments}
     pairs, found = [], []
@@ -295,7 +295,7 @@ def verdict(
       found: what was found, see `unmet`.
       worse: what else is not good enough, in words; see `worse_than`.
     """
-    worse = checked_sequence("worse", worse, str, "texts", fewest=0)
+    worse = checked_sequence("worse", worse, str, "texts", min_length=0)
     failed = [*unmet(requirements, found), *worse]
     if not failed:
         return ""
@@ -341,7 +341,7 @@ def _checked(
     requirements: Sequence[Requirement], found: Mapping[str, object]
 ) -> Sequence[Requirement]:
     requirements = checked_sequence(
-        "requirements", requirements, tuple, "Requirement", fewest=0
+        "requirements", requirements, tuple, "Requirement", min_length=0
     )
     kinds = Mapping | Assessment | RomaResult
     check_type("found", found, Mapping, "results or quantities by name")
