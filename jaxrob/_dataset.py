@@ -71,11 +71,11 @@ class Dataset:
     def __post_init__(self) -> None:
         images = checked_images(self.images)
         if not isinstance(images, np.memmap):
-            object.__setattr__(self, "_range", check_values(images))
+            object.__setattr__(self, "_range", checked_value_range(images))
         class_names = _checked_class_names(self.class_names, self.name)
         labels = self.labels
         if labels is not None:
-            labels = check_labels(labels, len(images), class_names)
+            labels = checked_labels(labels, len(images), class_names)
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
@@ -247,7 +247,7 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     return None
 
 
-def check_values(images: np.ndarray | jax.Array) -> tuple[float, float]:
+def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
     """Refuses NaN, infinities and, in images (rank 4), values outside [0, 1].
 
     Returns:
@@ -276,7 +276,7 @@ def check_values(images: np.ndarray | jax.Array) -> tuple[float, float]:
     return low, high
 
 
-def check_labels(
+def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
     """Labels as an int32 array `[length]`.

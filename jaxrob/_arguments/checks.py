@@ -184,6 +184,19 @@ def checked_integer(
     return number
 
 
+def checked_integers(
+    name: str, value: Any, *, at_least: int, min_length: int = 1
+) -> tuple[int, ...]:
+    """A sequence of integers, none below a limit.
+
+    Raises:
+      TypeError: if it is no sequence of integers.
+      ValueError: if it is too short, or one is below the limit or above 2**31 - 1.
+    """
+    found = checked_sequence(name, value, int, "integers", min_length=min_length)
+    return tuple(checked_integer(name, one, at_least=at_least) for one in found)
+
+
 def checked_number(
     name: str,
     value: Any,
@@ -315,7 +328,7 @@ def checked_array(
         raise TypeError(f"{name} must be {wanted}; got {found}")
     known = {} if axes is None else axes
     before = dict(known)
-    if not fits(array.shape, shape, known, fewest=0 if may_be_empty else 1):
+    if not fits(array.shape, shape, known, shortest=0 if may_be_empty else 1):
         raise ValueError(
             f"{name} must have the shape [{shape}]{lengths_text(shape, before)}; got "
             f"{array.shape}"
@@ -354,7 +367,7 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
     wanted = f"an array [{shape}] of numbers"
     if _kind(value.dtype) not in ("i", "f"):
         raise TypeError(f"{name} must be {wanted}; got {named(value)}")
-    if not fits(value.shape, shape, {}, fewest=1):
+    if not fits(value.shape, shape, {}, shortest=1):
         raise ValueError(f"{name} must have the shape [{shape}]; got {value.shape}")
     return jnp.asarray(value, jnp.float32)
 

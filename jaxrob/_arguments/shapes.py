@@ -2,7 +2,7 @@
 
 
 def fits(
-    found: tuple[int, ...], shape: str, lengths: dict[str, int], fewest: int
+    found: tuple[int, ...], shape: str, lengths: dict[str, int], shortest: int
 ) -> bool:
     """Whether a shape is one that a text describes.
 
@@ -10,7 +10,7 @@ def fits(
       found: the shape.
       shape: letters, numbers and "..." as `checks.checked_array` takes them.
       lengths: what the letters stand for; those that are new are added.
-      fewest: the smallest length that a letter may stand for.
+      shortest: the smallest length that a letter may stand for.
     """
     axes = [axis.strip() for axis in shape.split(",") if axis.strip()]
     if axes[:1] == ["..."]:
@@ -25,7 +25,7 @@ def fits(
             wanted = int(letter)
         else:
             wanted = lengths.setdefault(letter, length - extra)
-        if length != wanted + extra or (not letter.isdigit() and wanted < fewest):
+        if length != wanted + extra or (not letter.isdigit() and wanted < shortest):
             return False
     return True
 

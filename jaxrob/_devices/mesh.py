@@ -8,7 +8,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.checks import check_type
 
 
 def checked_mesh(mesh: Mesh | None) -> Mesh:
@@ -20,8 +20,7 @@ def checked_mesh(mesh: Mesh | None) -> Mesh:
     """
     if mesh is None:
         return Mesh(np.array(jax.local_devices()), ("images",))
-    if not isinstance(mesh, Mesh):
-        raise TypeError(f"mesh must be a jax.sharding.Mesh or None; got {named(mesh)}")
+    check_type("mesh", mesh, Mesh, "a jax.sharding.Mesh or None")
     processes = {device.process_index for device in mesh.devices.flat}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
         return mesh

@@ -13,7 +13,6 @@ from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier
 from jaxrob._codec import from_json, to_json
 from jaxrob._files.npz import DAMAGE, read_npz
-from jaxrob._files.strict_json import short
 from jaxrob._files.writing import write_file
 from jaxrob._identity.digest import host_array
 from jaxrob._identity.hashable_partial import HashablePartial
@@ -22,6 +21,7 @@ from jaxrob.bayes._check_saved import (
     Described,
     Header,
     check_arrays,
+    check_known,
     check_module,
 )
 from jaxrob.bayes._classifier import apply_draws, from_draws
@@ -170,8 +170,7 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from None
     described = {"/".join(map(str, location)) for location, _ in header.arrays}
-    if unknown := sorted(arrays.keys() - described - {_HEADER}):
-        raise ValueError(f"the file has unknown arrays: {short(unknown)}")
+    check_known(arrays, "", described | {_HEADER})
     return header, tree
 
 

@@ -299,7 +299,7 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         )
     _check_meant(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
-    counts = checked_confusion(curve.confusion, fewest_inputs=1)[rows]
+    counts = checked_confusion(curve.confusion, min_inputs=1)[rows]
     correct = np.trace(counts[..., :-1], axis1=-2, axis2=-1)
     errors = 1 - correct / counts.sum((-2, -1))
     wrong = None

@@ -87,8 +87,8 @@ def tolerance_robustness(
         missing, or as `level_weights`.
     """
     threshold = checked_share("threshold", threshold)
-    fewest = 1 if bounds is not None else 2
-    levels, values = checked_curve(levels, values, threshold, fewest)
+    min_length = 1 if bounds is not None else 2
+    levels, values = checked_curve(levels, values, threshold, min_length)
     scores = level_scores(values, threshold, tolerance, penalization, nominal=nominal)
     return scored_robustness(scores, level_weights(levels, level_distribution, bounds))
 
