@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 
 # No image has these indices: the classifier's keys and the random order come from here.
 _CLASSIFIER = 2**32 - 1
 _ORDER = 2**32 - 2
+_WANTED = "a random key, as jax.random.key(0) makes it"
 
 
 def is_key(value: Any) -> bool:
@@ -27,7 +28,7 @@ def check_key(key: Any) -> None:
     """
     legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
     if not (legacy and key.ndim) and not is_key(key):
-        raise _no_key(key)
+        raise wrong_type("key", _WANTED, key)
     if key.shape[:-1] if legacy else key.shape:
         raise ValueError(f"key must be a single random key; got {named(key)}")
 
@@ -47,16 +48,11 @@ def checked_key(key: jax.Array) -> jax.Array:
         try:
             key = jax.random.wrap_key_data(key)
         except (TypeError, ValueError):  # Data of another length.
-            raise _no_key(key) from None
+            raise wrong_type("key", _WANTED, key) from None
     if str(jax.random.key_impl(key)) != "threefry2x32":
         seed = jax.random.bits(key, dtype=jnp.uint32)
         key = jax.random.key(seed, impl="threefry2x32")
     return key
-
-
-def _no_key(key: Any) -> TypeError:
-    wanted = "a random key, as jax.random.key(0) makes it"
-    return TypeError(f"key must be {wanted}; got {named(key)}")
 
 
 def alteration_keys(key: jax.Array, index: jax.Array) -> jax.Array:

@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._arguments.naming import named, range_text
+from jaxrob._arguments.naming import named, range_text, wrong_type
 from jaxrob._arguments.shapes import fits, lengths_text
 
 # What arrays may hold: how a message calls it, and which of booleans ("b"), integers
@@ -48,7 +48,7 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
       TypeError: if the value is not of the type.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+        raise wrong_type(name, wanted, value)
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
@@ -59,7 +59,7 @@ def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
       ValueError: if it is another one.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {tuple(allowed)}; got {named(value)}")
+        raise wrong_type(name, f"one of {tuple(allowed)}", value)
     if value not in allowed:
         raise ValueError(f"{name} must be one of {tuple(allowed)}; got {value!r}")
 
@@ -73,7 +73,7 @@ def check_hashable(name: str, value: Any) -> None:
     try:
         hash(value)
     except TypeError:
-        raise TypeError(f"{name} must be hashable; got {named(value)}") from None
+        raise wrong_type(name, "hashable", value) from None
 
 
 def checked_flag(name: str, value: Any) -> bool:
@@ -133,7 +133,7 @@ def checked_sequence(
     """
     whole = f"a sequence of {wanted}"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be {whole}; got {named(value)}")
+        raise wrong_type(name, whole, value)
     for index, member in enumerate(value):
         if not isinstance(member, kind):
             raise TypeError(f"{name} must be {whole}; got {named(member)} at {index}")
@@ -173,7 +173,7 @@ def checked_integer(
         except TypeError:  # An array of several numbers, or a tracer, or a class.
             pass
     if number is None:
-        raise TypeError(f"{name} must be an integer; got {named(value)}")
+        raise wrong_type(name, "an integer", value)
     below = at_least is not None and number < at_least
     if below or (at_most is not None and number > at_most):
         shown = None if at_most is not None and at_most >= _LARGE > number else at_most
@@ -213,7 +213,7 @@ def checked_number(
       ValueError: if it is NaN, infinite or outside the range.
     """
     if not _is_number(value):
-        raise TypeError(f"{name} must be a number; got {named(value)}")
+        raise wrong_type(name, "a number", value)
     try:
         number = float(value)
     except OverflowError:
@@ -274,7 +274,7 @@ def checked_bounds(name: str, value: Any) -> tuple[float, float]:
     wanted = "the finite ends of a range, (lower, upper) with lower < upper"
     is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
     if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+        raise wrong_type(name, wanted, value)
     lower, upper = map(float, value)
     if not -math.inf < lower < upper < math.inf:
         raise ValueError(f"{name} must be {wanted}; got {value}")
@@ -320,7 +320,7 @@ def checked_array(
     try:
         array = np.asarray(value)
     except (ValueError, TypeError):  # Lists of unequal lengths; tracers.
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}") from None
+        raise wrong_type(name, wanted, value) from None
     kind = _kind(array.dtype)
     if kind is None or kind not in _KINDS[holding]:
         found = named(value)
@@ -366,7 +366,7 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
         value = checked_array(name, value, shape, may_be_nan=True, may_be_infinite=True)
     wanted = f"an array [{shape}] of numbers"
     if _kind(value.dtype) not in ("i", "f"):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+        raise wrong_type(name, wanted, value)
     if not fits(value.shape, shape, {}, shortest=1):
         raise ValueError(f"{name} must have the shape [{shape}]; got {value.shape}")
     return jnp.asarray(value, jnp.float32)

@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 
 
 def checked_images(images: Any) -> np.ndarray | jax.Array:
@@ -73,4 +73,4 @@ def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
         return np.asarray(values)
     # Lists of unequal lengths; random keys; values that are not known yet.
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be {wanted}; got {named(values)}") from error
+        raise wrong_type(name, wanted, values) from error

@@ -1,4 +1,4 @@
-"""Values and ranges as the messages of errors show them."""
+"""Values, ranges and wrong types as the messages of errors show them."""
 
 from typing import Any
 
@@ -26,6 +26,11 @@ def named(value: Any) -> str:
     if isinstance(value, list | tuple | dict):
         return f"{kind} of length {len(value)}"
     return kind
+
+
+def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
+    """Makes the error for an argument of another type than `wanted`, in words."""
+    return TypeError(f"{name} must be {wanted}; got {named(value)}")
 
 
 def range_text(
