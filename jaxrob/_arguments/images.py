@@ -25,7 +25,7 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
         wanted = "an array [N, ...] of uint8 or floating numbers"
         images = plain_array("images", images, wanted)
     if isinstance(images, Tracer):
-        raise TypeError(f"images must be an array with values; got {named(given)}")
+        raise wrong_type("images", "an array with values", given)
     dtype = images.dtype
     if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):
         hint = ""

@@ -17,6 +17,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_text,
 )
+from jaxrob._arguments.naming import wrong_type
 from jaxrob._identity.identity import library, text
 from jaxrob._keys import check_key
 from jaxrob.alterations._about import About
@@ -204,6 +205,26 @@ class Alteration:
         return np.where(near, self.identity, levels)
 
 
+def check_image(name: str, image: jax.Array) -> None:
+    """Refuses an array that is not one floating image `[H, W, C]`."""
+    if image.ndim == 2:
+        raise ValueError(
+            f"{name}: image must have the shape [H, W, C]; got {image.shape}: the axis "
+            "of the channels is missing (images[..., None] adds one)"
+        )
+    if image.ndim != 3 or 0 in image.shape:
+        raise ValueError(
+            f"{name}: image must have the shape [H, W, C]; got {image.shape}"
+        )
+    check_floating(name, image)
+
+
+def check_floating(name: str, image: jax.Array) -> None:
+    """Refuses an array, of whatever shape, of other than floating numbers."""
+    if not jnp.issubdtype(image.dtype, jnp.floating):
+        raise wrong_type(f"{name}: image", "floating, in [0, 1]", image)
+
+
 def in_float32(image: jax.Array) -> jax.Array:
     """An image of half precision in float32, in which it is altered; others as is."""
     return image.astype(jnp.promote_types(image.dtype, jnp.float32))
@@ -212,3 +233,13 @@ def in_float32(image: jax.Array) -> jax.Array:
 def as_given(altered: jax.Array, image: jax.Array) -> jax.Array:
     """An altered image in the precision of the image, as far as JAX has it."""
     return altered.astype(jnp.result_type(image))
+
+
+def check_colours(name: str, image: jax.Array) -> None:
+    """Refuses what is no image of red, green and blue."""
+    check_image(name, image)
+    if image.shape[-1] != 3:
+        raise ValueError(
+            f"{name}: image must have three channels, red, green and blue, because "
+            f"{name} is about colours; got {image.shape[-1]}"
+        )

@@ -1,13 +1,10 @@
-"""Checks of what alterations are made of: ranges of levels, images, parameters."""
+"""Checks of what alterations are made of: ranges of levels, and parameters."""
 
 from typing import Any
 
-import jax
-import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import check_ascending, check_type, checked_number
-from jaxrob._arguments.naming import named
 
 
 def checked_range(
@@ -66,38 +63,6 @@ def check_levels_range(
         raise ValueError(
             f"{lower_name} and {upper_name} must differ in float32, in which levels "
             f"are computed; {got}, which are one number there"
-        )
-
-
-def check_image(name: str, image: jax.Array) -> None:
-    """Refuses an array that is not one floating image `[H, W, C]`."""
-    if image.ndim == 2:
-        raise ValueError(
-            f"{name}: image must have the shape [H, W, C]; got {image.shape}: the axis "
-            "of the channels is missing (images[..., None] adds one)"
-        )
-    if image.ndim != 3 or 0 in image.shape:
-        raise ValueError(
-            f"{name}: image must have the shape [H, W, C]; got {image.shape}"
-        )
-    check_floating(name, image)
-
-
-def check_floating(name: str, image: jax.Array) -> None:
-    """Refuses an array, of whatever shape, of other than floating numbers."""
-    if not jnp.issubdtype(image.dtype, jnp.floating):
-        raise TypeError(
-            f"{name}: image must be floating, in [0, 1]; got {named(image)}"
-        )
-
-
-def check_colours(name: str, image: jax.Array) -> None:
-    """Refuses what is no image of red, green and blue."""
-    check_image(name, image)
-    if image.shape[-1] != 3:
-        raise ValueError(
-            f"{name}: image must have three channels, red, green and blue, because "
-            f"{name} is about colours; got {image.shape[-1]}"
         )
 
 

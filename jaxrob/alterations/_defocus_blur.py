@@ -9,8 +9,8 @@ import numpy as np
 from jaxrob._arguments.checks import check_choice
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, in_float32
-from jaxrob.alterations._checks import check_image, checked_range
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._shifts import shifted_sum, shifts
 from jaxrob.alterations._units import (
     UNITS,

@@ -10,8 +10,8 @@ import scipy
 from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._checks import check_image, checked_range
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._resample import separable
 from jaxrob.alterations._units import (
     UNITS,

@@ -8,8 +8,13 @@ import jax.numpy as jnp
 from jaxrob._arguments.checks import checked_flag
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, as_given
-from jaxrob.alterations._checks import check_floating, check_image, checked_range
+from jaxrob.alterations._alteration import (
+    Alteration,
+    as_given,
+    check_floating,
+    check_image,
+)
+from jaxrob.alterations._checks import checked_range
 
 
 def gaussian_noise(

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import wrong_type
 from jaxrob._classifier import Classifier
 from jaxrob._codec import from_json, to_json
 from jaxrob._files.npz import DAMAGE, read_npz
@@ -136,10 +136,8 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     """The kind of a classifier, and what apart from the module defines it."""
     apply_fn = getattr(classifier, "apply_fn", None)
     if not isinstance(apply_fn, HashablePartial) or apply_fn.function not in _KINDS:
-        raise TypeError(
-            "value must be a jaxrob.bayes.Posterior or a classifier made by "
-            f"jaxrob.bayes; got {named(classifier)}"
-        )
+        wanted = "a jaxrob.bayes.Posterior or a classifier made by jaxrob.bayes"
+        raise wrong_type("value", wanted, classifier)
     kind, settings = _KINDS[apply_fn.function], dict(apply_fn.keywords)
     del settings["apply_fn"]
     if kind == "draws":

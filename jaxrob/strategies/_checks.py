@@ -10,7 +10,7 @@ from jaxrob._arguments.checks import (
     checked_number,
     checked_share,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.strategies._strategy import History, Task
 
 
@@ -21,10 +21,8 @@ def check_strategy(strategy: Any) -> None:
       TypeError: names the parts that are missing.
     """
     if isinstance(strategy, type):
-        raise TypeError(
-            "strategy must be an object such as ASAP(), not a class; got the class "
-            f"{strategy.__name__}"
-        )
+        wanted = "an object such as ASAP(), not a class"
+        raise wrong_type("strategy", wanted, strategy)
     parts = ("ask", "result", "rule", "rules")
     missing = [part for part in parts if not hasattr(strategy, part)]
     if missing:

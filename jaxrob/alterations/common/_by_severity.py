@@ -8,8 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._alteration import Alteration, in_float32
-from jaxrob.alterations._checks import check_image
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
 from jaxrob.alterations.common._parameters import Table, checked_size, size_for
 
 

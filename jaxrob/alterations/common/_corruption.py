@@ -6,8 +6,12 @@ from typing import Any
 import jax
 
 from jaxrob._identity.hashable_partial import hashable_partial
-from jaxrob.alterations._alteration import Alteration, in_float32
-from jaxrob.alterations._checks import check_colours, check_image
+from jaxrob.alterations._alteration import (
+    Alteration,
+    check_colours,
+    check_image,
+    in_float32,
+)
 from jaxrob.alterations.common._parameters import Table, at, checked_size, size_for
 
 

@@ -6,8 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations._checks import check_image
+from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._motion_blur import Motion, draw_motion, moved, ready
 from jaxrob.alterations.common._by_severity import between, by_severity
 from jaxrob.alterations.common._clipped_zoom import zoom_table, zoomed
