@@ -49,7 +49,7 @@ def defocus_blur(
       ValueError: if `lower` is not 0, the range empty or `unit` none of the above.
 
     Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
-    corruptions and perturbations, 2019, of which `jaxrob.alterations.common` has the
+    corruptions and perturbations, 2019. `jaxrob.alterations.corruptions` has its
     severities.
     """
     check_choice("defocus_blur: unit", unit, UNITS)

@@ -82,7 +82,7 @@ def motion_blur(
 
     Source: ImageMagick's MotionBlurImage, which Hendrycks and Dietterich, Benchmarking
     neural network robustness to common corruptions and perturbations, 2019, use. Their
-    severities are in `jaxrob.alterations.common`.
+    severities are in `jaxrob.alterations.corruptions`.
     """
     check_choice("motion_blur: unit", unit, UNITS)
     angle = checked_number("motion_blur: angle", angle, at_least=0, at_most=180)

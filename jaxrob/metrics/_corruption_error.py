@@ -16,12 +16,15 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
-from jaxrob.metrics._checks import checked_confidence_level, checked_confusion
-from jaxrob.metrics._robustness import Interval
+from jaxrob.metrics._checks import (
+    checked_confidence_level,
+    checked_confusion,
+)
+from jaxrob.metrics._confidence_interval import ConfidenceInterval
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
-_UNKNOWN = Interval(math.nan, math.nan)
+_UNKNOWN = ConfidenceInterval(math.nan, math.nan)
 
 
 class ReferenceErrors(NamedTuple):
@@ -53,7 +56,7 @@ class CorruptionError(NamedTuple):
     """
 
     value: float
-    confidence_interval: Interval
+    confidence_interval: ConfidenceInterval
     reason: str
 
 
@@ -96,7 +99,7 @@ def corruption_error(
 
     Example::
 
-        fog = jaxrob.alterations.common.fog(224)
+        fog = jaxrob.alterations.corruptions.fog(224)
         levels = jaxrob.alterations.presets.SEVERITIES
         curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
         found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
@@ -326,7 +329,7 @@ def _check_meant(name: str, one: Any, curve: Any) -> None:
     if getattr(one, "unit", "severity") != "severity":
         raise ValueError(
             f"{name} must be of a corruption by severity, one of "
-            f"jaxrob.alterations.common; {one.alteration} has levels in "
+            f"jaxrob.alterations.corruptions; {one.alteration} has levels in "
             f"{one.unit or 'no unit'}"
         )
     if getattr(one, "is_stability", False):
@@ -377,7 +380,9 @@ def _mean(
     values = _resampled(both, sums, relative, resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     return CorruptionError(
-        value, Interval(float(np.fmin(low, value)), float(np.fmax(high, value))), ""
+        value,
+        ConfidenceInterval(float(np.fmin(low, value)), float(np.fmax(high, value))),
+        "",
     )
 
 

@@ -11,7 +11,7 @@ from jaxrob._arguments.checks import (
     checked_array,
     checked_integer,
 )
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._measure import typical_inputs
 
 
@@ -98,7 +98,7 @@ class History:
         least the task's threshold. None for other strategies.
       before: for strategies with `needs_scores`, the history a round earlier; None at
         first.
-      aim: for the search by few images, the precision that a budget was planned for in
+      aim: for the search by few images, the half width that a budget was planned for in
         the last round.
     """
 
@@ -176,10 +176,10 @@ class Found(NamedTuple):
 
     error_bound: float | None = None
     robustness: float | None = None
-    interval: Interval = Interval(0.0, 1.0)
+    interval: ConfidenceInterval = ConfidenceInterval(0.0, 1.0)
     status: str = "resolution"
     sides: np.ndarray | None = None
-    population_interval: Interval | None = None
+    population_interval: ConfidenceInterval | None = None
 
 
 #: How a search that looks at few images may end; "certain" once it is certain whether
