@@ -1,7 +1,7 @@
-"""Checks of arguments, made before anything is traced or computed.
+"""Checks arguments before anything is traced or computed.
 
-Each names the argument, what it was and what is allowed. A function that checks numbers
-or arrays returns them as the rest of the library takes them.
+Messages name the argument, what it was and what is allowed. A `checked_*` function
+returns the value as the library takes it; a `check_*` function only raises.
 """
 
 import math
@@ -28,15 +28,14 @@ _KINDS = {
     "numbers": "if",
     "numbers or booleans": "bif",
 }
-# Limits from here on are of no interest to who is far below them.
+# Messages leave out limits this large for values far below them.
 _LARGE = 2**30
-# Integers beyond are refused unless a range says otherwise: arrays have no such
-# lengths, and int32 would wrap around.
+# The default upper limit of integers: no array is longer, and int32 would wrap around.
 _LARGEST_INTEGER = 2**31 - 1
 
 
 def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
-    """Refuses a value of another type.
+    """Raises an error for a value of another type.
 
     Args:
       name: the argument's name.
@@ -52,11 +51,11 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
-    """Refuses a name that is none of those allowed.
+    """Raises an error unless a name is among those allowed.
 
     Raises:
-      TypeError: if it is no text.
-      ValueError: if it is another one.
+      TypeError: if it is not text.
+      ValueError: if it is not allowed.
     """
     if not isinstance(value, str):
         raise wrong_type(name, f"one of {tuple(allowed)}", value)
@@ -65,10 +64,10 @@ def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
 
 
 def check_hashable(name: str, value: Any) -> None:
-    """Refuses what has no hash, which static arguments need.
+    """Raises an error for a value without a hash, which static arguments need.
 
     Raises:
-      TypeError: if it has none.
+      TypeError: if it cannot be hashed.
     """
     try:
         hash(value)
@@ -77,7 +76,7 @@ def check_hashable(name: str, value: Any) -> None:
 
 
 def checked_flag(name: str, value: Any) -> bool:
-    """True or False.
+    """Returns True or False.
 
     Raises:
       TypeError: if it is neither.
@@ -87,10 +86,10 @@ def checked_flag(name: str, value: Any) -> bool:
 
 
 def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
-    """A text.
+    """Returns a text.
 
     Raises:
-      TypeError: if it is none.
+      TypeError: if it is not text.
       ValueError: if it is empty, unless it may be.
     """
     check_type(name, value, str, "a text")
@@ -100,7 +99,7 @@ def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
 
 
 def checked_path(name: str, value: Any) -> pathlib.Path:
-    """A path. An integer is none, though `open` would take it for a file's number.
+    """Returns a path. Rejects integers, which `open` would take for file descriptors.
 
     Raises:
       TypeError: if it is neither a text nor a path.
@@ -118,14 +117,14 @@ def checked_path(name: str, value: Any) -> pathlib.Path:
 def checked_sequence(
     name: str, value: Any, kind: Any, wanted: str, *, min_length: int = 1
 ) -> tuple:
-    """A list, a tuple or another sequence, all of one type.
+    """Returns a sequence whose members are all of one type, as a tuple.
 
     Args:
       name: the argument's name.
       value: what was given.
       kind: the type of its members, or a union of types.
       wanted: that type in words, such as "jaxrob.Alteration".
-      min_length: how many members it has at least.
+      min_length: the fewest members allowed.
 
     Raises:
       TypeError: if it is no sequence, or a member is of another type.
@@ -146,11 +145,11 @@ def checked_sequence(
 
 
 def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Names, such as those of classes.
+    """Returns names, such as those of classes.
 
     Raises:
-      TypeError: if they are no sequence of texts.
-      ValueError: if there is none.
+      TypeError: if they are not a sequence of texts.
+      ValueError: if the sequence is empty.
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
         value = value.tolist()
@@ -160,10 +159,10 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
 def checked_integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """An integer within its range, which ends at 2**31 - 1 unless it is given.
+    """Returns an integer within its range, which ends at 2**31 - 1 by default.
 
     Raises:
-      TypeError: if it is no integer. True and False are none.
+      TypeError: if it is not an integer. True and False are rejected.
       ValueError: if it lies outside the range.
     """
     number = None
@@ -187,10 +186,10 @@ def checked_integer(
 def checked_integers(
     name: str, value: Any, *, at_least: int, min_length: int = 1
 ) -> tuple[int, ...]:
-    """A sequence of integers, none below a limit.
+    """Returns a sequence of integers that are at least `at_least`.
 
     Raises:
-      TypeError: if it is no sequence of integers.
+      TypeError: if it is not a sequence of integers.
       ValueError: if it is too short, or one is below the limit or above 2**31 - 1.
     """
     found = checked_sequence(name, value, int, "integers", min_length=min_length)
@@ -206,10 +205,10 @@ def checked_number(
     at_most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """A finite number within its range.
+    """Returns a finite number within its range.
 
     Raises:
-      TypeError: if it is no number. True and False are none.
+      TypeError: if it is not a number. True and False are rejected.
       ValueError: if it is NaN, infinite or outside the range.
     """
     if not _is_number(value):
@@ -241,10 +240,10 @@ def checked_number(
 
 
 def checked_share(name: str, number: Any) -> float:
-    """A number in [0, 1], such as a threshold or a probability.
+    """Returns a number in [0, 1], such as a threshold or a probability.
 
     Raises:
-      TypeError: if it is no number.
+      TypeError: if it is not a number.
       ValueError: if it is NaN or outside [0, 1].
     """
     return checked_number(name, number, at_least=0, at_most=1)
@@ -253,7 +252,7 @@ def checked_share(name: str, number: Any) -> float:
 def check_ascending(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
-    """Refuses the ends of a range that is empty.
+    """Raises an error for the ends of an empty range.
 
     Raises:
       ValueError: unless the lower end is below the upper one.
@@ -265,7 +264,7 @@ def check_ascending(
 
 
 def checked_bounds(name: str, value: Any) -> tuple[float, float]:
-    """The two ends of a range.
+    """Returns the two ends of a range.
 
     Raises:
       TypeError: if they are not two numbers.
@@ -294,7 +293,7 @@ def checked_array(
     may_be_empty: bool = False,
     axes: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """An array on the host, of a shape, a kind and a range.
+    """Returns an array on the host of a given shape, kind and range.
 
     Args:
       name: the argument's name.
@@ -351,7 +350,7 @@ def checked_array(
 
 
 def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
-    """Numbers as a float32 array of JAX, which may be traced: values are not looked at.
+    """Returns a float32 JAX array, perhaps traced. It does not look at the values.
 
     Args:
       name: the argument's name.
@@ -382,7 +381,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _kind(dtype: Any) -> str | None:
-    """One of the letters of `_KINDS`; None for anything else."""
+    """Returns the letter of a type in `_KINDS`, or None if it has no letter."""
     if dtype.kind in "biuf":
         return "i" if dtype.kind == "u" else dtype.kind
     # Types of JAX that NumPy does not know, such as bfloat16. Random keys are others.
@@ -391,7 +390,7 @@ def _kind(dtype: Any) -> str | None:
 
 
 def _first(array: np.ndarray, where: np.ndarray) -> str:
-    """The first of some values, and where it is."""
+    """Describes the first selected value and its index."""
     found = tuple(map(int, np.argwhere(where)[0]))
     if not found:
         return str(array)

@@ -7,9 +7,9 @@ from jax.core import Tracer
 
 
 def named(value: Any) -> str:
-    """A simple value with its type, an array with its type and shape.
+    """Describes a simple value with its type, an array with its type and shape.
 
-    Of any other value it is the type alone, since a `repr` may be of any length.
+    It describes any other value by its type alone, since a `repr` may be long.
     """
     kind = type(value).__name__
     if value is None:
@@ -39,7 +39,7 @@ def range_text(
     at_most: float | None,
     below: float | None,
 ) -> str:
-    """What a range asks of a number, such as "lie in [0, 1)"; "" for no range."""
+    """Describes a range, such as "lie in [0, 1)"; "" if there are no limits."""
     low = at_least if above is None else above
     high = at_most if below is None else below
     if low is not None and low == high:
