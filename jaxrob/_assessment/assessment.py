@@ -8,12 +8,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import (
-    check_choice,
-    check_levels_range,
-    checked_flag,
-    checked_number,
-)
+from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.document import Provenance, check_counts, check_levels
 from jaxrob._assessment.sampling import Sampling, check_sampling
@@ -33,6 +28,7 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import Curve, ReducedCurve
+from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
 from jaxrob.strategies import History, Task
 

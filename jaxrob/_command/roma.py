@@ -44,7 +44,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     del words
     requirements = required(values.require, QUANTITIES)
     reports.check(values.report)
-    output = results_folder.check(values)
+    output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     found = subject.load(values)

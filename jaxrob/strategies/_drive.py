@@ -11,7 +11,7 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_integer,
-    checked_number,
+    checked_share,
 )
 from jaxrob._files.strict_json import short
 from jaxrob.metrics import ConfidenceInterval
@@ -29,7 +29,6 @@ from jaxrob.strategies._strategy import (
 # Half widths that a budget may buy, finest first, and how much of it is planned with.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
-_UNIT = {"at_least": 0, "at_most": 1}
 
 
 class Subject(NamedTuple):
@@ -134,7 +133,7 @@ def concluded(subject: Subject, history: History) -> Found:
     name = f"{subject.strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
     bound, robustness = (
-        None if one is None else checked_number(f"{name}: {part}", one, **_UNIT)
+        None if one is None else checked_share(f"{name}: {part}", one)
         for part, one in zip(found._fields, found[:2])
     )
     interval = _checked_interval(f"{name}: interval", found.interval, robustness)
@@ -161,7 +160,7 @@ def _checked_interval(
 ) -> ConfidenceInterval:
     """An interval in [0, 1] that holds these numbers."""
     check_type(name, value, ConfidenceInterval, "a jaxrob.metrics.ConfidenceInterval")
-    start, end = (checked_number(name, one, **_UNIT) for one in value)
+    start, end = (checked_share(name, one) for one in value)
     if start > end:
         raise ValueError(f"{name} must ascend; got {start:g} to {end:g}")
     for one in inside:
