@@ -9,12 +9,7 @@ from typing import Annotated, Any
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import (
-    check_choice,
-    check_levels_range,
-    checked_flag,
-    checked_number,
-)
+from jaxrob._arguments.checks import check_choice, checked_flag, checked_number
 from jaxrob._assessment.diagnostics import Diagnostics, diagnose_few
 from jaxrob._assessment.document import Provenance, check_counts, check_levels
 from jaxrob._assessment.sampling import Sampling, check_sampling
@@ -34,7 +29,8 @@ from jaxrob._codec import (
     to_json,
 )
 from jaxrob._curve import Curve, ReducedCurve
-from jaxrob.metrics import Interval
+from jaxrob.alterations._checks import check_levels_range
+from jaxrob.metrics import ConfidenceInterval, Interval
 from jaxrob.strategies import History, Task
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -206,7 +202,7 @@ class Assessment:
     @functools.cached_property
     def confidence_interval(
         self,
-    ) -> Annotated[Interval, Row(_UNIT, ascends=True), Stated(_ROUNDING)]:
+    ) -> Annotated[ConfidenceInterval, Row(_UNIT, ascends=True), Stated(_ROUNDING)]:
         """The interval that the finite test set leaves for the robustness.
 
         See `jaxrob.metrics.confidence_interval`. It always holds `robustness`: where
@@ -215,7 +211,7 @@ class Assessment:
         if self.sampling is not None:
             return self.sampling.population_interval
         if self.scores is not None:
-            return Interval(
+            return ConfidenceInterval(
                 *(
                     metrics.scored_robustness(scores, self.scores.weights)
                     for scores in (self.scores.low, self.scores.high)
@@ -229,30 +225,30 @@ class Assessment:
             self.confidence_level,
             bounds=(self.lower, self.upper),
         )
-        return Interval(
+        return ConfidenceInterval(
             float(np.fmin(low, self.robustness)), float(np.fmax(high, self.robustness))
         )
 
     @functools.cached_property
-    def dataset_interval(self) -> Interval:
+    def dataset_interval(self) -> ConfidenceInterval:
         """Where the robustness on all images of this data set is.
 
         From all images, `robustness` and the error bound of the levels around it, the
         whole range where the strategy knows none. From few images, the interval whose
-        half width `precision` asks for: what levels and images leave open together,
+        half width asked for: what levels and images leave open together,
         as often as the confidence level says.
         """
         if math.isnan(self.robustness):
-            return Interval(0.0, 1.0)
+            return ConfidenceInterval(0.0, 1.0)
         if self.sampling is not None:
             return self.sampling.dataset_interval
         if self.error_bound is None:
-            return Interval(0.0, 1.0)
+            return ConfidenceInterval(0.0, 1.0)
         low, high = (
             self.robustness - self.error_bound,
             self.robustness + self.error_bound,
         )
-        return Interval(max(low, 0.0), min(high, 1.0))
+        return ConfidenceInterval(max(low, 0.0), min(high, 1.0))
 
     @property
     def evaluations(self) -> Annotated[int, Integer(0, 2**53), Stated()]:
@@ -280,7 +276,7 @@ class Assessment:
         if self.sampling is not None:
             raise ValueError(
                 "robustness_per_class is not known from few images; assess without "
-                "precision, budget and curtail"
+                "half_width, budget and curtail"
             )
         if self.scores is not None:
             raise ValueError(

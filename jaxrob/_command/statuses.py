@@ -11,7 +11,7 @@ from jaxrob._command.refused import Refused
 GOOD, NOT_GOOD_ENOUGH, WRONG_USE, FAILED = range(4)
 MEANING = {
     GOOD: "all is good",
-    NOT_GOOD_ENOUGH: "not good enough, by --require or --no_worse_than",
+    NOT_GOOD_ENOUGH: "not good enough, by --require or --regressions",
     WRONG_USE: "wrong use or bad input, found before anything was computed",
     FAILED: "all else: a crash, a file that cannot be read, too little memory",
 }

@@ -117,7 +117,7 @@ def figure(
     columns = checked_integer("columns", columns, at_least=1)
     num_examples = checked_integer("num_examples", num_examples, at_least=1)
     image = _checked_image(image)
-    check_key("key", key)
+    check_key(key)
     if len(assessments) != len(alterations):
         raise ValueError(
             f"assessments and alterations must be as many; got {len(assessments)} and "
@@ -169,7 +169,7 @@ def examples(
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     original = as_floats(_checked_image(image))
     if key is not None:
-        check_key("key", key)
+        check_key(key)
     checked_array("levels", levels, "L")
     alter = jax.vmap(lambda level: alteration(original, level, key))
     levels = alteration.canonical(levels)

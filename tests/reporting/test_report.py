@@ -144,7 +144,7 @@ def test_a_verdict_for_each_requirement_and_alteration():
             Requirement("robustness.low", 0.5),
             Requirement("plr", 0.9),
         ),
-        worse=("zoom: it was better",),
+        regressions=("zoom: it was better",),
     )
     page = to_html([found])
     rows = parsed(page).findall(f".//{XHTML}section[@id='verdict']//{XHTML}tr")
@@ -327,7 +327,7 @@ def test_a_run_that_ended_at_a_precision():
     place[9:] = -1
     early = place < 0
     found = roma(
-        precision=0.2,
+        half_width=0.2,
         place=place,
         status=np.where(early, "unseen", "counted"),
         log_adversarial_probability=np.where(
@@ -397,7 +397,7 @@ def hostile_results(name):
         network=name,
         class_names=classes,
         reasons=(name,),
-        worse=(name,),
+        regressions=(name,),
         plan=plan,
         roma=roma(),
         attack=attack(),

@@ -76,7 +76,7 @@ def _checked(name: str, value: Any, fewest: int) -> tuple[Results, ...]:
             f"{name} must be a sequence; got {named(value)}: give [results]"
         )
     wanted = "jaxrob.reporting.Results"
-    return checked_sequence(name, value, Results, wanted, fewest=fewest)
+    return checked_sequence(name, value, Results, wanted, min_length=fewest)
 
 
 @functools.cache

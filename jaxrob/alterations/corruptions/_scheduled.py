@@ -17,8 +17,8 @@ from jaxrob.alterations._pixelation import pixelated, planes
 from jaxrob.alterations._saturation import saturated
 from jaxrob.alterations._shot_noise import count_photons, draw_shots
 from jaxrob.alterations._speckle_noise import add_speckle
-from jaxrob.alterations.common._corruption import corruption
-from jaxrob.alterations.common._parameters import (
+from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations.corruptions._parameters import (
     CONTRAST,
     GAUSSIAN_BLUR,
     GAUSSIAN_NOISE,
@@ -42,7 +42,7 @@ _DOCUMENTATION = """{what}
 {more}
 
 Args:
-  size: whose parameters it takes; see `jaxrob.alterations.common`.
+  size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
 Returns:
   The alteration; levels in [0, 5], identity 0.

@@ -14,8 +14,8 @@ from jaxrob.alterations._elastic_deformation import (
     smooth,
 )
 from jaxrob.alterations._warp import warped
-from jaxrob.alterations.common._by_severity import by_severity
-from jaxrob.alterations.common._parameters import ELASTIC_TRANSFORM, at
+from jaxrob.alterations.corruptions._by_severity import by_severity
+from jaxrob.alterations.corruptions._parameters import ELASTIC_TRANSFORM, at
 
 
 class ElasticDraws(NamedTuple):
@@ -49,7 +49,7 @@ def elastic_transform(size: int | None = None) -> Alteration:
     three points of the affine map is linear in the level.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

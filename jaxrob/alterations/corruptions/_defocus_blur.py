@@ -7,8 +7,8 @@ import scipy
 
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._defocus_blur import defocused, ready
-from jaxrob.alterations.common._by_severity import between, by_severity
-from jaxrob.alterations.common._parameters import DEFOCUS_BLUR
+from jaxrob.alterations.corruptions._by_severity import between, by_severity
+from jaxrob.alterations.corruptions._parameters import DEFOCUS_BLUR
 
 # Half the side of the square on which a disk is softened; a larger disk fills its own.
 _HALF_SIDE = 8
@@ -23,7 +23,7 @@ def defocus_blur(size: int | None = None) -> Alteration:
     Between two severities the kernel is a mixture of theirs.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

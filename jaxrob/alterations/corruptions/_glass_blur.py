@@ -6,8 +6,8 @@ import numpy as np
 
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._shifts import in_a_loop, shifts
-from jaxrob.alterations.common._by_severity import by_severity
-from jaxrob.alterations.common._parameters import GLASS_BLUR, at
+from jaxrob.alterations.corruptions._by_severity import by_severity
+from jaxrob.alterations.corruptions._parameters import GLASS_BLUR, at
 
 # The Gaussian's half width in standard deviations, rounded to pixels.
 _TRUNCATE = 4.0
@@ -29,7 +29,7 @@ def glass_blur(size: int | None = None) -> Alteration:
     truncation as if it were not there.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

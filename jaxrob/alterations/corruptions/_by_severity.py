@@ -9,7 +9,7 @@ import numpy as np
 
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration, check_image, in_float32
-from jaxrob.alterations.common._parameters import Table, checked_size, size_for
+from jaxrob.alterations.corruptions._parameters import Table, checked_size, size_for
 
 
 def by_severity(

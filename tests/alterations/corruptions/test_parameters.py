@@ -4,7 +4,7 @@ import jax
 import numpy as np
 import pytest
 
-from jaxrob.alterations.common._parameters import (
+from jaxrob.alterations.corruptions._parameters import (
     FROST,
     GAUSSIAN_NOISE,
     at,

@@ -9,14 +9,14 @@ import scipy
 
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations.common._corruption import corruption
-from jaxrob.alterations.common._parameters import (
+from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations.corruptions._parameters import (
     SPATTER,
     Table,
     checked_size,
     size_for,
 )
-from jaxrob.alterations.common._water import water_on
+from jaxrob.alterations.corruptions._water import water_on
 
 _WATER = np.array([175, 238, 238], np.float32) / 255
 _MUD = np.array([63, 42, 20], np.float32) / 255
@@ -45,7 +45,7 @@ def spatter(size: int | None = None) -> Alteration:
     held back for validation. No gradient passes to where drops lie.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration, of images with three channels; levels in [0, 5], identity 0.

@@ -10,13 +10,13 @@ import numpy as np
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob._pixels import unit_range
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations.common._corruption import corruption
-from jaxrob.alterations.common._frost_pictures import (
+from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations.corruptions._frost_pictures import (
     FrostPictures,
     frost_pictures,
     scaled,
 )
-from jaxrob.alterations.common._parameters import (
+from jaxrob.alterations.corruptions._parameters import (
     FROST,
     FROST_SCALES,
     checked_size,
@@ -42,7 +42,7 @@ def frost(
     and must be the benchmark's to the byte.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
       folder: where frost1.png, frost2.png, frost3.png, frost4.jpg and frost5.jpg are.
         None takes them from the files of the package imagecorruptions, if it is
         installed; nothing of it is imported.

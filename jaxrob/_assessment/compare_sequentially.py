@@ -23,12 +23,12 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.execution import progress_bar
 from jaxrob._run.prepare import checked_arguments, prepare_run
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
+from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import Seen, Span, drive
 from jaxrob.strategies._few.stopping import StoppingRule
-from jaxrob.strategies._strategy import check_strategy
 
 # The share of the error that each of the two intervals has, and that of the difference,
 # into which the errors of levels away from the crossings go twice.
@@ -37,8 +37,8 @@ _OF_ERROR = 0.9
 _DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
 
 
-@document("jaxrob early comparison 1")
-class EarlyComparison(NamedTuple):
+@document("jaxrob sequential comparison 1")
+class SequentialComparison(NamedTuple):
     """How the robustness of two classifiers on one data set differs.
 
     Attributes:
@@ -50,7 +50,7 @@ class EarlyComparison(NamedTuple):
     """
 
     difference: Annotated[float, _DIFFERENCE]
-    dataset_interval: Annotated[Interval, Row(_DIFFERENCE, ascends=True)]
+    dataset_interval: Annotated[ConfidenceInterval, Row(_DIFFERENCE, ascends=True)]
     is_certain: bool
     first: Assessment
     second: Assessment
@@ -68,7 +68,7 @@ class EarlyComparison(NamedTuple):
         return to_json(self)
 
     @staticmethod
-    def from_json(text: str | bytes) -> "EarlyComparison":
+    def from_json(text: str | bytes) -> "SequentialComparison":
         """A comparison from the text that `to_json` gave.
 
         Nothing is executed.
@@ -78,7 +78,7 @@ class EarlyComparison(NamedTuple):
           ValueError: as `Assessment.from_json`; the message names the path of the part,
             such as "first.sampling.seen".
         """
-        return from_json(text, EarlyComparison)
+        return from_json(text, SequentialComparison)
 
     def _check_together(self) -> None:
         low, high = self.dataset_interval
@@ -92,7 +92,7 @@ class EarlyComparison(NamedTuple):
         )
 
 
-def compare_early(
+def compare_sequentially(
     first: Classifier,
     second: Classifier,
     dataset: Dataset | BatchedDataset,
@@ -100,7 +100,7 @@ def compare_early(
     threshold: float = 0.8,
     measure: str = "accuracy",
     *,
-    precision: float = 0.01,
+    half_width: float = 0.01,
     strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
     alpha: float | None = None,
     confidence_level: float = 0.95,
@@ -108,16 +108,16 @@ def compare_early(
     batch_size: int | None = None,
     mesh: Mesh | None = None,
     progress: bool = False,
-) -> EarlyComparison:
+) -> SequentialComparison:
     """Which of two classifiers is more robust, from as few images as that takes.
 
     Both look at the same images in the same random order, and at the same noise, so
     their difference is known better than both are. It ends as soon as the interval of
     the difference, of that confidence, does not hold 0, or is no wider than twice the
-    precision. It is of this data set; `jaxrob.compare` is of all images of the kind
+    half width. It is of this data set; `jaxrob.compare` is of all images of the kind
     tested, from assessments on all images. Example::
 
-        found = jaxrob.compare_early(improved, classifier, dataset, blur)
+        found = jaxrob.compare_sequentially(improved, classifier, dataset, blur)
         print(found.difference, found.dataset_interval, found.evaluations)
 
     Args:
@@ -127,7 +127,7 @@ def compare_early(
       alteration: the alteration.
       threshold: see `assess`.
       measure: see `assess`; not "precision" or "f1".
-      precision: half the width of the interval at which it ends in any case, in
+      half_width: half the width of the interval at which it ends in any case, in
         (0, 0.5).
       strategy: `strategies.ASAP` or `Uniform`.
       alpha: see `assess`.
@@ -138,7 +138,7 @@ def compare_early(
       progress: whether a progress bar is shown.
 
     Returns:
-      The `EarlyComparison`.
+      The `SequentialComparison`.
 
     Raises:
       TypeError: if an argument has a wrong type.
@@ -150,12 +150,12 @@ def compare_early(
     ]
     checked_flag("progress", progress)
     check_strategy(strategy)
-    precision = checked_number("precision", precision, above=0, below=0.5)
+    half_width = checked_number("half_width", half_width, above=0, below=0.5)
     confidence_level = checked_confidence_level(confidence_level)
     plain = Scoring(None, None, None)
     criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
     error = _OF_ERROR * (1 - confidence_level)
-    stopping = StoppingRule(precision / 2, error_asked=error)
+    stopping = StoppingRule(half_width / 2, error_asked=error)
     search = few_images(strategy, criterion, None, stopping)
     for one in (first, second):
         criterion.check(one, False)
@@ -179,7 +179,7 @@ def compare_early(
 
         def enough(histories: Sequence[History]) -> bool:
             start, end = search.difference(task, *histories)
-            return start > 0 or end < 0 or end - start <= 2 * precision
+            return start > 0 or end < 0 or end - start <= 2 * half_width
 
         look = functools.partial(_look, answering)
         histories = drive(subjects, look, enough=enough)
@@ -190,9 +190,9 @@ def compare_early(
             results.append(result_of(run, 0, exploration, *about))
     interval = search.difference(task, *histories)
     difference = results[0].robustness - results[1].robustness
-    difference = min(max(difference, interval.start), interval.end)
-    is_certain = interval.start > 0 or interval.end < 0
-    return EarlyComparison(difference, interval, is_certain, *results)
+    difference = min(max(difference, interval.low), interval.high)
+    is_certain = interval.low > 0 or interval.high < 0
+    return SequentialComparison(difference, interval, is_certain, *results)
 
 
 def _look(answering: Sequence[SomeImages], parts: Sequence[Span]) -> list[Seen]:

@@ -16,14 +16,14 @@ Source: Hendrycks and Dietterich, Benchmarking neural network robustness to comm
 corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
 """
 
-from jaxrob.alterations.common._brightness import brightness
-from jaxrob.alterations.common._defocus_blur import defocus_blur
-from jaxrob.alterations.common._elastic_transform import elastic_transform
-from jaxrob.alterations.common._fog import fog
-from jaxrob.alterations.common._frost import frost
-from jaxrob.alterations.common._glass_blur import glass_blur
-from jaxrob.alterations.common._motion_blur import motion_blur
-from jaxrob.alterations.common._scheduled import (
+from jaxrob.alterations.corruptions._brightness import brightness
+from jaxrob.alterations.corruptions._defocus_blur import defocus_blur
+from jaxrob.alterations.corruptions._elastic_transform import elastic_transform
+from jaxrob.alterations.corruptions._fog import fog
+from jaxrob.alterations.corruptions._frost import frost
+from jaxrob.alterations.corruptions._glass_blur import glass_blur
+from jaxrob.alterations.corruptions._motion_blur import motion_blur
+from jaxrob.alterations.corruptions._scheduled import (
     contrast,
     gaussian_blur,
     gaussian_noise,
@@ -34,9 +34,9 @@ from jaxrob.alterations.common._scheduled import (
     shot_noise,
     speckle_noise,
 )
-from jaxrob.alterations.common._snow import snow
-from jaxrob.alterations.common._spatter import spatter
-from jaxrob.alterations.common._zoom_blur import zoom_blur
+from jaxrob.alterations.corruptions._snow import snow
+from jaxrob.alterations.corruptions._spatter import spatter
+from jaxrob.alterations.corruptions._zoom_blur import zoom_blur
 
 __all__ = (
     "brightness",

@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from jaxrob.alterations import common
-from jaxrob.alterations.common import _frost_pictures
-from jaxrob.alterations.common._frost import FrostDraws, crop
+from jaxrob.alterations import corruptions
+from jaxrob.alterations.corruptions import _frost_pictures
+from jaxrob.alterations.corruptions._frost import FrostDraws, crop
 
 NAMES = ("frost1.png", "frost2.png", "frost3.png", "frost4.jpg", "frost5.jpg")
 KEY = jax.random.key(0)
@@ -37,7 +37,7 @@ def folder(tmp_path, monkeypatch):
 
 def test_a_picture_is_added_by_the_severitys_shares(folder):
     image = np.full((224, 224, 3), 0.25, np.float32)
-    frost = jax.jit(common.frost(folder=folder))
+    frost = jax.jit(corruptions.frost(folder=folder))
     for level, of_image, of_frost in ((0, 1, 0), (1, 1, 0.4), (1.5, 0.9, 0.5)):
         found = np.asarray(frost(image, level, KEY))
         assert np.ptp(found) < 0.02
@@ -46,7 +46,7 @@ def test_a_picture_is_added_by_the_severitys_shares(folder):
 
 
 def test_every_picture_is_taken_as_often(folder):
-    frost = common.frost(folder=folder)
+    frost = corruptions.frost(folder=folder)
     image = jnp.zeros((32, 32, 3))
     keys = jax.random.split(KEY, 500)
     found = jax.jit(jax.vmap(lambda key: frost(image, 5.0, key).mean()))(keys)
@@ -79,18 +79,18 @@ def test_pictures_are_made_smaller_as_by_opencv():
 def test_missing_pictures_are_an_error_at_once(folder, monkeypatch):
     (folder / "frost4.jpg").unlink()
     with pytest.raises(FileNotFoundError, match="no frost4.jpg in the folder"):
-        common.frost(folder=folder)
+        corruptions.frost(folder=folder)
     with pytest.raises(FileNotFoundError, match="no frost1.png in the folder"):
-        common.frost(folder=folder / "elsewhere")
+        corruptions.frost(folder=folder / "elsewhere")
     monkeypatch.setattr(_frost_pictures, "_PACKAGES", ("no-such-package",))
     with pytest.raises(FileNotFoundError, match="no-such-package is installed.*pip"):
-        common.frost()
+        corruptions.frost()
 
 
 def test_other_pictures_are_refused(folder):
     Image.new("RGB", (300, 290)).save(folder / "frost2.png")
     with pytest.raises(ValueError, match="frost2.png is not the benchmark's: its SHA"):
-        common.frost(folder=folder)
+        corruptions.frost(folder=folder)
 
 
 def test_an_installed_packages_files_are_found_without_importing_it(
@@ -109,22 +109,22 @@ def test_an_installed_packages_files_are_found_without_importing_it(
     (about / "RECORD").write_text(record)
     monkeypatch.syspath_prepend(site)
     assert metadata.version("imagecorruptions") == "1.1.2"
-    assert common.frost() == common.frost(folder=folder)
+    assert corruptions.frost() == corruptions.frost(folder=folder)
 
 
 def test_images_that_it_cannot_take_are_refused(folder):
-    frost = common.frost(folder=folder)
+    frost = corruptions.frost(folder=folder)
     with pytest.raises(ValueError, match="frost: image must have three channels"):
         frost(jnp.zeros((32, 32, 1)), 1.0, KEY)
     with pytest.raises(ValueError, match=r"smaller than the pictures.*290 x 310 px"):
         frost(jnp.zeros((299, 299, 3)), 1.0, KEY)
     with pytest.raises(ValueError, match="size must be one of"):
-        common.frost(size=100, folder=folder)
+        corruptions.frost(size=100, folder=folder)
 
 
 def test_level_0_is_the_image_and_gradients_are_finite(folder):
     image = np.float32(np.random.RandomState(0).rand(32, 32, 3))
-    frost = jax.jit(common.frost(folder=folder))
+    frost = jax.jit(corruptions.frost(folder=folder))
     np.testing.assert_array_equal(frost(image, 0.0, KEY), image)
     gradient = jax.grad(lambda image, level: frost(image, level, KEY).sum(), (0, 1))
     for part in jax.jit(gradient)(image, 2.5):

@@ -5,8 +5,8 @@ import numpy as np
 
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._motion_blur import Line, Motion, draw_motion, moved, ready
-from jaxrob.alterations.common._by_severity import by_severity
-from jaxrob.alterations.common._parameters import MOTION_BLUR, at
+from jaxrob.alterations.corruptions._by_severity import by_severity
+from jaxrob.alterations.corruptions._parameters import MOTION_BLUR, at
 
 # Directions lie within so many degrees of the rows.
 _ANGLE = 45.0
@@ -20,7 +20,7 @@ def motion_blur(size: int | None = None) -> Alteration:
     part of one.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations.common._corruption import corruption
-from jaxrob.alterations.common._parameters import BRIGHTNESS
+from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations.corruptions._parameters import BRIGHTNESS
 
 
 def brightness(size: int | None = None) -> Alteration:
@@ -14,7 +14,7 @@ def brightness(size: int | None = None) -> Alteration:
     On a grey image it is added to every value.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

@@ -10,10 +10,10 @@ import pytest
 from fed_corruptions import NAMES, noise, photograph
 
 import jaxrob
-from jaxrob.alterations import common
+from jaxrob.alterations import corruptions
 
 KEY = jax.random.key(3)
-# Frost needs pictures that are not part of this package: tests/alterations/common/
+# Frost needs pictures that are not part of this package: tests/alterations/corruptions/
 # test_frost.py.
 OURS = sorted(set(NAMES) - {"frost"})
 # Pictures that move by steps: moves and their rounds, numbers of pixels, quality,
@@ -23,7 +23,7 @@ IN_COLOUR = ("frost", "saturate", "spatter")
 
 
 def make(name, **keywords):
-    return getattr(common, name)(**keywords)
+    return getattr(corruptions, name)(**keywords)
 
 
 def picture():
@@ -151,7 +151,7 @@ def test_grey_images_are_altered(name):
 
 def test_a_grey_image_is_brightened_as_the_same_in_colour():
     image = picture()[..., :1]
-    brighten = jax.jit(common.brightness())
+    brighten = jax.jit(corruptions.brightness())
     grey = np.asarray(brighten(image, 4.0))
     colour = brighten(image.repeat(3, -1), 4.0)
     np.testing.assert_allclose(grey.repeat(3, -1), colour, atol=1e-7)
@@ -190,11 +190,12 @@ def test_any_size_and_proportion_with_a_choice(name):
 
 
 def test_qualities_are_evaluated_once_where_the_size_is_known():
-    levels = common.jpeg_compression(size=32).canonical(np.linspace(0, 5, 1001))
+    levels = corruptions.jpeg_compression(size=32).canonical(np.linspace(0, 5, 1001))
     # Level 0, and the qualities from 100 to 40.
     assert len(np.unique(levels)) == 62
     np.testing.assert_allclose(
-        common.jpeg_compression(size=32).canonical([1, 2, 3, 4, 5]), [1, 2, 3, 4, 5]
+        corruptions.jpeg_compression(size=32).canonical([1, 2, 3, 4, 5]),
+        [1, 2, 3, 4, 5],
     )
 
 
@@ -207,4 +208,6 @@ def test_it_is_an_alteration_in_severities(name):
     # Equal ones share a compiled program.
     assert alteration == make(name) and hash(alteration) == hash(make(name))
     assert alteration != make(name, size=64)
-    assert inspect.signature(getattr(common, name)).parameters["size"].default is None
+    assert (
+        inspect.signature(getattr(corruptions, name)).parameters["size"].default is None
+    )

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations.common._by_severity import between, by_severity
-from jaxrob.alterations.common._clipped_zoom import zoom_table, zoomed
-from jaxrob.alterations.common._parameters import ZOOM_BLUR
+from jaxrob.alterations.corruptions._by_severity import between, by_severity
+from jaxrob.alterations.corruptions._clipped_zoom import zoom_table, zoomed
+from jaxrob.alterations.corruptions._parameters import ZOOM_BLUR
 
 
 def zoom_blur(size: int | None = None) -> Alteration:
@@ -19,7 +19,7 @@ def zoom_blur(size: int | None = None) -> Alteration:
     weights of the factors are linear in the level.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

@@ -11,7 +11,7 @@ import pytest
 from corruptions_2019.benchmark_code import SCRIPTS, parameters
 from fed_corruptions import FIXED, NAMES, feed, noise, ours, photograph, theirs
 
-from jaxrob.alterations.common import _parameters
+from jaxrob.alterations.corruptions import _parameters
 
 SEVERITIES = (1, 2, 3, 4, 5)
 # Source: github.com/hendrycks/robustness at 8190fe3 (Apache-2.0), make_cifar_c.py, on

@@ -12,7 +12,7 @@ from jaxrob.alterations._alteration import (
     check_image,
     in_float32,
 )
-from jaxrob.alterations.common._parameters import Table, at, checked_size, size_for
+from jaxrob.alterations.corruptions._parameters import Table, at, checked_size, size_for
 
 
 def corruption(

@@ -6,8 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob.alterations._alteration import Alteration
-from jaxrob.alterations.common._corruption import corruption
-from jaxrob.alterations.common._parameters import FOG
+from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations.corruptions._parameters import FOG
 
 
 class FogDraws(NamedTuple):
@@ -31,7 +31,7 @@ def fog(size: int | None = None) -> Alteration:
     of two that is not smaller than the image.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

@@ -8,9 +8,9 @@ import numpy as np
 
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._motion_blur import Motion, draw_motion, moved, ready
-from jaxrob.alterations.common._by_severity import between, by_severity
-from jaxrob.alterations.common._clipped_zoom import zoom_table, zoomed
-from jaxrob.alterations.common._parameters import SNOW, at
+from jaxrob.alterations.corruptions._by_severity import between, by_severity
+from jaxrob.alterations.corruptions._clipped_zoom import zoom_table, zoomed
+from jaxrob.alterations.corruptions._parameters import SNOW, at
 
 # Flakes fall in directions between these, in degrees.
 _ANGLES = (-135.0, -45.0)
@@ -38,7 +38,7 @@ def snow(size: int | None = None) -> Alteration:
     is a mixture of the two snowfalls, so that it is continuous.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.common`.
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration for colour or grey images; levels in [0, 5], identity 0.

@@ -1,4 +1,4 @@
-"""Comparisons that end early, of classifiers whose accuracy is known."""
+"""Sequential comparisons of classifiers whose accuracy is known."""
 
 import jax
 import jax.numpy as jnp
@@ -31,7 +31,7 @@ def classifier(strength):
 
 def compare(first, second, seed=0, **settings):
     settings = {"threshold": 0.7, "key": jax.random.key(seed)} | settings
-    return jaxrob.compare_early(
+    return jaxrob.compare_sequentially(
         classifier(first), classifier(second), DATASET, DIM, **settings
     )
 
@@ -50,7 +50,7 @@ def test_the_better_one_is_found_from_few_images(first, second):
         found = compare(first, second, seed)
         assert found.is_certain
         assert (found.difference > 0) == (truth > 0)
-        assert found.dataset_interval.start <= truth <= found.dataset_interval.end
+        assert found.dataset_interval.low <= truth <= found.dataset_interval.high
         whole = jaxrob.assess(classifier(first), DATASET, DIM, 0.7)
         assert found.evaluations < 0.4 * 2 * whole.evaluations
 
@@ -83,8 +83,8 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
     truth = float(np.subtract(*(np.mean(share >= 0.7) for share in shares)))
     runs, missed, widths, sums = 24, 0, 0.0, 0.0
     for seed in range(runs):
-        found = jaxrob.compare_early(
-            first, second, dataset, DIM, 0.7, precision=0.02, key=jax.random.key(seed)
+        found = jaxrob.compare_sequentially(
+            first, second, dataset, DIM, 0.7, half_width=0.02, key=jax.random.key(seed)
         )
         low, high = found.dataset_interval
         missed += not low - 1 / 1024 <= truth <= high + 1 / 1024
@@ -92,14 +92,14 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
         widths += high - low
         for one in (found.first, found.second):
             assert one.dataset_interval is not None
-            sums += one.dataset_interval.end - one.dataset_interval.start
+            sums += one.dataset_interval.high - one.dataset_interval.low
     assert missed <= scipy.stats.binom.ppf(0.999, runs, 0.05)
     # They end on a sign as well, some of them wide.
     assert widths < 0.9 * sums and widths < 0.05 * runs
 
 
 def test_equal_ones_end_at_the_precision():
-    found = compare(1.0, 1.0, precision=0.04)
+    found = compare(1.0, 1.0, half_width=0.04)
     low, high = found.dataset_interval
     assert not found.is_certain and low <= 0 <= high
     assert high - low <= 0.08
@@ -113,7 +113,7 @@ def test_a_close_pair_takes_more_images_than_a_distant_one():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"precision": 0}, "precision must"),
+        ({"half_width": 0}, "half_width must"),
         ({"measure": "f1"}, "needs all images"),
         ({"strategy": jaxrob.strategies.Quadrature()}, "go with strategies.ASAP"),
         ({"threshold": 2}, "threshold must"),
@@ -127,7 +127,7 @@ def test_what_does_not_go_is_refused(settings, message):
 def test_labels_are_needed():
     unlabelled = jaxrob.Dataset(DATASET.images)
     with pytest.raises(ValueError, match="dataset must have labels"):
-        jaxrob.compare_early(classifier(1.0), classifier(2.0), unlabelled, DIM)
+        jaxrob.compare_sequentially(classifier(1.0), classifier(2.0), unlabelled, DIM)
 
 
 def test_a_surer_difference_takes_more_images():
@@ -153,7 +153,7 @@ def test_each_keeps_what_was_warned_of_it():
     brighter = jaxrob.Alteration(
         "bright", lambda image, level: image.at[..., 1].set(level), 0.0, 1.2
     )
-    found = jaxrob.compare_early(first, classifier(1.25), DATASET, brighter)
+    found = jaxrob.compare_sequentially(first, classifier(1.25), DATASET, brighter)
     number = [
         {key: sum(key in one for one in result.warnings) for key in ("captures", "[0")}
         for result in found[3:]
