@@ -1,15 +1,13 @@
 """Blocks of images, attacked together and each on its own."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._devices.hosts import put
-from jaxrob._devices.mesh import on_each_device, platform, sharded
+from jaxrob._devices.mesh import on_each_device, platform
 
 # Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
 # twice as slow where it leaves the caches.
@@ -44,24 +42,6 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
             return compiled(shared, arrays, mesh=mesh)
 
     return call
-
-
-def place(
-    arrays: tuple[np.ndarray, ...],
-    keys: jax.Array | None,
-    index: np.ndarray,
-    mesh: Mesh,
-) -> tuple[Any, ...]:
-    """The rows at `index` of each array and of the keys, split over the devices."""
-    rows = tuple(array[index] for array in arrays)
-    return put((*rows, None if keys is None else keys[index]), sharded(mesh))
-
-
-def padded_blocks(index: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    """The indices in blocks of exactly `rows`, the last filled up with its last."""
-    for start in range(0, len(index), rows):
-        block = index[start : start + rows]
-        yield np.pad(block, (0, rows - len(block)), mode="edge")
 
 
 def equal_rows(num_images: int, most: int, mesh: Mesh) -> int:

@@ -12,8 +12,10 @@ from jaxrob._arguments.checks import check_at_least_one, check_type
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.hosts import put
 from jaxrob._devices.mesh import checked_mesh, replicated
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_images
 from jaxrob._engine.mistakes import MANY, check_scale, scale_check, worth_asking
@@ -21,13 +23,7 @@ from jaxrob._fingerprint import fingerprinted
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import (
-    by_image,
-    equal_rows,
-    padded_blocks,
-    place,
-    rows_that_fit,
-)
+from jaxrob.adversarial._blocks import by_image, equal_rows, rows_that_fit
 from jaxrob.adversarial._scores import ranking_scores
 from jaxrob.adversarial._similarity import structural_similarity
 
@@ -241,13 +237,10 @@ def _answers(
     mesh: Mesh,
 ) -> tuple[Answers, np.ndarray]:
     """Answers and the best class except the label, `[N]`, on the host."""
-    found = []
-    for index in padded_blocks(np.arange(len(images)), rows):
-        block = place((images, labels), keys, index, mesh)
-        found.append(_block_answers(classifier, *block, mesh=mesh))
-    return jax.tree.map(
-        lambda *parts: np.concatenate(parts)[: len(images)], *map(fetch, found)
-    )
+    step = functools.partial(_block_answers, classifier, mesh=mesh)
+    take = functools.partial(taken, (images, labels, keys))
+    blocks = in_blocks(step, take, np.arange(len(images)), rows, mesh)
+    return joined([found for _, found in blocks])
 
 
 @by_image

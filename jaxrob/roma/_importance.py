@@ -11,8 +11,8 @@ import scipy
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import gradient_obstacle
+from jaxrob._devices.rows import joined, taken
 from jaxrob.roma._ball import is_ball
-from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
 from jaxrob.roma._mixture import DRAWS

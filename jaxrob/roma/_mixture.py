@@ -15,10 +15,11 @@ import numpy as np
 from scipy import special
 from tqdm.auto import tqdm
 
-from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import on_each_device, sharded
-from jaxrob.roma._blocks import blocks, check_valid, first_of, taken
+from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.rows import joined, taken
+from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._search import Modes, margins_at
 from jaxrob.roma._tilt import TILTS, of_component, plain
@@ -131,26 +132,31 @@ def draw(
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_DRAWS) // DRAWS)
     log_constant = TILTS[work.perturbation.norm].log_constant
-    split, margins, log_ratios = sharded(work.mesh), [], []
+    constants = np.stack([log_constant(tilts) for tilts in _each(mixture.tilts)])
     # However many draws there are of an input, they come in rows of one size, so that
     # few programs serve all stages.
     owner = np.repeat(np.arange(number), parts)
     first = np.tile(np.arange(parts, dtype=np.uint32) * DRAWS, number)
-    everything = (owner, first, component.reshape(-1, DRAWS))
-    with jax.set_mesh(work.mesh):
-        for block, count in blocks(everything, work.mesh, most, base=4):
-            tilts = taken(mixture.tilts, block[0])
-            given = put((taken(inputs, block[0]), tilts, *block[1:]), split)
-            found = _draw(work, *given, np.uint32(stage), rows=rows)
-            part, ratio = first_of(fetch(found), count)
-            check_valid(~np.isnan(part).any(axis=1), inputs.indices[block[0]])
-            constants = np.stack([log_constant(t) for t in _each(tilts, count)])
-            margins.append(part)
-            log_ratios.append(-(ratio + constants[:, None]).astype(np.float32))
-            bar.update(count * DRAWS)
+    given = first, component.reshape(-1, DRAWS)
+
+    def take(block: np.ndarray) -> tuple[Any, ...]:
+        mine = (inputs, mixture.tilts)
+        return *taken(mine, owner[block]), *taken(given, block)
+
+    def step(*placed: Any) -> tuple[jax.Array, jax.Array]:
+        return _draw(work, *placed, np.uint32(stage), rows=rows)
+
+    found, every = [], np.arange(len(owner))
+    size = block_size(len(every), work.mesh, most, base=4)
+    for block, (margins, ratios) in in_blocks(step, take, every, size, work.mesh):
+        mine = owner[block]
+        check_valid(~np.isnan(margins).any(axis=1), inputs.indices[mine])
+        found.append((margins, -(ratios + constants[mine, None]).astype(np.float32)))
+        bar.update(len(block) * DRAWS)
+    margins, log_ratios = joined(found)
     return Draws(
-        np.concatenate(margins).reshape(number, num_draws),
-        np.concatenate(log_ratios).reshape(number, num_draws, -1),
+        margins.reshape(number, num_draws),
+        log_ratios.reshape(number, num_draws, -1),
         component,
     )
 
@@ -250,9 +256,9 @@ def num_components(mixture: Mixtures) -> int:
     return jax.tree.leaves(mixture.tilts)[0].shape[1]
 
 
-def _each(tilts: Any, count: int) -> list[Any]:
-    """The tilts of each of the first inputs of a block."""
-    leaves, tree = jax.tree.flatten(first_of(tilts, count))
+def _each(tilts: Any) -> list[Any]:
+    """The tilts of each input."""
+    leaves, tree = jax.tree.flatten(tilts)
     return [tree.unflatten(some) for some in zip(*leaves)]
 
 

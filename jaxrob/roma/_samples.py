@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxrob.roma._blocks import joined, taken
+from jaxrob._devices.rows import joined, taken
 from jaxrob.roma._mixture import (
     DRAWS,
     Draws,

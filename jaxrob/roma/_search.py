@@ -19,12 +19,14 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import on_each_device, sharded
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.rows import first_of, joined, put_at, taken
 from jaxrob._pixels import as_floats
-from jaxrob.roma._blocks import blocks, check_valid, first_of, joined, put_at, taken
+from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
 from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
@@ -286,11 +288,11 @@ def has_another_mode(lanes: Lanes, new: Lanes) -> bool:
 
 def _towards(work: Work, line: Line) -> tuple[Any, np.ndarray]:
     """The tilts towards modes, and `[M]` what `_BENT` is a limit of."""
-    parts = [
-        first_of(fetch(_tilts(block, norm=work.perturbation.norm)), number)
-        for block, number in blocks(line, work.mesh, _MOST_TILTS, base=16)
-    ]
-    return joined(parts)
+    step = functools.partial(_tilts, norm=work.perturbation.norm, mesh=work.mesh)
+    every = np.arange(len(line.intercept))
+    size = block_size(len(every), work.mesh, _MOST_TILTS, base=16)
+    blocks = in_blocks(step, lambda rows: (taken(line, rows),), every, size, work.mesh)
+    return joined([found for _, found in blocks])
 
 
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
@@ -407,16 +409,17 @@ def _in_blocks(
     """
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_POINTS) // points)
-    split, parts = sharded(work.mesh), []
-    everything = (owner, classes, given)
-    with jax.set_mesh(work.mesh):
-        for (mine, sought, some), number in blocks(
-            everything, work.mesh, most, base=16
-        ):
-            pairs = taken(inputs, mine)._replace(classes=sought)
-            found, valid = fetch(step(work, put(pairs, split), put(some, split)))
-            check_valid(valid[:number], pairs.indices)
-            parts.append(first_of(found, number))
+    size = block_size(len(owner), work.mesh, most, base=16)
+
+    def take(rows: np.ndarray) -> tuple[Pairs[np.ndarray], Any]:
+        pairs = taken(inputs, owner[rows])._replace(classes=classes[rows])
+        return pairs, taken(given, rows)
+
+    step, parts = functools.partial(step, work), []
+    every = np.arange(len(owner))
+    for rows, (found, valid) in in_blocks(step, take, every, size, work.mesh):
+        check_valid(valid, inputs.indices[owner[rows]])
+        parts.append(found)
     return joined(parts)
 
 
@@ -528,14 +531,18 @@ def _climb(
     return on_each_device(local, work.mesh, split)(work, pairs, given)
 
 
-@functools.partial(jax.jit, static_argnames="norm")
-def _tilts(line: Line, *, norm: str) -> tuple[Any, jax.Array]:
+@functools.partial(jax.jit, static_argnames=("norm", "mesh"))
+def _tilts(line: Line, *, norm: str, mesh: Mesh) -> tuple[Any, jax.Array]:
     tilt = TILTS[norm]
-    tilts = jax.vmap(tilt.towards)(*line)
-    if tilt.scale is None:
-        return tilts, jnp.zeros(len(line.intercept))
-    _, theta = jax.vmap(tilt.scale)(tilts, line.slope)
-    return tilts, theta**2 * line.variance
+
+    def local(line: Line) -> tuple[Any, jax.Array]:
+        tilts = jax.vmap(tilt.towards)(*line)
+        if tilt.scale is None:
+            return tilts, jnp.zeros(len(line.intercept))
+        _, theta = jax.vmap(tilt.scale)(tilts, line.slope)
+        return tilts, theta**2 * line.variance
+
+    return on_each_device(local, mesh, (True,))(line)
 
 
 @jax.jit

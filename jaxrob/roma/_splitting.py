@@ -22,7 +22,8 @@ from tqdm.auto import tqdm
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
-from jaxrob.roma._blocks import check_valid, put_at, taken
+from jaxrob._devices.rows import put_at, taken
+from jaxrob.roma._blocks import check_valid
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
