@@ -13,7 +13,7 @@ def first_of(tree: Tree, number: int) -> Tree:
     return jax.tree.map(lambda array: array[:number], tree)
 
 
-def taken(tree: Tree, chosen: np.ndarray | slice) -> Tree:
+def taken(tree: Tree, chosen: np.ndarray | slice | int) -> Tree:
     """The rows chosen (by position) of all arrays of a pytree."""
     return jax.tree.map(lambda array: array[chosen], tree)
 

@@ -30,7 +30,13 @@ from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
 from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
-from jaxrob.roma._tilt import TILTS, Stretch, Tilt, with_room
+from jaxrob.roma._tilt import (
+    TILTED_BALLS,
+    Stretch,
+    Tilt,
+    TiltedBall,
+    with_idle_stretch,
+)
 from jaxrob.roma._work import Work, rows_on_a_device
 
 # What a gradient costs, in forward passes.
@@ -127,12 +133,12 @@ class Modes(NamedTuple):
 
     Attributes:
       owner: int `[M]`, the number of each mode's input, ascending.
-      tilts: a pytree, the tilts towards them.
+      tilts: the tilts towards them.
       cost: int64 `[N]`, forward passes spent on finding them.
     """
 
     owner: np.ndarray
-    tilts: Any
+    tilts: Tilt
     cost: np.ndarray
 
 
@@ -146,8 +152,7 @@ def find_lanes(
     """Lanes that have climbed from points in and far around the balls of N inputs.
 
     Args:
-      work: the classifier and so on, placed; the perturbation is a ball with a norm in
-        `TILTS`.
+      work: the classifier and so on, placed; the perturbation is a ball.
       inputs: one pair for each input, with `ANY_CLASS`.
       classes: int32 `[N, T]`, the classes sought after, the nearest one first; repeated
         where there are fewer than T.
@@ -266,13 +271,13 @@ def refined(
     found = _merged(no_nearer(found, least), _SAME_MODE)
     tilts, bend = _towards(work, found.line)
     bent = np.flatnonzero(bend > _BENT)
-    if stretched and len(bent) and TILTS[work.perturbation.norm].stretched is not None:
+    if stretched and len(bent):
         some = taken(found, bent)
         given = (some.numbers, some.line)
         better = _in_blocks(
             work, inputs, some.owner, some.classes, given, _CURVES, _stretched
         )
-        tilts = put_at(with_room(tilts, better), bent, better)
+        tilts = put_at(with_idle_stretch(tilts, better), bent, better)
         more = _GRADIENT_COST * _CURVES
         cost += more * np.bincount(some.owner, minlength=len(cost))
     bar.update(int(cost.sum()))
@@ -286,7 +291,7 @@ def has_another_mode(lanes: Lanes, new: Lanes) -> bool:
     return bool(np.setdiff1d(late[late >= 0], old).size)
 
 
-def _towards(work: Work, line: Line) -> tuple[Any, np.ndarray]:
+def _towards(work: Work, line: Line) -> tuple[Tilt, np.ndarray]:
     """The tilts towards modes, and `[M]` what `_BENT` is a limit of."""
     step = functools.partial(_tilts, norm=work.perturbation.norm, mesh=work.mesh)
     every = np.arange(len(line.intercept))
@@ -428,7 +433,7 @@ def _start(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
     """Plain draws times a radius, those of lanes of odd numbers on the other side."""
-    tilt = TILTS[work.perturbation.norm]
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
@@ -438,7 +443,7 @@ def _start(
         def one(
             key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
         ) -> jax.Array:
-            u = tilt.draw(jax.random.fold_in(key, number // 2), tilt.none(image))
+            u = ball.draw(jax.random.fold_in(key, number // 2), ball.none(image))
             return jnp.where(number % 2, -radius, radius) * u
 
         images = as_floats(pairs.images)
@@ -487,7 +492,7 @@ def _climb(
       The linear margins, whose they are, the divergence of the tilts to which they
       lead, whether the margin came near 0; and whether all margins were numbers.
     """
-    tilt = TILTS[work.perturbation.norm]
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
@@ -501,10 +506,10 @@ def _climb(
 
         def one_round(number: jax.Array, state: Any) -> Any:
             line, classes, _, valid = state
-            tilts = jax.vmap(tilt.towards)(*line)
+            tilts = jax.vmap(ball.towards)(*line)
             each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
             each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
-            u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(each, tilts)
+            u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
             # For any class it is the nearest one at the first draw, and then stays so:
             # the gradients of several classes have no mean that leads to one of them.
             first = perturbed_by(work, pairs, u[:, :1])
@@ -523,8 +528,8 @@ def _climb(
         line, classes, reached, valid = jax.lax.fori_loop(
             0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
         )
-        tilts = jax.vmap(tilt.towards)(*line)
-        divergence = jax.vmap(tilt.divergence)(tilts)
+        tilts = jax.vmap(ball.towards)(*line)
+        divergence = jax.vmap(ball.moments)(tilts, line.slope).divergence
         return (line, classes, divergence, reached), valid
 
     split = (False, True, True)
@@ -532,15 +537,14 @@ def _climb(
 
 
 @functools.partial(jax.jit, static_argnames=("norm", "mesh"))
-def _tilts(line: Line, *, norm: str, mesh: Mesh) -> tuple[Any, jax.Array]:
-    tilt = TILTS[norm]
+def _tilts(line: Line, *, norm: str, mesh: Mesh) -> tuple[Tilt, jax.Array]:
+    ball = TILTED_BALLS[norm]
 
-    def local(line: Line) -> tuple[Any, jax.Array]:
-        tilts = jax.vmap(tilt.towards)(*line)
-        if tilt.scale is None:
+    def local(line: Line) -> tuple[Tilt, jax.Array]:
+        tilts = jax.vmap(ball.towards)(*line)
+        if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
             return tilts, jnp.zeros(len(line.intercept))
-        _, theta = jax.vmap(tilt.scale)(tilts, line.slope)
-        return tilts, theta**2 * line.variance
+        return tilts, jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
 
     return on_each_device(local, mesh, (True,))(line)
 
@@ -550,9 +554,7 @@ def _stretched(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
 ) -> tuple[Any, jax.Array]:
     """The tilts towards lanes' modes, stretched to where their margins curve."""
-    tilt = TILTS[work.perturbation.norm]
-    wider = tilt.stretched
-    assert wider is not None
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
@@ -561,23 +563,22 @@ def _stretched(
         keys = pair_keys(work.key, pairs, REFINEMENT)
         keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_LANES)
         each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
-        u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(
-            each, jax.vmap(tilt.towards)(*line)
+        u = jax.vmap(jax.vmap(ball.draw, (0, None)))(
+            each, jax.vmap(ball.towards)(*line)
         )
         margins, gradients = _with_gradients(work, pairs, u, each)
         line = _line(u, margins, gradients)
-        tilts = jax.vmap(tilt.towards)(*line)
-        stretch = jax.vmap(functools.partial(_stretch, tilt))(
+        tilts = jax.vmap(ball.towards)(*line)
+        stretch = jax.vmap(functools.partial(_stretch, ball))(
             tilts, line.slope, u, gradients
         )
-        tilts = jax.vmap(wider)(tilts, stretch)
-        return tilts, ~jnp.isnan(margins).any(axis=1)
+        return tilts._replace(stretch=stretch), ~jnp.isnan(margins).any(axis=1)
 
     return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
 
 
 def _stretch(
-    tilt: Tilt, parameters: Any, slope: jax.Array, u: jax.Array, gradients: jax.Array
+    ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
     """Where a margin curves away from the tilt towards it.
 
@@ -586,8 +587,8 @@ def _stretch(
     Breitung 1984). The gradients' principal components are those of H, of either sign,
     which the draws' own coordinates tell.
     """
-    assert tilt.scale is not None
-    scale, theta = tilt.scale(parameters, slope)
+    scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
+    assert scale is not None
     number = len(u)
 
     def centred(array: jax.Array) -> jax.Array:

@@ -17,8 +17,8 @@ from jaxrob.reporting._results import picture_digest
 
 from ..adversarial.test_attack_json import attack
 from ..assessment.test_serialization import assessment, drop, put, same_settings
-from ..files.test_swap import Killed, killed_at, room_for
 from ..roma.test_from_json import result
+from ..files.test_swap import Killed, killed_at, room_for
 
 PLAN = reporting.Plan(
     "cameras",
