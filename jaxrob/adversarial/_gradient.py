@@ -37,7 +37,7 @@ _TINY = float(jnp.finfo(jnp.float32).tiny)
 def pgd(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     epsilon: float,
     norm: str = "linf",
@@ -52,9 +52,7 @@ def pgd(
     Example::
 
         test = jaxrob.data.load("digits")[:32]
-        attack = jaxrob.adversarial.pgd(
-            classifier, test.images, test.labels, epsilon=0.1
-        )
+        attack = jaxrob.adversarial.pgd(classifier, test, epsilon=0.1)
         print(attack.success.mean())
 
     Projected gradient ascent on the loss of the right class::
@@ -71,8 +69,9 @@ def pgd(
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       epsilon: the radius, in pixel values of [0, 1]; positive.
       norm: of the ball, "linf" (the largest change of a value) or "l2" (Euclidean).
       steps: number of steps, at least 1.
@@ -131,7 +130,7 @@ def pgd(
 def fgsm(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     epsilon: float,
     norm: str = "linf",
@@ -145,8 +144,9 @@ def fgsm(
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       epsilon: the length of the step in pixel values of [0, 1]; positive.
       norm: "linf", by the sign of the gradient, or "l2", along the gradient.
       key: a random key, needed if the classifier is stochastic.

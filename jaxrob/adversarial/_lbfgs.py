@@ -43,7 +43,7 @@ Shared = tuple[Classifier, Any]
 def lbfgs(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     target_confidence: float = 0.51,
     targets: str | Any = "runner-up",
@@ -56,7 +56,7 @@ def lbfgs(
     Example::
 
         test = jaxrob.data.load("digits")[:32]
-        attack = jaxrob.adversarial.lbfgs(classifier, test.images, test.labels)
+        attack = jaxrob.adversarial.lbfgs(classifier, test)
         print(attack.success.mean(), attack.distance)
 
     For the target class t, Szegedy et al. (2014) minimise::
@@ -89,8 +89,9 @@ def lbfgs(
         probability is attacked. If the outputs are "scores", their softmax stands for
         probabilities in the objective, and it is enough that the target's score is the
         largest.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       target_confidence: the probability of the target class to be reached, in (0, 1).
         The 2020 paper's authors use 0.51.
       targets: the classes aimed at. "runner-up": the most probable wrong class on the
