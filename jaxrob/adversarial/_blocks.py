@@ -1,4 +1,4 @@
-"""Blocks of images, attacked together and each on its own."""
+"""Blocks of images that are attacked together: their programs and sizes."""
 
 import functools
 from collections.abc import Callable
@@ -20,8 +20,8 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles a function that treats images one by one, each device its own.
 
     Args:
-      function: `function(shared, *arrays)` of what is the same for all images and of
-        arrays with a leading axis of images; returns such arrays.
+      function: `function(shared, *arrays)`; `shared` is the same for all images, the
+        arrays have a leading axis of images, and so have those that it returns.
 
     Returns:
       A function of the same arguments and of `mesh`, over which the images are split.

@@ -30,7 +30,7 @@ from jaxrob.adversarial._search import (
 
 # The targets that have a name; others are a class for each image.
 _TARGETS = ("runner-up", "all")
-_HALVINGS = 8  # of what is found, along its line to the image
+_HALVINGS = 8  # of the line from what is found to the image
 # Evaluations dispatched before the host asks which searches are over.
 _CHECK_EVERY = 8
 _CHECK_EVERY_CPU = 1
@@ -124,7 +124,7 @@ def lbfgs(
         check_choice("targets", targets, _TARGETS)
     else:
         targets = checked_array("targets", targets, "N", "integers", at_least=0)
-    # Steps and gradients remembered, and what else a search holds.
+    # Steps and gradients remembered, and the rest of a search's state.
     live_images = 2 * MEMORY + 12
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, live_images

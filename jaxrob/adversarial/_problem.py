@@ -1,4 +1,4 @@
-"""What every attack takes: checked inputs, with the classifier's answers on them."""
+"""The checked inputs of an attack, with the classifier's answers on them."""
 
 import functools
 from typing import Any, NamedTuple
@@ -71,7 +71,7 @@ def make_problem(
     mesh: Mesh | None,
     live_images: int,
 ) -> Problem:
-    """Refuses what cannot be attacked, and asks the classifier about the rest.
+    """Checks the inputs of an attack, and asks the classifier for its answers.
 
     Args:
       classifier: the classifier.
@@ -131,7 +131,7 @@ def make_problem(
 def make_attack(
     problem: Problem, images: np.ndarray, target: np.ndarray, vanished: np.ndarray
 ) -> Attack:
-    """The attack's result, after the classifier's own verdict on what was found.
+    """Makes the attack's result, by the classifier's answers on what was found.
 
     Args:
       problem: what was attacked.
@@ -164,7 +164,7 @@ def make_attack(
 
 
 def warned(problem: Problem, attack: Attack) -> Attack:
-    """The attack, after a warning of images that no gradient says anything of."""
+    """Returns the attack, and warns of images where the gradient vanished."""
     number, attacked = (int(some.sum()) for some in (attack.vanished, attack.correct))
     if number:
         outputs = problem.classifier.outputs
@@ -184,7 +184,7 @@ def warned(problem: Problem, attack: Attack) -> Attack:
 
 
 def has_slope(gradient: jax.Array) -> jax.Array:
-    """`[B]` whether gradients `[B, H, W, C]` lead anywhere."""
+    """`[B]` whether gradients `[B, H, W, C]` are finite and not 0."""
     flat = gradient.reshape(len(gradient), -1)
     return (flat != 0).any(axis=1) & jnp.isfinite(flat).all(axis=1)
 

@@ -125,7 +125,7 @@ def assess(
     An answer of "importance" is believed only if two other views do not contradict it:
     the hits among the plain draws, and a few particles that climb to the boundary
     without gradients, which may have come to a mode that the mixture misses. Then more
-    lanes start there. In up to 16 dimensions these are as many particles as those of
+    searches start there. In up to 16 dimensions these are as many particles as those of
     "splitting", whose answers are held against each other.
 
     What may still be missed, without notice: a mode so much steeper than others that it

@@ -1,4 +1,4 @@
-"""Plain draws of perturbed images: every input, thousands of draws, blocked."""
+"""Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
 
 import functools
 import math
@@ -35,10 +35,10 @@ def summarise_draws(
     observe: Callable[..., Any],
     summarise: Callable[..., Any],
 ) -> Any:
-    """Draws perturbed images around each input and summarises what they give.
+    """Draws perturbed images around each input and summarises the outputs.
 
-    The draw of number s at the input of index i depends on `work.key`, i and s alone,
-    so that nothing depends on blocks or devices.
+    Draw s at the input of index i depends on `work.key`, i and s alone, not on blocks
+    or devices.
 
     Args:
       work: the classifier and so on, placed.

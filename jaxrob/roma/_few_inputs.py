@@ -14,9 +14,9 @@ from jaxrob.roma._work import Inputs, Settings
 # Inputs that are asked for at once: few at first, then more. Two sizes, so that there
 # are two programs at most; a device takes 64 inputs at a time anyway.
 _FEW, _MANY = 64, 256
-# From so many looked at on, the larger size.
+# The larger size is taken once this many were looked at.
 _MANY_FROM = 512
-# Between two looks at the means, this part of the inputs looked at comes anew.
+# Between two looks at the means, the number of inputs seen grows by 1 / _GROWTH.
 _GROWTH = 4
 _UNSEEN = {
     "status": UNSEEN,

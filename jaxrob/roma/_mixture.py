@@ -1,4 +1,4 @@
-"""Draws from a mixture of tilts, and the weights that make up for it.
+"""Draws from a mixture of tilts, and their importance weights.
 
 The components of an input's mixture are the plain distribution and the tilts towards
 its modes. A draw's weight is the ratio of the plain density to the whole mixture's (the
@@ -31,7 +31,7 @@ from jaxrob.roma._tilt import (
 )
 from jaxrob.roma._work import Work, rows_on_a_device
 
-#: Draws in a row, of which a stage takes a whole number for each input.
+#: Draws in a row. A stage takes a whole number of rows for each input.
 DRAWS = 1024
 # Draws in a call.
 _MOST_DRAWS = 4096
@@ -128,7 +128,7 @@ def draw(
       mixture: theirs.
       component: int32 `[N, n]`, which component each draw is from; n is a multiple of
         `DRAWS`.
-      stage: a number that tells these draws from others of the same inputs.
+      stage: the number of these draws among those of the same inputs.
       bar: where progress is shown.
 
     Raises:
@@ -141,8 +141,7 @@ def draw(
     ball = TILTED_BALLS[work.perturbation.norm]
     each = (taken(mixture.tilts, one) for one in range(number))
     constants = np.stack([log_constants(ball, tilts) for tilts in each])
-    # However many draws there are of an input, they come in rows of one size, so that
-    # few programs serve all stages.
+    # An input's draws come in rows of one size, so that few programs serve all stages.
     owner = np.repeat(np.arange(number), parts)
     first = np.tile(np.arange(parts, dtype=np.uint32) * DRAWS, number)
     given = first, component.reshape(-1, DRAWS)

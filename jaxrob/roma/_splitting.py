@@ -90,7 +90,7 @@ def by_splitting(
     bar.update(int(found.evaluations.sum()))
     owner = np.searchsorted(left, candidates.owner[mine])
     by_input = summed(found, owner, len(left))
-    # Plain draws that hit what is said to be next to impossible.
+    # Plain draws hit what splitting says is next to impossible.
     contradicted = (by_input.status == "bounded") & (candidates.plain_hits[left] > 0)
     status = np.where(contradicted, "untrusted", by_input.status)
     error = np.where(contradicted, np.inf, by_input.standard_error)
