@@ -44,9 +44,9 @@ def search(
       num_images: N.
       threshold: of the accuracy.
       parts: of the range.
-      **asked: precision, budget, curtail, required.
+      **asked: half_width, budget, curtail, required.
     """
-    usual = {"precision": None, "budget": None, "curtail": False, "required": None}
+    usual = {"half_width": None, "budget": None, "curtail": False, "required": None}
     stopping = checked_stopping(**usual | asked, confidence_level=0.95)
     assert stopping is not None
     few = FewImages(strategies.ASAP(n=parts), stopping)

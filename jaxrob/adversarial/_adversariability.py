@@ -5,12 +5,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from jaxrob._arguments.checks import (
-    check_callable,
-    check_type,
-    checked_array,
-    checked_sequence,
-)
+from jaxrob._arguments.checks import check_type, checked_array, checked_sequence
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import given_images, images_and_labels
 from jaxrob._pixels import as_floats
@@ -105,7 +100,7 @@ def adversariability(
     else:
         wanted = "functions of (classifier, images, labels)"
         attacks = checked_sequence("attack", attack, Callable, wanted)
-    check_callable("similarity", similarity, "a function of two arrays of images")
+    check_type("similarity", similarity, Callable, "a function of two arrays of images")
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     images, labels = images_and_labels(images, labels)
     given = given_images(images, labels)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._arguments.checks import check_at_least_one, check_type
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below, given_images
@@ -90,9 +90,9 @@ def make_problem(
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     mesh = checked_mesh(mesh)
     if batch_size is not None:
-        check_at_least_one(batch_size=batch_size)
+        checked_integer("batch_size", batch_size, at_least=1)
     if key is not None:
-        check_key("key", key)
+        check_key(key)
     data = given_images(images, labels)
     check_images(data, data.images.shape[1:])
     classifier, info = _checked_attackable(classifier, data)

@@ -72,7 +72,7 @@ def assess(
     budget: float | None = None,
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
-    precision: float | None = None,
+    half_width: float | None = None,
     confidence_level: float = 0.95,
     key: jax.Array,
     mesh: Mesh | None = None,
@@ -139,12 +139,12 @@ def assess(
     Draws depend on the key and the input's index alone, so answers do not depend on
     blocks or devices (except for rounding).
 
-    With a precision, inputs are looked at in random order, a few more at a time. Those
+    With a half width, inputs are looked at in random order, a few more at a time. Those
     of a category end as soon as the mean plr over all its inputs is known: its
-    interval, of all categories together, is at most twice the precision wide. It is by
+    interval, of all categories together, is at most twice the half width wide. It is by
     betting without replacement (Waudby-Smith and Ramdas 2020), which holds however
     often one looks. Then the mean over all inputs is known as well. What was looked at
-    has the answers of a run without a precision; the rest is "unseen". The smaller a
+    has the answers of a run without a half width; the rest is "unseen". The smaller a
     category, the larger the share of it that has to be looked at.
 
     Args:
@@ -169,7 +169,7 @@ def assess(
         not used.
       level_distribution: NumPyro's distribution of the alteration's level; uniform by
         default.
-      precision: half of the widest interval of a category's mean that is good enough,
+      half_width: half of the widest interval of a category's mean that is good enough,
         in (0, 0.5); None looks at all inputs. Not with "logit".
       confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key.
@@ -187,7 +187,7 @@ def assess(
       TypeError: if an argument has a wrong type, or there are labels beside a data set.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
         norm or estimator unknown, a budget below num_samples or beside another
-        estimator than "auto", precision not in (0, 0.5) or beside "logit", the
+        estimator than "auto", half_width not in (0, 0.5) or beside "logit", the
         confidence level not in (0, 1), images are empty, hold NaN or values outside
         [0, 1], a label is no class, the classifier does not fit the images or has
         "scores" for outputs, the estimator cannot work with this classifier or
@@ -202,8 +202,8 @@ def assess(
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
     budget = _checked_budget(budget, estimator, num_samples)
-    if precision is not None:
-        precision = checked_number("precision", precision, above=0, below=0.5)
+    if half_width is not None:
+        half_width = checked_number("half_width", half_width, above=0, below=0.5)
         _check_bounded(estimator)
     confidence_level = checked_confidence_level(confidence_level)
     journal = None if journal is None else checked_path("journal", journal)
@@ -228,7 +228,7 @@ def assess(
             "delta": delta,
             "num_samples": num_samples,
             "clip": clip,
-            "precision": precision,
+            "half_width": half_width,
             "confidence_level": confidence_level,
         }
         # Put there, not computed there: that would compile one more program.
@@ -249,7 +249,7 @@ def assess(
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
-            few = categories, key, precision
+            few = categories, key, half_width
             answers, place = _answers(answer, inputs, settings, *few)
         if estimator == "roma":
             log_p, hits = answers.log_adversarial_probability, answers.hits
@@ -264,7 +264,7 @@ def assess(
         labels=None if labels is None else dataset.labels,
         warnings=(*warned, *run.warned_of_each[0], *run.warned),
         budget=_told(budget),
-        precision=precision,
+        half_width=half_width,
         place=place,
         confidence_level=confidence_level,
         **answers._asdict(),
@@ -291,11 +291,11 @@ def _told(budget: float) -> int | None:
 
 
 def _check_bounded(estimator: str) -> None:
-    """Refuses a precision for answers that do not lie between bounds."""
+    """Refuses a half width for answers that do not lie between bounds."""
     if estimator == "logit":
         raise ValueError(
-            'precision needs a plr in [0, 1]; got estimator="logit", which adds up '
-            "extrapolations that may exceed 1. Take another one, or precision=None"
+            'half_width needs a plr in [0, 1]; got estimator="logit", which adds up '
+            "extrapolations that may exceed 1. Take another one, or half_width=None"
         )
 
 
@@ -382,10 +382,10 @@ def _answers(
     settings: Settings,
     categories: np.ndarray,
     key: jax.Array,
-    precision: float | None,
+    half_width: float | None,
 ) -> tuple[Answers, np.ndarray | None]:
-    """The answers for all inputs, or for as few as a precision takes."""
-    if precision is None:
+    """The answers for all inputs, or for as few as a half width takes."""
+    if half_width is None:
         return answer(inputs, settings), None
     return answers_of_few(
         answer,
@@ -393,7 +393,7 @@ def _answers(
         settings,
         categories=categories,
         order=random_order(key, len(categories)),
-        precision=precision,
+        half_width=half_width,
     )
 
 

@@ -35,7 +35,7 @@ def answers_of_few(
     *,
     categories: np.ndarray,
     order: np.ndarray,
-    precision: float,
+    half_width: float,
 ) -> tuple[Answers, np.ndarray]:
     """The answers for inputs in a given order, until each category's mean is known.
 
@@ -47,7 +47,7 @@ def answers_of_few(
       settings: what the caller asked for.
       categories: int `[N]`.
       order: `[N]`, the inputs' positions in random order.
-      precision: half of the width that the mean's interval has at most in the end.
+      half_width: half of the width that the mean's interval has at most in the end.
 
     Returns:
       The answers for N inputs, "unseen" where not looked at; and int32 `[N]`, the place
@@ -72,7 +72,7 @@ def answers_of_few(
         plr = -np.expm1(answers.log_adversarial_probability)
         plr = plr_of_all(plr, answers.hits, settings.num_samples)
         _, low, high = np.array(means_by_category(plr, place, categories, error)).T
-        known = np.unique(categories)[high - low <= 2 * precision]
+        known = np.unique(categories)[high - low <= 2 * half_width]
         left = left[(place[left] < 0) & ~np.isin(categories[left], known)]
     return answers, place
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._arguments.checks import (
-    check_callable,
     check_choice,
+    check_type,
     checked_flag,
     checked_number,
     checked_text,
@@ -75,12 +75,12 @@ class Perturbation:
     def __post_init__(self) -> None:
         """Checks the fields; the size, a leaf, only where it is a plain value."""
         checked_text("name", self.name)
-        check_callable("draw", self.draw, "a function of a key and an image")
+        check_type("draw", self.draw, Callable, "a function of a key and an image")
         wanted = "a function of an image, a latent draw and a size"
-        check_callable("apply", self.apply, wanted)
+        check_type("apply", self.apply, Callable, wanted)
         if self.move is not None:
             wanted = "a function of a key, a latent draw and a share, or None"
-            check_callable("move", self.move, wanted)
+            check_type("move", self.move, Callable, wanted)
         if self.norm is not None:
             check_choice("norm", self.norm, NORMS)
         checked_flag("clip", self.clip)

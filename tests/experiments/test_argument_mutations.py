@@ -11,13 +11,13 @@ import jaxrob
 # What a call returns, tables, and what is only read.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
-    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
-    "FailingLevel", "Found",
+    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
+    "ConfidenceInterval", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "Strategy", "common", "measures", "penalizations",
-    "per_class", "presets", "tolerances",
+    "RomaResult", "SampleSize", "SequentialComparison", "Strategy", "corruptions",
+    "measures", "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 
