@@ -120,7 +120,7 @@ def empty_systems(
     num_particles: int,
     sharding: NamedSharding,
 ) -> ParticleSystems:
-    """Systems of the right shapes, to be started anew in every slot."""
+    """Systems of the right shapes, not yet started."""
     latent = jax.eval_shape(perturbation.draw, jax.random.key(0), image)
     systems = ParticleSystems(
         latents=jax.tree.map(
@@ -254,7 +254,7 @@ def _propose(
     """Moved latents, or drawn ones in fresh slots.
 
     Of many components all are nudged at every other move. Where few matter, moves that
-    draw some anew are adapted to go nowhere: most are accepted because they leave those
+    redraw some are adapted to go nowhere: most are accepted because they leave those
     few as they are.
     """
     no = jnp.zeros((), bool)
