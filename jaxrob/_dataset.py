@@ -331,24 +331,50 @@ def check_labels_below(
         )
 
 
+def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array, Any]:
+    """The arguments `images` and `labels`, or the arrays of a data set in their place.
+
+    Args:
+      images: an array, or a `Dataset`.
+      labels: an array or None; None beside a `Dataset`.
+
+    Raises:
+      TypeError: if there are labels beside a `Dataset`, the images are read batch by
+        batch, or the labels are a data set.
+    """
+    if isinstance(images, BatchedDataset):
+        raise TypeError(
+            "images must be an array or a jaxrob.Dataset in memory; got "
+            f"{named(images)}, which is read batch by batch"
+        )
+    if isinstance(labels, Dataset | BatchedDataset):
+        raise TypeError(
+            f"labels must be an array, not a data set; got {named(labels)}: say "
+            "images=dataset, without labels"
+        )
+    if not isinstance(images, Dataset):
+        return images, labels
+    if labels is not None:
+        raise TypeError(
+            "labels must be left out where images is a data set, which has its own; "
+            f"got {named(labels)} beside images={named(images)}"
+        )
+    return images.images, images.labels
+
+
 def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
     """Images and labels that are arguments of their own, checked as a data set.
 
     Args:
-      images: `[N, ...]`, as `Dataset` takes them.
-      labels: `[N]`.
+      images: `[N, ...]`, as `Dataset` takes them; or a `Dataset`.
+      labels: `[N]`; None beside a `Dataset`.
       may_lack_labels: whether zeros stand for labels that are None.
 
     Raises:
-      TypeError: if one of them is a data set, or as `Dataset`.
+      TypeError: as `images_and_labels` or `Dataset`.
       ValueError: as `Dataset`.
     """
-    for name, value in (("images", images), ("labels", labels)):
-        if isinstance(value, Dataset | BatchedDataset):
-            raise TypeError(
-                f"{name} must be an array, not a data set; got {named(value)}: say "
-                "images=dataset.images, labels=dataset.labels"
-            )
+    images, labels = images_and_labels(images, labels)
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)

@@ -77,8 +77,7 @@ def _estimated(
     budget = math.inf if values.budget == 0 else values.budget
     return jaxrob.roma.assess(
         found.classifier,
-        dataset.images,
-        dataset.labels,
+        dataset,
         **arguments,
         budget=budget,
         key=jax.random.key(values.seed),
