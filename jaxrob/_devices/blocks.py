@@ -37,10 +37,20 @@ def in_blocks(
       The positions of a block's rows, and what the step returned for them: NumPy
       arrays.
     """
+    # The devices work on the next block while the caller has the one before.
+    before = None
     for start in range(0, len(rows), size):
         block = rows[start : start + size]
         placed = put(take(filled(block, size)), sharded(mesh))
         # The caller may have set another mesh.
         with jax.set_mesh(mesh):
             found = step(*placed)
-        yield block, first_of(fetch(found), len(block))
+        if before is not None:
+            yield _fetched(*before)
+        before = block, found
+    if before is not None:
+        yield _fetched(*before)
+
+
+def _fetched(block: np.ndarray, found: Any) -> tuple[np.ndarray, Any]:
+    return block, first_of(fetch(found), len(block))
