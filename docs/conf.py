@@ -41,7 +41,18 @@ autodoc_typehints_format = "short"
 autodoc_preserve_defaults = True
 napoleon_numpy_docstring = False
 # "Attributes:" of a class is a list of fields, not objects of their own.
-napoleon_custom_sections = [("Attributes", "params_style")]
+# Long lists of arguments are grouped, as those of `jaxrob.assess`.
+napoleon_custom_sections = [
+    (title, "params_style")
+    for title in (
+        "Attributes",
+        "What is assessed",
+        "How good it has to be",
+        "Which levels",
+        "How few images",
+        "How it runs",
+    )
+]
 
 
 def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool:

@@ -21,7 +21,6 @@ from scipy import special, stats
 
 import jaxrob
 from jaxrob import alterations, bayes, data, metrics, networks, reporting, training
-from jaxrob.alterations import common
 from jaxrob.alterations.presets import SEVERITIES
 from jaxrob.strategies import ASAP, History, Task, Uniform
 
@@ -93,7 +92,8 @@ def _accuracy(level: np.ndarray) -> np.ndarray:
 
 def corruptions(test: jaxrob.Dataset) -> Figure:
     """A digit under some of the common corruptions, between the severities too."""
-    some = (common.impulse_noise(), common.glass_blur(), common.fog())
+    of = alterations.corruptions
+    some = (of.impulse_noise(), of.glass_blur(), of.fog())
     levels = np.linspace(0, 5, 11)
     figure, rows = plt.subplots(
         len(some), len(levels), figsize=(8, 2.5), layout="constrained"

@@ -268,8 +268,8 @@ def _held(
             strategy.rule,
             bounds=(alteration.lower, alteration.upper),
         )
-        low = np.fmin(interval.start, robustness)
-        high = np.fmax(interval.end, robustness)
+        low = np.fmin(interval.low, robustness)
+        high = np.fmax(interval.high, robustness)
         held += bool(low <= truth <= high)
         widths.append(high - low)
         points.append(len(found.levels))
@@ -297,7 +297,7 @@ def _replay(
     return sample(strategy, task, value, num_inputs), task
 
 
-def _interval(history: History, task: Task) -> metrics.Interval:
+def _interval(history: History, task: Task) -> metrics.ConfidenceInterval:
     """The 95 % interval of robustness by accuracies on a test set."""
     num_inputs = np.asarray(history.num_inputs)
     right = np.rint(history.values * num_inputs).astype(int)

@@ -7,17 +7,18 @@ r"""How few images tell the robustness, and how often the intervals hold.
 
 "table": a trained network's answers on the test set are recorded at evenly spaced
 levels of eight alterations, kept in the folder `--output`. On these answers `assess`
-with a precision, in many random orders of the images, stands beside ASAP on all images,
-beside all levels, and beside ASAP on a fixed number of images that cost as much. Prints
-evaluations as shares of ASAP's on all images, over all curves and over those that cross
-the threshold; errors; and how often the interval holds what all images give. The
-thresholds are shares of the unaltered accuracy. Draws evaluations over precision.
+with a half width, in many random orders of the images, stands beside ASAP on all
+images, beside all levels, and beside ASAP on a fixed number of images that cost as
+much. Prints evaluations as shares of ASAP's on all images, over all curves and over
+those that cross the threshold; errors; and how often the interval holds what all images
+give. The thresholds are shares of the clean accuracy. Draws evaluations over half
+widths.
 
 "coverage": the same of 16 curves that are formulas, of which test sets are drawn: how
 often the interval of the data set holds what all images give, and that of the
 population the formula's robustness; which are significantly below 95 %.
 
-"time": `assess` with a precision beside ASAP on all images, compiled before.
+"time": `assess` with a half width beside ASAP on all images, compiled before.
 
 Writes JSON into the folder `--output`.
 """
@@ -59,8 +60,8 @@ _LEVELS = flags.DEFINE_integer(
 _THRESHOLDS = flags.DEFINE_list(
     "thresholds", ["0.9", "0.7"], "As shares of the unaltered accuracy."
 )
-_PRECISIONS = flags.DEFINE_list(
-    "precisions", ["0.05", "0.02", "0.01", "0.005", "0.002", "0"], "Half widths."
+_HALF_WIDTHS = flags.DEFINE_list(
+    "half_widths", ["0.05", "0.02", "0.01", "0.005", "0.002", "0"], "Half widths."
 )
 _ORDERS = flags.DEFINE_integer("orders", 20, "Random orders, or test sets.", 1)
 _SEED = define.seed()
@@ -106,20 +107,20 @@ def _at_threshold(
     crosses = [0 < one.robustness < 1 for one in truth]
     rows = []
     print(f"threshold {threshold:.4f}, {sum(crosses)} of {len(names)} curves cross")
-    for precision in map(float, _PRECISIONS.value):
-        strategy = whole if precision > 0 else finest
+    for half_width in map(float, _HALF_WIDTHS.value):
+        strategy = whole if half_width > 0 else finest
         results = [
-            assess(_SEED.value + i, precision=precision, strategy=strategy)
+            assess(_SEED.value + i, half_width=half_width, strategy=strategy)
             for i in range(_ORDERS.value)
         ]
         for k, name in enumerate(names):
             each = [one[k] for one in results]
-            target = linear[k] if precision > 0 else truth[k].robustness
+            target = linear[k] if half_width > 0 else truth[k].robustness
             rows.append(
                 {
                     "curve": name,
                     "threshold": share,
-                    "precision": precision,
+                    "half_width": half_width,
                     "crosses": crosses[k],
                     "asap": on_all[k].evaluations,
                     "levels": len(truth[k].levels) * len(right[0][0]),
@@ -129,16 +130,16 @@ def _at_threshold(
                         np.max([abs(one.robustness - target) for one in each])
                     ),
                     "misses": sum(not _holds(one, target) for one in each),
-                    "half_width": float(np.max([_half(one) for one in each])),
+                    "reached": float(np.max([_half(one) for one in each])),
                     "rounds": float(np.mean([one.diagnostics.rounds for one in each])),
                 }
             )
-        _print_total(rows[-len(names) :], precision)
+        _print_total(rows[-len(names) :], half_width)
     _print_fixed(names, right, threshold, rows)
     return rows
 
 
-def _print_total(rows: Sequence[dict[str, Any]], precision: float) -> None:
+def _print_total(rows: Sequence[dict[str, Any]], half_width: float) -> None:
     shares = {}
     for title, some in (
         ("all", rows),
@@ -149,7 +150,7 @@ def _print_total(rows: Sequence[dict[str, Any]], precision: float) -> None:
     missed = sum(row["misses"] for row in rows)
     worst = max(row["error"] for row in rows)
     print(
-        f"  precision {precision:<6g}"
+        f"  half width {half_width:<6g}"
         + "".join(f"  {title} {share:6.1%}" for title, share in shares.items())
         + f"  largest error {worst:.4f}  missed {missed} of "
         f"{len(rows) * _ORDERS.value}",
@@ -172,9 +173,9 @@ def _print_fixed(
     """Beside a fixed number of images: at equal cost, and at equal width."""
     print("  a fixed number of images, median half width over the curves that cross:")
     num_images = right[0].shape[1]
-    for precision in map(float, _PRECISIONS.value):
-        some = [r for r in rows if r["precision"] == precision and r["crosses"]]
-        if precision == 0 or not some:
+    for half_width in map(float, _HALF_WIDTHS.value):
+        some = [r for r in rows if r["half_width"] == half_width and r["crosses"]]
+        if half_width == 0 or not some:
             continue
         spent = np.mean([row["evaluations"] for row in some])
         levels = np.mean([row["asap"] for row in some]) / num_images
@@ -189,8 +190,8 @@ def _print_fixed(
             widths.append(_width_of_fixed(right[k][:, order], threshold, num_images))
         print(
             f"    {spent:9.0f} evaluations: {few} images, {np.median(widths):.4f}; "
-            f"precision {precision:g}: "
-            f"{np.median([row['half_width'] for row in some]):.4f} at most"
+            f"half width {half_width:g}: "
+            f"{np.median([row['reached'] for row in some]):.4f} at most"
         )
 
 
@@ -231,12 +232,12 @@ def _coverage() -> None:
             "strategy": strategies.ASAP(n=_LEVELS.value),
             "key": jax.random.key(draw),
         }
-        for precision in map(float, _PRECISIONS.value):
+        for half_width in map(float, _HALF_WIDTHS.value):
             results = [
                 jaxrob.assess(
                     *recorded.recorded(name, some),
                     known_curves.THRESHOLD,
-                    precision=precision,
+                    half_width=half_width,
                     **settings,
                 )
                 for name, some in zip(names, right)
@@ -248,7 +249,7 @@ def _coverage() -> None:
                 )
                 truth = known_curves.robustness(shape)
                 low, high = one.confidence_interval
-                held.setdefault((name, precision), []).append(
+                held.setdefault((name, half_width), []).append(
                     (
                         _holds(one, own),
                         low <= truth <= high,
@@ -257,20 +258,20 @@ def _coverage() -> None:
                     )
                 )
     rows = []
-    for (name, precision), some in held.items():
+    for (name, half_width), some in held.items():
         own, population, half, spent = np.array(some, float).T
         rows.append(
             {
                 "curve": name,
-                "precision": precision,
+                "half_width": half_width,
                 "held": int(own.sum()),
                 "population_held": int(population.sum()),
-                "half_width": half.mean(),
+                "reached": half.mean(),
                 "evaluations": spent.mean(),
             }
         )
         print(
-            f"{name:22} precision {precision:<6g} data set {own.mean():6.1%}  "
+            f"{name:22} half width {half_width:<6g} data set {own.mean():6.1%}  "
             f"population {population.mean():6.1%}  half width {half.mean():.4f}  "
             f"evaluations {spent.mean():5.2f} N"
         )
@@ -278,7 +279,7 @@ def _coverage() -> None:
         below = holm.significantly_below(
             [row[what] for row in rows], _ORDERS.value, 0.95
         )
-        bad = [f"{r['curve']}, {r['precision']:g}" for r, b in zip(rows, below) if b]
+        bad = [f"{r['curve']}, {r['half_width']:g}" for r, b in zip(rows, below) if b]
         print(f"{what}: significantly below 95 %: {'; '.join(bad) or 'none'}")
     path = files.output_folder(_OUTPUT.value) / "coverage.json"
     files.write_json(path, rows)
@@ -289,11 +290,11 @@ def _time() -> None:
     classifier, test_set = _trained()
     threshold = float(_THRESHOLDS.value[0]) * 0.97
     key = jax.random.key(_SEED.value)
-    for precision in map(float, _PRECISIONS.value):
+    for half_width in map(float, _HALF_WIDTHS.value):
         seconds: dict[str, list[float]] = {"few": [], "all": []}
         spent = {}
         for _ in range(4):
-            for name, settings in (("few", {"precision": precision}), ("all", {})):
+            for name, settings in (("few", {"half_width": half_width}), ("all", {})):
                 start = time.perf_counter()
                 results = jaxrob.assess(
                     classifier, test_set, ranges.WIDE, threshold, key=key, **settings
@@ -303,7 +304,7 @@ def _time() -> None:
         # The first compiles.
         few, whole = (float(np.median(seconds[name][1:])) for name in ("few", "all"))
         print(
-            f"precision {precision:<6g} {few:.2f} s, all images {whole:.2f} s: "
+            f"half width {half_width:<6g} {few:.2f} s, all images {whole:.2f} s: "
             f"{whole / few:.1f} times as fast, {spent['few'] / spent['all']:.1%} of "
             "the evaluations",
             flush=True,
@@ -378,22 +379,22 @@ def _title() -> str:
 
 
 def _draw(rows: Sequence[dict[str, Any]]) -> None:
-    """Evaluations over precision, a line for each curve, on logarithmic axes."""
+    """Evaluations over half width, a line for each curve, on logarithmic axes."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")
     first = rows[0]["threshold"]
     for name in dict.fromkeys(row["curve"] for row in rows):
         some = [
-            (row["precision"], row["evaluations"] / row["asap"])
+            (row["half_width"], row["evaluations"] / row["asap"])
             for row in rows
-            if row["curve"] == name and row["threshold"] == first and row["precision"]
+            if row["curve"] == name and row["threshold"] == first and row["half_width"]
         ]
         axes.plot(*zip(*sorted(some)), marker="o", markersize=3, label=name)
     axes.set(
         xscale="log",
         yscale="log",
-        xlabel="precision (half width of the interval)",
+        xlabel="half width of the interval",
         ylabel="evaluations, as a share of ASAP's on all images",
         title=f"{_title()}, threshold {first:g} of the unaltered accuracy",
     )

@@ -34,7 +34,7 @@ _SEED = define.seed()
 _OUTPUT = define.output("results/idc")
 _PROGRESS = define.progress()
 _requirements = gate.define_require("robustness", "robustness.low")
-_NO_WORSE_THAN = gate.define_no_worse_than()
+_REGRESSIONS = gate.define_regressions()
 
 _SHOWN = 5
 
@@ -43,7 +43,7 @@ def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     output = files.output_folder(_OUTPUT.value)
     chosen = alterations.presets.cnn_2020()
-    earlier = gate.earlier(_NO_WORSE_THAN, chosen)
+    earlier = gate.earlier(_REGRESSIONS, chosen)
     test_set = data.load("idc", "test", _DATA_DIR.value)
     classifier = classifiers.published_idc(_DATA_DIR.value)
     key = jax.random.key(_SEED.value)

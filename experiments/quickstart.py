@@ -6,11 +6,11 @@ r"""Trains a small network and assesses its robustness to eight alterations.
 
 It takes half a minute on two CPU cores. It prints one table and writes, into the folder
 `--output`, a report (`report.html`), a figure with a panel for each alteration and one
-JSON file for each assessment. `--require` and `--no_worse_than` make it a gate of a
+JSON file for each assessment. `--require` and `--regressions` make it a gate of a
 continuous integration:
 
     python experiments/quickstart.py --require="robustness.low>=0.2" \
-        --no_worse_than=results/last_week
+        --regressions=results/last_week
 """
 
 import json
@@ -58,14 +58,14 @@ _SEED = define.seed()
 _OUTPUT = define.output("results/quickstart")
 _PROGRESS = define.progress()
 _requirements = gate.define_require("robustness", "robustness.low")
-_NO_WORSE_THAN = gate.define_no_worse_than()
+_REGRESSIONS = gate.define_regressions()
 
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     output = files.output_folder(_OUTPUT.value)
     chosen = _ALTERATIONS[_CHOICE.value]()
-    earlier = gate.earlier(_NO_WORSE_THAN, chosen)
+    earlier = gate.earlier(_REGRESSIONS, chosen)
     train_key, assess_key = jax.random.split(jax.random.key(_SEED.value))
     train_set, test_set = _data_sets()
     print(
@@ -95,7 +95,7 @@ def main(argv: Sequence[str]) -> None:
     )
     print(reporting.table(assessments))
 
-    worse = reporting.worse_than(assessments, earlier)
+    regressions = reporting.regressions(assessments, earlier)
     results = reporting.Results(
         f"{_NETWORK.value} trained on {train_set.name}",
         test_set.class_names,
@@ -105,7 +105,7 @@ def main(argv: Sequence[str]) -> None:
             for assessment, alteration in zip(assessments, chosen)
         ),
         requirements=tuple(_requirements()),
-        worse=tuple(worse),
+        regressions=tuple(regressions),
     )
     reporting.write_results(output, results)
     # From the folder alone, as `jaxrob report` makes it.

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
     from jaxrob._assessment.assess import assess
     from jaxrob._assessment.assessment import Assessment
     from jaxrob._assessment.compare import Comparison, compare
-    from jaxrob._assessment.compare_early import EarlyComparison, compare_early
+    from jaxrob._assessment.compare_sequentially import (
+        SequentialComparison,
+        compare_sequentially,
+    )
     from jaxrob._assessment.diagnostics import Diagnostics
     from jaxrob._classifier import Classifier
     from jaxrob._curve import Curve, ReducedCurve
@@ -62,12 +65,12 @@ _NAMES = {
     "Curve": "_curve",
     "Dataset": "_dataset",
     "Diagnostics": "_assessment.diagnostics",
-    "EarlyComparison": "_assessment.compare_early",
+    "SequentialComparison": "_assessment.compare_sequentially",
     "ReducedCurve": "_curve",
     "RobustnessWarning": "_arguments.warnings",
     "assess": "_assessment.assess",
     "compare": "_assessment.compare",
-    "compare_early": "_assessment.compare_early",
+    "compare_sequentially": "_assessment.compare_sequentially",
     "evaluate": "_run.evaluate",
     "provenance": "_engine.provenance",
 }
@@ -80,7 +83,7 @@ __all__ = (
     "Curve",
     "Dataset",
     "Diagnostics",
-    "EarlyComparison",
+    "SequentialComparison",
     "ReducedCurve",
     "RobustnessWarning",
     "adversarial",
@@ -88,7 +91,7 @@ __all__ = (
     "assess",
     "bayes",
     "compare",
-    "compare_early",
+    "compare_sequentially",
     "data",
     "evaluate",
     "metrics",

@@ -62,7 +62,7 @@ def alterations_by_name() -> dict[str, Alteration]:
 
 
 def further_alterations() -> dict[str, Alteration]:
-    """The others: in physical units, and the common corruptions as "common_fog".
+    """The others: in physical units, and the common corruptions as "corruptions_fog".
 
     Frost is there if its pictures are installed.
     """
@@ -73,9 +73,9 @@ def further_alterations() -> dict[str, Alteration]:
         for name, make in made_by.items()
         if inspect.isfunction(make) and name not in known
     }
-    for name in alterations.common.__all__:
+    for name in alterations.corruptions.__all__:
         with contextlib.suppress(FileNotFoundError, ImportError):
-            found[f"common_{name}"] = getattr(alterations.common, name)()
+            found[f"corruptions_{name}"] = getattr(alterations.corruptions, name)()
     return found
 
 

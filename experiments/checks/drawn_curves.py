@@ -22,7 +22,7 @@ class Near(NamedTuple):
       at: where it crosses the threshold; beyond [0, 1] it never does.
       bend: by how much it leaves the straight line in its middle, as a share of slope.
       num_images: N.
-      precision: of the robustness.
+      half_width: of the robustness.
       varying: the share of an image's strength that varies with the level; with 0 an
         image that fails at a level fails beyond it too.
     """
@@ -31,7 +31,7 @@ class Near(NamedTuple):
     at: float
     bend: float
     num_images: int
-    precision: float
+    half_width: float
     varying: float
 
     def shape(self, x: np.ndarray) -> np.ndarray:

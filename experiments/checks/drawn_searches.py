@@ -40,7 +40,7 @@ def search(
       num_images: N.
       threshold: of the accuracy.
       parts: of the range.
-      **asked: precision, budget, curtail, required.
+      **asked: half_width, budget, curtail, required.
     """
     task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images)
     history, found = strategies.sample_few(

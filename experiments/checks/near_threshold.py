@@ -4,11 +4,11 @@
     cd experiments; python -m checks.near_threshold --what=shapes --runs=300
 
 "near": test sets of curves that change by 0.005 to 0.1 over the range and cross the
-threshold, at precisions of 0.01 to 0.1. "shapes": random shapes of each kind, smooth,
+threshold, at half widths of 0.01 to 0.1. "shapes": random shapes of each kind, smooth,
 jagged, near, with dips, plateaus or jumps. "others": random shapes of other kinds.
 
 Prints, for each, how often the data set's interval misses what all images at all levels
-give, how often the answer is off by more than three times the precision although the
+give, how often the answer is off by more than three times the half width although the
 status is "precise", and the altered images classified, as multiples of N. Then which
 cover significantly less than 95 % (Holm), and whether all together do.
 """
@@ -25,7 +25,7 @@ from scipy import stats
 from checks import drawn_curves
 from checks.drawn_searches import Right, search, truth
 
-# Answers farther off than so many precisions are gross errors.
+# Answers farther off than so many half widths are gross errors.
 _GROSS = 3.0
 
 
@@ -73,15 +73,15 @@ def main(argv: Sequence[str]) -> None:
 def near(case: drawn_curves.Near, rng: np.random.Generator, parts: int) -> Run:
     """A search of one of the curves close to the threshold."""
     right = drawn_curves.answers(case.shape, case.num_images, case.varying, rng)
-    return _run(right, case.num_images, parts, {"precision": case.precision})
+    return _run(right, case.num_images, parts, {"half_width": case.half_width})
 
 
 def of_shape(
     shape: drawn_curves.Shape, rng: np.random.Generator, parts: int, ask: str
 ) -> Run:
-    """A search of another curve, of some precision or budget."""
+    """A search of another curve, of some half width or budget."""
     num_images = int(10 ** rng.uniform(2.7, 4))
-    asked: dict[str, Any] = {"precision": float(10 ** rng.uniform(-2, -1))}
+    asked: dict[str, Any] = {"half_width": float(10 ** rng.uniform(-2, -1))}
     if ask == "budget":
         asked = {"budget": 1200 + int(num_images * 10 ** rng.uniform(0.1, 0.8))}
     varying = float(rng.choice([0, 0, 0.001, 0.02, 0.2]))
@@ -97,7 +97,7 @@ def _run(right: Right, num_images: int, parts: int, asked: dict[str, Any]) -> Ru
     seconds = time.perf_counter() - start
     half = (found.high - found.low) / 2
     if found.status == "precise":
-        half = max(asked.get("precision", 0.0), half)
+        half = max(asked.get("half_width", 0.0), half)
     return Run(
         found.low - slack <= real <= found.high + slack,
         abs(found.robustness - real) > _GROSS * half + slack,
@@ -134,5 +134,5 @@ if __name__ == "__main__":
     flags.DEFINE_integer("seed", 0, "Of what is drawn.")
     flags.DEFINE_integer("parts", 1024, "Of the range.", 8)
     flags.DEFINE_float("seconds", 1e9, "Ends after so many of searching.")
-    flags.DEFINE_enum("ask", "precision", ("precision", "budget"), "What is asked.")
+    flags.DEFINE_enum("ask", "half_width", ("half_width", "budget"), "What is asked.")
     app.run(main)

@@ -52,7 +52,7 @@ def of_numbers() -> list[Case]:
             strategy=strategies.ASAP(16),
             task=strategies.Task(0.0, 1.0, 0.8, num_images=100),
             function=A(lambda x: _PLACES < 1 - x[:, None] / 2, CALLABLE),
-            precision=A(0.1, SHARE | OR_NONE),
+            half_width=A(0.1, SHARE | OR_NONE),
             budget=A(None, OR_NONE | COUNT),
             curtail=A(False, FLAG),
             required=A(None, OR_NONE | SHARE),

@@ -114,7 +114,7 @@ def _draw(
     return low <= truth <= high, high - low, len(found.levels), bound_held
 
 
-def _interval(found: History, num_inputs: int) -> metrics.Interval:
+def _interval(found: History, num_inputs: int) -> metrics.ConfidenceInterval:
     right = np.rint(found.values * num_inputs).astype(int)
     confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, num_inputs - right

@@ -43,10 +43,10 @@ def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]
     return lambda: read(flag.value)
 
 
-def define_no_worse_than() -> flags.FlagHolder[list[str]]:
-    """The flag `--no_worse_than`, for a script that writes assessments."""
+def define_regressions() -> flags.FlagHolder[list[str]]:
+    """The flag `--regressions`, for a script that writes assessments."""
     return flags.DEFINE_multi_string(
-        "no_worse_than",
+        "regressions",
         [],
         "Fail if the network is less robust than an earlier one, beyond what chance "
         "explains: the JSON of an earlier assessment, or a folder of one for each "
@@ -57,32 +57,32 @@ def define_no_worse_than() -> flags.FlagHolder[list[str]]:
 def earlier(
     flag: flags.FlagHolder[list[str]], alterations: Sequence[jaxrob.Alteration]
 ) -> list[jaxrob.Assessment]:
-    """The assessments that `--no_worse_than` names; call it before the work begins.
+    """The assessments that `--regressions` names; call it before the work begins.
 
     Args:
-      flag: what `define_no_worse_than` returned.
+      flag: what `define_regressions` returned.
       alterations: those to be assessed.
     """
     names = [one.name for one in alterations]
     try:
         return reporting.earlier_assessments(flag.value, names)
     except ValueError as error:
-        raise app.UsageError(f"--no_worse_than: {error}") from error
+        raise app.UsageError(f"--regressions: {error}") from error
 
 
 def require(
     requirements: Sequence[reporting.Requirement],
     found: Mapping[str, jaxrob.Assessment | roma.RomaResult | Mapping[str, float]],
-    worse: Sequence[str] = (),
+    regressions: Sequence[str] = (),
 ) -> None:
     """Ends the script with status 1 if something is not good enough.
 
     Args:
       requirements: what `--require` asks for.
       found: results, or the values of quantities, by what they are of.
-      worse: further things that are not good enough, in words.
+      regressions: further things that are not good enough, in words.
     """
-    if line := reporting.verdict(requirements, found, worse):
+    if line := reporting.verdict(requirements, found, regressions):
         sys.exit(line)
 
 
@@ -93,4 +93,4 @@ def require_of_assessments(
 ) -> None:
     """`require` of assessments, and that none is worse than an earlier one."""
     found = {one.alteration: one for one in assessments}
-    require(requirements, found, reporting.worse_than(assessments, earlier))
+    require(requirements, found, reporting.regressions(assessments, earlier))

@@ -9,7 +9,7 @@ import numpy as np
 
 import jaxrob
 from jaxrob import metrics
-from jaxrob.alterations import common, presets
+from jaxrob.alterations import corruptions, presets
 
 CORRUPTIONS = presets.CORRUPTIONS
 SEVERITIES = tuple(int(severity) for severity in presets.SEVERITIES[1:])
@@ -26,20 +26,20 @@ def alterations(
     Args:
       names: of `CORRUPTIONS`.
       frost_folder: where the pictures of frost are, see
-        `jaxrob.alterations.common.frost`.
+        `jaxrob.alterations.corruptions.frost`.
       size: whose parameters they take; None for the nearest to the images' size.
     """
     found = {}
     for name in names:
         if name == "frost":
             try:
-                found[name] = common.frost(size, frost_folder)
+                found[name] = corruptions.frost(size, frost_folder)
             except (FileNotFoundError, ImportError) as error:
                 if frost_folder is not None:
                     raise
                 print(f"frost is left out: {error}")
         else:
-            found[name] = getattr(common, name)(size)
+            found[name] = getattr(corruptions, name)(size)
     return found
 
 

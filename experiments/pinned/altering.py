@@ -76,10 +76,10 @@ def corruptions() -> Any:
     """The common corruptions, what they say and what they do."""
     found = {}
     image = jnp.float32(world.coloured(32)[0]) / 255
-    for name in alterations.common.__all__:
+    for name in alterations.corruptions.__all__:
         # Its pictures are no part of jaxrob.
         if name != "frost":
-            one = getattr(alterations.common, name)(32)
+            one = getattr(alterations.corruptions, name)(32)
             found[name] = _says(one) | {"pixels": _altered(one, image)}
     return found
 
@@ -87,8 +87,8 @@ def corruptions() -> Any:
 def benchmark_of_224() -> Any:
     """What the benchmark's corruptions of large pictures say of themselves."""
     some = [
-        getattr(alterations.common, name)(224)
-        for name in alterations.common.__all__
+        getattr(alterations.corruptions, name)(224)
+        for name in alterations.corruptions.__all__
         if name != "frost"
     ]
     return {one.name: _says(one) for one in some}

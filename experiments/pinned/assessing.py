@@ -169,7 +169,7 @@ def of_pictures() -> Any:
         alterations.rescale(zoom, 0.0, 1.0),
         alterations.compose([zoom, alterations.rotation(0.0, 20.0)]),
         alterations.followed_by(zoom, world.to_bytes),
-        alterations.common.contrast(32),
+        alterations.corruptions.contrast(32),
     )
     return _assessed(some, world.small_cnn(), world.pictures())
 

@@ -98,7 +98,7 @@ def kinds_of_networks_and_alterations() -> Any:
 def few_images() -> Any:
     _prepare()
     return [
-        _run("assess", *_SMALL, "--precision=0.2", "--batch_size=8"),
+        _run("assess", *_SMALL, "--half_width=0.2", "--batch_size=8"),
         _run("assess", *_SMALL, "--curtail", "--output=all"),
         _run("assess", *_SMALL, "--budget=2", "--output=none"),
         _files("results", "all"),
@@ -109,7 +109,7 @@ def dry_run() -> Any:
     _prepare()
     return [
         _run("assess", *_SMALL, "--dry_run", "--levels=3"),
-        _run("assess", *_SMALL, "--dry_run", "--precision=0.2"),
+        _run("assess", *_SMALL, "--dry_run", "--half_width=0.2"),
         _run("roma", *_GIVEN, "--dry_run", "--num_samples=20"),
     ]
 
@@ -136,7 +136,7 @@ def compare() -> Any:
         _run("compare", "new", "old"),
         _run("compare", "old", "old"),
         _run("compare", "old", "nowhere"),
-        _run("assess", *_SMALL, *few, worse, "--no_worse_than=old", "--output=gate"),
+        _run("assess", *_SMALL, *few, worse, "--regressions=old", "--output=gate"),
         _read("compared.md"),
     ]
 
@@ -163,7 +163,7 @@ def help_and_refusals() -> Any:
         ["--alterations=zoom(3,1)"], ["--alterations=rotation(0,9,fill=none)"],
         ["--images=nowhere"], ["--classifier=net.py:nothing"], ["--treshold=0.5"],
         ["--classifier=net.py:fails"], ["--threshold=2"], ["--require=plr>=0.5"],
-        ["--precision=0.1", "--measure=f1"], ["--no_worse_than=nowhere"], ["more"],
+        ["--half_width=0.1", "--measure=f1"], ["--regressions=nowhere"], ["more"],
         ["--channels=rgb"],
     )  # fmt: skip
     return {

@@ -100,9 +100,9 @@ def of_colours() -> Any:
     some = (
         alterations.jpeg_compression(),
         alterations.saturation(),
-        alterations.common.fog(32),
-        alterations.common.pixelate(32),
-        alterations.common.gaussian_noise(32),
+        alterations.corruptions.fog(32),
+        alterations.corruptions.pixelate(32),
+        alterations.corruptions.gaussian_noise(32),
     )
     return {
         one.name: jaxrob.evaluate(

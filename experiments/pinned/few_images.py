@@ -1,4 +1,4 @@
-"""`assess` and `compare_early` from few images."""
+"""`assess` and `compare_sequentially` from few images."""
 
 from typing import Any
 
@@ -10,8 +10,8 @@ from pinned import world
 from pinned.limits import NUM_IMAGES, assessed, classifier, dataset, dim, lift
 
 
-def precision() -> Any:
-    return {at: assessed(precision=at) for at in (0.1, 0.03, 0)}
+def half_width() -> Any:
+    return {at: assessed(half_width=at) for at in (0.1, 0.03, 0)}
 
 
 def budget() -> Any:
@@ -19,30 +19,30 @@ def budget() -> Any:
 
 
 def both() -> Any:
-    return assessed(precision=0.02, budget=2500)
+    return assessed(half_width=0.02, budget=2500)
 
 
 def curtail() -> Any:
     return {
         "alone": assessed(curtail=True),
-        "with precision": assessed(curtail=True, precision=0.05),
+        "with half width": assessed(curtail=True, half_width=0.05),
     }
 
 
 def required() -> Any:
     return {
-        at: assessed(required=at, precision=0.02, confidence_level=0.99)
+        at: assessed(required=at, half_width=0.02, confidence_level=0.99)
         for at in (0.2, 0.39, 0.8)
     }
 
 
 def uniform() -> Any:
-    return assessed(strategy=strategies.Uniform(17), precision=0.08)
+    return assessed(strategy=strategies.Uniform(17), half_width=0.08)
 
 
 def measures() -> Any:
     return {
-        measure: assessed(measure=measure, alpha=0.3, precision=0.1)
+        measure: assessed(measure=measure, alpha=0.3, half_width=0.1)
         for measure in ("accuracy", "recall", "effectiveness", "decided_ratio")
     }
 
@@ -51,9 +51,9 @@ def several() -> Any:
     """Several alterations share the looks, and the budget."""
     both = (dim, lift)
     return {
-        "precision": assessed(both, precision=0.05),
+        "half_width": assessed(both, half_width=0.05),
         "budget": assessed(both, budget=4000),
-        "required": assessed(both, precision=0.03, required=0.5, curtail=True),
+        "required": assessed(both, half_width=0.03, required=0.5, curtail=True),
     }
 
 
@@ -64,19 +64,19 @@ def of_batches() -> Any:
                 part = dataset()[start : start + 250]
                 yield part.images, part.labels
 
-    return assessed(data=jaxrob.Dataset.from_batches(Batches()), precision=0.05)
+    return assessed(data=jaxrob.Dataset.from_batches(Batches()), half_width=0.05)
 
 
 def random_noise() -> Any:
     return jaxrob.assess(
         world.classifier(), world.dataset(), world.noise(), 0.7,
-        precision=0.1, key=world.KEY, batch_size=16,
+        half_width=0.1, key=world.KEY, batch_size=16,
     )  # fmt: skip
 
 
 def other_orders() -> Any:
     return {
-        seed: assessed(key=jax.random.key(seed), precision=0.05, batch_size=64)
+        seed: assessed(key=jax.random.key(seed), half_width=0.05, batch_size=64)
         for seed in (1, 2)
     }
 
@@ -84,16 +84,16 @@ def other_orders() -> Any:
 def two_networks() -> Any:
     """Which of two is more robust: close, far apart, and the same."""
     return {
-        share: jaxrob.compare_early(
+        share: jaxrob.compare_sequentially(
             classifier(), classifier(share), dataset(), dim, 0.7,
-            precision=0.04, key=world.KEY,
+            half_width=0.04, key=world.KEY,
         )
         for share in (0.6, 0.97, 1.0)
     }  # fmt: skip
 
 
 def two_networks_uniform() -> Any:
-    return jaxrob.compare_early(
+    return jaxrob.compare_sequentially(
         classifier(), classifier(0.9), dataset(), dim, 0.6, "effectiveness",
-        precision=0.1, strategy=strategies.Uniform(9), alpha=0.4, key=world.KEY,
+        half_width=0.1, strategy=strategies.Uniform(9), alpha=0.4, key=world.KEY,
     )  # fmt: skip

@@ -96,7 +96,7 @@ def few_images() -> Any:
         2,
         9,
         lambda network, journal: limits.assessed(
-            (limits.dim, limits.lift), classifier=network, precision=0.08,
+            (limits.dim, limits.lift), classifier=network, half_width=0.08,
             batch_size=300, journal=journal,
         ),
     )  # fmt: skip
@@ -131,7 +131,7 @@ def while_reading() -> Any:
     found = {}
     for name, settings in (
         ("all", {"strategy": strategies.ASAP(32)}),
-        ("few", {"precision": 0.1}),
+        ("few", {"half_width": 0.1}),
     ):
         batches = world.Batches()
         data: Any = jaxrob.Dataset.from_batches(batches, world.NAMES, "blocks")

@@ -94,7 +94,7 @@ def _gauss(key: jax.Array, image: jax.Array) -> jax.Array:
 def to_a_precision() -> Any:
     """As few inputs as tell each class's mean."""
     return _assessed(
-        world.grey(), world.labels(), estimator="count", epsilon=0.3, precision=0.2
+        world.grey(), world.labels(), estimator="count", epsilon=0.3, half_width=0.2
     )
 
 

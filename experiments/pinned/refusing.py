@@ -17,10 +17,10 @@ _VALUES = (
 
 
 def entry_points() -> Any:
-    """`evaluate`, `assess`, `compare`, `compare_early`, RoMA's and the attacks'."""
+    """The entry points: evaluation, assessment, comparisons, RoMA and attacks."""
     return _said(
         of_images(pathlib.Path.cwd()),
-        ("evaluate", "assess", "compare", "compare_early", "roma.assess",
+        ("evaluate", "assess", "compare", "compare_sequentially", "roma.assess",
          "roma.global_robustness", "provenance", "adversarial.fgsm",
          "adversarial.lbfgs", "adversarial.adversariability"),
     )  # fmt: skip

@@ -44,16 +44,16 @@ def gates() -> Any:
     ]
     found = {"blur": first, "other": second}
     unmet = reporting.unmet(needed, found)
-    worse = reporting.worse(second, first)
+    regressions = reporting.regressions(second, first)
     return {
         "quantities": reporting.quantities(first),
         "of roma": reporting.quantities(_roma()),
         "unmet": unmet,
-        "worse": worse,
-        "better": reporting.worse(first, second),
-        "worse than": reporting.worse_than([second], _assessments()),
+        "worse": regressions,
+        "better": reporting.regressions(first, second),
+        "worse than": reporting.regressions([second], _assessments()),
         "verdict": [
-            reporting.verdict(needed, found, worse),
+            reporting.verdict(needed, found, regressions),
             reporting.verdict(needed[:1], found),
         ],
     }
@@ -102,7 +102,7 @@ def report_of_made_alterations() -> Any:
 
 def report_of_corruptions() -> Any:
     """The benchmark's, at their severities."""
-    some = [getattr(alterations.common, name)(32) for name in ("fog", "contrast")]
+    some = [getattr(alterations.corruptions, name)(32) for name in ("fog", "contrast")]
     found = _timeless(
         world.small_cnn(), some, strategies.Uniform(6), data=world.pictures()
     )
@@ -201,7 +201,7 @@ def _undecided() -> tuple[jaxrob.Assessment, ...]:
 
 
 def _few() -> tuple[jaxrob.Assessment, ...]:
-    return _timeless(world.classifier(), _blurs(), strategies.ASAP(32), precision=0.15)
+    return _timeless(world.classifier(), _blurs(), strategies.ASAP(32), half_width=0.15)
 
 
 def _roma() -> roma.RomaResult:

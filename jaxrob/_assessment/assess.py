@@ -27,9 +27,10 @@ from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
+from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import drive
 from jaxrob.strategies._few.stopping import checked_stopping
-from jaxrob.strategies._strategy import check_strategy, needs_scores
+from jaxrob.strategies._strategy import needs_scores
 
 # With fewer inputs decided, the rest may decide what the network is worth.
 _FEWEST_DECIDED = 0.75
@@ -45,17 +46,21 @@ def assess(
     threshold: float = 0.8,
     measure: str = "accuracy",
     *,
-    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
-    precision: float | None = None,
-    budget: int | None = None,
-    curtail: bool = False,
-    required: float | None = None,
-    rule: str | None = None,
+    # How good it has to be.
+    alpha: float | None = None,
     tolerance: str | Callable[[float, float], float] | None = None,
     penalization: str | Callable[[float, float], float] | None = None,
     level_distribution: "Distribution | None" = None,
-    alpha: float | None = None,
     confidence_level: float = 0.95,
+    # Which levels.
+    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    rule: str | None = None,
+    # How few images.
+    half_width: float | None = None,
+    budget: int | None = None,
+    curtail: bool = False,
+    required: float | None = None,
+    # How it runs.
     key: jax.Array | None = None,
     batch_size: int | None = None,
     mesh: Mesh | None = None,
@@ -73,34 +78,20 @@ def assess(
         result = jaxrob.assess(classifier, dataset, blur, threshold=0.8)
         print(result.robustness, result.confidence_interval)
 
-    Args:
+    What is assessed:
       classifier: the classifier.
       dataset: the test set. Without labels the network's own answers on the unaltered
-        images are the right ones, and the robustness is stability: the table, the plot
-        and the JSON say so.
+        images count as right, and the robustness is stability: the table, the plot and
+        the JSON say so.
       alteration: the alteration, or several, whose levels are evaluated in one queue.
-      threshold: the lowest value of the measure that is accepted, in [0, 1]; a value
-        on the threshold is accepted.
+
+    How good it has to be:
+      threshold: the lowest accepted value of the measure, in [0, 1]; a value on the
+        threshold is accepted.
       measure: the quality measure: "accuracy", "precision", "recall", "f1",
         "effectiveness" or "decided_ratio".
-      strategy: decides which levels are evaluated.
-      precision: how exactly the robustness on this data set is wanted: half the width
-        of `Assessment.dataset_interval`, levels and images together, by the
-        confidence level. Then images are looked at in random order, at each level only
-        as many as its decision needs. 0 gives the answer of all images, up to a
-        probability of 0.001 for each alteration, or what a higher confidence level
-        leaves. Needs `strategies.ASAP` or `Uniform`,
-        and a measure that is a mean over images: not "precision" or "f1".
-      budget: the most altered images that are classified, of all alterations together.
-        The result says what precision they bought.
-      curtail: whether a level is decided only once the images left cannot change its
-        side: the answer of all images for certain, from fewer. With `precision`, levels
-        may stay open as far as that allows.
-      required: the robustness that is required: an alteration ends as soon as it is
-        certain, up to a probability of 0.01 or what a higher confidence level leaves,
-        whether it is reached.
-      rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
-        default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
+      alpha: the confidence in [0, 1] above which the classifier may answer "unknown";
+        None if it always decides.
       tolerance: the reward of accepted values, "linear" (up to the measure's value at
         the identity), "step" or a function, see `jaxrob.metrics.tolerance_robustness`
         (2024 paper, Definitions 6 to 9 and 11).
@@ -109,20 +100,42 @@ def assess(
         evenly spaced ones suit it, `strategies.Uniform(21)` as in the paper.
       level_distribution: how probable the levels are, a NumPyro distribution; by
         default uniform.
-      alpha: the confidence level in [0, 1] above which the classifier may answer
-        "unknown"; None if it always decides.
       confidence_level: the coverage of the intervals, in (0, 1): how often
         `Assessment.confidence_interval` holds the robustness on all images of the kind
-        tested. Of few images too, and there of `dataset_interval`.
+        tested; with few images also that of `dataset_interval`.
+
+    Which levels:
+      strategy: decides which levels are evaluated.
+      rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
+        default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
+
+    How few images:
+      half_width: how exactly the robustness on this data set is wanted: half the width
+        of `Assessment.dataset_interval`, levels and images together, at the confidence
+        level. Images are then looked at in random order, at each level only as many as
+        its decision needs. 0 gives the answer of all images, wrong with a probability
+        of at most 0.001 for each alteration, or 1 - `confidence_level` if that is less.
+        Needs `strategies.ASAP` or `Uniform`, and a measure that is a mean over images:
+        not "precision" or "f1".
+      budget: the most altered images that are classified, of all alterations together.
+        The result says how narrow an interval they bought.
+      curtail: whether a level is decided only once the remaining images cannot change
+        its side: the answer of all images for certain, from fewer. With `half_width`,
+        levels may stay open as far as that allows.
+      required: the required robustness: an alteration ends as soon as it is certain
+        whether it is reached, wrong with a probability of at most 0.01, or
+        1 - `confidence_level` if that is less.
+
+    How it runs:
       key: a random key, needed if an alteration or the classifier is stochastic.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
       reduced: see `evaluate`; not with alpha.
       journal: a file that the answers on every block of images at every level are
-        written to, and synced, as soon as they are known. A rerun takes from there
-        what there is, whatever the strategy, measure or threshold; a journal of
-        another classifier, data set, key or version is refused. Functions of yours are
-        told apart by what they compute, as JAX traces it, with all constants; one on
+        written to, and synced, as soon as they are known. A rerun reads them from
+        there, whatever the strategy, measure or threshold; a journal of another
+        classifier, data set, key or version is rejected. Your own functions are
+        identified by what they compute, as JAX traces it, with all constants; one on
         the host by the name and version that `Classifier.from_host` takes.
       progress: whether a progress bar is shown.
 
@@ -132,7 +145,7 @@ def assess(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if an argument is outside its range, the rule does not suit the
-        strategy's levels, precision, budget, curtail or required do not go with the
+        strategy's levels, half_width, budget, curtail or required do not go with the
         strategy, the measure or another argument, the measure is undefined at a level
         (a recall where nothing is decided, for instance), the journal is of something
         else or damaged, or as `evaluate`.
@@ -147,7 +160,7 @@ def assess(
     scoring = Scoring(tolerance, penalization, level_distribution)
     confidence_level = checked_confidence_level(confidence_level)
     criterion = Criterion(threshold, measure, alpha, scoring, confidence_level)
-    stopping = checked_stopping(precision, budget, curtail, required, confidence_level)
+    stopping = checked_stopping(half_width, budget, curtail, required, confidence_level)
     search = strategy
     if stopping is not None:
         search = few_images(strategy, criterion, rule, stopping)

@@ -21,7 +21,7 @@ from jaxrob._assessment.paired import (
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._bootstrap import percentiles, resamples
 from jaxrob.metrics._checks import checked_confidence_level
 
@@ -29,7 +29,9 @@ _ABOVE_0 = float(np.nextafter(0, 1))
 # Sums of differences may be an ulp beyond.
 _ROUNDING = 1e-9
 _MOST = 1 + _ROUNDING
-_Interval = Annotated[Interval, Row(Number(at_least=-1, at_most=1), ascends=True)]
+_Interval = Annotated[
+    ConfidenceInterval, Row(Number(at_least=-1, at_most=1), ascends=True)
+]
 _Difference = Annotated[float, Number(at_least=-_MOST, at_most=_MOST, may_be_nan=True)]
 _PValue = Annotated[float, Number(at_least=0, at_most=1, may_be_nan=True)]
 
@@ -243,21 +245,21 @@ def _holding(
     difference: float,
     p_value: float,
     confidence_level: float,
-) -> Interval:
+) -> ConfidenceInterval:
     """The interval, widened to hold what was found, and 0 where that is likely."""
     # fmin and fmax pass over the NaN of what is not known.
     low, high = np.fmin(interval[0], difference), np.fmax(interval[1], difference)
     if not p_value <= 1 - confidence_level:
         low, high = np.fmin(low, 0.0), np.fmax(high, 0.0)
     low, high = np.nan_to_num(low, nan=-1.0), np.nan_to_num(high, nan=1.0)
-    return Interval(max(float(low), -1.0), min(float(high), 1.0))
+    return ConfidenceInterval(max(float(low), -1.0), min(float(high), 1.0))
 
 
 def _mirrored(one: Comparison) -> Comparison:
     """The second less the first; no zero becomes negative."""
 
-    def turned(interval: Interval) -> Interval:
-        return Interval(0.0 - interval.end, 0.0 - interval.start)
+    def turned(interval: ConfidenceInterval) -> ConfidenceInterval:
+        return ConfidenceInterval(0.0 - interval.high, 0.0 - interval.low)
 
     return dataclasses.replace(
         one,
@@ -276,9 +278,9 @@ def _either_way(one: Comparison) -> Comparison:
     The two added images are not drawn equally often.
     """
 
-    def widened(interval: Interval) -> Interval:
-        end = max(interval.end, -interval.start)
-        return Interval(0.0 - end, end)
+    def widened(interval: ConfidenceInterval) -> ConfidenceInterval:
+        end = max(interval.high, -interval.low)
+        return ConfidenceInterval(0.0 - end, end)
 
     ends = np.fmax(one.level_band[:, 1], -one.level_band[:, 0])
     return dataclasses.replace(
@@ -357,7 +359,7 @@ def _check_single(name: str, one: Assessment) -> None:
     if one.sampling is not None:
         raise ValueError(
             f"{name} must be assessed on all images: a paired comparison is of the "
-            "answers on every image at every level. Assess it without precision, "
+            "answers on every image at every level. Assess it without half_width, "
             "budget, curtail and required"
         )
     if not isinstance(one.curve, Curve):

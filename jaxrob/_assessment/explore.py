@@ -14,7 +14,7 @@ from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
 
 # The arguments that ask for few images.
-_FEW = "precision, budget, curtail and required"
+_FEW = "half_width, budget, curtail and required"
 
 
 class Exploration(NamedTuple):

@@ -53,7 +53,7 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
             raise ValueError(
                 'measure="recall" of more than 2 classes with alpha needs all images, '
                 "because how many of a class are decided is not known before; leave "
-                "out precision, budget, curtail and required, or alpha"
+                "out half_width, budget, curtail and required, or alpha"
             )
         return _mean_recall(t, labels, counted)
 
@@ -92,7 +92,7 @@ def check_per_image(criterion: Criterion) -> None:
     if criterion.measure in ("precision", "f1"):
         raise ValueError(
             f'measure="{criterion.measure}" needs all images, because what it divides '
-            "by is not known before; precision, budget, curtail and required go with "
+            "by is not known before; half_width, budget, curtail and required go with "
             '"accuracy", "recall", "effectiveness" and "decided_ratio"'
         )
 

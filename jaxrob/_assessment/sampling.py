@@ -6,28 +6,28 @@ import numpy as np
 
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
 from jaxrob._files.strict_json import short
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.sides import least_count
 from jaxrob.strategies._strategy import STATUSES
 
 # Of shares of the range.
 _ROUNDING = 1e-9
 _UNIT = Number(at_least=0, at_most=1)
-_Interval = Annotated[Interval, Row(_UNIT, ascends=True)]
+_Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
 
 
 class Sampling(NamedTuple):
     """How few images an assessment looked at, and what they leave open.
 
     Attributes:
-      precision: the half width of `dataset_interval` that was asked for; None if only a
-        budget was.
+      half_width: the half width of `dataset_interval` asked for; None if only a budget
+        was.
       budget: the most altered images that were to be classified, or None.
       curtail: whether levels were decided only when the images left could not change
         them.
       error: the probability that `dataset_interval` misses, in all; 0 with `curtail`.
         None of a strategy of one's own, which nobody asked for few images.
-      status: "precise" if the precision is reached, "certain" if `required` is met or
+      status: "precise" if the half width is reached, "certain" if `required` is met or
         missed for certain, "budget" if that ended it, "resolution" if all images at
         the strategy's levels leave more open.
       num_images: how many images of the data set count.
@@ -41,7 +41,7 @@ class Sampling(NamedTuple):
         certain, or None.
     """
 
-    precision: Annotated[float | None, Number(at_least=0, below=0.5)]
+    half_width: Annotated[float | None, Number(at_least=0, below=0.5)]
     budget: Annotated[int | None, Integer(at_least=1)]
     curtail: bool
     error: Annotated[float | None, _UNIT]
@@ -61,10 +61,10 @@ class Sampling(NamedTuple):
             self.curtail != (self.error == 0),
             f"error must be 0 with curtail, only then; got {self.error}",
         )
-        is_asked = not self.precision is self.budget is self.required is None
+        is_asked = not self.half_width is self.budget is self.required is None
         refuse(
             is_asked == (self.error is None),
-            "error must be null where precision, budget and required are, only there",
+            "error must be null where half_width, budget and required are, only there",
         )
         low, high = self.dataset_interval
         start, end = self.population_interval
@@ -92,12 +92,12 @@ class Sampling(NamedTuple):
                 f"{but} whether {required:g} is reached is {'' if known else 'not '}"
                 f"certain by dataset_interval, {low:g} to {high:g}",
             )
-        if self.precision and not is_certain:
-            off = (high - low) / 2 - self.precision
+        if self.half_width and not is_certain:
+            off = (high - low) / 2 - self.half_width
             refuse(
                 abs(off) > _ROUNDING and (off < 0) != (self.status == "precise"),
                 f"{but} dataset_interval, {low:g} to {high:g}, does "
-                f"{'' if off < 0 else 'not '}have the precision {self.precision:g}",
+                f"{'' if off < 0 else 'not '}have the half width {self.half_width:g}",
             )
 
 

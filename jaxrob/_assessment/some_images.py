@@ -21,7 +21,7 @@ from jaxrob._engine.parts import Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies import Found, History, Strategy
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
@@ -138,9 +138,9 @@ class SomeImages:
         if population is None:
             start, end = population_of(task, history, self._criterion.confidence_level)
             low, high = found.interval
-            population = Interval(min(start, low), max(end, high))
+            population = ConfidenceInterval(min(start, low), max(end, high))
         return Sampling(
-            stopping.precision,
+            stopping.half_width,
             stopping.budget,
             stopping.curtail,
             error,

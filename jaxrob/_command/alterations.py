@@ -67,7 +67,7 @@ def _tell(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
         catalogue.BY_SEVERITY, "a benchmark's, held back for validation"
     )
     for name in presets.CORRUPTIONS:
-        said[f"common.{name}"] = "of ImageNet-C and CIFAR-10-C"
+        said[f"corruptions.{name}"] = "of ImageNet-C and CIFAR-10-C"
     for name in catalogue.PRESETS:
         said[name] = f"all {len(presets.CORRUPTIONS)} of the benchmark"
     for name, where in said.items():

@@ -35,7 +35,7 @@ from jaxrob.reporting import Picture, Plan, Requirement, Results
 from jaxrob.strategies import Strategy
 
 _ANY_SHAPE = (224, 224, 3)
-QUANTITIES = ("robustness", "robustness.low", "decided")
+QUANTITIES = ("robustness", "robustness.low", "decided_ratio")
 
 
 class _Asked(NamedTuple):
@@ -71,7 +71,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
     reports.check(values.report)
-    output = results_folder.check(values)
+    output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     # What is wrong of them for pictures of any size is said before any is read.
@@ -84,9 +84,9 @@ def run(values: Values, words: Sequence[str]) -> str:
     altered = catalogue.all_made(asked.alterations, shape, values.frost)
     names = [one.name for one in altered]
     results_folder.earlier(output, found)
-    earlier = reporting.earlier_assessments(values.no_worse_than, names)
+    earlier = reporting.earlier_assessments(values.regressions, names)
     _check_comparable(earlier, found, altered, asked)
-    shown = [compare.read(path) for path in values.no_worse_than if values.report]
+    shown = [compare.read(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
     for one in altered:
         image = found.dataset.images[0]
@@ -99,15 +99,15 @@ def run(values: Values, words: Sequence[str]) -> str:
     with results_folder.held(output):
         kept = results_folder.earlier(output, found)
         results = _assessed(found, altered, asked, values, kept)
-        worse = reporting.worse_than(results.assessments, earlier)
-        results = dataclasses.replace(results, worse=tuple(worse))
+        regressions = reporting.regressions(results.assessments, earlier)
+        results = dataclasses.replace(results, regressions=tuple(regressions))
         _write(output, results)
     print(reporting.table(results.assessments))
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)], shown)
     by_name = {one.alteration: one for one in results.assessments}
-    return reporting.verdict(asked.requirements, by_name, worse)
+    return reporting.verdict(asked.requirements, by_name, regressions)
 
 
 def _asked(values: Values) -> _Asked:
@@ -116,7 +116,7 @@ def _asked(values: Values) -> _Asked:
     if (few := fewest.asked(values, asked.plan)) is None:
         return asked
     fewest.check_measure(asked.threshold, asked.measure, values.alpha)
-    few = fewest.with_requirements(few, asked.requirements, values.no_worse_than)
+    few = fewest.with_requirements(few, asked.requirements, values.regressions)
     return asked._replace(few=few)
 
 
@@ -190,9 +190,9 @@ def _check_comparable(
         new = by_name[old.alteration]
         if old.sampling is not None:
             raise Refused(
-                f"--no_worse_than: the earlier result of {old.alteration} is from few "
+                f"--regressions: the earlier result of {old.alteration} is from few "
                 "images, and a comparison needs the answers on all; assess the earlier "
-                "network again, without --precision, --budget and --curtail"
+                "network again, without --half_width, --budget and --curtail"
             )
         asked_for = {
             "range": ((old.lower, old.upper), (new.lower, new.upper)),
@@ -206,7 +206,7 @@ def _check_comparable(
         for what, (before, now) in asked_for.items():
             if before != now:
                 raise Refused(
-                    f"--no_worse_than: the earlier result of {old.alteration} is of "
+                    f"--regressions: the earlier result of {old.alteration} is of "
                     f"another {what}, {before} and not {now}; assess the earlier "
                     "network again, as this one"
                 )

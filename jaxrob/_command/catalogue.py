@@ -30,7 +30,8 @@ def _required(function: Any) -> list[str]:
 DEFAULT = tuple(one.name.replace(" ", "_") for one in presets.cnn_2020())
 #: Corruptions of the benchmarks, each by itself.
 BY_SEVERITY = tuple(
-    f"common.{name}" for name in (*presets.CORRUPTIONS, *presets.VALIDATION_CORRUPTIONS)
+    f"corruptions.{name}"
+    for name in (*presets.CORRUPTIONS, *presets.VALIDATION_CORRUPTIONS)
 )
 #: What stands for several alterations.
 PRESETS = ("imagenet_c", "cifar_c")
@@ -56,7 +57,7 @@ def settings(name: str) -> list[str]:
 
 def _maker(name: str) -> Callable[..., Any]:
     if name in BY_SEVERITY:
-        return getattr(alterations.common, name.removeprefix("common."))
+        return getattr(alterations.corruptions, name.removeprefix("corruptions."))
     return getattr(presets if name in PRESETS else alterations, name)
 
 

@@ -39,8 +39,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     # A name begins no line of its own.
     print("\n".join(map(readable, lines)))
     reports.write(values.report, [new], [old])
-    worse = reporting.worse_than(new.assessments, old.assessments)
-    return reporting.verdict([], {}, worse)
+    regressions = reporting.regressions(new.assessments, old.assessments)
+    return reporting.verdict([], {}, regressions)
 
 
 def _compared(new: jaxrob.Assessment, old: jaxrob.Assessment) -> jaxrob.Comparison:

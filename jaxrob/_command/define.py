@@ -171,7 +171,7 @@ def measuring(to: Values) -> None:
         "plan",
         None,
         "A TOML file that says the alterations, the threshold, the measure and what is "
-        "required, in place of these flags; it may say precision, budget and curtail.",
+        "required, in place of these flags; it may say half_width, budget and curtail.",
         flag_values=to,
     )
     flags.DEFINE_float(
@@ -201,14 +201,14 @@ def measuring(to: Values) -> None:
 def fewest(to: Values) -> None:
     """How many images are looked at."""
     flags.DEFINE_float(
-        "precision",
+        "half_width",
         None,
         "Look at as few images as tell the robustness on this data set within so much "
         "either way (0.01: one hundredth of the range), with --confidence_level. 0: "
         "the answer of all images, but for a chance of 0.001 for each alteration. With "
         "--require=robustness>=..., an alteration ends sooner, once that is certain. "
-        "Not with --measure=precision or f1, --no_worse_than, or --require=decided. "
-        "By default every level takes all images.",
+        "Not with --measure=precision or f1, --regressions, or "
+        "--require=decided_ratio. By default every level takes all images.",
         0,
         flag_values=to,
     )
@@ -216,8 +216,8 @@ def fewest(to: Values) -> None:
         "budget",
         None,
         "Classify at most so many altered images, of all alterations together, where "
-        "they tell most; the result says how precise it is. Goes with what --precision "
-        "does.",
+        "they tell most; the result says how precise it is. Goes with what "
+        "--half_width does.",
         1,
         flag_values=to,
     )
@@ -225,7 +225,7 @@ def fewest(to: Values) -> None:
         "curtail",
         False,
         "End a level only where the images left cannot change its side: the answer of "
-        "all images, for certain, from fewer. Goes with what --precision does.",
+        "all images, for certain, from fewer. Goes with what --half_width does.",
         flag_values=to,
     )
 
@@ -252,7 +252,7 @@ def perturbing(to: Values) -> None:
         "num_samples", 1000, "Plain draws for each picture.", 8, flag_values=to
     )
     flags.DEFINE_float(
-        "precision",
+        "half_width",
         None,
         "Look at pictures in random order, and end as soon as each class's mean is "
         "known to so much, with --confidence_level; by default all are looked at.",
@@ -281,10 +281,10 @@ def requirements(*quantities: str) -> Define:
     return define
 
 
-def no_worse_than(to: Values) -> None:
+def regressions(to: Values) -> None:
     """What it has to be as good as."""
     flags.DEFINE_multi_string(
-        "no_worse_than",
+        "regressions",
         [],
         "End with status 1 if the network is less robust than an earlier one, beyond "
         "what chance explains: a results folder, or the JSON file of an assessment.",

@@ -74,7 +74,7 @@ def of_draws(
 
 def _said(few: Fewest) -> str:
     """The flags that ask for few images."""
-    said = [] if few.precision is None else [f"--precision={few.precision:g}"]
+    said = [] if few.half_width is None else [f"--half_width={few.half_width:g}"]
     said += [] if few.budget is None else [f"--budget={few.budget}"]
     return " ".join(said + ["--curtail"] * few.curtail)
 

@@ -1,4 +1,4 @@
-"""`--precision`, `--budget` and `--curtail`: as few images as the answer needs."""
+"""`--half_width`, `--budget` and `--curtail`: as few images as the answer needs."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -11,20 +11,20 @@ from jaxrob._command.refused import Refused
 from jaxrob.reporting import Plan, Requirement
 from jaxrob.strategies._few.stopping import checked_stopping
 
-FLAGS = ("precision", "budget", "curtail")
+FLAGS = ("half_width", "budget", "curtail")
 
 
 class Fewest(NamedTuple):
     """What is asked of the number of images; the arguments of `jaxrob.assess`.
 
     Attributes:
-      precision: half the width of the interval that is wanted, or None.
+      half_width: half the width of the interval that is wanted, or None.
       budget: the most altered images that are classified, or None.
       curtail: whether levels end only where the images left cannot change them.
       required: the least robustness, or None; the work ends once it is certain.
     """
 
-    precision: float | None = None
+    half_width: float | None = None
     budget: int | None = None
     curtail: bool = False
     required: float | None = None
@@ -42,7 +42,7 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
         if given:
             raise Refused(f"--{given[0]}: the plan says it; leave it out, or the plan")
         found = plan
-    wanted = Fewest(found.precision, found.budget, found.curtail)
+    wanted = Fewest(found.half_width, found.budget, found.curtail)
     try:
         few = checked_stopping(*wanted, confidence_level=0.95)
     except ValueError as error:
@@ -51,7 +51,7 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
 
 
 def with_requirements(
-    few: Fewest, requirements: Sequence[Requirement], no_worse_than: Sequence[str]
+    few: Fewest, requirements: Sequence[Requirement], regressions: Sequence[str]
 ) -> Fewest:
     """The same, with the requirement that ends the work early.
 
@@ -61,15 +61,15 @@ def with_requirements(
     Raises:
       Refused: if something is required that few images cannot tell.
     """
-    flags = "--precision, --budget and --curtail"
-    if no_worse_than:
+    flags = "--half_width, --budget and --curtail"
+    if regressions:
         raise Refused(
-            "--no_worse_than compares the answers on every image at every level, which "
-            f"{flags} leave out; leave these out, or --no_worse_than"
+            "--regressions compares the answers on every image at every level, which "
+            f"{flags} leave out; leave these out, or --regressions"
         )
-    if any(one.quantity == "decided" for one in requirements):
+    if any(one.quantity == "decided_ratio" for one in requirements):
         raise Refused(
-            "--require: decided is told by all images alone; leave it out, or "
+            "--require: decided_ratio is told by all images alone; leave it out, or "
             f"{flags}. What goes with them: robustness, which ends each alteration as "
             "soon as it is certain, and robustness.low, which does not"
         )

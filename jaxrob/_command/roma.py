@@ -31,7 +31,7 @@ from jaxrob.roma import RomaResult
 QUANTITIES = ("plr", "plr.low")
 _ARGUMENTS = (
     *("epsilon", "delta", "num_samples", "norm", "clip", "estimator"),
-    *("precision", "confidence_level"),
+    *("half_width", "confidence_level"),
 )
 
 
@@ -44,7 +44,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     del words
     requirements = required(values.require, QUANTITIES)
     reports.check(values.report)
-    output = results_folder.check(values)
+    output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     found = subject.load(values)
@@ -53,8 +53,8 @@ def run(values: Values, words: Sequence[str]) -> str:
     subject.tell(found)
     if values.dry_run:
         dry_run.of_draws(found, functools.partial(_estimated, found, values, None))
-        if values.precision is not None:
-            print("at most: with --precision it may end before all images")
+        if values.half_width is not None:
+            print("at most: with --half_width it may end before all images")
         return ""
     journal = subject.journal(values, "roma", found)
     with results_folder.held(output):
@@ -77,8 +77,7 @@ def _estimated(
     budget = math.inf if values.budget == 0 else values.budget
     return jaxrob.roma.assess(
         found.classifier,
-        dataset.images,
-        dataset.labels,
+        dataset,
         **arguments,
         budget=budget,
         key=jax.random.key(values.seed),
@@ -113,7 +112,7 @@ def _tell(result: RomaResult) -> None:
     low, high = result.mean_plr_interval
     over_all = f"the mean over all lies between {low:.6f} and {high:.6f} "
     over_all += f"({percent_of(result.confidence_level)})"
-    if result.precision is not None:
+    if result.half_width is not None:
         print(f"{int(result.seen.sum())} images were looked at; {over_all}")
     elif low < high:
         print(over_all)

@@ -57,8 +57,8 @@ _COMMANDS = {
             "What is measured": (define.measuring,),
             "How many images are looked at": (define.fewest,),
             "What is good enough": (
-                define.requirements("robustness.low", "robustness", "decided"),
-                define.no_worse_than,
+                define.requirements("robustness.low", "robustness", "decided_ratio"),
+                define.regressions,
             ),
             "What is written": (define.report, define.output, define.kept_pictures),
             "How it runs": (define.running,),

@@ -4,7 +4,7 @@ Each function returns an `Alteration` for a range of levels. `presets` holds tho
 the papers.
 """
 
-from jaxrob.alterations import common, presets
+from jaxrob.alterations import corruptions, presets
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness
@@ -33,7 +33,7 @@ __all__ = (
     "About",
     "Alteration",
     "brightness",
-    "common",
+    "corruptions",
     "compose",
     "contrast",
     "defocus_blur",

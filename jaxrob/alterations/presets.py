@@ -7,7 +7,7 @@ import jax
 
 from jaxrob._arguments.checks import check_choice, checked_flag
 from jaxrob._arguments.warnings import warn
-from jaxrob.alterations import common
+from jaxrob.alterations import corruptions
 from jaxrob.alterations._alteration import Alteration
 from jaxrob.alterations._brightness import brightness
 from jaxrob.alterations._compose import rescale
@@ -21,8 +21,8 @@ from jaxrob.alterations._translation import (
     vertical_translation,
 )
 from jaxrob.alterations._zoom import zoom
-from jaxrob.alterations.common._parameters import checked_size
-from jaxrob.alterations.common._published import (
+from jaxrob.alterations.corruptions._parameters import checked_size
+from jaxrob.alterations.corruptions._published import (
     truncation_to_bytes,
     truncation_to_bytes_and_jpeg_85,
 )
@@ -31,7 +31,7 @@ from jaxrob.alterations.common._published import (
 #: five severities.
 SEVERITIES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 #: The corruptions of ImageNet-C and CIFAR-10-C in the benchmark's order, as
-#: `jaxrob.alterations.common` names them.
+#: `jaxrob.alterations.corruptions` names them.
 CORRUPTIONS = (
     "gaussian_noise",
     "shot_noise",
@@ -153,7 +153,7 @@ def imagenet_c(
       validation: whether the four corruptions follow that were held back for
         validation. No mean counts them.
       frost_folder: where the pictures of frost are, see
-        `jaxrob.alterations.common.frost`.
+        `jaxrob.alterations.corruptions.frost`.
 
     Returns:
       The alterations, in the benchmark's order.
@@ -185,7 +185,7 @@ def cifar_c(
       published: whether the altered images are truncated to bytes, as the benchmark's
         files are; these are no JPEG files.
       validation: as of `imagenet_c`, as the rest.
-      frost_folder: see `jaxrob.alterations.common.frost`.
+      frost_folder: see `jaxrob.alterations.corruptions.frost`.
 
     Returns:
       The alterations, in the benchmark's order.
@@ -209,10 +209,10 @@ def _common(
     found = []
     for name in names:
         if name != "frost":
-            found.append(getattr(common, name)(size))
+            found.append(getattr(corruptions, name)(size))
             continue
         try:
-            found.append(common.frost(size, frost_folder))
+            found.append(corruptions.frost(size, frost_folder))
         except (FileNotFoundError, ImportError) as error:
             if frost_folder is not None:
                 raise

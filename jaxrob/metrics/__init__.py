@@ -1,6 +1,7 @@
 """Quality measures of a curve, and the robustness computed from them."""
 
 from jaxrob.metrics._bands import bands, wilson
+from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._corruption_error import (
     ALEXNET,
     CorruptionError,
@@ -53,6 +54,7 @@ from jaxrob.metrics._tolerance import (
 __all__ = (
     "ALEXNET",
     "RULES",
+    "ConfidenceInterval",
     "CorruptionError",
     "FailingLevel",
     "Interval",

@@ -11,20 +11,20 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_flag,
     checked_integer,
+    checked_share,
     checked_text,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
 from jaxrob.metrics._checks import (
     checked_confidence_level,
     checked_confusion,
-    checked_share,
 )
-from jaxrob.metrics._robustness import Interval
+from jaxrob.metrics._confidence_interval import ConfidenceInterval
 
 _SEVERITIES = (1.0, 2.0, 3.0, 4.0, 5.0)
 _SEED = 0
-_UNKNOWN = Interval(math.nan, math.nan)
+_UNKNOWN = ConfidenceInterval(math.nan, math.nan)
 
 
 class ReferenceErrors(NamedTuple):
@@ -56,7 +56,7 @@ class CorruptionError(NamedTuple):
     """
 
     value: float
-    confidence_interval: Interval
+    confidence_interval: ConfidenceInterval
     reason: str
 
 
@@ -99,7 +99,7 @@ def corruption_error(
 
     Example::
 
-        fog = jaxrob.alterations.common.fog(224)
+        fog = jaxrob.alterations.corruptions.fog(224)
         levels = jaxrob.alterations.presets.SEVERITIES
         curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
         found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
@@ -296,13 +296,11 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         )
     curve = getattr(one, "curve", one)
     if not hasattr(curve, "levels") or not hasattr(curve, "confusion"):
-        raise TypeError(
-            f"{name} must be a jaxrob.Curve, a jaxrob.ReducedCurve, a "
-            f"jaxrob.Assessment or metrics.ReferenceErrors; got {named(one)}"
-        )
+        kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
+        raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
     _check_meant(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
-    counts = checked_confusion(curve.confusion, fewest_inputs=1)[rows]
+    counts = checked_confusion(curve.confusion, min_inputs=1)[rows]
     correct = np.trace(counts[..., :-1], axis1=-2, axis2=-1)
     errors = 1 - correct / counts.sum((-2, -1))
     wrong = None
@@ -331,7 +329,7 @@ def _check_meant(name: str, one: Any, curve: Any) -> None:
     if getattr(one, "unit", "severity") != "severity":
         raise ValueError(
             f"{name} must be of a corruption by severity, one of "
-            f"jaxrob.alterations.common; {one.alteration} has levels in "
+            f"jaxrob.alterations.corruptions; {one.alteration} has levels in "
             f"{one.unit or 'no unit'}"
         )
     if getattr(one, "is_stability", False):
@@ -382,7 +380,9 @@ def _mean(
     values = _resampled(both, sums, relative, resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     return CorruptionError(
-        value, Interval(float(np.fmin(low, value)), float(np.fmax(high, value))), ""
+        value,
+        ConfidenceInterval(float(np.fmin(low, value)), float(np.fmax(high, value))),
+        "",
     )
 
 

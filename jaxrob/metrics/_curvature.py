@@ -7,7 +7,7 @@ import numpy as np
 from jaxrob.metrics._finite_inputs import flips
 
 # No curve is taken to be flatter than this (per squared range), nor to bend less than
-# this many times what its neighbourhood shows: BUILD_NOTES.md has what other values do.
+# this many times what its neighbourhood shows.
 _LEAST = 8.0
 _MARGIN = 2.0
 # What the one triple shows that an interval shares with a bend outside of it.

@@ -8,8 +8,9 @@ import numpy as np
 from jaxrob._arguments.checks import checked_number
 from jaxrob.metrics._bands import bands
 from jaxrob.metrics._checks import checked_confusion, checked_levels
+from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._quality import measure_named
-from jaxrob.metrics._robustness import Interval, accepted_intervals
+from jaxrob.metrics._robustness import accepted_intervals
 
 
 class FailingLevel(NamedTuple):
@@ -21,7 +22,7 @@ class FailingLevel(NamedTuple):
     """
 
     level: float
-    confidence_interval: Interval
+    confidence_interval: ConfidenceInterval
 
 
 def failing_level(
@@ -58,10 +59,10 @@ def failing_level(
       ValueError: if the identity is not among the levels, no level lies above, or as
         `bands`.
     """
-    levels = checked_levels(levels, None)
+    levels = checked_levels(levels)
     threshold = checked_number("threshold", threshold)
     identity = checked_number("identity", identity)
-    confusion = checked_confusion(confusion, fewest_inputs=1)
+    confusion = checked_confusion(confusion, min_inputs=1)
     if len(confusion) != len(levels):
         raise ValueError(
             f"confusion must have counts for each of {len(levels)} levels; got the "
@@ -80,7 +81,7 @@ def failing_level(
         _first_crossing(levels[order], one[order], threshold)
         for one in (values, low, high)
     ]
-    return FailingLevel(crossings[0], Interval(*sorted(crossings)[::2]))
+    return FailingLevel(crossings[0], ConfidenceInterval(*sorted(crossings)[::2]))
 
 
 def _first_crossing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:

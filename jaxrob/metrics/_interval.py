@@ -11,10 +11,11 @@ from jaxrob.metrics._checks import (
     checked_curve,
     range_around,
 )
+from jaxrob.metrics._confidence_interval import ConfidenceInterval
 from jaxrob.metrics._envelope import Envelope, envelope
 from jaxrob.metrics._measure import typical_inputs
 from jaxrob.metrics._quality import measure_named
-from jaxrob.metrics._robustness import Interval, accepted_share
+from jaxrob.metrics._robustness import accepted_share
 
 # By how many standard deviations of single inputs' flips the lines of an `envelope` may
 # be off. With none, an interval that ends at a kink covers it up to 5 % less often than
@@ -28,7 +29,7 @@ def robustness_interval(
     high: np.ndarray,
     threshold: float,
     bounds: tuple[float, float] | None = None,
-) -> Interval:
+) -> ConfidenceInterval:
     """The robustness of a lower and of an upper band.
 
     Each band is joined by straight lines (`rule="linear"` of
@@ -52,9 +53,9 @@ def robustness_interval(
       ValueError: if `low` exceeds `high` somewhere, a level lies outside the bounds, or
         as `jaxrob.metrics.heaviside_robustness`.
     """
-    fewest = 1 if bounds is not None else 2
-    _, low = checked_curve(levels, low, threshold, fewest, "low")
-    levels, high = checked_curve(levels, high, threshold, fewest, "high")
+    min_length = 1 if bounds is not None else 2
+    _, low = checked_curve(levels, low, threshold, min_length, "low")
+    levels, high = checked_curve(levels, high, threshold, min_length, "high")
     if (low > high).any():
         bad = np.flatnonzero(low > high)[0]
         raise ValueError(
@@ -71,7 +72,7 @@ def confidence_interval(
     threshold: float,
     confidence_level: float = 0.95,
     bounds: tuple[float, float] | None = None,
-) -> Interval:
+) -> ConfidenceInterval:
     """A confidence interval of the robustness, for a finite test set.
 
     The `robustness_interval` of the measure's `bands`, which between the levels stray
@@ -95,7 +96,7 @@ def confidence_interval(
     """
     confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
-    confusion = checked_confusion(confusion, fewest_inputs=1)
+    confusion = checked_confusion(confusion, min_inputs=1)
     # All that can fail fails before the bootstrap.
     widest = np.zeros(len(confusion)), np.ones(len(confusion))
     robustness_interval(levels, *widest, threshold, bounds)
@@ -150,7 +151,7 @@ def _joined(
     threshold: float,
     bounds: tuple[float, float],
     strays: Envelope | None,
-) -> Interval:
+) -> ConfidenceInterval:
     """The interval between the bands, which stray from straight lines or do not."""
     lower, upper = bounds
     shortest, longest = accepted_widths(levels, low, high, threshold, strays)
@@ -158,4 +159,4 @@ def _joined(
     start = math.fsum(shortest) / (upper - lower)
     end = (math.fsum(longest) + unseen) / (upper - lower)
     # Rounding may part them where they meet.
-    return Interval(min(start, 1.0), min(max(start, end), 1.0))
+    return ConfidenceInterval(min(start, 1.0), min(max(start, end), 1.0))

@@ -5,11 +5,10 @@ from jaxrob.reporting._folder import read_results, write_results
 from jaxrob.reporting._gate import (
     Requirement,
     quantities,
+    regressions,
     requirement,
     unmet,
     verdict,
-    worse,
-    worse_than,
 )
 from jaxrob.reporting._pictures import pictures
 from jaxrob.reporting._plan import Plan, PlannedAlteration, read_plan
@@ -40,13 +39,12 @@ __all__ = (
     "quantities",
     "read_plan",
     "read_results",
+    "regressions",
     "requirement",
     "table",
     "to_html",
     "to_markdown",
     "unmet",
     "verdict",
-    "worse",
-    "worse_than",
     "write_results",
 )

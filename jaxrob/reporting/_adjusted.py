@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob._assessment.compare import Comparison
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._holm import holm
 
 
@@ -78,8 +78,8 @@ def both(p_value: float, adjusted: float) -> str:
     return f"{p_value:.2g} (adjusted {adjusted:.2g})"
 
 
-def _side(interval: Interval, p_value: float, confidence_level: float) -> int:
+def _side(interval: ConfidenceInterval, p_value: float, confidence_level: float) -> int:
     # The least that rounds up to it is enough.
     if math.isnan(p_value) or p_value > 1 - confidence_level + 1e-12:
         return 0
-    return int(interval.start > 0) - int(interval.end < 0)
+    return int(interval.low > 0) - int(interval.high < 0)

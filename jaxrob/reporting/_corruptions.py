@@ -109,7 +109,7 @@ def severity(one: FailingLevel | None) -> str:
     """The severity at which a network fails with its interval, as text."""
     if one is None:
         return "not known"
-    if math.isinf(one.confidence_interval.start):
+    if math.isinf(one.confidence_interval.low):
         return _severity(math.inf)
     low, high = map(_severity, one.confidence_interval)
     return f"{_severity(one.level)}, {low} to {high}"
@@ -163,5 +163,5 @@ def _known(measured: Callable[[], CorruptionError]) -> CorruptionError:
     try:
         return measured()
     except ValueError as error:
-        unknown = metrics.Interval(math.nan, math.nan)
+        unknown = metrics.ConfidenceInterval(math.nan, math.nan)
         return CorruptionError(math.nan, unknown, str(error))

@@ -4,7 +4,7 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
 
 _ENDED = {
-    "precise": "the precision asked for was reached",
+    "precise": "the half width asked for was reached",
     "certain": "it was certain whether what is required is reached",
     "budget": "the budget was spent",
     "resolution": "the levels lie as close as the choice of levels allows",
@@ -30,9 +30,9 @@ def of_all_images(one: Assessment) -> int:
 def asked_for(sampling: Sampling) -> str:
     """What was asked of the number of images, in words."""
     said = []
-    if sampling.precision:
-        said.append(f"within {sampling.precision:g}")
-    elif sampling.curtail or sampling.precision == 0:
+    if sampling.half_width:
+        said.append(f"within {sampling.half_width:g}")
+    elif sampling.curtail or sampling.half_width == 0:
         said.append("the answer of all images")
     if sampling.budget is not None:
         said.append(f"at most {sampling.budget:,} altered images in all")
@@ -62,7 +62,7 @@ def is_open_by_levels(sampling: Sampling) -> bool:
 
     That is where the answer of all images was wanted and found, or no finer levels are.
     """
-    is_found = sampling.status == "precise" and not sampling.precision
+    is_found = sampling.status == "precise" and not sampling.half_width
     return (is_found and sampling.error is not None) or sampling.status == "resolution"
 
 

@@ -145,7 +145,7 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
             roma=roma or None,
             attack=attack or None,
             requirements=index.requirements,
-            worse=index.worse,
+            regressions=index.regressions,
             plan=index.plan,
         )
     except (TypeError, ValueError) as error:

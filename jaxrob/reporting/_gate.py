@@ -16,17 +16,17 @@ from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._adjusted import adjusted, said
 from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.reporting._joint import joint_interval
 from jaxrob.roma import RomaResult
 
 #: What may be required: of an assessment, and of RoMA.
-QUANTITIES = ("robustness", "robustness.low", "decided", "plr", "plr.low")
+QUANTITIES = ("robustness", "robustness.low", "decided_ratio", "plr", "plr.low")
 
 
-Quantities = Mapping[str, float | Interval]
+Quantities = Mapping[str, float | ConfidenceInterval]
 
 
 class Requirement(NamedTuple):
@@ -80,23 +80,25 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
     return Requirement(quantity, float(number))
 
 
-def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
+def quantities(
+    result: Assessment | RomaResult,
+) -> dict[str, float | ConfidenceInterval]:
     """What may be required of a result.
 
     Of an assessment, "robustness", "robustness.low", the lower end of its
-    confidence interval, and "decided", the lowest share of decided inputs at an
+    confidence interval, and "decided_ratio", the lowest share of decided inputs at an
     accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
     inputs, and "plr.low", the mean of the lower ends of their intervals; an input
     without an answer counts with the share of its plain draws that are not distinctly
     misclassified, and has no interval. With inputs that a budget left undecided "plr"
     is an interval, in which each of them is as low, or as high, as its own says.
-    Inputs that a run with a precision did not look
+    Inputs that a run with a half width did not look
     at count as those of their category that it did; in "plr.low", as low as they can
     be with the confidence of the result.
 
     From few images (`Assessment.sampling`) the robustness is the interval that holds
     that of all images of the data set, unless its width is that of the levels alone;
-    "decided" is not known.
+    "decided_ratio" is not known.
 
     Returns:
       The values, in [0, 1], or intervals; NaN where one is not known.
@@ -107,8 +109,10 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     if isinstance(result, Assessment):
         return {
             "robustness": _robustness(result),
-            "robustness.low": float(result.confidence_interval.start),
-            "decided": math.nan if result.sampling else result.lowest_decided_ratio,
+            "robustness.low": float(result.confidence_interval.low),
+            "decided_ratio": math.nan
+            if result.sampling
+            else result.lowest_decided_ratio,
         }
     if isinstance(result, RomaResult):
         return {"plr": _mean_plr(result), "plr.low": result.mean_low}
@@ -118,14 +122,14 @@ def quantities(result: Assessment | RomaResult) -> dict[str, float | Interval]:
     )
 
 
-def _mean_plr(result: RomaResult) -> float | Interval:
+def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
     """The mean plr, or where it is if inputs that were left undecided may change it."""
     if (result.status == "undecided").any():
-        return Interval(*result.mean_plr_interval)
+        return result.mean_plr_interval
     return result.mean_plr
 
 
-def _robustness(result: Assessment) -> float | Interval:
+def _robustness(result: Assessment) -> float | ConfidenceInterval:
     """The robustness, or where it is if images left out may change the verdict."""
     if math.isnan(result.robustness):
         return math.nan
@@ -190,12 +194,16 @@ def is_open(
     )
 
 
-def ends(value: float | Interval) -> Interval:
+def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
     """The interval of a value, of a number the number alone."""
-    return value if isinstance(value, Interval) else Interval(value, value)
+    return (
+        value
+        if isinstance(value, ConfidenceInterval)
+        else ConfidenceInterval(value, value)
+    )
 
 
-def _said(value: float | Interval, least: float) -> str:
+def _said(value: float | ConfidenceInterval, least: float) -> str:
     """A value that does not reach what is required, in words."""
     low, high = ends(value)
     if math.isnan(low):
@@ -206,65 +214,51 @@ def _said(value: float | Interval, least: float) -> str:
     return found if high < least else f"not sure, {found}"
 
 
-def worse(new: Assessment, old: Assessment) -> list[str]:
-    """Whether a classifier is less robust than an earlier one, in words.
+def regressions(
+    new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
+) -> list[str]:
+    """What is less robust than in earlier assessments, in words.
 
-    It is if the interval of the difference in robustness, by `jaxrob.compare` at the
-    new one's confidence level, lies below 0, or that of the difference in the measure's
-    mean over the range, which tells networks apart that are accepted everywhere; and if
-    the p-value says the same, adjusted because there are two (Holm 1979). A difference
-    that the finite test set may have caused does not count.
+    Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
+    confidence level. The new one is a regression if the interval of the difference in
+    robustness lies below 0, or that of the difference in the measure's mean over the
+    range, which distinguishes networks that are accepted everywhere; and if the p-value
+    says the same, adjusted for all that is compared (Holm 1979): of networks that are
+    alike, any is called a regression in at most 5 % of all cases.
 
     Args:
-      new: an assessment.
-      old: an earlier one, on the same images.
+      new: an assessment, or one for each alteration.
+      old: likewise, of the same network before, or of another, on the same images.
 
     Returns:
-      Nothing, or what is worse.
+      A sentence for each earlier assessment that is better, has no counterpart, or
+      cannot be compared; then it says why. Nothing if all is as good.
 
     Raises:
-      TypeError: as `jaxrob.compare`.
-      ValueError: as `jaxrob.compare`, if the two cannot be compared.
+      TypeError: if one is no assessment.
     """
-    check_type("new", new, Assessment, "a jaxrob.Assessment")
-    check_type("old", old, Assessment, "a jaxrob.Assessment")
-    return _worse([(new, old, compare(new, old, new.confidence_level))])
-
-
-def worse_than(
-    assessments: Sequence[Assessment], earlier: Sequence[Assessment]
-) -> list[str]:
-    """What is less robust than in earlier assessments, in words; see `worse`.
-
-    P-values are adjusted for all that is compared: of networks that are alike, any is
-    called worse in at most 5 % of all cases.
-
-    Args:
-      assessments: one for each alteration.
-      earlier: of the same network before, or of another.
-
-    Returns:
-      A sentence for each earlier one that is better, has no counterpart, or cannot be
-      compared; then it says why. Nothing if all is as good.
-    """
-    assessments = checked_sequence(
-        "assessments", assessments, Assessment, "jaxrob.Assessment"
-    )
-    earlier = checked_sequence(
-        "earlier", earlier, Assessment, "jaxrob.Assessment", fewest=0
-    )
-    by_name = {one.alteration: one for one in assessments}
+    by_name = {one.alteration: one for one in _assessments("new", new, 1)}
     pairs, found = [], []
-    for old in earlier:
-        if old.alteration not in by_name:
-            found.append(f"{old.alteration}: it is not assessed any more")
+    for before in _assessments("old", old, 0):
+        if before.alteration not in by_name:
+            found.append(f"{before.alteration}: it is not assessed any more")
             continue
-        new = by_name[old.alteration]
+        now = by_name[before.alteration]
         try:
-            pairs.append((new, old, compare(new, old, new.confidence_level)))
+            pairs.append((now, before, compare(now, before, now.confidence_level)))
         except ValueError as error:
-            found.append(f"{old.alteration}: no comparison is possible, {error}")
+            found.append(f"{before.alteration}: no comparison is possible, {error}")
     return _worse(pairs) + found
+
+
+def _assessments(
+    name: str, given: Assessment | Sequence[Assessment], fewest: int
+) -> tuple[Assessment, ...]:
+    if isinstance(given, Assessment):
+        return (given,)
+    return checked_sequence(
+        name, given, Assessment, "jaxrob.Assessment", min_length=fewest
+    )
 
 
 def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[str]:
@@ -281,7 +275,7 @@ def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[s
 def verdict(
     requirements: Sequence[Requirement],
     found: Mapping[str, Assessment | RomaResult | Quantities],
-    worse: Sequence[str] = (),
+    regressions: Sequence[str] = (),
 ) -> str:
     """What is not good enough, in one line; "" if all is.
 
@@ -293,9 +287,9 @@ def verdict(
     Args:
       requirements: what has to be reached, see `unmet`.
       found: what was found, see `unmet`.
-      worse: what else is not good enough, in words; see `worse_than`.
+      regressions: what else is not good enough, in words; see `regressions`.
     """
-    worse = checked_sequence("worse", worse, str, "texts", fewest=0)
+    worse = checked_sequence("regressions", regressions, str, "texts", min_length=0)
     failed = [*unmet(requirements, found), *worse]
     if not failed:
         return ""
@@ -322,7 +316,7 @@ def _warn_of_undecided(
     """
     asked = {one.quantity for one in requirements}
     of_decided = [one for one in assessments if one.is_of_decided]
-    if not of_decided or "decided" in asked:
+    if not of_decided or "decided_ratio" in asked:
         return
     if not asked & {"robustness", "robustness.low"}:
         return
@@ -332,8 +326,8 @@ def _warn_of_undecided(
     warn(
         f"with alpha = {of_decided[0].curve.alpha:g} the robustness required is of the "
         f"decided images alone{least}: a network that declines most of them meets it. "
-        'Require "decided>=0.9" as well, or take measure="effectiveness", which counts '
-        "unknown answers."
+        'Require "decided_ratio>=0.9" as well, or take measure="effectiveness", which '
+        "counts unknown answers."
     )
 
 
@@ -341,7 +335,7 @@ def _checked(
     requirements: Sequence[Requirement], found: Mapping[str, object]
 ) -> Sequence[Requirement]:
     requirements = checked_sequence(
-        "requirements", requirements, tuple, "Requirement", fewest=0
+        "requirements", requirements, tuple, "Requirement", min_length=0
     )
     kinds = Mapping | Assessment | RomaResult
     check_type("found", found, Mapping, "results or quantities by name")

@@ -39,7 +39,7 @@ class Index(NamedTuple):
     class_names: tuple[str, ...] | None
     plan: Plan | None
     requirements: tuple[Required, ...]
-    worse: Annotated[tuple[str, ...], Part("no_worse_than")]
+    regressions: tuple[str, ...]
     entries: Annotated[tuple[Entry, ...], Part("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
@@ -65,7 +65,7 @@ def index_of(
         class_names=results.class_names,
         plan=results.plan,
         requirements=results.requirements,
-        worse=results.worse,
+        regressions=results.regressions,
         entries=tuple(map(Entry, files, results.reasons, results.pictures)),
         roma=roma,
         attack=attack,

@@ -16,7 +16,7 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     exact = measure.is_proportion
     exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
     if number == 1:
-        return one.confidence_interval.start, one.confidence_interval.end
+        return one.confidence_interval.low, one.confidence_interval.high
     if one.sampling is not None:
         return math.nan, math.nan
     if one.scores is not None or not exact or math.isnan(one.robustness):

@@ -8,11 +8,12 @@ import tomllib
 from typing import Annotated, Any
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import check_levels_range, checked_path
+from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import named
 from jaxrob._codec import As, Integer, Number, Text, read
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
+from jaxrob.alterations._checks import check_levels_range
 from jaxrob.reporting._gate import QUANTITIES, Requirement, checked_requirement
 
 # Plans are written by hand.
@@ -79,7 +80,7 @@ class Plan:
       threshold: the lowest value of the measure that is accepted, in [0, 1].
       measure: the quality measure, a name in `jaxrob.metrics.measures`.
       requirements: what each assessment has to reach.
-      precision: how exactly the robustness on the data set is wanted, from as few
+      half_width: how exactly the robustness on the data set is wanted, from as few
         images as that needs, see `jaxrob.assess`; None if not said.
       budget: the most altered images that are classified; None if not said.
       curtail: whether a level ends only where the images left cannot change its side.
@@ -92,7 +93,7 @@ class Plan:
     threshold: Annotated[float, Number(at_least=0, at_most=1)]
     measure: Annotated[str, Text(allowed=tuple(metrics.measures))] = "accuracy"
     requirements: tuple[Required, ...] = ()
-    precision: Annotated[float | None, Number(at_least=0, below=0.5)] = None
+    half_width: Annotated[float | None, Number(at_least=0, below=0.5)] = None
     budget: Annotated[int | None, Integer(at_least=1)] = None
     curtail: bool = False
 
@@ -103,7 +104,7 @@ class Plan:
     @property
     def wants_few(self) -> bool:
         """Whether it says how few images are wanted."""
-        return self.curtail or not (self.precision is None and self.budget is None)
+        return self.curtail or not (self.half_width is None and self.budget is None)
 
 
 def read_plan(path: str | os.PathLike[str]) -> Plan:
@@ -115,7 +116,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
         date = 2026-03-02
         threshold = 0.8
         measure = "accuracy"               # may be left out
-        precision = 0.01                   # these three too: all images
+        half_width = 0.01                   # these three too: all images
         budget = 1_000_000
         curtail = false
         requirements = ["robustness.low>=0.5"]

@@ -76,7 +76,7 @@ class Results:
       attack: adversarial examples, or None. Of a folder its `images` are empty, of the
         shape `[0, 0, 0, 0]`.
       requirements: what had to be reached.
-      worse: what is worse than it was in an earlier result, a sentence each.
+      regressions: what is worse than it was in an earlier result, a sentence each.
       plan: the plan that was followed, or None.
 
     Raises:
@@ -93,7 +93,7 @@ class Results:
     roma: RomaResult | None = None
     attack: Attack | None = None
     requirements: tuple[Requirement, ...] = ()
-    worse: tuple[str, ...] = ()
+    regressions: tuple[str, ...] = ()
     plan: Plan | None = None
 
     def __post_init__(self) -> None:
@@ -106,10 +106,10 @@ class Results:
         for name, kind, wanted, fewest in (
             ("assessments", Assessment, "jaxrob.Assessment", 0),
             ("requirements", Requirement, "Requirement", 0),
-            ("worse", str, "texts", 0),
+            ("regressions", str, "texts", 0),
         ):
             given = checked_sequence(
-                name, getattr(self, name), kind, wanted, fewest=fewest
+                name, getattr(self, name), kind, wanted, min_length=fewest
             )
             object.__setattr__(self, name, given)
         for name, missing, kind, wanted in (
@@ -117,7 +117,7 @@ class Results:
             ("pictures", (), tuple | list, "tuples of Picture"),
         ):
             given = checked_sequence(
-                name, getattr(self, name), kind, wanted, fewest=0
+                name, getattr(self, name), kind, wanted, min_length=0
             ) or (missing,) * len(self.assessments)
             if len(given) != len(self.assessments):
                 raise ValueError(

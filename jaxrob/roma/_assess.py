@@ -21,7 +21,12 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import Dataset, check_labels_below, given_images
+from jaxrob._dataset import (
+    Dataset,
+    check_labels_below,
+    given_images,
+    images_and_labels,
+)
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import opened
@@ -55,7 +60,7 @@ _BUDGET = 10_000
 
 def assess(
     classifier: Classifier,
-    images: np.ndarray | jax.Array,
+    images: np.ndarray | jax.Array | Dataset,
     labels: Sequence[int] | np.ndarray | None = None,
     *,
     epsilon: float = 0.04,
@@ -67,7 +72,7 @@ def assess(
     budget: float | None = None,
     perturbation: Perturbation | Alteration | Callable | None = None,
     level_distribution: "Distribution | None" = None,
-    precision: float | None = None,
+    half_width: float | None = None,
     confidence_level: float = 0.95,
     key: jax.Array,
     mesh: Mesh | None = None,
@@ -120,7 +125,7 @@ def assess(
     An answer of "importance" is believed only if two other views do not contradict it:
     the hits among the plain draws, and a few particles that climb to the boundary
     without gradients, which may have come to a mode that the mixture misses. Then more
-    lanes start there. In up to 16 dimensions these are as many particles as those of
+    searches start there. In up to 16 dimensions these are as many particles as those of
     "splitting", whose answers are held against each other.
 
     What may still be missed, without notice: a mode so much steeper than others that it
@@ -134,21 +139,22 @@ def assess(
     Draws depend on the key and the input's index alone, so answers do not depend on
     blocks or devices (except for rounding).
 
-    With a precision, inputs are looked at in random order, a few more at a time. Those
+    With a half width, inputs are looked at in random order, a few more at a time. Those
     of a category end as soon as the mean plr over all its inputs is known: its
-    interval, of all categories together, is at most twice the precision wide. It is by
+    interval, of all categories together, is at most twice the half width wide. It is by
     betting without replacement (Waudby-Smith and Ramdas 2020), which holds however
     often one looks. Then the mean over all inputs is known as well. What was looked at
-    has the answers of a run without a precision; the rest is "unseen". The smaller a
+    has the answers of a run without a half width; the rest is "unseen". The smaller a
     category, the larger the share of it that has to be looked at.
 
     Args:
       classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
         With S samples its mean probabilities count. A stochastic one's answer is drawn
         together with the perturbation.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset`, whose
+        labels are taken if it has any.
       labels: `[N]` classes from 0, which only group the inputs into categories (see
-        `RomaResult.categorial`).
+        `RomaResult.categorial`). Not beside a data set.
       epsilon: the radius of the ball, for pixels in [0, 1].
       delta: the least confidence of a distinct answer, in (0, 1).
       num_samples: plain draws for each input, at least 8.
@@ -163,7 +169,7 @@ def assess(
         not used.
       level_distribution: NumPyro's distribution of the alteration's level; uniform by
         default.
-      precision: half of the widest interval of a category's mean that is good enough,
+      half_width: half of the widest interval of a category's mean that is good enough,
         in (0, 0.5); None looks at all inputs. Not with "logit".
       confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key.
@@ -178,10 +184,10 @@ def assess(
       A `RomaResult`. An input without an answer has a status that says why and NaN.
 
     Raises:
-      TypeError: if an argument has a wrong type.
+      TypeError: if an argument has a wrong type, or there are labels beside a data set.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
         norm or estimator unknown, a budget below num_samples or beside another
-        estimator than "auto", precision not in (0, 0.5) or beside "logit", the
+        estimator than "auto", half_width not in (0, 0.5) or beside "logit", the
         confidence level not in (0, 1), images are empty, hold NaN or values outside
         [0, 1], a label is no class, the classifier does not fit the images or has
         "scores" for outputs, the estimator cannot work with this classifier or
@@ -196,14 +202,15 @@ def assess(
     clip, progress = checked_flag("clip", clip), checked_flag("progress", progress)
     chosen = estimator_named(estimator)
     budget = _checked_budget(budget, estimator, num_samples)
-    if precision is not None:
-        precision = checked_number("precision", precision, above=0, below=0.5)
+    if half_width is not None:
+        half_width = checked_number("half_width", half_width, above=0, below=0.5)
         _check_bounded(estimator)
     confidence_level = checked_confidence_level(confidence_level)
     journal = None if journal is None else checked_path("journal", journal)
     key = checked_key(key)
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
+    images, labels = images_and_labels(images, labels)
     dataset = given_images(images, labels, may_lack_labels=True)
     check_confidences(classifier)
     asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
@@ -221,7 +228,7 @@ def assess(
             "delta": delta,
             "num_samples": num_samples,
             "clip": clip,
-            "precision": precision,
+            "half_width": half_width,
             "confidence_level": confidence_level,
         }
         # Put there, not computed there: that would compile one more program.
@@ -242,7 +249,7 @@ def assess(
             estimate = functools.partial(chosen.estimate, placed(work))
             answer = functools.partial(answers_in, kept, estimate)
             categories = inputs.excluded if labels is None else dataset.labels
-            few = categories, key, precision
+            few = categories, key, half_width
             answers, place = _answers(answer, inputs, settings, *few)
         if estimator == "roma":
             log_p, hits = answers.log_adversarial_probability, answers.hits
@@ -257,7 +264,7 @@ def assess(
         labels=None if labels is None else dataset.labels,
         warnings=(*warned, *run.warned_of_each[0], *run.warned),
         budget=_told(budget),
-        precision=precision,
+        half_width=half_width,
         place=place,
         confidence_level=confidence_level,
         **answers._asdict(),
@@ -284,11 +291,11 @@ def _told(budget: float) -> int | None:
 
 
 def _check_bounded(estimator: str) -> None:
-    """Refuses a precision for answers that do not lie between bounds."""
+    """Refuses a half width for answers that do not lie between bounds."""
     if estimator == "logit":
         raise ValueError(
-            'precision needs a plr in [0, 1]; got estimator="logit", which adds up '
-            "extrapolations that may exceed 1. Take another one, or precision=None"
+            'half_width needs a plr in [0, 1]; got estimator="logit", which adds up '
+            "extrapolations that may exceed 1. Take another one, or half_width=None"
         )
 
 
@@ -375,10 +382,10 @@ def _answers(
     settings: Settings,
     categories: np.ndarray,
     key: jax.Array,
-    precision: float | None,
+    half_width: float | None,
 ) -> tuple[Answers, np.ndarray | None]:
-    """The answers for all inputs, or for as few as a precision takes."""
-    if precision is None:
+    """The answers for all inputs, or for as few as a half width takes."""
+    if half_width is None:
         return answer(inputs, settings), None
     return answers_of_few(
         answer,
@@ -386,7 +393,7 @@ def _answers(
         settings,
         categories=categories,
         order=random_order(key, len(categories)),
-        precision=precision,
+        half_width=half_width,
     )
 
 

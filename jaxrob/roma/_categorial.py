@@ -29,13 +29,13 @@ class Categorial(NamedTuple):
     Attributes:
       names: the categories' names.
       inputs: int `[C]`, inputs in each.
-      seen: int `[C]`, those that were looked at: all, unless a run with a precision
+      seen: int `[C]`, those that were looked at: all, unless a run with a half width
         ended before. All that follows is of these.
       answered: int `[C]`, those with an answer.
       plr: `[C]` mean plr of the answered.
       interval: `[C, 2]` its interval over the population that the inputs are a
         random sample from, as `GlobalRobustness.population_interval`: it holds for any
-        number of inputs, also where all plr are alike. Of a run with a precision it is
+        number of inputs, also where all plr are alike. Of a run with a half width it is
         by betting without an end, and holds whenever that ended. NaN without an answer.
       std: `[C]` standard deviation of plr over the answered.
       adversarial: `[C]` the mean probability of a distinct misclassification.

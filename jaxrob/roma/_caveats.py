@@ -30,8 +30,8 @@ _BY_STATUS = {
         "interval is known"
     ),
     "unseen": (
-        "not looked at; the mean of each category was known to the precision asked for "
-        "without them"
+        "not looked at; the mean of each category was known within the half width "
+        "asked for without them"
     ),
 }
 _SAME = {"transformed": "normal", "extrapolated": "normal"}

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob.roma._blocks import joined, put_at, taken
+from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
 from jaxrob.roma._estimate import UNSEEN, Answers
 from jaxrob.roma._inputs_mean import means_by_category
 from jaxrob.roma._local_answers import plr_of_all
@@ -14,9 +14,9 @@ from jaxrob.roma._work import Inputs, Settings
 # Inputs that are asked for at once: few at first, then more. Two sizes, so that there
 # are two programs at most; a device takes 64 inputs at a time anyway.
 _FEW, _MANY = 64, 256
-# From so many looked at on, the larger size.
+# The larger size is taken once this many were looked at.
 _MANY_FROM = 512
-# Between two looks at the means, this part of the inputs looked at comes anew.
+# Between two looks at the means, the number of inputs seen grows by 1 / _GROWTH.
 _GROWTH = 4
 _UNSEEN = {
     "status": UNSEEN,
@@ -35,7 +35,7 @@ def answers_of_few(
     *,
     categories: np.ndarray,
     order: np.ndarray,
-    precision: float,
+    half_width: float,
 ) -> tuple[Answers, np.ndarray]:
     """The answers for inputs in a given order, until each category's mean is known.
 
@@ -47,7 +47,7 @@ def answers_of_few(
       settings: what the caller asked for.
       categories: int `[N]`.
       order: `[N]`, the inputs' positions in random order.
-      precision: half of the width that the mean's interval has at most in the end.
+      half_width: half of the width that the mean's interval has at most in the end.
 
     Returns:
       The answers for N inputs, "unseen" where not looked at; and int32 `[N]`, the place
@@ -72,7 +72,7 @@ def answers_of_few(
         plr = -np.expm1(answers.log_adversarial_probability)
         plr = plr_of_all(plr, answers.hits, settings.num_samples)
         _, low, high = np.array(means_by_category(plr, place, categories, error)).T
-        known = np.unique(categories)[high - low <= 2 * precision]
+        known = np.unique(categories)[high - low <= 2 * half_width]
         left = left[(place[left] < 0) & ~np.isin(categories[left], known)]
     return answers, place
 
@@ -86,8 +86,8 @@ def _in_one_size(
 ) -> Answers:
     """The answers for some inputs; the last is repeated, so that there are `size`."""
     number = min(size, len(inputs.images))
-    repeated = np.append(chosen, np.repeat(chosen[-1:], number - len(chosen)))
-    return taken(answer(taken(inputs, repeated), settings), slice(len(chosen)))
+    some = taken(inputs, filled(chosen, number))
+    return first_of(answer(some, settings), len(chosen))
 
 
 def _unseen(like: Answers, number: int) -> Answers:

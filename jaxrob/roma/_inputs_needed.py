@@ -1,4 +1,4 @@
-"""How many inputs and draws a stated precision of the global robustness takes."""
+"""How many inputs and draws a stated half width of the global robustness takes."""
 
 import functools
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def inputs_needed(
     categories: int = 1,
     asymptotic: bool = False,
 ) -> SampleSize:
-    """How many inputs of a category, and draws for each, a stated precision takes.
+    """How many inputs of a category, and draws for each, a stated half width takes.
 
     Example::
 

@@ -19,6 +19,7 @@ from jaxrob._codec import (
     refuse,
     to_json,
 )
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.roma._categorial import Categorial, compare_categories
 from jaxrob.roma._caveats import caveats
 from jaxrob.roma._estimate import MOST_MODES, UNDECIDED, UNSEEN
@@ -79,7 +80,7 @@ class RomaResult:
         got stuck on a plateau: no answer, but `log_high` is a bound),
         "undecided" (the budget allowed for plain draws alone, which have hardly a hit:
         no answer, but their interval; `needed` says what more would cost). Of any:
-        "unseen" (not looked at, because the means were known to the precision).
+        "unseen" (not looked at, because the means were known to the half width).
       log_adversarial_probability: float64 `[N]`, log of the probability that a
         perturbed input is distinctly misclassified. It is NaN where there is no answer,
         and an upper bound where "bounded".
@@ -105,9 +106,9 @@ class RomaResult:
       warnings: what the call warned of (`jaxrob.RobustnessWarning`), a message each.
       budget: forward passes for each input that were to be spent at most; None for no
         limit.
-      precision: that of the categories' means which ended the run; None if all inputs
+      half_width: that of the categories' means which ended the run; None if all inputs
         were to be looked at.
-      place: with a precision, int32 `[N]`, the place of each input among those looked
+      place: with a half width, int32 `[N]`, the place of each input among those looked
         at, -1 where "unseen"; else None.
       confidence_level: the coverage of the intervals.
     """
@@ -139,7 +140,7 @@ class RomaResult:
     std: _Numbers = None
     warnings: tuple[str, ...] = ()
     budget: Annotated[int | None, Integer(at_least=1)] = None
-    precision: Annotated[float | None, Number(above=0, below=0.5)] = None
+    half_width: Annotated[float | None, Number(above=0, below=0.5)] = None
     place: Annotated[np.ndarray | None, Array("N", "int32", at_least=-1)] = None
     confidence_level: Annotated[float, Number(above=0, below=1)] = 0.95
 
@@ -160,8 +161,8 @@ class RomaResult:
     def _check_places(self) -> None:
         """Refuses inputs that were looked at in one part, and not in another."""
         refuse(
-            (self.place is None) != (self.precision is None),
-            "place must be given if precision is, and else null",
+            (self.place is None) != (self.half_width is None),
+            "place must be given if half_width is, and else null",
         )
         unseen, places = self.status == UNSEEN, self._places
         hits = -1 * unseen if self.hits is None else self.hits
@@ -225,7 +226,7 @@ class RomaResult:
         return self._mean().mean
 
     @property
-    def mean_plr_interval(self) -> tuple[float, float]:
+    def mean_plr_interval(self) -> ConfidenceInterval:
         """The interval of what `mean_plr` would be, were all inputs looked at.
 
         An input that a budget left undecided may lie anywhere in its own interval.
@@ -233,7 +234,7 @@ class RomaResult:
         holds together with those of `Categorial.inputs_interval`.
         """
         low, high = self.confidence_interval.T
-        return self._mean(low).low, self._mean(high).high
+        return ConfidenceInterval(self._mean(low).low, self._mean(high).high)
 
     @property
     def mean_low(self) -> float:
@@ -316,8 +317,8 @@ class RomaResult:
             raise ValueError(
                 "global_robustness needs all inputs looked at, because its intervals "
                 "hold for a number of inputs fixed beforehand; this run ended after "
-                f"{self.seen.sum()} of {len(self.seen)}, by precision="
-                f"{self.precision:g}. Assess without a precision"
+                f"{self.seen.sum()} of {len(self.seen)}, by half_width="
+                f"{self.half_width:g}. Assess without a half width"
             )
         if by == "all" and class_names is None:
             class_names = ("all",)
@@ -378,7 +379,7 @@ class RomaResult:
     def from_json(text: str | bytes) -> "RomaResult":
         """A result from the text that `to_json` gave.
 
-        Nothing is executed. The caveats are told anew from the statuses.
+        Nothing is executed. The caveats are derived again from the statuses.
 
         Raises:
           TypeError: if it is no text.

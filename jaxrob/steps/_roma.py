@@ -14,17 +14,17 @@ from jaxrob._devices.mesh import replicated, sharded
 from jaxrob.roma import Perturbation, ball
 from jaxrob.roma._algorithm1 import examine_normality, observe_hic
 from jaxrob.roma._assess import check_confidences
-from jaxrob.roma._blocks import rows_in_block
+from jaxrob.roma._blocks import block_size
 from jaxrob.roma._count import count_hits, observe_hits
 from jaxrob.roma._draws import INPUTS, drawing, rows_in_call
 from jaxrob.roma._estimators import estimator_named
 from jaxrob.roma._logit import extrapolate, observe_classes
-from jaxrob.roma._mixture import COMPONENTS, DRAWS, block_sizes, drawing_tilted
+from jaxrob.roma._mixture import COMPONENTS, DRAWS, drawing_tilted, inputs_in_call
 from jaxrob.roma._pairs import SPLITTING, Pairs
 from jaxrob.roma._particles import empty_systems, num_moves, stepping
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 from jaxrob.roma._splitting import NUM_PARTICLES, num_slots
-from jaxrob.roma._tilt import TILTS
+from jaxrob.roma._tilt import TILTED_BALLS
 from jaxrob.roma._work import Inputs, Work, rows_on_a_device
 from jaxrob.steps._step import (
     Step,
@@ -124,7 +124,7 @@ def _plain(
     rows: int,
 ) -> tuple[Call, int]:
     """Plain draws, and how many images they classify."""
-    number = rows_in_block(num_inputs, work.mesh, INPUTS)
+    number = block_size(num_inputs, work.mesh, INPUTS)
     pairs = _pairs(work, image, number)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
     call = drawing(work, block, num_samples, rows, *_PLAIN[estimator])
@@ -135,9 +135,9 @@ def _tilted(
     work: Work, image: jax.ShapeDtypeStruct, num_inputs: int, rows: int
 ) -> tuple[Call, int, int]:
     """Draws from mixtures, the images that they classify, and how many at once."""
-    number = rows_in_block(num_inputs, work.mesh, **block_sizes(rows))
+    number = inputs_in_call(num_inputs, work.mesh, rows)
     whole = jax.ShapeDtypeStruct(image.shape, np.float32)
-    none = jax.eval_shape(TILTS[work.perturbation.norm].none, whole)
+    none = jax.eval_shape(TILTED_BALLS[work.perturbation.norm].none, whole)
     tilts = jax.tree.map(
         lambda leaf: _split(work, number, (COMPONENTS, *leaf.shape), leaf.dtype), none
     )

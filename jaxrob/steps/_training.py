@@ -65,7 +65,7 @@ def training(
     image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
     num_images = checked_integer("num_images", num_images, at_least=1)
     what = "alterations", alterations, Alteration, "jaxrob.Alteration"
-    alterations = checked_sequence(*what, fewest=0)
+    alterations = checked_sequence(*what, min_length=0)
     # One pixel and one label, over and over.
     images = np.broadcast_to(np.zeros((), dtype), (num_images, *image_shape))
     dataset = Dataset(images, np.zeros(num_images, np.int32))

@@ -12,7 +12,7 @@ from jaxrob.strategies._strategy import History, Task
 # Above this uncertainty of the crossing, as a share of the interval, it is halved.
 _TOO_UNCERTAIN = 0.3
 # How far past the crossing the level lies, in units of its uncertainty. Neither number
-# is delicate: BUILD_NOTES.md.
+# is delicate.
 _STEP = 0.5
 
 

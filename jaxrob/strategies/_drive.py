@@ -11,10 +11,11 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_integer,
-    checked_number,
+    checked_share,
 )
+from jaxrob._arguments.computing import computing
 from jaxrob._files.strict_json import short
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._strategy import (
     STATUSES,
@@ -26,10 +27,9 @@ from jaxrob.strategies._strategy import (
     needs_scores,
 )
 
-# Precisions that a budget may buy, finest first, and how much of it is planned with.
+# Half widths that a budget may buy, finest first, and how much of it is planned with.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
-_UNIT = {"at_least": 0, "at_most": 1}
 
 
 class Subject(NamedTuple):
@@ -123,6 +123,7 @@ def drive(
     return [one.history for one in known]
 
 
+@computing()
 def concluded(subject: Subject, history: History) -> Found:
     """What a subject's strategy concludes, checked.
 
@@ -134,7 +135,7 @@ def concluded(subject: Subject, history: History) -> Found:
     name = f"{subject.strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
     bound, robustness = (
-        None if one is None else checked_number(f"{name}: {part}", one, **_UNIT)
+        None if one is None else checked_share(f"{name}: {part}", one)
         for part, one in zip(found._fields, found[:2])
     )
     interval = _checked_interval(f"{name}: interval", found.interval, robustness)
@@ -156,16 +157,18 @@ def concluded(subject: Subject, history: History) -> Found:
     return Found(bound, robustness, interval, found.status, found.sides, population)
 
 
-def _checked_interval(name: str, value: Any, *inside: float | None) -> Interval:
+def _checked_interval(
+    name: str, value: Any, *inside: float | None
+) -> ConfidenceInterval:
     """An interval in [0, 1] that holds these numbers."""
-    check_type(name, value, Interval, "a jaxrob.metrics.Interval")
-    start, end = (checked_number(name, one, **_UNIT) for one in value)
+    check_type(name, value, ConfidenceInterval, "a jaxrob.metrics.ConfidenceInterval")
+    start, end = (checked_share(name, one) for one in value)
     if start > end:
         raise ValueError(f"{name} must ascend; got {start:g} to {end:g}")
     for one in inside:
         if one is not None and not start <= one <= end:
             raise ValueError(f"{name} must hold {one:g}; got {start:g} to {end:g}")
-    return Interval(start, end)
+    return ConfidenceInterval(start, end)
 
 
 class _Exploring:
@@ -175,7 +178,7 @@ class _Exploring:
       subject: the subject.
       history: what its strategy knows.
       seen: what is known by canonical level, in the order in which it came.
-      aim: the precision that a budget is planned for, if one is.
+      aim: the half width that a budget is planned for, if one is.
     """
 
     def __init__(self, subject: Subject, place: int) -> None:
@@ -284,6 +287,7 @@ class _Exploring:
         return min(math.ceil(wanted / block) * block, total)
 
 
+@computing()
 def _check_defined(name: str, levels: Sequence[float], rows: Sequence[Seen]) -> None:
     for level, one in zip(levels, rows):
         if math.isnan(one.value):
@@ -305,7 +309,7 @@ def _length(part: Span) -> int:
 
 
 def _aim(known: Sequence[_Exploring], left: int) -> None:
-    """Aims all searches at the precision that what is left is about to buy."""
+    """Aims all searches at the half width that what is left is about to buy."""
     going = [one for one in known if one.requests]
     for aim in _AIMS:
         costs = (

@@ -4,8 +4,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_callable, check_type, checked_integer
+from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob.strategies._asap import ASAP
+from jaxrob.strategies._checks import check_strategy, check_task
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded, drive
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import checked_stopping
@@ -15,8 +16,6 @@ from jaxrob.strategies._strategy import (
     History,
     Strategy,
     Task,
-    check_strategy,
-    check_task,
     needs_scores,
 )
 from jaxrob.strategies._uniform import Uniform
@@ -57,7 +56,9 @@ def sample(
     """
     check_strategy(strategy)
     check_task(task)
-    check_callable("function", function, "a function from levels [m] to values [m]")
+    check_type(
+        "function", function, Callable, "a function from levels [m] to values [m]"
+    )
     if num_inputs is not None:
         checked_integer("num_inputs", num_inputs, at_least=1)
     if needs_scores(strategy) and num_inputs is not None:
@@ -73,14 +74,14 @@ def sample_few(
     task: Task,
     function: Callable[[np.ndarray], np.ndarray],
     *,
-    precision: float | None = None,
+    half_width: float | None = None,
     budget: int | None = None,
     curtail: bool = False,
     required: float | None = None,
 ) -> tuple[History, Found]:
     """Looks at as few scores as `jaxrob.assess` would look at images.
 
-    For finding out what a precision costs on a curve like yours, before any image is
+    For finding out what a half width costs on a curve like yours, before any image is
     classified. Example::
 
         task = strategies.Task(0.0, 1.0, threshold=0.8, num_images=10_000)
@@ -90,7 +91,7 @@ def sample_few(
             return places < 1 - levels[:, None] / 2
 
         asap = strategies.ASAP()
-        seen, found = strategies.sample_few(asap, task, scores, precision=0.02)
+        seen, found = strategies.sample_few(asap, task, scores, half_width=0.02)
         print(found.robustness, found.interval, sum(map(len, seen.scores)))
 
     Args:
@@ -99,7 +100,7 @@ def sample_few(
         `jaxrob.assess`, 128.
       function: maps levels `[m]` to the scores `[m, N]` of the images, in a random
         order; it is asked again for a level of which more images are wanted.
-      precision: see `jaxrob.assess`, and likewise the others. One of them is given.
+      half_width: see `jaxrob.assess`, and likewise the others. One of them is given.
       budget: likewise.
       curtail: likewise.
       required: likewise.
@@ -116,13 +117,14 @@ def sample_few(
     wanted = "a jaxrob.strategies.ASAP or Uniform"
     check_type("strategy", strategy, ASAP | Uniform, wanted)
     check_task(task)
-    check_callable("function", function, "a function from levels [m] to scores [m, N]")
-    how = precision, budget, curtail, required
+    wanted = "a function from levels [m] to scores [m, N]"
+    check_type("function", function, Callable, wanted)
+    how = half_width, budget, curtail, required
     stopping = checked_stopping(*how, task.confidence_level)
     if stopping is None:
         raise ValueError(
-            "precision, budget, curtail or required must say when to stop; got none of "
-            "them: `sample` looks at all"
+            "half_width, budget, curtail or required must say when to stop; got none "
+            "of them: `sample` looks at all"
         )
     number = checked_integer("task.num_images", task.num_images, at_least=1)
     task = task._replace(block=min(BLOCK, number))

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from jaxrob import RobustnessWarning, alterations, metrics
-from jaxrob.alterations import common, presets
-from jaxrob.alterations.common import _frost_pictures
+from jaxrob.alterations import corruptions, presets
+from jaxrob.alterations.corruptions import _frost_pictures
 
 # hendrycks/robustness, ImageNet-C/create_c/make_imagenet_c.py: the order of `d`.
 FIFTEEN = """gaussian_noise shot_noise impulse_noise defocus_blur glass_blur motion_blur
@@ -19,7 +19,7 @@ def with_frost(monkeypatch):
     """Pictures of one grey in place of the benchmark's, found in no folder."""
     grey = tuple(np.full((400, 400, 3), 99, np.uint8) for _ in range(5))
     pictures = _frost_pictures.FrostPictures(grey)
-    monkeypatch.setattr(common._frost, "frost_pictures", lambda folder: pictures)
+    monkeypatch.setattr(corruptions._frost, "frost_pictures", lambda folder: pictures)
 
 
 @pytest.fixture
@@ -47,7 +47,7 @@ def test_sizes_are_those_asked_for(with_frost):
         (presets.imagenet_c(299), 299),
         (presets.cifar_c(), 32),
     ):
-        own = [getattr(common, name)(size) for name in FIFTEEN]
+        own = [getattr(corruptions, name)(size) for name in FIFTEEN]
         assert [one.description for one in preset] == [one.description for one in own]
 
 

@@ -11,8 +11,8 @@ from PIL import Image
 
 import jaxrob
 from jaxrob import RobustnessWarning, alterations, strategies
-from jaxrob.alterations import common, followed_by, presets
-from jaxrob.alterations.common._published import truncation_to_bytes
+from jaxrob.alterations import corruptions, followed_by, presets
+from jaxrob.alterations.corruptions._published import truncation_to_bytes
 
 IMAGE = np.random.default_rng(0).random((32, 32, 3), np.float32)
 KEY = jax.random.key(3)
@@ -49,7 +49,7 @@ def test_many_levels_and_images_at_once_and_gradients():
 
 
 def test_a_corruption_draws_as_it_does_alone():
-    noise = common.gaussian_noise(32)
+    noise = corruptions.gaussian_noise(32)
     found = followed_by(noise, halved, "noise of two")
     assert (found.name, found.stochastic) == ("noise of two", True)
     expected = np.asarray(jax.jit(noise)(IMAGE, 3.0, KEY)) / 2
@@ -63,7 +63,7 @@ def test_levels_of_one_effect_stay_one():
 
 def test_published_form_is_what_pillow_stores():
     """ImageNet-C: truncated to bytes, then a JPEG file of quality 85, optimized."""
-    contrast = common.contrast(64)
+    contrast = corruptions.contrast(64)
     published = next(one for one in presets_of_files(64) if one.name == contrast.name)
     contrast, published = jax.jit(contrast), jax.jit(published)
     for level in (0.5, 1.0, 5.0):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from jaxrob import alterations
-from jaxrob.alterations import common
+from jaxrob.alterations import corruptions
 
 KEY = jax.random.key(0)
 IMAGE = np.random.default_rng(0).random((32, 32, 3), np.float32)
@@ -15,8 +15,8 @@ PHYSICAL = (
     "impulse_noise", "speckle_noise", "saturation", "pixelation", "jpeg_compression",
 )  # fmt: skip
 MADE = {name: getattr(alterations, name)() for name in PHYSICAL} | {
-    f"common.{name}": getattr(common, name)(32)
-    for name in common.__all__
+    f"corruptions.{name}": getattr(corruptions, name)(32)
+    for name in corruptions.__all__
     if name != "frost"
 }
 

@@ -667,7 +667,9 @@ def test_three_quarters_decided_are_the_least_without_a_warning():
     assert "65.0%" in reporting.table([few])
     some = assess_unsure(8.0, strategy=strategies.Uniform(11))
     assert some.robustness == 1 and some.warnings == ()
-    assert reporting.quantities(some)["decided"] == some.lowest_decided_ratio > 0.75
+    assert (
+        reporting.quantities(some)["decided_ratio"] == some.lowest_decided_ratio > 0.75
+    )
 
 
 def test_each_line_says_of_how_many_images_it_is():
@@ -691,8 +693,8 @@ def test_each_line_says_of_how_many_images_it_is():
     [
         (["robustness"], "accuracy", True),
         (["robustness.low"], "accuracy", True),
-        (["robustness", "decided"], "accuracy", False),
-        (["decided"], "accuracy", False),
+        (["robustness", "decided_ratio"], "accuracy", False),
+        (["decided_ratio"], "accuracy", False),
         ([], "accuracy", False),
         (["robustness"], "effectiveness", False),
     ],
@@ -702,7 +704,9 @@ def test_a_gate_that_passes_what_declines_warns(required, measure, warns):
     one = assess_unsure(8.0, measure=measure, threshold=0.3, strategy=levels)
     needed = [reporting.Requirement(name, 0.5) for name in required]
     if warns:
-        with pytest.warns(jaxrob.RobustnessWarning, match='Require "decided>=0.9"'):
+        with pytest.warns(
+            jaxrob.RobustnessWarning, match='Require "decided_ratio>=0.9"'
+        ):
             reporting.unmet(needed, {"dim": one})
     else:
         reporting.unmet(needed, {"dim": one})

@@ -116,7 +116,7 @@ def pair(rng, total=200, num_levels=21, **settings):
 
 
 def width(comparison):
-    return comparison.confidence_interval.end - comparison.confidence_interval.start
+    return comparison.confidence_interval.high - comparison.confidence_interval.low
 
 
 def test_the_difference_is_first_minus_second():
@@ -180,7 +180,7 @@ def test_levels_may_differ():
     for second in (many, chosen):
         result = compare(few, second)
         assert abs(result.difference) < 0.01
-        assert result.confidence_interval.start <= 0 <= result.confidence_interval.end
+        assert result.confidence_interval.low <= 0 <= result.confidence_interval.high
         assert width(result) < 0.05
 
 
@@ -188,7 +188,7 @@ def test_levels_may_differ():
 def test_alpha_may_differ():
     # Leaving out the hardest images makes the others' accuracy better.
     result = compare(assess(1.0), assess(1.0, alpha=0.6))
-    assert result.confidence_interval.end < 0
+    assert result.confidence_interval.high < 0
 
 
 def test_the_interval_holds_a_difference_by_another_rule():
@@ -199,8 +199,8 @@ def test_the_interval_holds_a_difference_by_another_rule():
     )
     result = compare(first, second)
     assert result.difference == pytest.approx(0.2)
-    assert result.confidence_interval.end == result.difference
-    assert result.confidence_interval.start < 0.04
+    assert result.confidence_interval.high == result.difference
+    assert result.confidence_interval.low < 0.04
 
 
 def test_a_robustness_that_did_not_converge():
@@ -394,7 +394,7 @@ def test_few_images_do_not_tell_equal_classifiers_apart(total):
     for seed in range(40):
         rng = np.random.default_rng(seed)
         found = compare(*pair(rng, total, 5), 0.95)
-        assert found.confidence_interval.start < found.confidence_interval.end
+        assert found.confidence_interval.low < found.confidence_interval.high
         if total < 6:
             # No p-value is below 2 ** -5 twice.
             assert found.p_value > 0.05 and found.mean_p_value > 0.05

@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob._assessment.compare import Comparison
-from jaxrob._assessment.compare_early import EarlyComparison
+from jaxrob._assessment.compare_sequentially import SequentialComparison
 from jaxrob._codec._seal import SEAL, with_seal
 
 from .test_few import assess
@@ -18,12 +18,14 @@ from .test_serialization import assessment, put
 @pytest.fixture(scope="module")
 def early():
     """Of two networks, from few images."""
-    first, second = assess(precision=0.1), assess(budget=20_000)
-    low = first.dataset_interval.start - second.dataset_interval.end
-    high = first.dataset_interval.end - second.dataset_interval.start
+    first, second = assess(half_width=0.1), assess(budget=20_000)
+    low = first.dataset_interval.low - second.dataset_interval.high
+    high = first.dataset_interval.high - second.dataset_interval.low
     difference = first.robustness - second.robustness
-    interval = jaxrob.metrics.Interval(low, high)
-    return EarlyComparison(difference, interval, low > 0 or high < 0, first, second)
+    interval = jaxrob.metrics.ConfidenceInterval(low, high)
+    return SequentialComparison(
+        difference, interval, low > 0 or high < 0, first, second
+    )
 
 
 def compared():
@@ -45,9 +47,9 @@ def test_a_comparison_comes_back():
     assert np.isnan(Comparison.from_json(unknown.to_json()).difference)
 
 
-def test_an_early_comparison_comes_back(early):
+def test_a_sequential_comparison_comes_back(early):
     text = early.to_json()
-    after = EarlyComparison.from_json(text)
+    after = SequentialComparison.from_json(text)
     assert after.to_json() == text
     assert after[:3] == early[:3] and after.evaluations == early.evaluations
     assert json.loads(text)["first"] == json.loads(early.first.to_json())
@@ -106,4 +108,4 @@ def test_an_edit_is_named(early):
         document = json.loads(early.to_json())
         change(document)
         with pytest.raises(ValueError, match=message):
-            EarlyComparison.from_json(json.dumps(document))
+            SequentialComparison.from_json(json.dumps(document))

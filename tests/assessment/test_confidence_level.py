@@ -35,8 +35,8 @@ def test_the_interval_is_of_the_level_asked_for():
         sure.levels, sure.curve.confusion, "accuracy", 0.5, 0.999, bounds=(0, 1)
     )
     assert sure.confidence_interval == pytest.approx(expected)
-    assert sure.confidence_interval.start < usual.confidence_interval.start
-    assert sure.confidence_interval.end > usual.confidence_interval.end
+    assert sure.confidence_interval.low < usual.confidence_interval.low
+    assert sure.confidence_interval.high > usual.confidence_interval.high
     read = jaxrob.Assessment.from_json(sure.to_json())
     assert read.confidence_level == 0.999
     assert read.confidence_interval == sure.confidence_interval
@@ -49,7 +49,7 @@ def test_words_say_the_level():
         reporting.to_markdown([reporting.Results("net", None, (sure,))]),
     ):
         assert "99.9 % interval" in text and "95 %" not in text
-    (line,) = reporting.worse(
+    (line,) = reporting.regressions(
         jaxrob.assess(
             jaxrob.Classifier(
                 lambda _, images: jnp.stack(
@@ -68,7 +68,7 @@ def test_words_say_the_level():
 
 
 def test_few_images_err_as_seldom_as_asked():
-    usual, sure = (assessed(one, precision=0.1) for one in (0.95, 0.999))
+    usual, sure = (assessed(one, half_width=0.1) for one in (0.95, 0.999))
     assert (usual.sampling.error, sure.sampling.error) == pytest.approx((0.05, 0.001))
     assert sure.evaluations >= usual.evaluations
     read = json.loads(usual.to_json())

@@ -22,13 +22,13 @@ from .test_serialization import put
 EVEN = strategies.Uniform(9)
 # By name: what is asked for.
 ASKED = {
-    "bands": {"precision": 0.1},
+    "bands": {"half_width": 0.1},
     "curtailed": {"curtail": True},
-    "even": {"precision": 0.1, "strategy": EVEN},
+    "even": {"half_width": 0.1, "strategy": EVEN},
     "even, curtailed": {"curtail": True, "strategy": EVEN},
     "required": {"required": 0.3},
     "budget": {"budget": 20_000},
-    "unknown": {"precision": 0.1, "alpha": 0.2, "measure": "effectiveness"},
+    "unknown": {"half_width": 0.1, "alpha": 0.2, "measure": "effectiveness"},
 }
 REQUIREMENTS = tuple(
     reporting.Requirement(quantity, least)
@@ -124,13 +124,13 @@ CONTRADICTIONS = [
     ("bands", put("sampling", "status", "certain"), "nothing was required"),
     ("required", put("sampling", "status", "precise"), "whether 0.3 is reached is cer"),
     ("required", put("sampling", "required", 0.4), "whether 0.4 is reached is not"),
-    ("bands", put("sampling", "precision", 0.01), "not have the precision 0.01"),
-    ("bands", put("sampling", "status", "resolution"), "does have the precision 0.1"),
-    ("bands", put("sampling", "precision", 0.5), "precision must"),
+    ("bands", put("sampling", "half_width", 0.01), "not have the half width 0.01"),
+    ("bands", put("sampling", "status", "resolution"), "does have the half width 0.1"),
+    ("bands", put("sampling", "half_width", 0.5), "half_width must"),
     (
         "bands",
-        put("sampling", "precision", None),
-        "error must be null where precision, budget and required are",
+        put("sampling", "half_width", None),
+        "error must be null where half_width, budget and required are",
     ),
     ("bands", put("sampling", "curtail", True), "error must be 0 with curtail"),
     ("curtailed", put("sampling", "error", 0.1), "error must be 0 with curtail"),

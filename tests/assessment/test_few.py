@@ -57,18 +57,19 @@ def on_all_images(**settings):
 
 
 @pytest.mark.parametrize(
-    "precision", [0.1, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.03, 0.01))]
+    "half_width",
+    [0.1, *(pytest.param(p, marks=pytest.mark.slow) for p in (0.03, 0.01))],
 )
-def test_interval_is_as_narrow_as_asked_and_mostly_holds_the_truth(precision):
+def test_interval_is_as_narrow_as_asked_and_mostly_holds_the_truth(half_width):
     runs, misses, off = 12, 0, 0
     for seed in range(runs):
-        result = assess(seed, precision=precision)
+        result = assess(seed, half_width=half_width)
         low, high = result.dataset_interval
         misses += not low <= TRUTH <= high
-        assert high - low <= 2 * precision
-        off += abs(result.robustness - TRUTH) > precision
-        assert result.confidence_interval.start <= low <= high
-        assert high <= result.confidence_interval.end
+        assert high - low <= 2 * half_width
+        off += abs(result.robustness - TRUTH) > half_width
+        assert result.confidence_interval.low <= low <= high
+        assert high <= result.confidence_interval.high
         assert result.sampling.status == "precise"
     assert max(misses, off) <= scipy.stats.binom.ppf(0.999, runs, 0.05)
 
@@ -79,18 +80,18 @@ def near_the_threshold():
     return dataset_of(np.clip((0.81 - accuracy) / 0.02, 0, 2))
 
 
-@pytest.mark.parametrize("asked", [{"precision": 0.05}, {"budget": 6000}], ids=str)
+@pytest.mark.parametrize("asked", [{"half_width": 0.05}, {"budget": 6000}], ids=str)
 def test_a_curve_close_to_the_threshold_is_not_decided_by_chance(asked):
     """The first images of this order are worse, at all levels alike."""
     result = assess(25, dataset=near_the_threshold(), threshold=0.8, **asked)
     low, high = result.dataset_interval
     assert low <= 0.5 <= high
-    assert high - low <= 0.1 or "precision" not in asked
+    assert high - low <= 0.1 or "half_width" not in asked
     assert jaxrob.Assessment.from_json(result.to_json()).dataset_interval == (low, high)
 
 
 def test_precision_costs_evaluations():
-    spent = [assess(precision=one).evaluations for one in (0.1, 0.03, 0.01)]
+    spent = [assess(half_width=one).evaluations for one in (0.1, 0.03, 0.01)]
     assert spent == sorted(spent)
     assert spent[0] < 0.25 * on_all_images().evaluations
 
@@ -99,7 +100,7 @@ def test_precision_0_gives_the_answer_of_all_images():
     for threshold in (0.7, 0.45, 0.99, 0.2):
         whole = on_all_images(threshold=threshold)
         for seed in range(3):
-            result = assess(seed, threshold=threshold, precision=0)
+            result = assess(seed, threshold=threshold, half_width=0)
             assert result.robustness == whole.robustness
         assert result.evaluations < whole.evaluations
 
@@ -116,9 +117,9 @@ def test_curtailed_levels_are_certain():
 @pytest.mark.parametrize(
     "settings",
     [
-        {"precision": 0},
-        {"precision": 0.01},
-        {"precision": 0.01, "curtail": True},
+        {"half_width": 0},
+        {"half_width": 0.01},
+        {"half_width": 0.01, "curtail": True},
         {"required": 0.41, "curtail": True},
         {"budget": 2_000, "required": 0.39},
     ],
@@ -136,7 +137,7 @@ def test_fewer_images_than_are_looked_at_together(number, settings):
 
 
 def test_a_budget_ends_soon_where_no_precision_is_fine_enough(monkeypatch):
-    """All images at a level leave more open than any precision on the way to 0."""
+    """All images at a level leave more open than any half width on the way to 0."""
     looks = []
     for search in (banded, decided):
         look = search.look
@@ -144,11 +145,11 @@ def test_a_budget_ends_soon_where_no_precision_is_fine_enough(monkeypatch):
         monkeypatch.setattr(search, "look", counted)
     few = dataset_of(np.repeat([0.0, 0.5], [50, 51]), LABELS[:101])
     with pytest.warns(jaxrob.RobustnessWarning, match="already below"):
-        assess(dataset=few, threshold=1.0, precision=0, budget=4949)
+        assess(dataset=few, threshold=1.0, half_width=0, budget=4949)
     assert len(looks) < 100
 
 
-@pytest.mark.parametrize("settings", [{"precision": 0}, {"curtail": True}])
+@pytest.mark.parametrize("settings", [{"half_width": 0}, {"curtail": True}])
 def test_levels_of_uniform(settings):
     strategy = strategies.Uniform(21)
     whole = assess(strategy=strategy)
@@ -199,9 +200,9 @@ def test_requirement_ends_early(required, is_met):
 def test_measures_that_are_means(measure, alpha):
     settings = {"measure": measure, "alpha": alpha, "threshold": 0.6}
     whole = on_all_images(**settings)
-    same = assess(precision=0, **settings)
+    same = assess(half_width=0, **settings)
     assert same.robustness == whole.robustness
-    near = [assess(seed, precision=0.02, **settings) for seed in range(10)]
+    near = [assess(seed, half_width=0.02, **settings) for seed in range(10)]
     misses = sum(
         not low <= whole.robustness <= high
         for low, high in (one.dataset_interval for one in near)
@@ -210,13 +211,13 @@ def test_measures_that_are_means(measure, alpha):
 
 
 def test_recall_looks_at_images_of_its_class_alone():
-    result = assess(measure="recall", precision=0.05)
+    result = assess(measure="recall", half_width=0.05)
     assert result.sampling.num_images == np.count_nonzero(LABELS == 1)
     assert result.curve.confusion[:, 0].sum() == 0
 
 
 def test_counts_are_of_the_images_seen():
-    result = assess(precision=0.02)
+    result = assess(half_width=0.02)
     totals = result.curve.confusion.sum((1, 2))
     np.testing.assert_array_equal(totals, result.sampling.seen)
     assert result.evaluations == totals.sum()
@@ -225,7 +226,7 @@ def test_counts_are_of_the_images_seen():
 
 def test_same_key_gives_the_same_bytes():
     def text(seed):
-        document = json.loads(assess(seed, precision=0.02).to_json())
+        document = json.loads(assess(seed, half_width=0.02).to_json())
         del document["seconds"], document["digests"]["seconds"]
         return document
 
@@ -240,27 +241,27 @@ def test_batches_give_the_same():
                 part = slice(start, start + 700)
                 yield DATASET.images[part], DATASET.labels[part]
 
-    batched = assess(dataset=jaxrob.Dataset.from_batches(Batches()), precision=0.02)
-    whole = assess(precision=0.02)
+    batched = assess(dataset=jaxrob.Dataset.from_batches(Batches()), half_width=0.02)
+    whole = assess(half_width=0.02)
     assert batched.dataset_interval == whole.dataset_interval
     np.testing.assert_array_equal(batched.curve.confusion, whole.curve.confusion)
 
 
 def test_journal_is_resumed(tmp_path):
     path = tmp_path / "few.journal"
-    whole = assess(precision=0.02, journal=path)
+    whole = assess(half_width=0.02, journal=path)
     size = path.stat().st_size
-    again = assess(precision=0.02, journal=path)
+    again = assess(half_width=0.02, journal=path)
     assert path.stat().st_size == size
     assert again.dataset_interval == whole.dataset_interval
     # A narrower interval goes on from there.
-    finer = assess(precision=0.01, journal=path)
+    finer = assess(half_width=0.01, journal=path)
     assert path.stat().st_size > size
-    assert finer.dataset_interval == assess(precision=0.01).dataset_interval
+    assert finer.dataset_interval == assess(half_width=0.01).dataset_interval
 
 
 def test_json_round_trip():
-    result = assess(precision=0.03, alpha=0.3)
+    result = assess(half_width=0.03, alpha=0.3)
     again = jaxrob.Assessment.from_json(result.to_json())
     assert again.to_json() == result.to_json()
     assert again.dataset_interval == result.dataset_interval
@@ -278,11 +279,11 @@ def test_json_round_trip():
         ("population_interval", [0.5, 0.1]),
         ("robustness", 0.99),
         ("evaluations", 3),
-        ("precision", -1),
+        ("half_width", -1),
     ],
 )
 def test_tampered_json_is_refused(name, value):
-    document = json.loads(assess(precision=0.05).to_json())
+    document = json.loads(assess(half_width=0.05).to_json())
     document["sampling"][name] = value
     with pytest.raises(ValueError):
         jaxrob.Assessment.from_json(json.dumps(document))
@@ -290,7 +291,7 @@ def test_tampered_json_is_refused(name, value):
 
 def test_classes_are_not_known_from_few():
     with pytest.raises(ValueError, match="robustness_per_class is not known"):
-        _ = assess(precision=0.05).robustness_per_class
+        _ = assess(half_width=0.05).robustness_per_class
 
 
 def test_all_images_have_intervals_of_both_kinds():
@@ -304,17 +305,17 @@ def test_all_images_have_intervals_of_both_kinds():
 @pytest.mark.parametrize(
     "settings, message",
     [
-        ({"precision": -0.1}, "precision must"),
-        ({"precision": 0.5}, "precision must"),
-        ({"precision": "fine"}, "precision must"),
-        ({"precision": float("nan")}, "precision must"),
+        ({"half_width": -0.1}, "half_width must"),
+        ({"half_width": 0.5}, "half_width must"),
+        ({"half_width": "fine"}, "half_width must"),
+        ({"half_width": float("nan")}, "half_width must"),
         ({"budget": 0}, "budget must"),
         ({"budget": 1.5}, "budget must"),
         ({"required": 1.5}, "required must"),
         ({"curtail": "yes"}, "curtail must be"),
-        ({"precision": 0.1, "rule": "linear"}, "rule does not go with precision"),
-        ({"precision": 0.1, "tolerance": "linear"}, "tolerance.*do not go with"),
-        ({"precision": 0.1, "measure": "f1"}, "needs all images"),
+        ({"half_width": 0.1, "rule": "linear"}, "rule does not go with half_width"),
+        ({"half_width": 0.1, "tolerance": "linear"}, "tolerance.*do not go with"),
+        ({"half_width": 0.1, "measure": "f1"}, "needs all images"),
         ({"budget": 9, "strategy": strategies.Quadrature()}, "go with strategies.ASAP"),
     ],
 )
@@ -327,7 +328,9 @@ def test_mean_recall_with_unknown_answers_is_refused():
     dataset = jaxrob.Dataset(DATASET.images[:60], np.arange(60) % 3)
     classifier = jaxrob.Classifier(lambda _, x: jnp.tile(x[:, 0, 0, :1], 3), None)
     with pytest.raises(ValueError, match="more than 2 classes with alpha"):
-        jaxrob.assess(classifier, dataset, DIM, 0.3, "recall", alpha=0.1, precision=0.1)
+        jaxrob.assess(
+            classifier, dataset, DIM, 0.3, "recall", alpha=0.1, half_width=0.1
+        )
 
 
 def test_a_budget_below_the_first_levels_is_refused():
@@ -338,7 +341,7 @@ def test_a_budget_below_the_first_levels_is_refused():
 
 
 def test_a_certain_end_has_a_guess_in_its_middle():
-    result = assess(required=0.1, precision=0)
+    result = assess(required=0.1, half_width=0)
     low, high = result.dataset_interval
     assert result.sampling.status == "certain"
     assert low < result.robustness < high
@@ -347,6 +350,6 @@ def test_a_certain_end_has_a_guess_in_its_middle():
 def test_where_nothing_is_decided_no_interval_says_anything():
     """An accuracy counts as 1 there, whatever the classifier is worth."""
     with pytest.warns(jaxrob.RobustnessWarning, match="NaN"):
-        result = assess(precision=0.05, threshold=0.6, alpha=0.99)
+        result = assess(half_width=0.05, threshold=0.6, alpha=0.99)
     assert np.isnan(result.robustness)
     assert result.dataset_interval == (0.0, 1.0)

@@ -65,8 +65,8 @@ def check_what_it_says(result, case):
     assert result.evaluations <= asked.get("budget", math.inf)
     if sampling.status == "certain":
         assert low >= asked["required"] or high < asked["required"]
-    if sampling.status == "precise" and asked.get("precision"):
-        assert high - low <= 2 * asked["precision"] + 1e-9
+    if sampling.status == "precise" and asked.get("half_width"):
+        assert high - low <= 2 * asked["half_width"] + 1e-9
 
 
 def random_case(rng, number, num_classes, way):
@@ -86,16 +86,16 @@ def random_case(rng, number, num_classes, way):
     labels = rng.integers(0, num_classes, number)
     pixels = np.stack([limits / 2, np.zeros(number), labels / num_classes], axis=-1)
     dataset = jaxrob.Dataset(np.float32(pixels)[:, None, None], labels)
-    precision, budget, curtail, required = way
+    half_width, budget, curtail, required = way
     settings: dict = {"threshold": threshold, "curtail": curtail}
-    if precision:
-        settings["precision"] = float(rng.choice([0, 0.01, 0.05]))
+    if half_width:
+        settings["half_width"] = float(rng.choice([0, 0.01, 0.05]))
     if budget:
         settings["budget"] = int(min(number, 128) * rng.integers(9, 60))
     if required:
         settings["required"] = float(rng.random())
     if not any(way):
-        settings["precision"] = 0.02
+        settings["half_width"] = 0.02
     return Case(dataset, settings, float(truth))
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies import Found, Including, Request, Task, all_images, sample
 
 from .test_few import DATASET, DIM, NUM_IMAGES, THRESHOLD, TRUTH, apply
@@ -42,7 +42,9 @@ class Halving:
     def result(self, task, history):
         start, end = self.bracket(task, history)
         sides = self.sides(task, history)[1]
-        return Found(None, (start + end) / 2, Interval(start, end), "precise", sides)
+        return Found(
+            None, (start + end) / 2, ConfidenceInterval(start, end), "precise", sides
+        )
 
     def sides(self, task, history):
         seen = np.array([len(scores) for scores in history.scores])
@@ -62,7 +64,7 @@ def assess(strategy, **settings):
 
 def test_a_search_of_one_s_own_by_few_images():
     found = assess(Halving())
-    assert found.dataset_interval.end - found.dataset_interval.start <= 1 / 64
+    assert found.dataset_interval.high - found.dataset_interval.low <= 1 / 64
     low, high = found.dataset_interval
     assert low <= TRUTH <= high and abs(found.robustness - TRUTH) <= 1 / 64
     sampling = found.sampling
@@ -75,7 +77,7 @@ def test_a_search_of_one_s_own_by_few_images():
     )
     assert (sampling.sides == np.where(found.levels <= TRUTH, 1, -1)).all()
     population = found.confidence_interval
-    assert population.start <= low <= high <= population.end
+    assert population.low <= low <= high <= population.high
     text = found.to_json()
     assert jaxrob.Assessment.from_json(text).to_json() == text
 
@@ -89,8 +91,8 @@ def test_it_runs_on_a_function():
     limits = np.random.default_rng(0).permutation(1000) / 1000
     task = Task(0.0, 1.0, threshold=0.7, num_images=1000, block=50)
     history = sample(Halving(), task, lambda level: level[:, None] <= limits)
-    assert Halving().result(task, history).interval.start <= 0.3
-    assert Halving().result(task, history).interval.end >= 0.3
+    assert Halving().result(task, history).interval.low <= 0.3
+    assert Halving().result(task, history).interval.high >= 0.3
     with pytest.raises(
         ValueError, match="1000 scores for each of 2 levels; got the sh"
     ):
@@ -121,21 +123,32 @@ class Ends(Halving):
         ("result", Found(robustness=-1.0), r"result: robustness must lie in \[0, 1\]"),
         (
             "result",
-            Found(interval=Interval(0.1, 3.0)),
+            Found(interval=ConfidenceInterval(0.1, 3.0)),
             r"result: interval must lie in \[0, 1\]",
         ),
         ("result", Found(status="done"), "result: status must be one of"),
         ("result", Found(status="certain"), "result: status must be one of"),
-        ("result", Found(interval=Interval(0.5, 0.4)), "interval must ascend; got 0.5"),
-        ("result", Found(interval=(0.4, 0.5)), "must be a jaxrob.metrics.Interval"),
         (
             "result",
-            Found(robustness=0.1, interval=Interval(0.4, 0.5)),
+            Found(interval=ConfidenceInterval(0.5, 0.4)),
+            "interval must ascend; got 0.5",
+        ),
+        (
+            "result",
+            Found(interval=(0.4, 0.5)),
+            "must be a jaxrob.metrics.ConfidenceInterval",
+        ),
+        (
+            "result",
+            Found(robustness=0.1, interval=ConfidenceInterval(0.4, 0.5)),
             "interval must hold 0.1; got 0.4 to 0.5",
         ),
         (
             "result",
-            Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.5)),
+            Found(
+                interval=ConfidenceInterval(0.4, 0.5),
+                population_interval=ConfidenceInterval(0.5, 0.5),
+            ),
             "population_interval must hold 0.4",
         ),
         ("ask", None, "ask must be a list of jaxrob.strategies.Request"),
@@ -197,7 +210,7 @@ def test_images_need_scores():
         ({"measure": "f1"}, 'measure="f1" needs all images'),
         ({"rule": "linear"}, "rule does not go with Halving.*which asks for some"),
         ({"tolerance": "step"}, "tolerance, penalization .* do not go with Halving"),
-        ({"precision": 0.1}, "go with strategies.ASAP and strategies.Uniform alone"),
+        ({"half_width": 0.1}, "go with strategies.ASAP and strategies.Uniform alone"),
     ],
 )
 def test_what_needs_all_images_is_refused(settings, message):

@@ -22,7 +22,7 @@ from jaxrob.alterations import (
     zoom,
 )
 from jaxrob.alterations._said import settings
-from jaxrob.alterations.common import contrast
+from jaxrob.alterations.corruptions import contrast
 
 from .test_serialization import assessment, put
 

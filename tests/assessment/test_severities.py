@@ -7,7 +7,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, metrics, strategies
-from jaxrob.alterations import common, presets
+from jaxrob.alterations import corruptions, presets
 
 RANDOM = np.random.default_rng(0)
 LABELS = np.arange(200) % 2
@@ -18,7 +18,7 @@ IMAGES[:, :, :16] += STEP[:, None, None, None]
 DATA = jaxrob.Dataset(IMAGES, LABELS)
 KEY = jax.random.key(0)
 # The step shrinks with the contrast's factor: .75 .5 .4 .3 .15 at severities 1 to 5.
-CONTRAST = common.contrast(32)
+CONTRAST = corruptions.contrast(32)
 FACTORS = np.array([1, 0.75, 0.5, 0.4, 0.3, 0.15])
 
 
@@ -110,9 +110,9 @@ def test_paired_comparison():
     difference, interval = found.difference, found.confidence_interval
     truth = (crossing(0.05) - crossing(0.06)) / 5
     assert difference == pytest.approx(truth, abs=0.05)
-    assert 0 < interval.start < truth < interval.end
+    assert 0 < interval.low < truth < interval.high
     reference = metrics.corruption_error(better, worse)
-    assert reference.value < 1 and reference.confidence_interval.end < 1
+    assert reference.value < 1 and reference.confidence_interval.high < 1
 
 
 def test_other_levels_and_own_answers_are_no_errors():
@@ -138,7 +138,7 @@ def test_wrong_levels_are_refused_in_words():
         jaxrob.evaluate(classifier(0.06), DATA, CONTRAST, [6.0])
     with pytest.raises(ValueError, match="no parameters for an image of 100 x 100 px"):
         large = jaxrob.Dataset(np.zeros((2, 100, 100, 3), np.float32), [0, 1])
-        jaxrob.evaluate(classifier(0.06), large, common.contrast(), [1.0])
+        jaxrob.evaluate(classifier(0.06), large, corruptions.contrast(), [1.0])
     with pytest.raises(ValueError, match="saturate: image must have three channels"):
         grey = jaxrob.Dataset(IMAGES[..., :1], LABELS)
-        jaxrob.evaluate(classifier(0.06), grey, common.saturate(), [1.0])
+        jaxrob.evaluate(classifier(0.06), grey, corruptions.saturate(), [1.0])

@@ -11,7 +11,7 @@ from jaxrob import RobustnessWarning, alterations
 from jaxrob._command import catalogue, grammar
 from jaxrob._command.refused import Refused
 from jaxrob.alterations._said import doubts
-from jaxrob.alterations.common import _frost_pictures
+from jaxrob.alterations.corruptions import _frost_pictures
 
 SHAPE = (28, 28, 1)
 OWN = """
@@ -96,7 +96,14 @@ def test_a_range_that_is_written_is_taken():
 
 
 def test_all_that_the_library_has_are_there():
-    others = {"Alteration", "common", "compose", "followed_by", "presets", "rescale"}
+    others = {
+        "Alteration",
+        "compose",
+        "corruptions",
+        "followed_by",
+        "presets",
+        "rescale",
+    }
     assert {*catalogue.NAMES} == {*alterations.__all__} - others - {"About"}
     for name in catalogue.NAMES:
         assert made(name).name == name.replace("_", " ")
@@ -187,23 +194,25 @@ def test_a_preset_is_all_of_the_benchmarks_corruptions(without_frost):
     assert found[-1].name == "zoom"
     with no_frost():
         sized = catalogue.all_made([grammar.read("imagenet_c(size=64)")], SHAPE)
-    fog = made("common.fog(size=64)")
+    fog = made("corruptions.fog(size=64)")
     assert fog.description in [one.description for one in sized]
-    assert made("common.fog(0,5)").description == made("common.fog").description
+    assert (
+        made("corruptions.fog(0,5)").description == made("corruptions.fog").description
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "says"),
     [
         ("imagenet-c", "Did you mean imagenet_c?"),
-        ("common.frog", "Did you mean common.f"),
+        ("corruptions.frog", "Did you mean corruptions.f"),
         ("imagenet_c(size=100)", "size must be one of (32, 64, 224, 299)"),
         ("imagenet_c(size=64.5)", "size must be an integer"),
         ("imagenet_c(0,3)", "severities from 0 to 5; leave out the range"),
-        ("common.fog(1,5)", "severities from 0 to 5"),
+        ("corruptions.fog(1,5)", "severities from 0 to 5"),
         ("cifar_c(size=32)", "no setting size; it has published, validation"),
         ("cifar_c(published=yes)", "published must be True or False"),
-        ("common.frost", "the pictures of frost are missing"),
+        ("corruptions.frost", "the pictures of frost are missing"),
     ],
 )
 def test_what_is_no_benchmark_is_refused(without_frost, text, says):
@@ -213,7 +222,7 @@ def test_what_is_no_benchmark_is_refused(without_frost, text, says):
 
 
 def test_a_corruption_and_a_physical_alteration_of_one_name_are_refused():
-    some = [grammar.read(text) for text in ("contrast", "common.contrast")]
+    some = [grammar.read(text) for text in ("contrast", "corruptions.contrast")]
     with pytest.raises(Refused, match="are both called contrast"):
         catalogue.all_made(some, SHAPE)
 
@@ -231,14 +240,16 @@ def frost_folder(tmp_path, monkeypatch):
     _frost_pictures._read.cache_clear()
 
 
-@pytest.mark.parametrize("text", ["common.frost", "cifar_c", "imagenet_c(size=64)"])
+@pytest.mark.parametrize(
+    "text", ["corruptions.frost", "cifar_c", "imagenet_c(size=64)"]
+)
 def test_the_pictures_of_frost_come_from_a_folder(without_frost, frost_folder, text):
     found = catalogue.all_made([grammar.read(text)], SHAPE, frost_folder)
     assert "frost" in [one.name for one in found]
-    assert len(found) == (1 if text == "common.frost" else 15)
+    assert len(found) == (1 if text == "corruptions.frost" else 15)
 
 
-@pytest.mark.parametrize("text", ["common.frost", "cifar_c"])
+@pytest.mark.parametrize("text", ["corruptions.frost", "cifar_c"])
 def test_a_folder_that_lacks_a_picture_of_frost_is_refused(frost_folder, text):
     pathlib.Path(frost_folder, "frost3.png").unlink()
     with pytest.raises(Refused, match="there is no frost3.png in the folder"):
@@ -247,4 +258,4 @@ def test_a_folder_that_lacks_a_picture_of_frost_is_refused(frost_folder, text):
 
 def test_a_folder_of_frost_without_frost_is_refused(frost_folder):
     with pytest.raises(Refused, match="--frost=.*: frost is not among the alterations"):
-        catalogue.all_made([grammar.read("common.fog")], SHAPE, frost_folder)
+        catalogue.all_made([grammar.read("corruptions.fog")], SHAPE, frost_folder)

@@ -236,18 +236,18 @@ def test_roma(assess, jaxrob_command, tmp_path):
     assert status == 2 and "that JAX can differentiate" in err
     status, out, _ = jaxrob_command(*arguments, "--dry_run")
     assert status == 0 and "10 images: about 500 forward passes" in out
-    status, out, err = jaxrob_command(*arguments, "--precision=0.1")
+    status, out, err = jaxrob_command(*arguments, "--half_width=0.1")
     assert status == 0 and "10 images were looked at; the mean over all lies" in out
-    assert results(folder).roma.precision == 0.1
+    assert results(folder).roma.half_width == 0.1
     status, out, err = jaxrob_command(
-        *arguments, "--precision=0.1", "--confidence_level=0.99"
+        *arguments, "--half_width=0.1", "--confidence_level=0.99"
     )
     assert status == 0 and "(99 %)" in out
     assert results(folder).roma.confidence_level == 0.99
     status, _, err = jaxrob_command(*arguments, "--confidence_level=1")
     assert status == 2 and "confidence_level must lie in (0, 1)" in err
-    status, _, err = jaxrob_command(*arguments, "--precision=0")
-    assert status == 2 and "precision must lie in (0, 0.5)" in err
+    status, _, err = jaxrob_command(*arguments, "--half_width=0")
+    assert status == 2 and "half_width must lie in (0, 0.5)" in err
 
 
 def test_a_dry_run_says_what_there_will_be(assess, tmp_path):
@@ -388,7 +388,8 @@ def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
     report = tmp_path / "report.md"
     arguments = (
         "assess", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
-        "--alterations=common.contrast", "--alterations=common.brightness(size=32)",
+        "--alterations=corruptions.contrast",
+        "--alterations=corruptions.brightness(size=32)",
         "--noprogress", f"--output={tmp_path / 'results'}", f"--report={report}",
     )  # fmt: skip
     status, out, err = jaxrob_command(*arguments)
@@ -416,5 +417,11 @@ def test_a_benchmark_by_name(assess, tmp_path):
 def test_alterations_lists_the_benchmarks(jaxrob_command):
     status, out, _ = jaxrob_command("alterations")
     assert status == 0
-    for name in ("common.fog", "imagenet_c", "cifar_c", "motion_blur", "shot_noise"):
+    for name in (
+        "corruptions.fog",
+        "imagenet_c",
+        "cifar_c",
+        "motion_blur",
+        "shot_noise",
+    ):
         assert f"\n{name} " in out

@@ -1,4 +1,4 @@
-"""--precision, --budget and --curtail: as few images as the answer needs."""
+"""--half_width, --budget and --curtail: as few images as the answer needs."""
 
 import dataclasses
 
@@ -13,7 +13,7 @@ PLAN = """
 name = "few"
 date = 2026-03-02
 threshold = 0.6
-precision = 0.05
+half_width = 0.05
 requirements = ["robustness>=0.1"]
 
 [[alterations]]
@@ -79,16 +79,18 @@ def truth(images, place):
     return jaxrob.assess(classifier, dataset, blur, 0.6, strategy=asap).robustness
 
 
-@pytest.mark.parametrize("asked", ["--precision=0.05", "--precision=0.02"])
+@pytest.mark.parametrize("asked", ["--half_width=0.05", "--half_width=0.02"])
 def test_a_precision_is_kept_near_the_answer_of_all_images(few, truth, tmp_path, asked):
     status, out, err = few(asked, f"--report={tmp_path / 'report.md'}")
     assert status == 0, err
-    one, precision = only(tmp_path / "results"), float(asked.partition("=")[2])
+    one, half_width = only(tmp_path / "results"), float(asked.partition("=")[2])
     low, high = one.dataset_interval
     # The interval holds it 95 times of 100: tests/assessment/test_few.py counts.
-    assert low - precision <= truth <= high + precision and high - low <= 2 * precision
-    assert one.sampling.precision == precision and one.sampling.status == "precise"
-    assert f"{low:.2%} - {high:.2%}" in out and f"asked: within {precision}" in out
+    assert (
+        low - half_width <= truth <= high + half_width and high - low <= 2 * half_width
+    )
+    assert one.sampling.half_width == half_width and one.sampling.status == "precise"
+    assert f"{low:.2%} - {high:.2%}" in out and f"asked: within {half_width}" in out
     assert f"{one.evaluations:,} altered ones were classified" in out
     assert f"{100 * low:.2f} to {100 * high:.2f} %" in (
         tmp_path / "report.md"
@@ -102,7 +104,7 @@ def test_curtailed_it_is_the_answer_of_all_images(few, truth, tmp_path):
 
 
 def test_evenly_spaced_levels(few, tmp_path):
-    assert few("--precision=0.05", "--levels=33")[0] == 0
+    assert few("--half_width=0.05", "--levels=33")[0] == 0
     assert only(tmp_path / "results").diagnostics.points == 33
 
 
@@ -115,10 +117,10 @@ def test_a_budget_is_of_all_alterations_together(few, tmp_path):
 
 
 def test_a_requirement_ends_early(few, tmp_path):
-    few("--precision=0.01")
+    few("--half_width=0.01")
     whole = only(tmp_path / "results")
     for least, status in ((0.05, 0), (0.95, 1)):
-        found, _, err = few("--precision=0.01", f"--require=robustness>={least}")
+        found, _, err = few("--half_width=0.01", f"--require=robustness>={least}")
         one = only(tmp_path / "results")
         assert found == status, err
         assert one.sampling.status == "certain"
@@ -128,40 +130,44 @@ def test_a_requirement_ends_early(few, tmp_path):
 
 def test_the_strictest_requirement_ends_it(few, tmp_path):
     texts = ("--require=robustness>=0.05", "--require=robustness>=0.95")
-    assert few("--precision=0.01", *texts)[0] == 1
-    assert only(tmp_path / "results").dataset_interval.end < 0.95
+    assert few("--half_width=0.01", *texts)[0] == 1
+    assert only(tmp_path / "results").dataset_interval.high < 0.95
 
 
 def test_the_lower_end_does_not_end_early(few, tmp_path):
-    few("--precision=0.02")
+    few("--half_width=0.02")
     whole = only(tmp_path / "results")
     texts = ("--require=robustness.low>=0.05", "--require=robustness>=0.05")
-    assert few("--precision=0.02", *texts)[0] == 0
+    assert few("--half_width=0.02", *texts)[0] == 0
     assert only(tmp_path / "results").evaluations == whole.evaluations
 
 
 def test_what_is_not_sure_does_not_pass(few, truth):
-    status, _, err = few("--precision=0.05", f"--require=robustness>={truth - 0.001}")
+    status, _, err = few("--half_width=0.05", f"--require=robustness>={truth - 0.001}")
     assert status == 1 and "robustness is not sure, between" in err
 
 
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (["--precision=0.5"], "--precision must lie in [0, 0.5)"),
-        (["--precision=0.1", "--measure=f1"], '--measure="f1" needs all images'),
+        (["--half_width=0.5"], "--half_width must lie in [0, 0.5)"),
+        (["--half_width=0.1", "--measure=f1"], '--measure="f1" needs all images'),
         (["--curtail", "--measure=precision"], '--measure="precision" needs all'),
         (
-            ["--budget=10", "--require=decided>=0.5"],
-            "--require: decided is told by all images alone",
+            ["--budget=10", "--require=decided_ratio>=0.5"],
+            "--require: decided_ratio is told by all images alone",
         ),
         (
-            ["--precision=0.1", "--require=robustness>=0", "--require=decided>=0.5"],
+            [
+                "--half_width=0.1",
+                "--require=robustness>=0",
+                "--require=decided_ratio>=0.5",
+            ],
             "What goes with them: robustness",
         ),
         (["--budget=0"], "budget"),
-        (["--precision=-0.1"], "precision"),
-        (["--precision=much"], "precision"),
+        (["--half_width=-0.1"], "half_width"),
+        (["--half_width=much"], "half_width"),
     ],
 )
 def test_what_does_not_go_together_is_refused_before_anything(
@@ -173,11 +179,11 @@ def test_what_does_not_go_together_is_refused_before_anything(
 
 
 def test_comparisons_need_all_images(few, jaxrob_command, tmp_path):
-    assert few("--precision=0.05")[0] == 0
+    assert few("--half_width=0.05")[0] == 0
     folder = tmp_path / "results"
-    status, _, err = few(f"--no_worse_than={folder}", f"--output={tmp_path / 'new'}")
+    status, _, err = few(f"--regressions={folder}", f"--output={tmp_path / 'new'}")
     assert status == 2 and "is from few images" in err
-    status, _, err = few("--precision=0.05", f"--no_worse_than={folder}")
+    status, _, err = few("--half_width=0.05", f"--regressions={folder}")
     assert status == 2 and "compares the answers on every image" in err
     status, _, err = jaxrob_command("compare", f"{folder}", f"{folder}")
     assert status == 2 and "must be assessed on all images" in err
@@ -189,15 +195,15 @@ def test_a_plan_may_say_it(few, tmp_path):
     report = tmp_path / "report.md"
     assert few(f"--plan={path}", f"--report={report}")[0] == 0
     one = only(tmp_path / "results")
-    assert one.sampling.precision == 0.05 and not one.sampling.curtail
+    assert one.sampling.half_width == 0.05 and not one.sampling.curtail
     text = report.read_text()
-    assert "precision 0.05" in text and "differ from the plan" not in text
+    assert "half width 0.05" in text and "differ from the plan" not in text
     status, _, err = few(f"--plan={path}", "--budget=5000")
     assert status == 2 and "--budget: the plan says it" in err
     # One that does not say it leaves it to the flags.
-    path.write_text(PLAN.replace("precision = 0.05\n", ""))
-    assert few(f"--plan={path}", "--precision=0.1")[0] == 0
-    assert only(tmp_path / "results").sampling.precision == 0.1
+    path.write_text(PLAN.replace("half_width = 0.05\n", ""))
+    assert few(f"--plan={path}", "--half_width=0.1")[0] == 0
+    assert only(tmp_path / "results").sampling.half_width == 0.1
 
 
 def test_a_report_says_where_a_plan_was_not_followed(few, tmp_path):
@@ -206,22 +212,24 @@ def test_a_report_says_where_a_plan_was_not_followed(few, tmp_path):
     assert few(f"--plan={path}")[0] == 0
     found = reporting.read_results(tmp_path / "results")
     (one,) = found.assessments
-    sampling = one.sampling._replace(precision=0.1)
+    sampling = one.sampling._replace(half_width=0.1)
     changed = (dataclasses.replace(one, sampling=sampling),)
     text = reporting.to_markdown([dataclasses.replace(found, assessments=changed)])
-    assert "number of images was not chosen as the plan says, precision 0.05" in text
+    assert "number of images was not chosen as the plan says, half width 0.05" in text
 
 
 def test_a_dry_run_says_what_it_takes_at_most(few):
-    status, out, _ = few("--precision=0.05", "--levels=21", "--dry_run")
-    assert status == 0 and "--precision=0.05: at most about 63,000 of these" in out
+    status, out, _ = few("--half_width=0.05", "--levels=21", "--dry_run")
+    assert status == 0 and "--half_width=0.05: at most about 63,000 of these" in out
     assert "time: at most about" in out
     out = few("--budget=4000", "--curtail", "--levels=21", "--dry_run")[1]
     assert "--budget=4000 --curtail: at most about 4,000 of these" in out
 
 
 def test_corruptions_have_no_means_from_few_images(few, tmp_path):
-    status, out, err = few("--precision=0.1", "--alterations=common.gaussian_noise")
+    status, out, err = few(
+        "--half_width=0.1", "--alterations=corruptions.gaussian_noise"
+    )
     assert status == 0, err
     assert "mean error over 15 corruptions, severities 1 to 5: not known" in out
 
@@ -229,7 +237,7 @@ def test_corruptions_have_no_means_from_few_images(few, tmp_path):
 def test_the_help_says_what_goes_together(jaxrob_command):
     out = jaxrob_command("assess", "--help")[1]
     assert "How many images are looked at:" in out
-    for flag in ("--precision", "--budget", "--[no]curtail"):
+    for flag in ("--half_width", "--budget", "--[no]curtail"):
         assert f"  {flag}\n" in out
 
 
@@ -240,7 +248,7 @@ def test_an_interruption_goes_on_from_the_journal(few, tmp_path, monkeypatch):
         known(*arguments, **named)
         raise KeyboardInterrupt
 
-    arguments = ("--classifier=net.py:made", "--precision=0.1")
+    arguments = ("--classifier=net.py:made", "--half_width=0.1")
     journal = f"--journal={tmp_path / 'journal'}"
     with monkeypatch.context() as patched:
         patched.setattr(jaxrob, "assess", interrupted)

@@ -25,7 +25,7 @@ from jaxrob._command.refused import Refused
         ("rotation(fill=edge)", "rotation", None, {"fill": "edge"}),
         ("a/b c/my.py:fade(0,1)", "a/b c/my.py:fade", (0, 1), {}),
         ("C:\\x (1)\\my.py:fade", "C:\\x (1)\\my.py:fade", None, {}),
-        ("common.fog(size=64)", "common.fog", None, {"size": 64.0}),
+        ("corruptions.fog(size=64)", "corruptions.fog", None, {"size": 64.0}),
         ("my.py:f(-1,1,identity=0)", "my.py:f", (-1, 1), {"identity": 0.0}),
     ],
 )

@@ -1,6 +1,5 @@
 """0 good; 1 not good enough, and nothing else; 2 wrong use; 3 everything else."""
 
-import importlib
 import os
 import pathlib
 import shutil
@@ -12,6 +11,7 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.computing import computing
 from jaxrob._command import statuses
 from jaxrob.strategies import _drive
 
@@ -23,7 +23,7 @@ def last_line(text):
 
 
 def test_an_assessment_that_is_good_enough(assess, tmp_path):
-    status, out, err = assess("--require=robustness>=0", "--require=decided>=1")
+    status, out, err = assess("--require=robustness>=0", "--require=decided_ratio>=1")
     assert status == 0, err
     assert "net.py:net on pictures: 40 images of 28 x 28 x 1" in out
     results = reporting.read_results(tmp_path / "results")
@@ -32,7 +32,7 @@ def test_an_assessment_that_is_good_enough(assess, tmp_path):
     assert list(one.levels) == [-0.5, 0, 0.5] and one.threshold == 0.8
     assert one.provenance["network"]["version"].startswith("sha256:")
     assert 0 < len(results.pictures[0]) <= 16
-    assert results.requirements == (("robustness", 0.0), ("decided", 1.0))
+    assert results.requirements == (("robustness", 0.0), ("decided_ratio", 1.0))
 
 
 def test_not_good_enough_is_1_and_one_line(assess):
@@ -47,7 +47,7 @@ def test_not_good_enough_is_1_and_one_line(assess):
 def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     folder = f"{tmp_path / 'results'}"
     assert assess(FEW, "--levels=21")[0] == 0
-    again = (FEW, "--levels=21", f"--no_worse_than={folder}")
+    again = (FEW, "--levels=21", f"--regressions={folder}")
     status, _, err = assess(*again, f"--output={tmp_path / 'new'}")
     assert (status, err) == (0, "")
     planted = ("--classifier=net.py:worse", f"--output={tmp_path / 'planted'}")
@@ -55,7 +55,7 @@ def test_a_regression_is_found_and_no_change_is_good(assess, tmp_path):
     assert status == 1
     assert "not good enough: brightness: robustness is" in last_line(err)
     assert "it was" in err
-    kept = reporting.read_results(tmp_path / "planted").worse
+    kept = reporting.read_results(tmp_path / "planted").regressions
     assert len(kept) == 1 and kept[0] in err
 
 
@@ -72,7 +72,7 @@ def test_other_earlier_results_are_refused_before_anything_is_computed(
     assess, tmp_path, changed, says
 ):
     assert assess("--alterations=brightness(-0.5,0.5)", "--levels=2")[0] == 0
-    old = f"--no_worse_than={tmp_path / 'results'}"
+    old = f"--regressions={tmp_path / 'results'}"
     given = ["--alterations=brightness(-0.5,0.5)", "--levels=2", old, changed]
     if changed.startswith("--alt"):
         given = given[1:]
@@ -126,8 +126,8 @@ WRONG = [
     (["--pictures=2"], "--pictures must be 0, or 3 to 16"),
     (["--plan=nowhere.toml"], "nowhere.toml"),
     (["--plan=a.toml", "--threshold=1"], "--threshold: the plan says it"),
-    (["--no_worse_than=pictures"], "it holds neither results.json nor a file"),
-    (["--no_worse_than=nowhere.json"], "nowhere.json: No such file"),
+    (["--regressions=pictures"], "it holds neither results.json nor a file"),
+    (["--regressions=nowhere.json"], "nowhere.json: No such file"),
     (["--num_processes=2"], "go together"),
     (["--channels=rgb", "--size=8"], "failed on images of the shape"),
 ]
@@ -352,10 +352,20 @@ def test_the_statuses_are_those_of_the_page():
         assert f"| {status} |" in page.read_text()
 
 
-def test_the_functions_below_which_answers_are_computed_are_there():
-    for place, name in statuses._COMPUTING:
-        module = importlib.import_module(f"jaxrob.{place}")
-        assert callable(getattr(module, name))
+def test_what_is_raised_while_computing_is_no_wrong_use():
+    with pytest.raises(ValueError) as before:
+        raise ValueError("threshold must be in [0, 1]")
+    assert statuses.of_error(before.value) == 2
+    with pytest.raises(TypeError) as wrapped:
+        try:
+            with computing():
+                raise ValueError("an answer that cannot be")
+        except ValueError as error:
+            raise TypeError("wrapped") from error
+    assert statuses.of_error(wrapped.value) == 3
+    # Nobody's error is its own cause, unless a user's code says so.
+    wrapped.value.__cause__ = wrapped.value
+    assert statuses.of_error(wrapped.value) == 3
 
 
 def test_a_measure_that_is_undefined_is_found_in_the_answers():

@@ -85,7 +85,7 @@ def assess_few(journal):
             alterations.gaussian_blur(0.0, 2.0),
         ],
         0.8,
-        precision=0.01,
+        half_width=0.01,
         budget=30_000,
         key=jax.random.key(2),
         journal=journal,

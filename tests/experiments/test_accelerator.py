@@ -342,13 +342,13 @@ ENTRY %main (x: f32[8]) -> f32[8] {
 def test_every_alteration_has_a_name():
     made_of_others = {"compose", "followed_by", "rescale"}
     missing = set(alterations.__all__) - made_of_others
-    missing -= {"About", "Alteration", "common", "presets"}
+    missing -= {"About", "Alteration", "corruptions", "presets"}
     # The papers' are called as they call themselves.
     named = {**alterations_by_name(), **further_alterations()}
     assert missing <= named.keys()
-    corruptions = {f"common_{name}" for name in alterations.common.__all__}
+    corruptions = {f"corruptions_{name}" for name in alterations.corruptions.__all__}
     # Its pictures are no part of the library.
-    assert corruptions - named.keys() <= {"common_frost"}
+    assert corruptions - named.keys() <= {"corruptions_frost"}
 
 
 def test_programs_run_where_there_is_a_device():

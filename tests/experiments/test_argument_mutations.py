@@ -11,14 +11,13 @@ import jaxrob
 # What a call returns, tables, and what is only read.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
-    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS", "EarlyComparison",
-    "Evaluation", "FailingLevel", "Found",
+    "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
+    "ConfidenceInterval", "Evaluation", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "Step", "Strategy", "common", "measures",
-    "penalizations",
-    "per_class", "presets", "tolerances",
+    "RomaResult", "SampleSize", "SequentialComparison", "Step", "Strategy",
+    "corruptions", "measures", "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 

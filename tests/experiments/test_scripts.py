@@ -82,7 +82,7 @@ def test_quickstart_again(run, tmp_path):
     assert len(before) == 10 and programs > 8
     code, out, err = run(
         "quickstart.py", *arguments, "--require=robustness>=0", "--require="
-        "robustness.low >= 0.999", f"--no_worse_than={tmp_path}",
+        "robustness.low >= 0.999", f"--regressions={tmp_path}",
     )  # fmt: skip
     assert code == 1
     last = err.splitlines()[-1]
@@ -135,7 +135,7 @@ def test_quickstart_says_what_it_lacks(run, tmp_path):
     for flag, message in (
         ("--require=plr>=0.9", "must be one of ('robustness', 'robustness.low')"),
         (
-            f"--no_worse_than={tmp_path}",
+            f"--regressions={tmp_path}",
             "it holds neither results.json nor a file with",
         ),
         ("more", "unknown arguments"),
@@ -782,7 +782,7 @@ def test_networks_that_packages_ship(run, tmp_path):
 def test_fewest_images(run, tmp_path):
     settings = (
         "--dataset=digits", "--epochs=5", "--num_images=300", "--levels=64",
-        "--precisions=0.05,0", "--orders=2", f"--output={tmp_path}",
+        "--half_widths=0.05,0", "--orders=2", f"--output={tmp_path}",
     )  # fmt: skip
     code, out, err = run("fewest_images.py", "--thresholds=0.8", *settings)
     assert code == 0, err
@@ -790,9 +790,9 @@ def test_fewest_images(run, tmp_path):
     rows = json.loads(path.read_text())
     assert len(rows) == 2 * 8
     for row in rows:
-        assert row["half_width"] <= row["precision"] or row["precision"] == 0
+        assert row["reached"] <= row["half_width"] or row["half_width"] == 0
         assert row["misses"] <= 1 and row["curve"] in out
-        if row["precision"] == 0:
+        if row["half_width"] == 0:
             assert row["error"] == 0
     assert "a fixed number of images" in out and list(tmp_path.glob("*.png"))
     # Recorded answers are kept.
@@ -803,7 +803,7 @@ def test_fewest_images(run, tmp_path):
 def test_coverage_of_fewest_images(run, tmp_path):
     code, out, err = run(
         "fewest_images.py", "--what=coverage", "--num_images=500", "--levels=64",
-        "--precisions=0.05", "--orders=2", f"--output={tmp_path}",
+        "--half_widths=0.05", "--orders=2", f"--output={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
     rows = json.loads((tmp_path / "coverage.json").read_text())
@@ -814,7 +814,7 @@ def test_coverage_of_fewest_images(run, tmp_path):
 def test_time_of_fewest_images(run, tmp_path):
     code, out, err = run(
         "fewest_images.py", "--what=time", "--dataset=digits", "--epochs=2",
-        "--num_images=300", "--precisions=0.05", f"--output={tmp_path}",
+        "--num_images=300", "--half_widths=0.05", f"--output={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
     assert "times as fast" in out

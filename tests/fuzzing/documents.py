@@ -15,7 +15,7 @@ from jaxrob._assessment.sampling import Sampling
 from jaxrob._engine.answers import Answers
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.journal import Journal
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.roma._estimate import Answers as RomaAnswers
 from jaxrob.roma._journal import answers_in
 from jaxrob.roma._work import Inputs
@@ -133,7 +133,7 @@ def assessments():
                 strategy="Uniform(n=3)",
                 error_bound=0.5,
                 diagnostics=Diagnostics(
-                    3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01, 0.1, 0.08
+                    3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01, 0.1, 1 / 3
                 ),
                 warnings=("beware",),
                 scores=None,
@@ -189,7 +189,7 @@ def few_images():
     confusion = np.zeros((5, 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, seen - right
     sampling = Sampling(
-        precision=0.125,
+        half_width=0.125,
         budget=200,
         curtail=False,
         error=0.05,
@@ -199,8 +199,8 @@ def few_images():
         seen=seen,
         sides=np.array([1, 1, 0, -1, -1]),
         robustness=0.5,
-        dataset_interval=Interval(0.4, 0.6),
-        population_interval=Interval(0.3, 0.7),
+        dataset_interval=ConfidenceInterval(0.4, 0.6),
+        population_interval=ConfidenceInterval(0.3, 0.7),
     )
     task = Task(0.0, 1.0, 0.5, 0.0)
     first = assessments()[0]

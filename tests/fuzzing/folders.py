@@ -89,6 +89,6 @@ def _results(folder):
         roma=roma_result(),
         attack=attack_result(),
         requirements=(reporting.Requirement("plr.low", 0.5),),
-        worse=("worse",),
+        regressions=("worse",),
         plan=reporting.read_plan(folder / "plan.toml"),
     )

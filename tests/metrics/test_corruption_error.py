@@ -73,7 +73,7 @@ def test_sums_over_severities_are_divided():
     found = metrics.relative_corruption_error(ours, counted(other))
     # Less 5 times .1, and 5 times 0.
     assert found.value == pytest.approx(1.5 / 3.0)
-    assert math.isnan(found.confidence_interval.start) and "reduced" in found.reason
+    assert math.isnan(found.confidence_interval.low) and "reduced" in found.reason
 
 
 def test_levels_between_and_their_order_do_not_matter():
@@ -281,8 +281,8 @@ def test_failing_level_is_the_crossing():
 def test_failing_level_at_the_ends():
     confusion = counted([0.95, 0.94, 0.93, 0.92, 0.91, 0.905]).confusion
     found = metrics.failing_level(LEVELS, confusion, "accuracy", 0.9)
-    assert found.level == math.inf == found.confidence_interval.end
-    assert 3 < found.confidence_interval.start < 5
+    assert found.level == math.inf == found.confidence_interval.high
+    assert 3 < found.confidence_interval.low < 5
     found = metrics.failing_level(LEVELS, confusion, "accuracy", 0.99)
     assert found == (0, (0, 0))
     both_sides = metrics.failing_level(LEVELS - 2, confusion, "accuracy", 0.925)

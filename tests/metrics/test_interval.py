@@ -264,7 +264,7 @@ def test_robustness_interval_is_that_of_its_bands(data):
     bands = np.sort([data.draw(values), data.draw(values)], axis=0) / 10
     threshold = data.draw(st.integers(0, 11)) / 10
     interval = metrics.robustness_interval(levels, *bands, threshold)
-    assert interval.start <= interval.end
+    assert interval.low <= interval.high
     for end, band in zip(interval, bands):
         expected = metrics.heaviside_robustness(levels, band, threshold, "linear")
         assert end == pytest.approx(expected, abs=1e-14)
@@ -307,8 +307,8 @@ def test_confidence_interval_is_the_robustness_interval_of_the_bands(measure):
     low, high = metrics.bands(confusion, measure, 0.9)
     straight = metrics.robustness_interval(UNITS, low, high, 0.65, (-1, 2))
     got = metrics.confidence_interval(UNITS, confusion, measure, 0.65, 0.9, (-1, 2))
-    assert got.start <= straight.start and got.end >= straight.end
-    assert isinstance(got, metrics.Interval)
+    assert got.low <= straight.low and got.high >= straight.high
+    assert isinstance(got, metrics.ConfidenceInterval)
 
 
 def test_bands_of_a_straight_curve_are_nearly_straight():
@@ -320,8 +320,8 @@ def test_bands_of_a_straight_curve_are_nearly_straight():
     expected = metrics.robustness_interval(levels, *bands, 0.75)
     got = metrics.confidence_interval(levels, confusion, "accuracy", 0.75)
     # What single inputs' flips may hide is added.
-    assert got.start <= expected.start and got.end >= expected.end
-    assert got.end - got.start <= 1.25 * (expected.end - expected.start)
+    assert got.low <= expected.low and got.high >= expected.high
+    assert got.high - got.low <= 1.25 * (expected.high - expected.low)
 
 
 def inside_the_envelope(levels, curve, fine):

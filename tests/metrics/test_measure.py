@@ -43,7 +43,7 @@ def test_a_new_measure_of_all_inputs_is_one_record(record):
         metrics.wilson(np.array([4, 0]), np.array([20, 20])),
     )
     interval = metrics.confidence_interval([0.0, 1.0], CONFUSION, "errors", 0.1)
-    assert 0 <= interval.start <= 0.5 <= interval.end <= 1
+    assert 0 <= interval.low <= 0.5 <= interval.high <= 1
 
 
 @pytest.mark.parametrize("of_classes", [True, False])

@@ -12,19 +12,19 @@ from corruptions_2019.benchmark_code import Fed, load
 from PIL import Image
 from scipy.stats import poisson
 
-from jaxrob.alterations import common
+from jaxrob.alterations import corruptions
 from jaxrob.alterations._elastic_deformation import Displacement
 from jaxrob.alterations._impulse_noise import ImpulseDraws
 from jaxrob.alterations._motion_blur import Motion
 from jaxrob.alterations._shot_noise import shot_draws
-from jaxrob.alterations.common._elastic_transform import ElasticDraws
-from jaxrob.alterations.common._fog import FogDraws
-from jaxrob.alterations.common._frost import FrostDraws, crop
-from jaxrob.alterations.common._frost_pictures import frost_pictures, scaled
-from jaxrob.alterations.common._glass_blur import moves
-from jaxrob.alterations.common._parameters import FROST_SCALES, SPATTER
-from jaxrob.alterations.common._snow import SnowDraws
-from jaxrob.alterations.common._spatter import layers
+from jaxrob.alterations.corruptions._elastic_transform import ElasticDraws
+from jaxrob.alterations.corruptions._fog import FogDraws
+from jaxrob.alterations.corruptions._frost import FrostDraws, crop
+from jaxrob.alterations.corruptions._frost_pictures import frost_pictures, scaled
+from jaxrob.alterations.corruptions._glass_blur import moves
+from jaxrob.alterations.corruptions._parameters import FROST_SCALES, SPATTER
+from jaxrob.alterations.corruptions._snow import SnowDraws
+from jaxrob.alterations.corruptions._spatter import layers
 
 NAMES = (
     "brightness",
@@ -110,7 +110,7 @@ def theirs(name, image, severity, random, folder):
 def alteration_of(name, folder=None):
     """Our corruption."""
     with_folder = {"folder": folder} if name == "frost" else {}
-    return getattr(common, name)(**with_folder)
+    return getattr(corruptions, name)(**with_folder)
 
 
 def feed(name, image, folder=None):
@@ -234,7 +234,7 @@ def _glass(image, chance, folder):
 
 def by_severity(name, image, draws):
     """What the corruption makes ready of an image and random numbers."""
-    parts = dict(getattr(common, name)().prepare.keywords)
+    parts = dict(getattr(corruptions, name)().prepare.keywords)
     rows = parts["table"].rows(len(image))
     ready = jax.jit(lambda image, draws: parts["prepare"](image, draws, rows))
     return ready(image, draws)

@@ -13,7 +13,7 @@ import jaxrob
 from jaxrob import ReducedCurve, reporting
 from jaxrob._assessment.diagnostics import diagnose_few
 from jaxrob._assessment.sampling import Sampling
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting import Requirement, quantities, table, unmet, verdict
 from jaxrob.strategies import Task
 from jaxrob.strategies._strategy import History
@@ -35,7 +35,7 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
     confusion = np.zeros((9, 3, 4), np.int64)
     confusion[:, 0, 0], confusion[:, 0, 1] = RIGHT, SEEN - RIGHT
     sampling = {
-        "precision": 0.03,
+        "half_width": 0.03,
         "budget": None,
         "curtail": False,
         "error": 0.05,
@@ -45,8 +45,8 @@ def few(name="gaussian blur", on_data=(0.36, 0.42), on_all=(0.3, 0.5), **changes
         "seen": SEEN,
         "sides": SIDES,
         "robustness": 0.39,
-        "dataset_interval": Interval(*on_data),
-        "population_interval": Interval(*on_all),
+        "dataset_interval": ConfidenceInterval(*on_data),
+        "population_interval": ConfidenceInterval(*on_all),
     }
     return made.assessment(
         name=name,
@@ -81,7 +81,7 @@ def test_the_table_has_both_certainties_and_what_they_cost():
     assert "2,300 altered ones were classified; all at these levels would" in text
     assert "would have been 9,000" in text
     assert "with 95 % confidence (asked: within 0.03)" in text
-    assert "precise: the precision asked for was reached" in text
+    assert "precise: the half width asked for was reached" in text
 
 
 def test_a_table_with_both_kinds():
@@ -95,10 +95,10 @@ def test_a_table_with_both_kinds():
 @pytest.mark.parametrize(
     ("changes", "asked"),
     [
-        ({"error": 0.0, "curtail": True, "precision": 0.0}, "for certain (asked: the"),
-        ({"error": 0.001, "precision": 0.0}, "with 99.9 % confidence (asked: the"),
-        ({"precision": None, "budget": 5000}, "(asked: at most 5,000 altered images"),
-        ({"precision": None, "error": 0.01}, "with 99 % confidence (asked: whether"),
+        ({"error": 0.0, "curtail": True, "half_width": 0.0}, "for certain (asked: the"),
+        ({"error": 0.001, "half_width": 0.0}, "with 99.9 % confidence (asked: the"),
+        ({"half_width": None, "budget": 5000}, "(asked: at most 5,000 altered images"),
+        ({"half_width": None, "error": 0.01}, "with 99 % confidence (asked: whether"),
     ],
 )
 def test_how_sure_it_is_and_what_was_asked(changes, asked):
@@ -110,7 +110,7 @@ def test_how_sure_it_is_and_what_was_asked(changes, asked):
 @pytest.mark.parametrize("status", ["precise", "certain", "budget", "resolution"])
 def test_how_it_ended_is_said_in_words(status):
     words = {
-        "precise": "precision asked for was reached",
+        "precise": "half width asked for was reached",
         "certain": "certain whether what is required is reached",
         "budget": "budget was spent",
         "resolution": "levels lie as close as",
@@ -181,7 +181,7 @@ def test_a_requirement_is_met_only_where_that_is_sure(least, is_good, says):
 
 
 @pytest.mark.parametrize(
-    "changes", [{"status": "resolution"}, {"precision": 0.0}, {"precision": None}]
+    "changes", [{"status": "resolution"}, {"half_width": 0.0}, {"half_width": None}]
 )
 def test_what_the_levels_leave_open_is_as_with_all_images(changes):
     one = few(**changes)
@@ -201,14 +201,17 @@ def test_gates_say_what_is_not_sure_and_what_is_not_known():
     ]
     assert unmet([Requirement("robustness.low", 0.3)], found) == []
     # A share of images that were not all looked at.
-    assert "decided is not known" in unmet([Requirement("decided", 0.0)], found)[0]
+    assert (
+        "decided_ratio is not known"
+        in unmet([Requirement("decided_ratio", 0.0)], found)[0]
+    )
     with pytest.raises(ValueError, match="robustness"):
-        outside = {"blur": {"robustness": Interval(0.5, 1.5)}}
+        outside = {"blur": {"robustness": ConfidenceInterval(0.5, 1.5)}}
         unmet([Requirement("robustness", 0.4)], outside)
 
 
 def test_a_folder_keeps_them(tmp_path):
-    plan = made.plan(precision=0.03, budget=10_000, curtail=True)
+    plan = made.plan(half_width=0.03, budget=10_000, curtail=True)
     found = made.results((few(), made.assessment(name="zoom")), plan=plan)
     reporting.write_results(tmp_path, found)
     again = reporting.read_results(tmp_path)
@@ -237,7 +240,7 @@ def test_pictures_are_of_the_data_set_and_have_its_labels():
 
     fade = jaxrob.Alteration("fade", lambda image, x: (1 - x) * image, 0.0, 1.0)
     one = jaxrob.assess(
-        jaxrob.Classifier(net, None), dataset, fade, 0.3, precision=0.2,
+        jaxrob.Classifier(net, None), dataset, fade, 0.3, half_width=0.2,
         key=jax.random.key(0),
     )  # fmt: skip
     shown = reporting.pictures(one, fade, dataset, most=8)
@@ -309,13 +312,13 @@ lower = -1
 upper = 1
 """
     path = tmp_path / "plan.toml"
-    path.write_text(text.format("precision = 0.02\nbudget = 10_000\ncurtail = true"))
+    path.write_text(text.format("half_width = 0.02\nbudget = 10_000\ncurtail = true"))
     plan = reporting.read_plan(path)
-    assert (plan.precision, plan.budget, plan.curtail) == (0.02, 10_000, True)
+    assert (plan.half_width, plan.budget, plan.curtail) == (0.02, 10_000, True)
     path.write_text(text.format(""))
     plan = reporting.read_plan(path)
-    assert (plan.precision, plan.budget, plan.curtail) == (None, None, False)
-    for wrong in ("precision = 0.5", "budget = 0", 'curtail = "yes"', "budget = 1.5"):
+    assert (plan.half_width, plan.budget, plan.curtail) == (None, None, False)
+    for wrong in ("half_width = 0.5", "budget = 0", 'curtail = "yes"', "budget = 1.5"):
         path.write_text(text.format(wrong))
         with pytest.raises(ValueError, match=wrong.partition(" ")[0]):
             reporting.read_plan(path)

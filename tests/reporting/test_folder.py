@@ -58,7 +58,7 @@ def results(**changes):
         "roma": result(),
         "attack": attack(),
         "requirements": (reporting.Requirement("plr.low", 0.1),),
-        "worse": ("rain: worse",),
+        "regressions": ("rain: worse",),
         "plan": PLAN,
     }
     return reporting.Results(**(fields | changes))
@@ -72,7 +72,14 @@ def test_back_as_it_was(tmp_path):
     before = results()
     reporting.write_results(tmp_path, before)
     after = reporting.read_results(tmp_path)
-    for name in ("network", "class_names", "reasons", "requirements", "worse", "plan"):
+    for name in (
+        "network",
+        "class_names",
+        "reasons",
+        "requirements",
+        "regressions",
+        "plan",
+    ):
         assert getattr(after, name) == getattr(before, name), name
     for one, other in zip(after.assessments, before.assessments):
         provenance = other.provenance | {"plan": PLAN.digest}
@@ -182,7 +189,7 @@ IMPLAUSIBLE = {
     "class names null": (put("class_names", [None] * 3), "class_names"),
     "requirement": (put("requirements", ["beauty>=1"]), "quantity must be one of"),
     "requirements text": (put("requirements", "plr>=1"), "requirements must be a list"),
-    "worse": (put("no_worse_than", None), "no_worse_than"),
+    "regressions": (put("regressions", None), "regressions"),
     "assessments object": (put("assessments", {}), "assessments must be a list"),
     "assessment text": (put("assessments", 0, "rain.json"), r"assessments\[0\]"),
     "file outside": (put("assessments", 0, "file", "../rain.json"), "in the folder"),
@@ -323,7 +330,7 @@ def test_what_does_not_go_together():
         ({"network": 3}, "network must be a text"),
         ({"roma": assessment()}, "roma must be a jaxrob.roma.RomaResult or None"),
         ({"plan": "plan.toml"}, "plan must be a jaxrob.reporting.Plan or None"),
-        ({"worse": "x"}, "worse must be a sequence"),
+        ({"regressions": "x"}, "regressions must be a sequence"),
         ({"pictures": ((1,), ())}, "must be a Picture"),
     ):
         with pytest.raises(TypeError, match=message):

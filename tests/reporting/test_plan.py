@@ -10,7 +10,7 @@ name = "cameras"
 date = 2026-03-02
 threshold = 0.8
 measure = "f1"
-requirements = ["robustness.low >= 0.5", "decided>=1"]
+requirements = ["robustness.low >= 0.5", "decided_ratio>=1"]
 
 [[alterations]]
 name = "rotation"
@@ -38,7 +38,7 @@ def test_all_that_it_says(tmp_path):
     assert plan.name == "cameras" and plan.date == datetime.date(2026, 3, 2)
     assert plan.digest == hashlib.sha256(path.read_bytes()).hexdigest()
     assert plan.threshold == 0.8 and plan.measure == "f1"
-    assert plan.requirements == (("robustness.low", 0.5), ("decided", 1.0))
+    assert plan.requirements == (("robustness.low", 0.5), ("decided_ratio", 1.0))
     first, second = plan.alterations
     assert (first.name, first.lower, first.upper) == ("rotation", -15.0, 15.5)
     assert first.settings == {"fill": "edge"}
@@ -73,8 +73,8 @@ WRONG = {
     "threshold true": ("0.8", "true", "threshold must be a number"),
     "threshold nan": ("0.8", "nan", r"threshold must lie in \[0, 1\]"),
     "measure": ('"f1"', '"beauty"', "measure must be one of"),
-    "requirement": ("decided>=1", "decided>1", "a requirement is written"),
-    "quantity": ("decided>=1", "beauty>=1", "the quantity must be one of"),
+    "requirement": ("decided_ratio>=1", "decided_ratio>1", "a requirement is written"),
+    "quantity": ("decided_ratio>=1", "beauty>=1", "the quantity must be one of"),
     "requirements as a text": ("[", '"', "plan.toml: "),
     "range turned around": ("15.5", "-20.0", r"alterations\[0\]: lower must be below"),
     "range infinite": ("15.5", "inf", "upper must be finite"),

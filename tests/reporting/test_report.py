@@ -144,7 +144,7 @@ def test_a_verdict_for_each_requirement_and_alteration():
             Requirement("robustness.low", 0.5),
             Requirement("plr", 0.9),
         ),
-        worse=("zoom: it was better",),
+        regressions=("zoom: it was better",),
     )
     page = to_html([found])
     rows = parsed(page).findall(f".//{XHTML}section[@id='verdict']//{XHTML}tr")
@@ -162,6 +162,15 @@ def test_a_verdict_for_each_requirement_and_alteration():
     assert "Not good enough: 3 of 5 checks not met (gaussian blur, RoMA)" in page
     assert "worse than an earlier result in 1 respect" in page
     assert "zoom: it was better" in page
+
+
+def test_the_two_errors_are_told_apart_in_both_forms():
+    one = dataclasses.replace(made.assessment(), confidence_level=0.9)
+    page, text = both([made.results((one,))])
+    sentence = "all images of this kind, with a confidence of 90 %?"
+    for shown in (words(page), text.replace("*", "")):
+        assert sentence in shown
+    assert "\n* **levels**: only" in text and "\n* **images**: only" in text
 
 
 def test_nothing_required_is_nothing_passed():
@@ -318,7 +327,7 @@ def test_a_run_that_ended_at_a_precision():
     place[9:] = -1
     early = place < 0
     found = roma(
-        precision=0.2,
+        half_width=0.2,
         place=place,
         status=np.where(early, "unseen", "counted"),
         log_adversarial_probability=np.where(
@@ -388,7 +397,7 @@ def hostile_results(name):
         network=name,
         class_names=classes,
         reasons=(name,),
-        worse=(name,),
+        regressions=(name,),
         plan=plan,
         roma=roma(),
         attack=attack(),

@@ -50,7 +50,7 @@ def test_a_requirement_within_the_interval_is_not_shown_either_way():
 
 def test_a_requirement_that_is_met_may_not_outlast_the_errors():
     one = made.assessment()
-    low = one.confidence_interval.start
+    low = one.confidence_interval.low
     for text in judged(low - 0.02):
         assert "is high enough, also with the levels' 1.2 points taken off" in text
     for text in judged(low - 0.01):
@@ -63,7 +63,7 @@ def test_a_requirement_that_is_met_may_not_outlast_the_errors():
     joint = metrics.confidence_interval(
         one.levels, one.curve.confusion, "accuracy", 0.8, 0.975, bounds=(0.0, 4.0)
     )
-    for text in judged(joint.start - 0.02, *two):
+    for text in judged(joint.low - 0.02, *two):
         assert "also for all 2 intervals at once and with the levels'" in text
 
 

@@ -62,7 +62,7 @@ def test_a_journal_of_another_level_is_refused(classifier, images, tmp_path):  #
 def test_a_surer_mean_takes_more_inputs(classifier, images):  # noqa: F811
     seen = []
     for level in (0.5, 0.999):
-        found = asked(classifier, images, level, precision=0.15)
+        found = asked(classifier, images, level, half_width=0.15)
         seen.append(found.seen.sum())
         low, high = found.categorial().inputs_interval.T
         assert (high - low <= 0.3).all()

@@ -1,4 +1,4 @@
-"""Assessments that end at a stated precision of the categories' means."""
+"""Assessments that end at a stated half width of the categories' means."""
 
 import json
 
@@ -35,7 +35,7 @@ SHAPES = {
 }
 
 
-def ended(plr, categories, order, precision):
+def ended(plr, categories, order, half_width):
     """What a run on inputs of known plr looks at: their values and places."""
 
     def answer(inputs, settings):
@@ -55,7 +55,7 @@ def ended(plr, categories, order, precision):
             Settings(0.6, 10, None),
             categories=categories,
             order=order,
-            precision=precision,
+            half_width=half_width,
         )
     np.testing.assert_array_equal(place >= 0, answers.evaluations > 0)
     np.testing.assert_array_equal(place >= 0, answers.status == "fine")
@@ -65,16 +65,16 @@ def ended(plr, categories, order, precision):
     return values, place
 
 
-def misses(plr, categories, seeds, precision):
+def misses(plr, categories, seeds, half_width):
     """In how many runs any interval misses, and how many inputs were looked at."""
     truth = [plr[categories == number].mean() for number in np.unique(categories)]
     missed, seen = 0, []
     for seed in seeds:
         order = np.random.default_rng(seed).permutation(len(plr))
-        values, place = ended(plr, categories, order, precision)
+        values, place = ended(plr, categories, order, half_width)
         means = means_by_category(values, place, categories, 0.05)
         for one in means:
-            assert one.high - one.low <= 2 * precision
+            assert one.high - one.low <= 2 * half_width
         if len(means) > 1:
             means.append(mean_of_all(values, place, categories, 0.05))
         missed += any(
@@ -185,7 +185,7 @@ def full(classifier, images):
 @pytest.fixture(scope="module")
 def early(classifier, images):
     return assess(
-        classifier, images, LABELS, estimator="count", precision=0.1, **SETTINGS
+        classifier, images, LABELS, estimator="count", half_width=0.1, **SETTINGS
     )
 
 
@@ -210,8 +210,8 @@ def test_the_steps_are_those_of_the_full_run(classifier, images, full, early):
     """No program is compiled for the blocks, however many inputs are left."""
     del full, early
     with compilations() as programs:
-        for precision in (0.2, 0.03):
-            settings = SETTINGS | {"precision": precision, "key": jax.random.key(6)}
+        for half_width in (0.2, 0.03):
+            settings = SETTINGS | {"half_width": half_width, "key": jax.random.key(6)}
             assess(classifier, images, LABELS, estimator="count", **settings)
     assert not programs
 
@@ -250,9 +250,9 @@ def test_back_from_json(early):
     np.testing.assert_array_equal(after.place, early.place)
     first = int(np.argmax(early.seen))
     for change, message in (
-        (put("place", None), "place must be given if precision is"),
-        (put("precision", None), "place must be given if precision is"),
-        (put("precision", 0.5), r"precision must lie in \(0, 0.5\)"),
+        (put("place", None), "place must be given if half_width is"),
+        (put("half_width", None), "place must be given if half_width is"),
+        (put("half_width", 0.5), r"half_width must lie in \(0, 0.5\)"),
         (put("place", first, 399), "place must be 0, 1, ... once each"),
         (put("place", first, -2), "place must lie in"),
         (put("status", first, "unseen"), "null where 'unseen'|place must be -1"),
@@ -267,13 +267,13 @@ def test_back_from_json(early):
 def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
     path = tmp_path / "journal"
 
-    def again(precision=0.1):
+    def again(half_width=0.1):
         return assess(
             classifier,
             images,
             LABELS,
             estimator="count",
-            precision=precision,
+            half_width=half_width,
             journal=path,
             **SETTINGS,
         )
@@ -283,7 +283,7 @@ def test_a_resumed_run_ends_alike(classifier, images, early, tmp_path):
     content = path.read_bytes()
     path.write_bytes(content[: 2 * len(content) // 3])
     assert again().to_json() == expected and path.read_bytes() == content
-    with pytest.raises(ValueError, match="settings.precision was 0.1, is None"):
+    with pytest.raises(ValueError, match="settings.half_width was 0.1, is None"):
         again(None)
 
 
@@ -292,7 +292,7 @@ def test_inputs_without_an_answer_count_by_their_draws(classifier, images):
     """And their number is not what ends a run."""
     settings = SETTINGS | {"epsilon": 0.4, "num_samples": 200, "estimator": "roma"}
     full = assess(classifier, images, **settings)
-    found = assess(classifier, images, precision=0.15, **settings)
+    found = assess(classifier, images, half_width=0.15, **settings)
     assert not full.answered.all() and found.seen.sum() < 400
     check_same_where_seen(found, full)
     np.testing.assert_array_equal(
@@ -309,7 +309,7 @@ def test_the_cascade_answers_as_it_does_for_all(classifier, images):
     settings = SETTINGS | {"estimator": "auto", "epsilon": 0.05}
     full = assess(classifier, images[:128], LABELS[:128] * 0, **settings)
     found = assess(
-        classifier, images[:128], LABELS[:128] * 0, precision=0.2, **settings
+        classifier, images[:128], LABELS[:128] * 0, half_width=0.2, **settings
     )
     assert found.seen.sum() == 64
     # Pairs of inputs and classes come in blocks of other sizes: rounding differs.
@@ -332,12 +332,12 @@ def test_what_a_number_fixed_beforehand_needs_is_refused(early):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"precision": 0.0}, ValueError, r"precision must lie in \(0, 0.5\)"),
-        ({"precision": 0.5}, ValueError, r"precision must lie in \(0, 0.5\)"),
-        ({"precision": np.nan}, ValueError, "precision"),
-        ({"precision": "0.1"}, TypeError, "precision must be a number"),
-        ({"precision": True}, TypeError, "precision must be a number"),
-        ({"precision": 0.1, "estimator": "logit"}, ValueError, "needs a plr in"),
+        ({"half_width": 0.0}, ValueError, r"half_width must lie in \(0, 0.5\)"),
+        ({"half_width": 0.5}, ValueError, r"half_width must lie in \(0, 0.5\)"),
+        ({"half_width": np.nan}, ValueError, "half_width"),
+        ({"half_width": "0.1"}, TypeError, "half_width must be a number"),
+        ({"half_width": True}, TypeError, "half_width must be a number"),
+        ({"half_width": 0.1, "estimator": "logit"}, ValueError, "needs a plr in"),
     ],
 )
 def test_bad_arguments(classifier, images, arguments, error, message):

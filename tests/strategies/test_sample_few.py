@@ -18,12 +18,12 @@ def falling(levels):
     return PLACES < 1 - levels[:, None] / 2
 
 
-def test_a_precision_is_reached_on_few_scores():
+def test_a_half_width_is_reached_on_few_scores():
     history, found = strategies.sample_few(
-        strategies.ASAP(n=256), TASK, falling, precision=0.03
+        strategies.ASAP(n=256), TASK, falling, half_width=0.03
     )
-    assert found.interval.start <= 0.4 <= found.interval.end
-    assert found.interval.end - found.interval.start <= 0.06
+    assert found.interval.low <= 0.4 <= found.interval.high
+    assert found.interval.high - found.interval.low <= 0.06
     assert found.status == "precise"
     seen = sum(map(len, history.scores))
     everything = strategies.sample(
@@ -40,7 +40,7 @@ def test_a_budget_is_kept_and_a_requirement_decided():
     _, found = strategies.sample_few(
         strategies.ASAP(n=256), TASK, falling, required=0.3
     )
-    assert found.interval.start >= 0.3
+    assert found.interval.low >= 0.3
 
 
 def test_it_is_the_search_of_an_assessment():
@@ -50,13 +50,13 @@ def test_it_is_the_search_of_an_assessment():
     dim = jaxrob.Alteration("dim", _lowered, 0.0, 1.0)
     dataset = jaxrob.Dataset(images, np.zeros(NUMBER, int))
     asap = strategies.ASAP(n=64)
-    result = jaxrob.assess(classifier, dataset, dim, strategy=asap, precision=0.03)
+    result = jaxrob.assess(classifier, dataset, dim, strategy=asap, half_width=0.03)
     order = random_order(None, NUMBER)
     history, found = strategies.sample_few(
         asap,
         TASK._replace(identity=0.0),
         lambda x: falling(x)[:, order],
-        precision=0.03,
+        half_width=0.03,
     )
     assert result.robustness == found.robustness
     assert result.sampling.dataset_interval == found.interval
@@ -77,8 +77,8 @@ def _right_below(_, images):
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({}, "precision, budget, curtail or required must say when to stop"),
-        ({"precision": 0.5}, "precision must"),
+        ({}, "half_width, budget, curtail or required must say when to stop"),
+        ({"half_width": 0.5}, "half_width must"),
         ({"budget": 0}, "budget must be at least 1; got 0"),
         (
             {"strategy": strategies.Random(), "curtail": True},

@@ -123,14 +123,14 @@ def _budget(roma: RomaResult) -> list[tuple[str, str]]:
 
 
 def _precision(roma: RomaResult) -> list[tuple[str, str]]:
-    """How many images a run with a precision looked at, and what that says of all."""
-    if roma.precision is None:
+    """How many images a run with a half width looked at, and what that says of all."""
+    if roma.half_width is None:
         return []
     return [
         (
             "images looked at, in random order",
             f"{int(roma.seen.sum()):,}, until each category's mean over all its images "
-            f"was known to {number(roma.precision)} "
+            f"was known to {number(roma.half_width)} "
             f"({percent_of(roma.confidence_level)})",
         ),
         (
@@ -163,7 +163,7 @@ def _categories(
     pairs = np.triu_indices(present, 1)
     level = percent_of(roma.confidence_level)
     kind = "of images to come, by a bound"
-    if roma.precision is not None:
+    if roma.half_width is not None:
         kind = "of images to come, by betting"
     words = (
         f"By {by}; intervals are {kind}, {level} each. Of "

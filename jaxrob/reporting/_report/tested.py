@@ -254,7 +254,7 @@ def _differences(results: Results, plan: Plan) -> list[str]:
 
 def _planned_few(plan: Plan) -> str:
     """What a plan says of the number of images."""
-    said = [] if plan.precision is None else [f"precision {plan.precision:g}"]
+    said = [] if plan.half_width is None else [f"half width {plan.half_width:g}"]
     said += [] if plan.budget is None else [f"budget {plan.budget:,}"]
     return ", ".join(said + ["curtailed"] * plan.curtail)
 
@@ -266,8 +266,8 @@ def _is_few_as_planned(plan: Plan, one: Assessment) -> bool:
     if (asked.budget, asked.curtail) != (plan.budget, plan.curtail):
         return False
     # Curtailed alone, the answer of all images is wanted, unless a requirement ends it.
-    alone = plan.precision is None and plan.budget is None
-    return asked.precision == plan.precision or (alone and asked.precision == 0)
+    alone = plan.half_width is None and plan.budget is None
+    return asked.half_width == plan.half_width or (alone and asked.half_width == 0)
 
 
 def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:
@@ -283,9 +283,9 @@ def _plain(name: str) -> str:
     """An alteration's name, whether a function's or an assessment's.
 
     Of a user's file, "rain.py:rain", it is the function's; a benchmark's corruption is
-    "common.fog" in a plan.
+    "corruptions.fog" in a plan.
     """
-    return re.sub(r"\W+", "_", name.rpartition(":")[2].removeprefix("common."))
+    return re.sub(r"\W+", "_", name.rpartition(":")[2].removeprefix("corruptions."))
 
 
 def _told(source: dict[str, Any], *path: str) -> str:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.reporting._gate import Requirement, ends, is_open, quantities, unmet
 from jaxrob.reporting._report.certainty import certainty
 from jaxrob.reporting._report.text import counted, interval, percent, short
@@ -22,8 +22,8 @@ _MEANINGS = {
     "robustness.low": "the lower end of the interval of the robustness. "
     "Robustness is the share of the range over which the network is good enough; the "
     "interval says where it lies for all images of the kind tested",
-    "decided": 'the share of images that get an answer other than "unknown", at that '
-    "accepted level where it is smallest",
+    "decided_ratio": 'the share of images that get an answer other than "unknown", at '
+    "that accepted level where it is smallest",
     "plr": "the probability that a random perturbation of an image leads to no "
     "distinct misclassification, on average over the images",
     "plr.low": "the probability that a random perturbation of an image leads to no "
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
       words: that in a sentence.
       meanings: pairs of a quantity that is required and what it is.
       checks: each requirement of each alteration; those that are not met come first.
-      worse: what is worse than it was, a sentence each.
+      regressions: what is worse than it was, a sentence each.
     """
 
     network: str
@@ -71,7 +71,7 @@ class Verdict(NamedTuple):
     words: str
     meanings: tuple[tuple[str, str], ...]
     checks: tuple[Check, ...]
-    worse: tuple[str, ...]
+    regressions: tuple[str, ...]
 
 
 def verdict_of(
@@ -95,11 +95,11 @@ def verdict_of(
     failed = [check for check in checks if check.verdict != MET]
     asked = dict.fromkeys(one.quantity for one in results.requirements)
     meanings = tuple((one, _MEANINGS[one]) for one in asked if one in _MEANINGS)
-    worse = tuple(results.worse)
+    regressions = tuple(results.regressions)
     other = _other_than_planned(results)
-    if not checks and not worse:
+    if not checks and not regressions:
         words = f"No requirement was given, so nothing was passed or failed.{other}"
-        return Verdict(network, None, words, meanings, checks, worse)
+        return Verdict(network, None, words, meanings, checks, regressions)
     said = []
     if failed:
         said.append(
@@ -112,14 +112,15 @@ def verdict_of(
     elif checks:
         many = len(checks) > 1
         said.append(f"all {len(checks)} checks met" if many else "the one check is met")
-    if worse:
-        said.append(f"worse than an earlier result in {counted(len(worse), 'respect')}")
-    passed = not failed and not worse
+    if regressions:
+        number_worse = counted(len(regressions), "respect")
+        said.append(f"worse than an earlier result in {number_worse}")
+    passed = not failed and not regressions
     words = "Good enough: " if passed else "Not good enough: "
-    if failed and not worse and all(check.is_open for check in failed):
+    if failed and not regressions and all(check.is_open for check in failed):
         words = "Not shown to be good enough: "
     words += "; ".join(said) + "." + other
-    return Verdict(network, passed, words, meanings, checks, worse)
+    return Verdict(network, passed, words, meanings, checks, regressions)
 
 
 def _names(checks: Sequence[Check]) -> str:
@@ -181,7 +182,7 @@ def _of_roma(requirement: Requirement, roma: RomaResult | None, number: int) -> 
 def _check(
     requirement: Requirement,
     of: str,
-    found: dict[str, float | Interval],
+    found: dict[str, float | ConfidenceInterval],
     words: str,
     open_: bool,
 ) -> Check:

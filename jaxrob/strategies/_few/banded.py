@@ -1,4 +1,4 @@
-"""The search to a stated precision, by bands around the curve of few images.
+"""The search to a stated half width, by bands around the curve of few images.
 
 It ends as soon as the interval is as narrow as asked, which says nothing of where it
 lies: so the interval covers as often as one of a number of images fixed before (Chow
@@ -55,7 +55,7 @@ def look(
         # A wider look, on the way to a finer aim, takes nothing back.
         low, high, _ = state.accepted
     accepted = Accepted(low, high, min(max(guess, low), high))
-    is_done = accepted.half_width <= goal.precision * goal.parts
+    is_done = accepted.half_width <= goal.half_width * goal.parts
     return State(levels, accepted, bands=now, is_done=is_done)
 
 
@@ -63,7 +63,7 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
     """What to look at next; nothing if no more can be told on this grid."""
     assert state.bands is not None
     goal = _with_slack(goal)
-    half_width = goal.precision * goal.parts
+    half_width = goal.half_width * goal.parts
     if state.bands.z > height(goal):
         half_width *= _GROSS
     levels = {step: one for step, one in state.levels.items() if one.seen}
@@ -71,19 +71,19 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
     return state._replace(is_done=not wanted), wanted
 
 
-def expected_cost(goal: Goal, state: State, precision: float) -> float:
-    """About how many images more a precision takes; 0 where that is not known.
+def expected_cost(goal: Goal, state: State, half_width: float) -> float:
+    """About how many images more a half width takes; 0 where that is not known.
 
     Args:
       goal: the goal.
       state: what was seen.
-      precision: half the width that may stay open, as a share of the range.
+      half_width: half the width that may stay open, as a share of the range.
     """
     if state.bands is None:
         return 0.0
     found = clusters(goal, state.bands)
     places = crossings(goal, state.bands, found)
-    width = may_stay_open(state.bands, precision * goal.parts)
+    width = may_stay_open(state.bands, half_width * goal.parts)
     given = shares(goal, found, places, width)
     steps, total = state.bands.estimates.steps, 0.0
     for one, about in places.items():
@@ -115,14 +115,14 @@ def _telling(goal: Goal, found: Estimates, between: Shape) -> Bands:
     """
     now = _bands(goal, found, between)
     high = bands(goal, found, between, 0.0, max(quantile(_ERROR_GROSS), now.z))
-    planned = max(float(now.open.sum()), 2 * goal.precision * goal.parts)
+    planned = max(float(now.open.sum()), 2 * goal.half_width * goal.parts)
     return high if float(high.straight.sum()) > _GROSS * planned else now
 
 
 def _bands(goal: Goal, found: Estimates, between: Shape) -> Bands:
     """The bands, whose height away from crossings depends on where these are."""
-    half_width, z = goal.precision * goal.parts, height(goal)
-    now = bands(goal, found, between, 2 * goal.precision / z, z)
+    half_width, z = goal.half_width * goal.parts, height(goal)
+    now = bands(goal, found, between, 2 * goal.half_width / z, z)
     for _ in range(2):
         wanted = _planned_deviation(goal, now, half_width)
         if wanted is None:

@@ -15,9 +15,9 @@ from jaxrob.strategies._few.goal import Goal
 # Levels whose deviation is more than so many times that which crossings need count only
 # from more standard deviations on, up to so many.
 _AS_PLANNED, _FAR = 2.0, 3.3
-# A line is followed towards a crossing in intervals no wider than so many precisions,
+# A line is followed towards a crossing in intervals no wider than so many half widths,
 # or than this share of the range: in a wider one a curve may bend both ways unseen.
-_PRECISIONS_WIDE, _SHARE_WIDE = 0.75, 0.02
+_HALF_WIDTHS_WIDE, _SHARE_WIDE = 0.75, 0.02
 # A curve runs along the threshold where all images leave more than this share of an
 # interval open.
 _ALONG = 0.5
@@ -125,7 +125,7 @@ def bands(
     strays = strays._replace(above=strays.above + more, below=strays.below + more)
     low, high = accepted_widths(places, below, above, least, strays)
     shortest, longest = accepted_widths(places, below, above, least, straight)
-    widest = max(_PRECISIONS_WIDE * goal.precision, _SHARE_WIDE) * goal.parts
+    widest = max(_HALF_WIDTHS_WIDE * goal.half_width, _SHARE_WIDE) * goal.parts
     crosses = np.diff(means >= goal.least)
     unseen = (width > widest) & (crosses | (longest > shortest))
     unseen |= ~crosses & between.may_cross

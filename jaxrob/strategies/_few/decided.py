@@ -61,9 +61,9 @@ def look(
     high = min(found.accepted + open_steps + found.hoped, goal.parts)
     guess = min(max(found.accepted + open_steps / 2, low), high)
     accepted = Accepted(low, high, guess)
-    half_width = goal.precision * goal.parts
+    half_width = goal.half_width * goal.parts
     is_done = not found.gaps or accepted.half_width <= half_width
-    if goal.precision == 0:
+    if goal.half_width == 0:
         is_done = all(gap.width <= 1 for gap in found.gaps)
     return State(levels, accepted, known=found, is_done=is_done)
 
@@ -108,17 +108,17 @@ def _requests(
       gaps: what is open.
       price: the evidence at which a new level counts as decided.
     """
-    share = max(2 * goal.precision * goal.parts / max(len(gaps), 1), 1.0)
+    share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:
-        if gap.width <= share and (goal.precision > 0 or gap.middle is None):
+        if gap.width <= share and (goal.half_width > 0 or gap.middle is None):
             continue
         if not gap.crosses:
             wanted += _within(goal, levels, gap, share, price)
             continue
         first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
         about = rough(goal, now, first, last)
-        if goal.precision > 0:
+        if goal.half_width > 0:
             wanted += _bracket(goal, levels, gap, about, share, price)
         else:
             wanted += _towards(goal, levels, gap, about, price)

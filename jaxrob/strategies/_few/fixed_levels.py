@@ -39,7 +39,7 @@ def look(
         for one in levels.values()
     )
     now = Accepted(low, high, guess)
-    is_done = now.half_width <= goal.precision * goal.parts
+    is_done = now.half_width <= goal.half_width * goal.parts
     return state._replace(levels=levels, accepted=now, is_done=is_done)
 
 
@@ -52,7 +52,7 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
             noise = goal.deviation / math.sqrt(one.seen)
             off = np.maximum(np.abs(off), noise / 2)
             cost[step] = float(images_needed(goal, off, one.price))
-    may_stay = math.floor(2 * goal.precision * goal.parts)
+    may_stay = math.floor(2 * goal.half_width * goal.parts)
     cheapest = sorted(cost, key=lambda s: cost[s])[: max(len(cost) - may_stay, 0)]
     wanted = []
     for step in cheapest:

@@ -27,7 +27,7 @@ class Goal(NamedTuple):
       num_images: N, how many images there are.
       block: images are looked at in multiples of this many.
       error: the probability that the answer is wrong, in all.
-      precision: half the width that may stay open, as a share of the range; 0 if every
+      half_width: half the width that may stay open, as a share of the range; 0 if every
         level looked at is to be decided, and every crossing found on the grid.
       curtail: whether a level is decided only when the images left cannot change it.
     """
@@ -38,13 +38,13 @@ class Goal(NamedTuple):
     num_images: int
     block: int
     error: float
-    precision: float
+    half_width: float
     curtail: bool = False
 
     @property
     def by_bands(self) -> bool:
         """Whether bands around the curve tell what is open, and not decided levels."""
-        return self.precision > 0 and not self.curtail
+        return self.half_width > 0 and not self.curtail
 
     @property
     def least_variance(self) -> float:

@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._interval import accepted_widths
 from jaxrob.strategies._few.estimates import Estimates, estimates
@@ -23,7 +23,7 @@ _DEVIATIONS = 1.5
 
 def population_interval(
     goal: Goal, levels: Levels, confidence_level: float
-) -> Interval:
+) -> ConfidenceInterval:
     """The interval that holds the robustness on all images of the kind tested.
 
     The data set is a sample of these, and the images seen are one of the data set. As
@@ -53,10 +53,12 @@ def population_interval(
     least = (goal.least - low) / (high - low)
     shortest, longest = accepted_widths(positions, below, above, least, strays)
     start, end = float(shortest.sum()), float(longest.sum())
-    return Interval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
+    return ConfidenceInterval(min(max(start, 0.0), 1.0), min(max(start, end), 1.0))
 
 
-def population_of(task: Task, history: History, confidence_level: float) -> Interval:
+def population_of(
+    task: Task, history: History, confidence_level: float
+) -> ConfidenceInterval:
     """The interval of a search that may have left out ends of the range.
 
     What lies beyond its levels is open.
@@ -69,7 +71,7 @@ def population_of(task: Task, history: History, confidence_level: float) -> Inte
     )
     start, end = population_interval(goal, levels, confidence_level)
     unseen = 1 - (steps[-1] - steps[0]) / _FINE
-    return Interval(start, min(end + unseen, 1.0))
+    return ConfidenceInterval(start, min(end + unseen, 1.0))
 
 
 def _heights(goal: Goal, found: Estimates, error: float) -> np.ndarray:

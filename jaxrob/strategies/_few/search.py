@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from jaxrob.metrics import Interval
+from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few import banded, decided, fixed_levels
 from jaxrob.strategies._few.clusters import closer_apart
@@ -19,13 +19,14 @@ from jaxrob.strategies._few.stopping import StoppingRule
 from jaxrob.strategies._strategy import Found, History, Request, Task
 from jaxrob.strategies._uniform import Uniform
 
-# With a budget or a requirement the precision aimed at begins here and shrinks by this.
+# With a budget or a requirement the half width aimed at starts here, and shrinks by
+# this factor.
 _FIRST_AIM, _SHRINKS = 0.1, 0.7
 # A budget aims at no less than this share of what is open, so that a search which it
 # ends has bought something.
 _BY_WAY_OF = 0.25
 # A requirement is met or missed for certain once about this share of the distance is
-# the precision.
+# the half width.
 _OF_DISTANCE = 0.85
 
 
@@ -69,10 +70,14 @@ class FewImages:
         now = self._progress(task, history)
         goal, accepted = now.goal, now.state.accepted
         low, high, guess = (float(one) / goal.parts for one in accepted)
-        # No farther from either end than the precision.
-        half = max(self.precision, (high - low) / 2)
+        # No farther from either end than the half width.
+        half = max(self.half_width_asked, (high - low) / 2)
         guess = max(min(max(guess, high - half), low + half, 1.0), 0.0)
-        if self.precision == 0 and isinstance(self.levels, ASAP) and not now.is_certain:
+        if (
+            self.half_width_asked == 0
+            and isinstance(self.levels, ASAP)
+            and not now.is_certain
+        ):
             guess = min(max(_right(now.state) / goal.parts, low), high)
         seen = {step: one for step, one in now.state.levels.items() if one.seen}
         confidence_level = self.stopping.confidence_level
@@ -80,10 +85,12 @@ class FewImages:
         within = population_interval(on_last, seen, confidence_level)
         return Found(
             robustness=guess,
-            interval=Interval(low, high),
+            interval=ConfidenceInterval(low, high),
             status=self._status(now),
             sides=np.array([seen[step].side for step in sorted(seen)]),
-            population_interval=Interval(min(within.start, low), max(within.end, high)),
+            population_interval=ConfidenceInterval(
+                min(within.low, low), max(within.high, high)
+            ),
         )
 
     def half_width(self, task: Task, history: History) -> float:
@@ -91,12 +98,14 @@ class FewImages:
         now = self._progress(task, history)
         return now.state.accepted.half_width / now.goal.parts
 
-    def expected_cost(self, task: Task, history: History, precision: float) -> float:
-        """About how many images more a precision takes; 0 where it is not known."""
+    def expected_cost(self, task: Task, history: History, half_width: float) -> float:
+        """About how many images more a half width takes; 0 where it is not known."""
         now = self._progress(task, history)
-        return banded.expected_cost(now.goal, now.state, precision)
+        return banded.expected_cost(now.goal, now.state, half_width)
 
-    def difference(self, task: Task, first: History, second: History) -> Interval:
+    def difference(
+        self, task: Task, first: History, second: History
+    ) -> ConfidenceInterval:
         """Where one robustness less another is, of two searches on the same images."""
         one, other = (self._progress(task, each) for each in (first, second))
         parts = one.goal.parts
@@ -104,13 +113,13 @@ class FewImages:
         (low, high, _), (other_low, other_high, _) = (
             (float(end) / parts for end in each.state.accepted) for each in (one, other)
         )
-        return Interval(low - other_high + closer, high - other_low - closer)
+        return ConfidenceInterval(low - other_high + closer, high - other_low - closer)
 
     @property
-    def precision(self) -> float:
-        """The precision asked for; that of the levels if none is."""
-        if self.stopping.precision is not None:
-            return self.stopping.precision
+    def half_width_asked(self) -> float:
+        """The half width asked for; that of the levels if none is."""
+        if self.stopping.half_width is not None:
+            return self.stopping.half_width
         return 0.5 / self.parts
 
     @property
@@ -141,9 +150,9 @@ class FewImages:
 
     def _begun(self, task: Task) -> "_Progress":
         """Begins: the first levels are wanted."""
-        stopping, parts, aim = self.stopping, self.parts, self.precision
+        stopping, parts, aim = self.stopping, self.parts, self.half_width_asked
         if stopping.begins_wide:
-            aim = max(_FIRST_AIM, stopping.precision or 0.0)
+            aim = max(_FIRST_AIM, stopping.half_width or 0.0)
         assert task.num_images is not None
         goal = Goal(
             parts,
@@ -169,10 +178,10 @@ class FewImages:
     def _looked(self, task: Task, now: "_Progress", history: History) -> "_Progress":
         """Takes in the last round, and decides what to look at next."""
         goal, state = now.goal, now.state
-        if history.aim is not None and goal.precision > 0:
+        if history.aim is not None and goal.half_width > 0:
             wide = _BY_WAY_OF * state.accepted.half_width / goal.parts
-            aim = max(history.aim, wide, self.precision)
-            goal = goal._replace(precision=aim)
+            aim = max(history.aim, wide, self.half_width_asked)
+            goal = goal._replace(half_width=aim)
         assert history.scores is not None
         steps = np.rint(task.positions_of(history.levels) * self.last).astype(int)
         asked = {one.step for one in now.wanted} | set(state.levels)
@@ -186,9 +195,9 @@ class FewImages:
                 state, wanted = method.following(goal, state)
             if wanted:
                 return _Progress(goal, _no_wider(state, now.state), wanted)
-            if goal.precision <= self.precision:
+            if goal.half_width <= self.half_width_asked:
                 return _Progress(goal, state, wanted)
-            goal = goal._replace(precision=self._finer(goal, state))
+            goal = goal._replace(half_width=self._finer(goal, state))
             new, before, method = {}, method, self._method(goal)
             if method is not before:
                 # Bands decided sides with less evidence than deciding each level takes.
@@ -212,14 +221,14 @@ class FewImages:
         return state.accepted.low >= least or state.accepted.high < least
 
     def _finer(self, goal: Goal, state: State) -> float:
-        """The next precision to aim at, once this one is reached."""
-        aim, required = goal.precision * _SHRINKS, self.stopping.required
+        """The next half width to aim at, once this one is reached."""
+        aim, required = goal.half_width * _SHRINKS, self.stopping.required
         if required is not None:
             distance = abs(state.accepted.guess / goal.parts - required)
             aim = min(aim, _OF_DISTANCE * distance)
         # Below half a step, a smaller one buys nothing on the way to 0.
-        aim = aim if aim >= 0.5 / goal.parts else self.precision
-        return max(aim, self.precision)
+        aim = aim if aim >= 0.5 / goal.parts else self.half_width_asked
+        return max(aim, self.half_width_asked)
 
     def _status(self, now: "_Progress") -> str:
         if now.is_certain:
@@ -227,9 +236,9 @@ class FewImages:
         gaps = now.state.known.gaps if now.state.known else []
         is_done = not now.wanted
         widest = max((gap.width for gap in gaps), default=0)
-        is_resolved = self.precision == 0 and widest <= 1 and is_done
+        is_resolved = self.half_width_asked == 0 and widest <= 1 and is_done
         half_width = now.state.accepted.half_width / now.goal.parts
-        if half_width <= self.precision or is_resolved:
+        if half_width <= self.half_width_asked or is_resolved:
             return "precise"
         # Without a budget or another search beside it, none ends but by itself.
         may_be_ended = self.stopping.budget or self.stopping.error_asked
@@ -240,7 +249,7 @@ class _Progress(NamedTuple):
     """How far a search is.
 
     Attributes:
-      goal: with the precision that is aimed at now.
+      goal: with the half width that is aimed at now.
       state: what was seen and concluded.
       wanted: what to look at next; nothing at the end.
       is_certain: whether the requirement is certainly met or missed, which ends it.

@@ -160,7 +160,7 @@ def _sides(goal: Goal, levels: Levels) -> dict[int, int]:
     decided = np.array(sorted(sides))
     means = np.array([levels[step].mean for step in decided.tolist()])
     found = dict(sides)
-    narrow = max(2 * goal.precision, _NARROW) * goal.parts
+    narrow = max(2 * goal.half_width, _NARROW) * goal.parts
     for step, one in levels.items():
         place = int(np.searchsorted(decided, step))
         if one.side != OPEN or not 0 < place < len(decided):

@@ -2,7 +2,12 @@
 
 from typing import NamedTuple
 
-from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
+from jaxrob._arguments.checks import (
+    checked_flag,
+    checked_integer,
+    checked_number,
+    checked_share,
+)
 
 # The error of "the same answer as all images", and of a requirement, or less.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
@@ -14,7 +19,7 @@ class StoppingRule(NamedTuple):
     """When few images are enough.
 
     Attributes:
-      precision: half the width of the interval that is wanted; None with a budget or a
+      half_width: half the width of the interval that is wanted; None with a budget or a
         requirement alone.
       budget: the most altered images to be classified, or None.
       curtail: whether levels are decided only when the images left cannot change them.
@@ -24,7 +29,7 @@ class StoppingRule(NamedTuple):
       confidence_level: of the intervals.
     """
 
-    precision: float | None
+    half_width: float | None
     budget: int | None = None
     curtail: bool = False
     required: float | None = None
@@ -41,7 +46,7 @@ class StoppingRule(NamedTuple):
         error = 1 - self.confidence_level
         if self.required is not None:
             return min(error, _ERROR_OF_REQUIRED)
-        return min(error, _ERROR_OF_SAME) if self.precision == 0 else error
+        return min(error, _ERROR_OF_SAME) if self.half_width == 0 else error
 
     @property
     def error_of_a_look(self) -> float:
@@ -55,12 +60,12 @@ class StoppingRule(NamedTuple):
 
     @property
     def begins_wide(self) -> bool:
-        """Whether the precision aimed at begins wide and shrinks."""
+        """Whether the half width aimed at begins wide and shrinks."""
         return bool(self.budget or self.required is not None or self.error_asked)
 
 
 def checked_stopping(
-    precision: float | None,
+    half_width: float | None,
     budget: int | None,
     curtail: bool,
     required: float | None,
@@ -72,17 +77,17 @@ def checked_stopping(
       TypeError: if an argument has a wrong type.
       ValueError: if one is outside its range.
     """
-    if precision is not None:
-        precision = checked_number("precision", precision, at_least=0, below=0.5)
+    if half_width is not None:
+        half_width = checked_number("half_width", half_width, at_least=0, below=0.5)
     if budget is not None:
         budget = checked_integer("budget", budget, at_least=1)
     curtail = checked_flag("curtail", curtail)
     if required is not None:
-        required = checked_number("required", required, at_least=0, at_most=1)
-    if precision is None and budget is None and required is None:
+        required = checked_share("required", required)
+    if half_width is None and budget is None and required is None:
         if not curtail:
             return None
-        precision = 0.0
+        half_width = 0.0
     return StoppingRule(
-        precision, budget, curtail, required, confidence_level=confidence_level
+        half_width, budget, curtail, required, confidence_level=confidence_level
     )

@@ -38,5 +38,5 @@ def test_no_look_takes_a_flat_curve_to_be_far_from_where_it_is(fall):
     seen = dict.fromkeys(range(0, PARTS + 1, 128), 400)
     for goal, state in looks(lambda x: 0.8 - fall * (x - CROSSING), seen, 40):
         _, _, guess = state.accepted
-        half_width = max(state.accepted.half_width, goal.precision * PARTS)
+        half_width = max(state.accepted.half_width, goal.half_width * PARTS)
         assert abs(guess - CROSSING * PARTS) <= 3 * half_width + 1

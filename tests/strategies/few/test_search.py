@@ -37,10 +37,10 @@ def answers(name):
     return score / np.hypot(0.9, 0.4) < scipy.special.ndtri(CURVES[name])[:, None]
 
 
-def run(right, seed, precision, curtail=False, threshold=LEAST):
+def run(right, seed, half_width, curtail=False, threshold=LEAST):
     """The state at the end, and how many evaluations."""
     order = np.random.default_rng([22, seed]).permutation(IMAGES)
-    few = FewImages(ASAP(n=PARTS), StoppingRule(precision, curtail=curtail))
+    few = FewImages(ASAP(n=PARTS), StoppingRule(half_width, curtail=curtail))
     task = Task(0.0, 1.0, threshold, num_images=IMAGES, block=50)
     history = sample(
         few, task, lambda x: right[np.rint(x * PARTS).astype(int)][:, order]
@@ -56,9 +56,9 @@ def crossings(accepted):
 
 @ALL_CURVES
 @pytest.mark.parametrize(
-    "precision", [0.05, pytest.param(0.015, marks=pytest.mark.slow)]
+    "half_width", [0.05, pytest.param(0.015, marks=pytest.mark.slow)]
 )
-def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
+def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, half_width):
     right = answers(name)
     share = right.mean(axis=1)
     accepted = share >= LEAST
@@ -66,12 +66,12 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, precision):
     runs, misses, spent = 30, 0, 0
     slack = len(crossings(accepted))  # A crossing may be anywhere in its step.
     for seed in range(runs):
-        state, evaluations = run(right, seed, precision)
+        state, evaluations = run(right, seed, half_width)
         low, high, guess = state.accepted
         assert state.bands is not None
         steps = state.bands.estimates.steps
         exhausted = (np.diff(steps)[state.bands.open > 0] <= 1).all()
-        assert state.accepted.half_width <= precision * PARTS or exhausted
+        assert state.accepted.half_width <= half_width * PARTS or exhausted
         assert low <= guess <= high
         misses += not low - slack <= truth <= high + slack
         spent += evaluations
@@ -174,7 +174,7 @@ def test_precision_0_by_way_of_wider_ones_is_right_too(stopping):
 
 
 def test_a_larger_budget_leaves_no_more_open():
-    """On the way to precision 0 levels are decided anew; a budget may end that."""
+    """On the way to half width 0 levels are decided anew; a budget may end that."""
     draw = np.random.default_rng(5)
     place, image = 0.45, draw.random(IMAGES)
     limits = 0.97 - 0.5 / (1 + np.exp(-(LEVELS - place) * 4))

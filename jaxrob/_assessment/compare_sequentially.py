@@ -1,0 +1,207 @@
+"""Which of two classifiers is more robust, from as few images as that takes."""
+
+import contextlib
+import dataclasses
+import functools
+from collections.abc import Sequence
+from typing import Annotated, NamedTuple
+
+import jax
+from jax.sharding import Mesh
+
+from jaxrob._arguments.checks import checked_flag, checked_number
+from jaxrob._arguments.warnings import collected
+from jaxrob._assessment.assess import result_of
+from jaxrob._assessment.assessment import Assessment
+from jaxrob._assessment.criterion import Criterion
+from jaxrob._assessment.explore import few_images
+from jaxrob._assessment.scoring import Scoring
+from jaxrob._assessment.some_images import SomeImages
+from jaxrob._classifier import Classifier
+from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
+from jaxrob._dataset import BatchedDataset, Dataset
+from jaxrob._engine.execution import progress_bar
+from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob.alterations import Alteration
+from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._checks import checked_confidence_level
+from jaxrob.strategies import ASAP, History, Strategy
+from jaxrob.strategies._checks import check_strategy
+from jaxrob.strategies._drive import Seen, Span, drive
+from jaxrob.strategies._few.stopping import StoppingRule
+
+# The share of the error that each of the two intervals has, and that of the difference,
+# into which the errors of levels away from the crossings go twice.
+_OF_ERROR = 0.9
+# Sums of ends of intervals may be an ulp beyond 1.
+_DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
+
+
+@document("jaxrob sequential comparison 1")
+class SequentialComparison(NamedTuple):
+    """How the robustness of two classifiers on one data set differs.
+
+    Attributes:
+      difference: the first's robustness less the second's, the best guess.
+      dataset_interval: where the difference on all images of the data set is.
+      is_certain: whether the interval leaves no doubt which of the two is more robust.
+      first: the first's assessment.
+      second: the second's.
+    """
+
+    difference: Annotated[float, _DIFFERENCE]
+    dataset_interval: Annotated[ConfidenceInterval, Row(_DIFFERENCE, ascends=True)]
+    is_certain: bool
+    first: Assessment
+    second: Assessment
+
+    @property
+    def evaluations(self) -> int:
+        """How many altered images were classified, by both together."""
+        return self.first.evaluations + self.second.evaluations
+
+    def to_json(self) -> str:
+        """The comparison as JSON text, with both assessments as they write themselves.
+
+        NaN becomes null.
+        """
+        return to_json(self)
+
+    @staticmethod
+    def from_json(text: str | bytes) -> "SequentialComparison":
+        """A comparison from the text that `to_json` gave.
+
+        Nothing is executed.
+
+        Raises:
+          TypeError: if it is no text.
+          ValueError: as `Assessment.from_json`; the message names the path of the part,
+            such as "first.sampling.seen".
+        """
+        return from_json(text, SequentialComparison)
+
+    def _check_together(self) -> None:
+        low, high = self.dataset_interval
+        refuse(
+            not low <= self.difference <= high,
+            f"dataset_interval must hold the difference, {self.difference:g}",
+        )
+        refuse(
+            self.is_certain != (low > 0 or high < 0),
+            "is_certain must be whether dataset_interval is on one side of 0",
+        )
+
+
+def compare_sequentially(
+    first: Classifier,
+    second: Classifier,
+    dataset: Dataset | BatchedDataset,
+    alteration: Alteration,
+    threshold: float = 0.8,
+    measure: str = "accuracy",
+    *,
+    half_width: float = 0.01,
+    strategy: Strategy = ASAP(),  # noqa: B008 (immutable)
+    alpha: float | None = None,
+    confidence_level: float = 0.95,
+    key: jax.Array | None = None,
+    batch_size: int | None = None,
+    mesh: Mesh | None = None,
+    progress: bool = False,
+) -> SequentialComparison:
+    """Which of two classifiers is more robust, from as few images as that takes.
+
+    Both look at the same images in the same random order, and at the same noise, so
+    their difference is known better than both are. It ends as soon as the interval of
+    the difference, of that confidence, does not hold 0, or is no wider than twice the
+    half width. It is of this data set; `jaxrob.compare` is of all images of the kind
+    tested, from assessments on all images. Example::
+
+        found = jaxrob.compare_sequentially(improved, classifier, dataset, blur)
+        print(found.difference, found.dataset_interval, found.evaluations)
+
+    Args:
+      first: a classifier.
+      second: another one, of the same classes.
+      dataset: the test set, with labels.
+      alteration: the alteration.
+      threshold: see `assess`.
+      measure: see `assess`; not "precision" or "f1".
+      half_width: half the width of the interval at which it ends in any case, in
+        (0, 0.5).
+      strategy: `strategies.ASAP` or `Uniform`.
+      alpha: see `assess`.
+      confidence_level: of the interval of the difference, in (0, 1).
+      key: see `assess`.
+      batch_size: see `evaluate`.
+      mesh: see `evaluate`.
+      progress: whether a progress bar is shown.
+
+    Returns:
+      The `SequentialComparison`.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if one is outside its range, the data have no labels, or as `assess`.
+    """
+    asked = [
+        checked_arguments(one, dataset, [alteration], key, mesh, batch_size)
+        for one in (first, second)
+    ]
+    checked_flag("progress", progress)
+    check_strategy(strategy)
+    half_width = checked_number("half_width", half_width, above=0, below=0.5)
+    confidence_level = checked_confidence_level(confidence_level)
+    plain = Scoring(None, None, None)
+    criterion = Criterion(threshold, measure, alpha, plain, confidence_level)
+    error = _OF_ERROR * (1 - confidence_level)
+    stopping = StoppingRule(half_width / 2, error_asked=error)
+    search = few_images(strategy, criterion, None, stopping)
+    for one in (first, second):
+        criterion.check(one, False)
+    if isinstance(dataset, Dataset) and dataset.labels is None:
+        raise ValueError(
+            "dataset must have labels: the answers of two networks are no common "
+            "measure; got a data set without"
+        )
+    with contextlib.ExitStack() as stack:
+        bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
+        runs = []
+        for one in asked:
+            run = stack.enter_context(prepare_run(one))
+            run.source()  # Before anything is computed, since it reads all data.
+            # One bar for both.
+            execution = dataclasses.replace(run.execution, bar=bar)
+            runs.append(run._replace(execution=execution))
+        answering = [SomeImages(run, criterion) for run in runs]
+        subjects = [one.subjects(search)[0] for one in answering]
+        task = subjects[0].task
+
+        def enough(histories: Sequence[History]) -> bool:
+            start, end = search.difference(task, *histories)
+            return start > 0 or end < 0 or end - start <= 2 * half_width
+
+        look = functools.partial(_look, answering)
+        histories = drive(subjects, look, enough=enough)
+        results = []
+        for run, one, subject, history in zip(runs, answering, subjects, histories):
+            exploration = one.exploration(0, subject, history)
+            about = criterion, strategy.rule, strategy
+            results.append(result_of(run, 0, exploration, *about))
+    interval = search.difference(task, *histories)
+    difference = results[0].robustness - results[1].robustness
+    difference = min(max(difference, interval.low), interval.high)
+    is_certain = interval.low > 0 or interval.high < 0
+    return SequentialComparison(difference, interval, is_certain, *results)
+
+
+def _look(answering: Sequence[SomeImages], parts: Sequence[Span]) -> list[Seen]:
+    """What is asked of each network, which is the subject at its place."""
+    found = []
+    for place, one in enumerate(answering):
+        own = [part for part in parts if part.subject == place]
+        # Each with its own network, not all with the run begun last.
+        with collected() as messages:
+            found += one.look([part._replace(subject=0) for part in own])
+        one.run.warned.extend(messages)
+    return found

@@ -1,0 +1,61 @@
+"""The common corruptions of images, each driven by one level, its severity.
+
+The fifteen corruptions of ImageNet-C and CIFAR-10-C, and the four that were held back
+for validation, as alterations. Level 0 is the identity, 1 to 5 are the
+benchmark's severities, and between them the benchmark's parameters are linear in the
+level. What is random is drawn once for each image and is the same at all levels.
+
+The parameters are those for images of 32 px (CIFAR-10-C), 64 px (Tiny ImageNet-C), 224
+px (ImageNet-C) or 299 px (for Inception networks). `size` says which; None takes those
+nearest to the shorter side of the image, and refuses an image that is smaller or larger
+by more than a factor of 1.5 than all of these.
+
+Results are floating, clipped to [0, 1]. The benchmark truncates them to bytes.
+
+Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
+corruptions and perturbations, 2019; github.com/hendrycks/robustness at 8190fe3.
+"""
+
+from jaxrob.alterations.corruptions._brightness import brightness
+from jaxrob.alterations.corruptions._defocus_blur import defocus_blur
+from jaxrob.alterations.corruptions._elastic_transform import elastic_transform
+from jaxrob.alterations.corruptions._fog import fog
+from jaxrob.alterations.corruptions._frost import frost
+from jaxrob.alterations.corruptions._glass_blur import glass_blur
+from jaxrob.alterations.corruptions._motion_blur import motion_blur
+from jaxrob.alterations.corruptions._scheduled import (
+    contrast,
+    gaussian_blur,
+    gaussian_noise,
+    impulse_noise,
+    jpeg_compression,
+    pixelate,
+    saturate,
+    shot_noise,
+    speckle_noise,
+)
+from jaxrob.alterations.corruptions._snow import snow
+from jaxrob.alterations.corruptions._spatter import spatter
+from jaxrob.alterations.corruptions._zoom_blur import zoom_blur
+
+__all__ = (
+    "brightness",
+    "contrast",
+    "defocus_blur",
+    "elastic_transform",
+    "fog",
+    "frost",
+    "gaussian_blur",
+    "gaussian_noise",
+    "glass_blur",
+    "impulse_noise",
+    "jpeg_compression",
+    "motion_blur",
+    "pixelate",
+    "saturate",
+    "shot_noise",
+    "snow",
+    "spatter",
+    "speckle_noise",
+    "zoom_blur",
+)

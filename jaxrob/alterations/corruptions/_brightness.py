@@ -1,0 +1,34 @@
+"""Brightness by severity."""
+
+import jax
+import jax.numpy as jnp
+
+from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations.corruptions._corruption import corruption
+from jaxrob.alterations.corruptions._parameters import BRIGHTNESS
+
+
+def brightness(size: int | None = None) -> Alteration:
+    """More light: something is added to V of HSV, hue and saturation stay.
+
+    On a grey image it is added to every value.
+
+    Args:
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+
+    Returns:
+      The alteration; levels in [0, 5], identity 0.
+
+    Raises:
+      ValueError: if there are no parameters for `size`.
+    """
+    return corruption(BRIGHTNESS, _apply, size=size)
+
+
+def _apply(image: jax.Array, prepared: None, added: jax.Array) -> jax.Array:
+    value = image.max(-1, keepdims=True)
+    brighter = jnp.clip(value + added, 0.0, 1.0)
+    # Black has neither hue nor saturation: it becomes grey.
+    is_black = value <= 0
+    more = (brighter - value) / jnp.where(is_black, 1.0, value)
+    return jnp.clip(jnp.where(is_black, brighter, image + image * more), 0.0, 1.0)

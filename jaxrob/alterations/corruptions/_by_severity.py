@@ -1,0 +1,94 @@
+"""A corruption of the benchmark of which a part is done once for each severity."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
+from jaxrob.alterations.corruptions._parameters import Table, checked_size, size_for
+
+
+def by_severity(
+    table: Table,
+    prepare: Callable[..., Any],
+    apply: Callable[[jax.Array, Any, jax.Array, np.ndarray], jax.Array],
+    *,
+    size: int | None,
+    draw: Callable[[jax.Array, jax.Array, np.ndarray], Any] | None = None,
+    check: Callable[[str, jax.Array], None] = check_image,
+) -> Alteration:
+    """An alteration with levels from 0, the identity, to severity 5.
+
+    All functions are given the parameters at levels 0 to 5, float64 `[6, P]`, known
+    when they are traced.
+
+    Args:
+      table: the parameters.
+      prepare: `prepare(image, draws, rows)`, or `prepare(image, rows)` if there is no
+        `draw`: all that does not depend on the level.
+      apply: `apply(image, prepared, level, rows)`, the altered image.
+      size: the size of which the parameters are taken, None for the nearest.
+      draw: `draw(image, key, rows)`, what is random.
+      check: `check(name, image)` refuses images of other shapes.
+
+    Raises:
+      TypeError: if `size` is no integer.
+      ValueError: if there are no parameters for `size`.
+    """
+    size = checked_size(table.corruption, size)
+    parts = {"table": table, "size": size}
+    return Alteration(
+        table.corruption,
+        hashable_partial(_at_severity, apply=apply, **parts),
+        0.0,
+        5.0,
+        identity=0.0,
+        unit="severity",
+        stochastic=draw is not None,
+        prepare=hashable_partial(
+            _prepare, prepare=prepare, draw=draw, check=check, **parts
+        ),
+        about=table.about(size),
+    )
+
+
+def between(found: jax.Array, level: jax.Array) -> jax.Array:
+    """What was found at levels 0 to 5, `[6, ...]`, interpolated linearly: `[...]`."""
+    level = jnp.asarray(level, jnp.float32)
+    before = jnp.clip(jnp.floor(level), 0, 4).astype(jnp.int32)
+    share = level - before
+    low, high = found[before], found[before + 1]
+    return (1 - share) * low + share * high
+
+
+def _prepare(
+    image: jax.Array,
+    *key: jax.Array,
+    prepare: Callable[..., Any],
+    draw: Callable[..., Any] | None,
+    check: Callable[[str, jax.Array], None],
+    table: Table,
+    size: int | None,
+) -> tuple[jax.Array, Any]:
+    check(table.corruption, image)
+    image = in_float32(image)
+    rows = table.rows(size_for(table.corruption, image.shape, size))
+    draws = () if draw is None else (draw(image, *key, rows),)
+    return image, prepare(image, *draws, rows)
+
+
+def _at_severity(
+    image_and_prepared: tuple[jax.Array, Any],
+    level: jax.Array,
+    *,
+    apply: Callable[..., jax.Array],
+    table: Table,
+    size: int | None,
+) -> jax.Array:
+    image, prepared = image_and_prepared
+    rows = table.rows(size_for(table.corruption, image.shape, size))
+    return apply(image, prepared, level, rows)

@@ -1,0 +1,87 @@
+"""A corruption of the benchmark: an alteration driven by one level, the severity."""
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+
+from jaxrob._identity.hashable_partial import hashable_partial
+from jaxrob.alterations._alteration import (
+    Alteration,
+    check_colours,
+    check_image,
+    in_float32,
+)
+from jaxrob.alterations.corruptions._parameters import Table, at, checked_size, size_for
+
+
+def corruption(
+    table: Table,
+    apply: Callable[..., jax.Array],
+    *,
+    size: int | None,
+    draw: Callable[[jax.Array, jax.Array], Any] | None = None,
+    prepare: Callable[[jax.Array], Any] | None = None,
+    in_colour: bool = False,
+    representative: Callable[..., Any] | None = None,
+) -> Alteration:
+    """An alteration with levels from 0, the identity, to severity 5.
+
+    Args:
+      table: its parameters, which are linear in the level between severities.
+      apply: `apply(image, prepared, *parameters)`, the altered image. Parameters are
+        float32; prepared is what `draw` or `prepare` returned, else None.
+      size: the size of which the parameters are taken, None for the nearest.
+      draw: `draw(image, key)`, what is random.
+      prepare: `prepare(image)`, what does not depend on the level where nothing is
+        random.
+      in_colour: whether images of other than three channels are refused.
+      representative: as of `Alteration`.
+
+    Raises:
+      TypeError: if `size` is no integer.
+      ValueError: if there are no parameters for `size`.
+    """
+    name = table.corruption
+    size = checked_size(name, size)
+    return Alteration(
+        name,
+        hashable_partial(_at_severity, apply=apply, table=table, size=size),
+        0.0,
+        5.0,
+        identity=0.0,
+        unit="severity",
+        stochastic=draw is not None,
+        prepare=hashable_partial(
+            _prepare, name=name, size=size, prepare=draw or prepare, in_colour=in_colour
+        ),
+        representative=representative,
+        about=table.about(size),
+    )
+
+
+def _prepare(
+    image: jax.Array,
+    *key: jax.Array,
+    name: str,
+    size: int | None,
+    prepare: Callable[..., Any] | None,
+    in_colour: bool,
+) -> tuple[jax.Array, Any]:
+    (check_colours if in_colour else check_image)(name, image)
+    size_for(name, image.shape, size)
+    image = in_float32(image)
+    return image, None if prepare is None else prepare(image, *key)
+
+
+def _at_severity(
+    image_and_prepared: tuple[jax.Array, Any],
+    level: jax.Array,
+    *,
+    apply: Callable[..., jax.Array],
+    table: Table,
+    size: int | None,
+) -> jax.Array:
+    image, prepared = image_and_prepared
+    rows = table.rows(size_for(table.corruption, image.shape, size))
+    return apply(image, prepared, *at(rows, level))

@@ -1,0 +1,138 @@
+"""Elastic transform by severity."""
+
+from typing import NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._elastic_deformation import (
+    Displacement,
+    displaced,
+    draw_uniform,
+    smooth,
+)
+from jaxrob.alterations._warp import warped
+from jaxrob.alterations.corruptions._by_severity import by_severity
+from jaxrob.alterations.corruptions._parameters import ELASTIC_TRANSFORM, at
+
+
+class ElasticDraws(NamedTuple):
+    """What is random, numbers in [-1, 1).
+
+    Attributes:
+      corners: how far the three points of the affine map move, `[3, 2]`, x before y.
+      field: what the displacement is made of.
+    """
+
+    corners: jax.Array
+    field: Displacement
+
+
+class _Fields(NamedTuple):
+    """What does not depend on the level.
+
+    Attributes:
+      corners: as in `ElasticDraws`.
+      smooth: the field convolved with each of the Gaussians, `[S, H, W]` twice.
+    """
+
+    corners: jax.Array
+    smooth: Displacement
+
+
+def elastic_transform(size: int | None = None) -> Alteration:
+    """A random affine map, and a smooth random displacement of every pixel after it.
+
+    Between two severities the displacement is a mixture of theirs, and what moves the
+    three points of the affine map is linear in the level.
+
+    Args:
+      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+
+    Returns:
+      The alteration; levels in [0, 5], identity 0.
+
+    Raises:
+      ValueError: if there are no parameters for `size`.
+    """
+    return by_severity(ELASTIC_TRANSFORM, _prepare, _apply, size=size, draw=_draw)
+
+
+def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> ElasticDraws:
+    del rows
+    corners, field = jax.random.split(key)
+    return ElasticDraws(
+        jax.random.uniform(corners, (3, 2), minval=-1.0), draw_uniform(image, field)
+    )
+
+
+def _prepare(image: jax.Array, draws: ElasticDraws, rows: np.ndarray) -> _Fields:
+    del image
+    found = [smooth(draws.field, sigma) for sigma in _strengths(rows)[0]]
+    return _Fields(draws.corners, jax.tree.map(lambda *one: jnp.stack(one), *found))
+
+
+def _apply(
+    image: jax.Array, fields: _Fields, level: jax.Array, rows: np.ndarray
+) -> jax.Array:
+    jitter = at(rows, level)[2]
+    strengths = at(_strengths(rows)[1], level)
+
+    def altered() -> jax.Array:
+        field = jax.tree.map(
+            lambda smooth: jnp.tensordot(strengths, smooth, 1), fields.smooth
+        )
+        stages = _affine(image.shape, jitter * fields.corners), displaced(field)
+        places = jax.tree.map(lambda *both: jnp.stack(both), *stages)
+        # A loop, because XLA would resample the image anew wherever it is read.
+        moved = jax.lax.fori_loop(
+            0, 2, lambda stage, image: warped(image, *(x[stage] for x in places)), image
+        )
+        return jnp.clip(moved, 0.0, 1.0)
+
+    return jax.lax.cond(level == 0, lambda: image, altered)
+
+
+def _strengths(rows: np.ndarray) -> tuple[list[float], np.ndarray]:
+    """The Gaussians' standard deviations, and their fields' factors `[6, S]`."""
+    sigmas = sorted({sigma for strength, sigma, _ in rows.tolist() if strength})
+    return sigmas, rows[:, :1] * (rows[:, 1:2] == sigmas)
+
+
+def _affine(shape: tuple[int, ...], moves: jax.Array) -> tuple[jax.Array, jax.Array]:
+    """The rows and columns that an affine map shows, both `[H, W]`.
+
+    Beyond the edge the image is mirrored, its edge pixels not repeated.
+
+    Args:
+      shape: the image's, `[H, W, C]`.
+      moves: how far three points around the middle move, `[3, 2]`, x before y.
+    """
+    height, width, _ = shape
+    # The benchmark takes the height's middle for x. The points are (u + s, v + s),
+    # (u + s, v - s) and (u - s, v - s).
+    middle = np.array((height // 2, width // 2))
+    side = max(min(height, width) // 3, 1)
+    first, second, third = moves
+    second = second + middle + np.array((side, -side))
+    # The images of the unit steps along x and y.
+    along = jnp.array((1.0, 0.0)) + (moves[1] - third) / (2 * side)
+    down = jnp.array((0.0, 1.0)) + (first - moves[1]) / (2 * side)
+    determinant = along[0] * down[1] - along[1] * down[0]
+    # A map onto a line has no inverse; OpenCV shows one pixel everywhere.
+    singular = determinant == 0
+    inverse = jnp.where(singular, 0.0, 1 / jnp.where(singular, 1.0, determinant))
+    x = jnp.arange(width) - second[0]
+    y = (jnp.arange(height) - second[1])[:, None]
+    columns = middle[0] + side + inverse * (down[1] * x - down[0] * y)
+    rows = middle[1] - side + inverse * (along[0] * y - along[1] * x)
+    return _mirrored(rows, height), _mirrored(columns, width)
+
+
+def _mirrored(positions: jax.Array, size: int) -> jax.Array:
+    """Positions in [0, size - 1] that show what those outside mirror."""
+    last = max(size - 1, 1)
+    turn = jnp.mod(positions, 2 * last)
+    return jnp.minimum(jnp.minimum(turn, 2 * last - turn), size - 1)
