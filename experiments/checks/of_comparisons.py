@@ -18,8 +18,8 @@ from scipy import stats
 
 import jaxrob
 from jaxrob import strategies
-from jaxrob._assessment.compare import _answered, _asked
-from jaxrob._assessment.paired import swapped
+from jaxrob._assessment.compare import _answers, _question
+from jaxrob._assessment.paired import randomisation_p_values
 from jaxrob.metrics import heaviside_robustness
 from jaxrob.metrics._holm import holm
 
@@ -175,7 +175,9 @@ def p_values(
     first: jaxrob.Assessment, second: jaxrob.Assessment
 ) -> tuple[float, float]:
     """Those of `jaxrob.compare`, without its intervals, which take most of the time."""
-    return swapped(_asked(first), _answered(first), _answered(second), 0.95)
+    return randomisation_p_values(
+        _question(first), _answers(first), _answers(second), 0.95
+    )
 
 
 def at_most(number: float, runs: int) -> float:

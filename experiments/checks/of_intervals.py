@@ -15,7 +15,7 @@ from scipy import stats
 
 from checks.of_comparisons import SHAPES, define_runs, drawn, truth
 from jaxrob import metrics
-from jaxrob._assessment.compare import _answered, _asked
+from jaxrob._assessment.compare import _answers, _question
 from jaxrob._assessment.paired import resampled
 from jaxrob.metrics._bootstrap import percentiles, resamples
 from jaxrob.roma import compare_categories
@@ -135,7 +135,9 @@ def comparisons(runs: int, seed: int, num_images: int = 50) -> list[tuple]:
         for _ in range(runs):
             first, second = drawn(rng, shape, num_images)
             number = resamples(level)
-            some = resampled(_asked(first), _answered(first), _answered(second), number)
+            some = resampled(
+                _question(first), _answers(first), _answers(second), number
+            )
             held.append(_in(difference, percentiles(some.robustness, level, (-1, 1))))
         found.append(_row("comparison", level, held))
     return found

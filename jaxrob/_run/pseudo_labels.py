@@ -1,4 +1,4 @@
-"""Labels for images that have none: what the network answers unaltered."""
+"""Pseudo-labels: the network's own answers on the unaltered images."""
 
 import dataclasses
 
@@ -15,7 +15,7 @@ from jaxrob.alterations import Alteration
 def labelled(
     execution: Execution, dataset: Dataset | BatchedDataset
 ) -> Dataset | BatchedDataset:
-    """The data with the network's own answers as labels, if they have none.
+    """Returns the data; without labels, with the network's own answers as labels.
 
     Args:
       execution: the classifier, and how images are evaluated; not reduced.
@@ -29,11 +29,11 @@ def labelled(
 
 
 def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
-    """`[N]` int32, the classes that a classifier answers on the images as they are.
+    """Returns the classes that a classifier answers on unaltered images, int32 `[N]`.
 
     Args:
       execution: the classifier, and how images are evaluated; not reduced.
-      dataset: the images with labels, which decide nothing.
+      dataset: the images with labels, which have no influence.
     """
     (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
     assert isinstance(curve, Curve)
