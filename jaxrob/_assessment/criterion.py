@@ -35,10 +35,6 @@ class Criterion:
     def check(self, classifier: Classifier, reduced: bool) -> None:
         """Rejects parts that are out of range, or need answers that are not kept.
 
-        Args:
-          classifier: the classifier that is judged.
-          reduced: whether only counts by class are kept.
-
         Raises:
           TypeError: if the threshold is not a number.
           ValueError: if a part is outside its range, or alpha does not go with the

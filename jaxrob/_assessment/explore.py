@@ -59,11 +59,6 @@ def few_images(
 def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
     """Rejects arguments that need all images.
 
-    Args:
-      criterion: the criterion.
-      rule: the rule asked for, or None.
-      what: names the arguments that ask for few images.
-
     Raises:
       ValueError: if an argument needs all images.
     """

@@ -28,11 +28,6 @@ def look_at_curve(
     """Warns of a network that fails unaltered, and of a jump beside the identity.
 
     Without a level at the identity it does not warn.
-
-    Args:
-      alteration: the alteration.
-      exploration: a strategy's findings about it.
-      criterion: the criterion.
     """
     history = exploration.history
     (rows,) = np.nonzero(history.levels == alteration.identity)

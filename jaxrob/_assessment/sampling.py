@@ -103,10 +103,6 @@ class Sampling(NamedTuple):
 def check_sampling(made: Sampling, one: Any) -> None:
     """Rejects a sampling that contradicts its assessment.
 
-    Args:
-      made: the sampling.
-      one: the `Assessment` that contains it.
-
     Raises:
       ValueError: if it contradicts the assessment.
     """

@@ -9,11 +9,6 @@ from jaxrob._command.refused import Refused
 def check(values: Values, words: Sequence[str], expected: str) -> None:
     """Rejects empty values, and flags that were taken as the value of another.
 
-    Args:
-      values: the flags.
-      words: the positional arguments.
-      expected: a description of the expected words.
-
     Raises:
       Refused: if there is such a value.
     """

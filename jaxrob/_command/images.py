@@ -24,10 +24,6 @@ _OF_ARRAYS = ("images_array", "labels_array")
 def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
     """Loads the data set of the flags, evenly subsampled if it has too many images.
 
-    Args:
-      values: the flags.
-      class_names: the classes in order, or None.
-
     Raises:
       Refused: if a flag does not apply to these pictures.
       ValueError: if a file is damaged or invalid.

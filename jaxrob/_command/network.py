@@ -31,10 +31,6 @@ _OTHERS = {
 def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier:
     """Loads the classifier that the flags describe.
 
-    Args:
-      values: the flags.
-      class_names: the classes in the order of the outputs, or None.
-
     Raises:
       Refused: if the file type is not supported, or a flag contradicts the file.
       ValueError: if the file is invalid.

@@ -33,10 +33,6 @@ def path_of(text: str) -> pathlib.Path:
 def load(text: str, flag: str) -> Any:
     """Returns the object of a name in a file. The file is run, once.
 
-    Args:
-      text: a text of the form file.py:name.
-      flag: the flag that has this value, for messages.
-
     Raises:
       Refused: if there is no such file, it is not Python, or it has no such name.
       BaseException: any exception that the file raises.

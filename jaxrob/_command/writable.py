@@ -28,10 +28,6 @@ def check_folders(values: Values, *names: str) -> None:
 def check_file(flag: str, path: str | os.PathLike[str]) -> None:
     """Rejects a file that cannot be written. An existing file stays as it is.
 
-    Args:
-      flag: the flag that names it.
-      path: the file.
-
     Raises:
       Refused: if the file cannot be written.
     """

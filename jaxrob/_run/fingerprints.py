@@ -17,11 +17,6 @@ def fingerprint_inputs(
 ) -> tuple[Classifier, tuple[Alteration, ...]]:
     """Returns a classifier and alterations fingerprinted, with the values they capture.
 
-    Args:
-      classifier: the classifier.
-      alterations: the alterations.
-      image: the first image of the data.
-
     Raises:
       ValueError: if an alteration or the classifier rejects the image's shape.
     """

@@ -15,12 +15,7 @@ from jaxrob.alterations import Alteration
 def labelled(
     execution: Execution, dataset: Dataset | BatchedDataset
 ) -> Dataset | BatchedDataset:
-    """Returns the data; without labels, with the network's own answers as labels.
-
-    Args:
-      execution: the classifier, and how images are evaluated; not reduced.
-      dataset: the data.
-    """
+    """Returns the data; without labels, with the network's own answers as labels."""
     if not isinstance(dataset, Dataset) or dataset.labels is not None:
         return dataset
     zeros = np.zeros(len(dataset), np.int32)
@@ -29,12 +24,7 @@ def labelled(
 
 
 def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
-    """Returns the classes that a classifier answers on unaltered images, int32 `[N]`.
-
-    Args:
-      execution: the classifier, and how images are evaluated; not reduced.
-      dataset: the images with labels, which have no influence.
-    """
+    """Returns a classifier's answers on the unaltered images, int32 `[N]`."""
     (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)

@@ -213,11 +213,7 @@ class _Exploring:
         return []
 
     def remember(self, classified: bool) -> None:
-        """Adds the answers of this round to the history.
-
-        Args:
-          classified: whether images were classified in this round.
-        """
+        """Adds the answers of this round to the history."""
         place = {level: i for i, level in enumerate(self.seen)}
         levels = sorted(one for one, of in self._canonical.items() if of in place)
         effects = [place[self._canonical[level]] for level in levels]

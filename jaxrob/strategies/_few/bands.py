@@ -84,13 +84,7 @@ class Shape(NamedTuple):
 
 
 def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
-    """Bounds the curve between the levels.
-
-    Args:
-      goal: the goal.
-      strategy: says where a curve may cross between two levels on the same side.
-      found: the estimates at the levels.
-    """
+    """Bounds the curve between the levels."""
     low, high = goal.bounds
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)

@@ -73,14 +73,7 @@ def crossings(
 def allowed_widths(
     goal: Goal, found: list[Cluster], places: dict[Cluster, RoughCrossing], width: float
 ) -> dict[Cluster, float]:
-    """Allots the allowed width to the clusters so that the total cost is least.
-
-    Args:
-      goal: the goal.
-      found: the clusters.
-      places: their crossings.
-      width: the allowed width in all, in steps.
-    """
+    """Splits a width, in steps, among the clusters so that the total cost is least."""
     # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
     # shares.
     cheap = _CHEAP_SLOPE / goal.parts
@@ -132,13 +125,9 @@ def joint_error_ratio(
 def narrowing_by_correlation(goal: Goal, first: State, other: State) -> float:
     """Returns how much a difference's interval shrinks at each end by correlation.
 
-    Two networks answer for the same images in the same order, so the errors of two
-    searches are correlated, and the difference has a smaller error than their sum.
-
-    Args:
-      goal: the goal of both searches, whose images are the same.
-      first: the state of one search.
-      other: the state of the other.
+    Both searches have the same goal and images. Two networks answer for the same images
+    in the same order, so the errors of two searches are correlated, and the difference
+    has a smaller error than their sum.
 
     Returns:
       The amount in steps, at least 0.

@@ -99,15 +99,7 @@ def _needed_evidence(goal: Goal, state: State) -> float:
 def _requests(
     goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], needed_evidence: float
 ) -> list[Wanted]:
-    """Returns the levels to look at next.
-
-    Args:
-      goal: the goal.
-      levels: the levels and the scores seen there.
-      now: their estimates.
-      gaps: the open intervals.
-      needed_evidence: the evidence at which a new level counts as decided.
-    """
+    """Returns the levels to look at next."""
     share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:

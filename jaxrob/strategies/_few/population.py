@@ -25,14 +25,9 @@ def population_interval(
 ) -> ConfidenceInterval:
     """Returns the confidence interval of the robustness on the population.
 
-    The data set is a sample of the population, and the images seen are a sample of the
-    data set. As in `jaxrob.metrics.confidence_interval`, bands at the levels are
-    joined.
-
-    Args:
-      goal: the goal.
-      levels: the levels and the scores seen there, both ends of the range included.
-      confidence_level: the coverage stated.
+    The levels seen must include both ends of the range. The data set is a sample of the
+    population, and the images seen are a sample of the data set. As in
+    `jaxrob.metrics.confidence_interval`, bands at the levels are joined.
     """
     low, high = goal.bounds
     found = estimates(levels, goal.least_variance, None)

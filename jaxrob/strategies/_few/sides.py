@@ -119,14 +119,7 @@ class Partition(NamedTuple):
 
 
 def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
-    """Divides the range into decided and open intervals.
-
-    Args:
-      goal: the goal.
-      strategy: says where a curve may cross between two levels on the same side.
-      levels: the levels seen; both ends of the range are decided.
-      now: the estimates of their means.
-    """
+    """Divides the range, whose ends are decided, into decided and open intervals."""
     sides = _sides(goal, levels)
     decided = np.array(sorted(sides))
     crossing = may_cross(goal, strategy, now.of(decided))
