@@ -21,7 +21,7 @@ except ImportError:  # Missing on Windows.
     fcntl = None
 
 
-def check(values: Values) -> pathlib.Path:
+def checked_folder(values: Values) -> pathlib.Path:
     """Returns the folder that `--output` names.
 
     Raises:
