@@ -14,7 +14,7 @@ from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.execution import Execution, check_alike
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
-from jaxrob._engine.tasks import Task, run_tasks
+from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
 from jaxrob.strategies._strategy import BLOCK
 
@@ -68,13 +68,15 @@ def answer_parts(
     cut, num_classes = _images_in_block(execution), execution.info.num_classes
     answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
 
-    def new_task(alteration: Alteration, rows: list[int]) -> Task:
+    def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.kept is not None:
             execution.kept.check(alteration, num_classes, len(order))
         levels = np.array([parts[row].level for row in rows])
         spans = [(parts[row].start, parts[row].stop) for row in rows]
         collector = _PartCollector(spans, [answers[row] for row in rows])
-        return Task(alteration, levels, spans, collector, in_random_order=True)
+        return EvaluationTask(
+            alteration, levels, spans, collector, in_random_order=True
+        )
 
     by_alteration: dict[Alteration, list[int]] = {}
     for row, part in enumerate(parts):

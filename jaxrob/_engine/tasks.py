@@ -43,7 +43,7 @@ _AHEAD_CPU = 1
 T = TypeVar("T")
 
 
-class Task(NamedTuple):
+class EvaluationTask(NamedTuple):
     """What is wanted at some levels of an alteration, and where its answers go.
 
     Attributes:
@@ -64,7 +64,7 @@ class Task(NamedTuple):
 
 def run_tasks(
     execution: Execution,
-    tasks: Sequence[Task],
+    tasks: Sequence[EvaluationTask],
     placed: Generator[PlacedBlock, None, None],
     dataset: Dataset | BatchedDataset,
     number: int,
@@ -116,7 +116,7 @@ class _Step(NamedTuple):
     It does not hold the images: they are freed while its answers are awaited.
     """
 
-    task: Task
+    task: EvaluationTask
     block: Block
     rows: list[int]  # which levels of the task
     # [l, B], with what fills up the step; or what a network on the host is asked.
@@ -124,7 +124,7 @@ class _Step(NamedTuple):
 
 
 def _dispatched(
-    task: Task, placed: PlacedBlock, execution: Execution, number: int
+    task: EvaluationTask, placed: PlacedBlock, execution: Execution, number: int
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one; answers that are known need none."""
     block, images, index = placed
@@ -292,7 +292,7 @@ def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
 
 
 def _collect_if_journaled(
-    task: Task, block: Block, row: int, execution: Execution
+    task: EvaluationTask, block: Block, row: int, execution: Execution
 ) -> bool:
     """Whether the journal has what is wanted of a block at a level; collects it."""
     kept = execution.kept
@@ -328,7 +328,7 @@ def _finish(step: _Step, execution: Execution) -> None:
 
 
 def _collect(
-    task: Task,
+    task: EvaluationTask,
     block: Block,
     rows: list[int],
     answers: HostAnswers,

@@ -1,4 +1,4 @@
-"""A strategy on any function of a level, without a classifier."""
+"""Runs a strategy on any function of a level, without a classifier."""
 
 from collections.abc import Callable, Sequence
 
@@ -27,9 +27,9 @@ def sample(
     function: Callable[[np.ndarray], np.ndarray],
     num_inputs: int | None = None,
 ) -> History:
-    """Evaluates a function wherever a strategy asks.
+    """Evaluates a function at the levels that a strategy asks for.
 
-    For trying a strategy out, or for curves that come from elsewhere. Example::
+    Use it to try a strategy out, or for curves computed elsewhere. Example::
 
         task = strategies.Task(lower=0.0, upper=1.0, threshold=0.8)
         found = strategies.sample(strategies.ASAP(), task, lambda x: 1 - x / 2)
@@ -41,9 +41,9 @@ def sample(
         `num_images`, N.
       function: maps levels `[m]` to values `[m]`; for a strategy with `needs_scores` to
         the scores `[m, N]` of the images, in the order in which they are looked at. It
-        is asked again for a level of which more images are wanted.
-      num_inputs: how many inputs each value is a share of; None for exact values, and
-        for a strategy with `needs_scores`.
+        is called again for a level if more of its images are wanted.
+      num_inputs: the number of inputs that each value is a share of; None for exact
+        values, and for a strategy with `needs_scores`.
 
     Returns:
       All levels asked for, with their values.
