@@ -17,7 +17,7 @@ from checks.of_comparisons import SHAPES, define_runs, drawn, truth
 from jaxrob import metrics
 from jaxrob._assessment.compare import _answered, _asked
 from jaxrob._assessment.paired import resampled
-from jaxrob.metrics._bootstrap import percentiles, resamples
+from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.roma import compare_categories
 from jaxrob.roma._count import clopper_pearson
 from jaxrob.roma._global_result import put_together
@@ -134,7 +134,7 @@ def comparisons(runs: int, seed: int, num_images: int = 50) -> list[tuple]:
         rng, held = np.random.default_rng(seed), []
         for _ in range(runs):
             first, second = drawn(rng, shape, num_images)
-            number = resamples(level)
+            number = num_resamples(level)
             some = resampled(_asked(first), _answered(first), _answered(second), number)
             held.append(_in(difference, percentiles(some.robustness, level, (-1, 1))))
         found.append(_row("comparison", level, held))

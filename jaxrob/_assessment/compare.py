@@ -22,7 +22,7 @@ from jaxrob._assessment.paired import (
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._bootstrap import percentiles, resamples
+from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.metrics._checks import checked_confidence_level
 
 _ABOVE_0 = float(np.nextafter(0, 1))
@@ -180,7 +180,7 @@ def _compared(
 ) -> Comparison:
     asked, ours, theirs = _asked(first), _answered(first), _answered(second)
     levels = all_levels(ours, theirs)
-    replicates = resampled(asked, ours, theirs, resamples(confidence_level))
+    replicates = resampled(asked, ours, theirs, num_resamples(confidence_level))
     p_value, mean_p_value = swapped(asked, ours, theirs, confidence_level)
     found = as_they_are(asked, ours, theirs)
     num_images = len(asked.labels)

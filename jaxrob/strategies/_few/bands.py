@@ -93,7 +93,7 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
     low, high = goal.bounds
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
-    strays = envelope(steps, values, goal.num_images, doubts=doubts)
+    strays = envelope(steps, values, goal.num_images, standard_errors=doubts)
     return Shape(strays, may_cross(goal, strategy, found))
 
 
