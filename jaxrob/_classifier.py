@@ -94,7 +94,7 @@ class Classifier:
 
     Raises:
       TypeError: if `apply_fn` is not callable.
-      ValueError: if `outputs` is none of the above.
+      ValueError: if `outputs` is not one of the above.
     """
 
     apply_fn: Callable[..., Any] = dataclasses.field(metadata={"static": True})

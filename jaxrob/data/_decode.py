@@ -54,7 +54,7 @@ class Expected(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """How every image is turned, resized and cropped when it is read.
+    """Turning, resizing and cropping of every image when it is read.
 
     Attributes:
       resize: height and width, one number for the shorter side, or None.

@@ -13,7 +13,7 @@ _CLEAR = 2.0
 
 
 class Envelope(NamedTuple):
-    """How far a curve may deviate from its chord in each of m intervals.
+    """Bounds of a curve's deviation from its chord in each of m intervals.
 
     Attributes:
       share: float64 `[s, 1]` from 0 to 1, the position in the interval.

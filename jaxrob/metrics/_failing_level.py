@@ -1,4 +1,4 @@
-"""The level from which on a classifier is no longer good enough."""
+"""The level at which a classifier stops being good enough."""
 
 import math
 from typing import NamedTuple
@@ -14,7 +14,7 @@ from jaxrob.metrics._robustness import accepted_intervals
 
 
 class FailingLevel(NamedTuple):
-    """The level from which on a classifier is no longer good enough.
+    """The level at which a classifier stops being good enough.
 
     Attributes:
       level: infinite if the classifier does not fail up to the last level.

@@ -88,8 +88,8 @@ def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
       [0, infinity].
 
     Raises:
-      ValueError: if the counts have another shape, are no integers or negative, or the
-        confidence level lies outside (0, 1).
+      ValueError: if the counts have another shape, are not integers or are negative, or
+        the confidence level lies outside (0, 1).
     """
     confidence_level = checked_confidence_level(confidence_level)
     counts = checked_array("counts", counts, "..., 2, 2", "integers", at_least=0)
