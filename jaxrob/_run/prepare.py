@@ -1,4 +1,4 @@
-"""What every entry point does before it computes, in one place."""
+"""The preparation of a run, shared by every entry point."""
 
 import contextlib
 import dataclasses
@@ -11,6 +11,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_path,
+)
 from jaxrob._arguments.warnings import collected
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -18,27 +24,25 @@ from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.cached_answers import kept_in
 from jaxrob._engine.checks import (
-    check_execution,
     check_together,
-    check_types,
     first_look,
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.provenance import provenance
 from jaxrob._keys import checked_key
-from jaxrob._run.as_they_are import as_they_are
+from jaxrob._run.fingerprints import fingerprint_inputs
 from jaxrob._run.pseudo_labels import labelled
 from jaxrob.alterations import Alteration
 
 
 class Arguments(NamedTuple):
-    """The arguments that entry points share, each checked for itself.
+    """The arguments that entry points share, each checked separately.
 
     Attributes:
       classifier: the classifier.
       dataset: the images.
       alterations: the alterations, at least one.
-      key: a threefry key, None if nothing is random.
+      key: a threefry key; None if nothing is random.
       mesh: the devices.
       batch_size: images in a block, None for as many as fit.
       reduced: whether only counts by class are kept.
@@ -58,19 +62,20 @@ class Arguments(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is measured, checked and fingerprinted, and how.
+    """A prepared run: checked and fingerprinted inputs, and their execution.
 
     Attributes:
       classifier: the classifier, fingerprinted.
-      dataset: the images with labels: the network's own answers if there were none.
+      dataset: the images with labels, which are the network's own answers if none were
+        given.
       alterations: the alterations, fingerprinted.
       image: the first image.
-      key: the key as it was given, None if nothing is random.
-      execution: the classifier and the key on the devices, the journal's answers and
-        the bar.
-      source: returns the provenance. It reads all data at its first call.
-      warned: what is warned of all, until the run ends.
-      warned_of_each: what was warned of each alteration.
+      key: the key as given; None if nothing is random.
+      execution: the classifier and the key on the devices, cached answers from the
+        journal, and the progress bar.
+      source: returns the provenance; its first call reads all data.
+      warned: the warnings that concern all alterations, until the run ends.
+      warned_of_each: the warnings about each alteration.
     """
 
     classifier: Classifier
@@ -95,42 +100,52 @@ def checked_arguments(
     journal: Any = None,
     progress: Any = False,
 ) -> Arguments:
-    """Checks each argument for itself, without tracing.
+    """Checks each argument separately, without tracing.
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if the key is not a single one, the batch size below 1, the path empty
-        or the mesh of some processes alone.
+      ValueError: if the key is not a single key, the batch size is below 1, the path is
+        empty, or the mesh spans only some of the processes.
     """
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    is_array = isinstance(dataset, np.ndarray | jax.Array)
+    wanted = "a jaxrob.Dataset" + is_array * ": say jaxrob.Dataset(images, labels)"
+    check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
     for one in alterations:
-        check_types(classifier, dataset, one)
-    journal = check_execution(key, batch_size, reduced, journal, progress)
-    key = None if key is None else checked_key(key)
+        check_type("alteration", one, Alteration, "a jaxrob.Alteration")
+    if key is not None:
+        key = checked_key(key)
+    if batch_size is not None:
+        checked_integer("batch_size", batch_size, at_least=1)
+    checked_flag("reduced", reduced)
+    checked_flag("progress", progress)
+    if journal is not None:
+        journal = checked_path("journal", journal)
     given = classifier, dataset, alterations, key, checked_mesh(mesh)
     return Arguments(*given, batch_size, reduced, journal, progress)
 
 
 @contextlib.contextmanager
 def prepare_run(arguments: Arguments) -> Iterator[Run]:
-    """Checks that the arguments go together, and opens what the run writes to.
+    """Checks that the arguments go together, and opens the journal and the bar.
 
-    The journal and the bar are closed at its end, and warnings are gathered until then.
-    In several processes all of them must come here with the same arguments.
+    Both are closed when the run ends, and warnings are collected until then. With
+    several processes, all of them must call this with the same arguments.
 
     Args:
-      arguments: as `checked_arguments` returns them; what else an entry point is given
-        must have been checked too.
+      arguments: as `checked_arguments` returns them; an entry point must already have
+        checked its other arguments.
 
     Raises:
-      ValueError: if the arguments do not go together, see `check_together`, or the
-        journal is of something else or cannot tell what is measured from others.
+      ValueError: if the arguments do not go together, see `check_together`, the journal
+        belongs to another run, or the inputs cannot be identified in a journal.
       OSError: if the journal cannot be read or written.
     """
     classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
     make_room()
     with collected() as warned:
         image, _ = first_look(dataset)
-        classifier, alterations = as_they_are(classifier, alterations, image)
+        classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         with progress_bar(_title(alterations), arguments.progress) as bar:
             about = classifier, image.shape, key, mesh
@@ -140,7 +155,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
             source = functools.cache(functools.partial(provenance, *about))
             path = arguments.journal
             with kept_in(path, classifier, alterations, source, mesh) as kept:
-                # Signs of mistakes in the labels' answers are looked for anew.
+                # Signs of mistakes in the run that gave labels are looked for again.
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, kept=kept, looked=set()
                 )
@@ -155,13 +170,13 @@ def _warned(
     image: np.ndarray,
     key: jax.Array | None,
 ) -> list[str]:
-    """What is warned of an alteration; refuses what does not go together with it."""
+    """Checks an alteration with the other arguments, and returns its warnings."""
     with collected() as messages:
         check_together(classifier, dataset, alteration, image, key)
     return messages
 
 
 def _title(alterations: Sequence[Alteration]) -> str:
-    """What a progress bar is called."""
+    """Returns the title of the progress bar."""
     number = len(alterations)
     return alterations[0].name if number == 1 else f"{number} alterations"

@@ -9,7 +9,6 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxrob._arguments.checks import check_choice
 from jaxrob.alterations._forms import by_platform
 
 # What stands where the image has no pixel; the caller takes care of "crop".
@@ -121,12 +120,6 @@ def window_positions(
       `[size]` positions; the pixel centres 0, 1, ... for start 0 and scale 1, exactly.
     """
     return jnp.asarray(start + (jnp.arange(size) + 0.5) * scale - 0.5)
-
-
-def checked_fill(name: str, fill: str) -> str:
-    """What a fill means, in words; refuses one that is none of `FILLS`."""
-    check_choice(f"{name}: fill", fill, FILLS)
-    return FILLS[fill]
 
 
 def _pixels_by_table(

@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._devices.call import Call
 from jaxrob._devices.hosts import is_first, local
 from jaxrob._devices.mesh import along_images, checked_mesh
 from jaxrob._engine.provenance import dataset_fingerprint
@@ -20,7 +21,12 @@ from jaxrob.training._batches import Batches, every_image
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
 from jaxrob.training._checks import check_batches, check_training
 from jaxrob.training._network import Network, network_of
-from jaxrob.training._schedule import PlannedStep, make_schedule, remaining_steps
+from jaxrob.training._schedule import (
+    PlannedStep,
+    make_schedule,
+    remaining_steps,
+    usual_optimizer,
+)
 from jaxrob.training._step import (
     TrainingState,
     compiled_step,
@@ -124,7 +130,7 @@ def fit(
     check_batches(epoch_batches)
     schedule = make_schedule(epoch_batches.size, batch_size, epochs, images_seen)
     if optimizer is None:
-        optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
+        optimizer = usual_optimizer(schedule)
     init_key, order_key, dropout_key = jax.random.split(key, 3)
     network = network_of(module)
     state = initial_state(network, outputs, dataset, optimizer, init_key, mesh)
@@ -151,7 +157,8 @@ def fit(
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
     with bar:
         for planned in steps:
-            state, loss = step(state, *step_inputs(dataset, planned, mesh))
+            given = step_inputs(dataset, planned, mesh)
+            state, loss = Call(step, (state, *given)).run()
             bar.update()
             _check_finite(loss, planned)
             if checkpoints is not None and planned.is_kept:

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import optax
 
 from jaxrob.training._batches import Batches
 
@@ -71,6 +72,11 @@ def make_schedule(
             f"images_seen must be at least batch_size, {batch_size}; got {images_seen}"
         )
     return Schedule(steps, images_seen // batch_size)
+
+
+def usual_optimizer(schedule: Schedule) -> optax.GradientTransformation:
+    """Adam, its rate decaying from 1e-3 along a cosine."""
+    return optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
 
 
 def remaining_steps(

@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._devices.call import shapes_of
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.mesh import replicated, sharded
 from jaxrob._pixels import as_floats
@@ -153,19 +154,36 @@ def compiled_step(
 
 def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
     """Returns images, labels, rows drawn and number, the step's arguments."""
-    index = planned.image_index
-    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    index, others = _index_and_others(dataset, planned, mesh)
     if mesh.size == 1:
         # The step is fastest with arrays of the host.
         return np.asarray(dataset.images[index]), *others
-    # All devices take equally many images, so the last image is repeated.
-    index = np.pad(index, (0, -len(index) % mesh.size), "edge")
 
     def read(rows: slice) -> np.ndarray:
         return np.asarray(dataset.images[index[rows]])
 
     images = put_rows(read, len(index), sharded(mesh))
     return images, *put(others, replicated(mesh))
+
+
+def step_shapes(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
+    """Returns the shapes of `step_inputs`, without reading or moving any data."""
+    index, others = _index_and_others(dataset, planned, mesh)
+    shape, dtype = (len(index), *dataset.images.shape[1:]), dataset.images.dtype
+    images = jax.ShapeDtypeStruct(shape, dtype)
+    if mesh.size == 1:
+        return images, *others
+    return shapes_of(images, sharded(mesh)), *shapes_of(others, replicated(mesh))
+
+
+def _index_and_others(
+    dataset: Dataset, planned: PlannedStep, mesh: Mesh
+) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Returns the indices of a step's images, and its labels, rows drawn and number."""
+    index = planned.image_index
+    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    # All devices take equally many images, so the last image is repeated.
+    return np.pad(index, (0, -len(index) % mesh.size), "edge"), others
 
 
 def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:
