@@ -22,7 +22,7 @@ from jaxrob._assessment.paired import (
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._bootstrap import percentiles, resamples
+from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.metrics._checks import checked_confidence_level
 
 _ABOVE_0 = float(np.nextafter(0, 1))
@@ -182,7 +182,7 @@ def _compared(
 ) -> Comparison:
     question, ours, theirs = _question(first), _answers(first), _answers(second)
     levels = all_levels(ours, theirs)
-    replicates = resampled(question, ours, theirs, resamples(confidence_level))
+    replicates = resampled(question, ours, theirs, num_resamples(confidence_level))
     p_value, mean_p_value = randomisation_p_values(
         question, ours, theirs, confidence_level
     )

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob.metrics._bootstrap import drawn, resampled_values
+from jaxrob.metrics._bootstrap import resample_counts, resampled_values
 from jaxrob.metrics._measure import Counts, Measure
 from jaxrob.metrics._robustness import accepted_share
 
@@ -97,7 +97,7 @@ def resampled(
     more = question._replace(labels=np.concatenate([question.labels, labels, labels]))
     rng = np.random.default_rng(_SEED)
     num_images, found = len(question.labels), []
-    for counts in drawn(rng, num_images + 2, number):
+    for counts in resample_counts(rng, num_images + 2, number):
         added = [
             rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
         ]

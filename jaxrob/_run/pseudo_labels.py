@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxrob._curve import Curve
-from jaxrob._dataset import BatchedDataset, Dataset, with_own_answers
+from jaxrob._dataset import BatchedDataset, Dataset, with_pseudo_labels
 from jaxrob._engine.execution import Execution
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob.alterations import Alteration
@@ -20,7 +20,7 @@ def labelled(
         return dataset
     zeros = np.zeros(len(dataset), np.int32)
     with_labels = dataclasses.replace(dataset, labels=zeros)
-    return with_own_answers(dataset, unaltered_answers(execution, with_labels))
+    return with_pseudo_labels(dataset, unaltered_answers(execution, with_labels))
 
 
 def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:

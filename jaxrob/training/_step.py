@@ -1,4 +1,4 @@
-"""One step of training: the state, the compiled update, and what it reads."""
+"""One step of training: its state, inputs and compiled update."""
 
 import functools
 from collections.abc import Callable
@@ -22,7 +22,7 @@ from jaxrob.training._schedule import PlannedStep
 
 
 class TrainingState(NamedTuple):
-    """What a step changes.
+    """The state that a step updates.
 
     Attributes:
       params: the module's parameters.
@@ -35,8 +35,8 @@ class TrainingState(NamedTuple):
     optimizer: optax.OptState
 
 
-# From the state, images, labels, rows drawn and the step's number, to the next state
-# and the loss.
+# Takes the state, images, labels, rows drawn and the step's number, and returns the
+# next state and the loss.
 Step = Callable[..., tuple[TrainingState, jax.Array]]
 
 
@@ -48,10 +48,10 @@ def initial_state(
     key: jax.Array,
     mesh: Mesh,
 ) -> TrainingState:
-    """The state before the first step, whole on each device.
+    """Returns the state before the first step, replicated on all devices.
 
     Raises:
-      ValueError: if a label is no class of the module.
+      ValueError: if a label is not a class of the module.
     """
     image_shape = dataset.images.shape[1:]
     try:
@@ -70,10 +70,10 @@ def initial_state(
 def num_outputs(
     module: Any, image_shape: tuple[int, ...], outputs: str, key: jax.Array
 ) -> int:
-    """How many classes a module returns, which is not run; see `Classifier`.
+    """Returns the number of classes of a module's outputs, without running it.
 
     Raises:
-      ValueError: if it does not take images of this shape.
+      ValueError: if the module does not take images of this shape.
     """
     network = network_of(module)
 
@@ -98,16 +98,15 @@ def compiled_step(
     dropout_key: jax.Array,
     mesh: Mesh,
 ) -> Step:
-    """The update of the state by one batch, compiled for a mesh.
+    """Returns the update of the state by one batch, compiled for a mesh.
 
     Args:
       network: the module, as functions.
-      outputs: what it returns, see `Classifier`.
+      outputs: the kind of its outputs, see `Classifier`.
       optimizer: the optimiser.
       make_batch: see `Batches.make`.
-      batch_key: a random key, from which with the step's number that of the batch
-        follows.
-      dropout_key: likewise, that of dropout.
+      batch_key: a random key for batches; the step's number is folded into it.
+      dropout_key: a random key for dropout; the step's number is folded into it.
       mesh: the devices, along one axis.
     """
 
@@ -136,8 +135,8 @@ def compiled_step(
             return _cross_entropy(returned, labels, outputs)
 
         key = jax.random.fold_in(batch_key, number)
-        # Without the images that fill up the devices' parts. XLA splits the batch as
-        # evenly as it can, and makes sums over the images sums over the devices.
+        # Without the padding that gives all devices equally many images. XLA splits the
+        # batch as evenly as it can, and sums over images across the devices.
         images = as_floats(images[: len(labels)])
         batch = make_batch(images, labels, drawn, key, losses)
         images, labels = jax.lax.with_sharding_constraint(batch, sharded(mesh))
@@ -154,10 +153,10 @@ def compiled_step(
 
 
 def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
-    """Images, labels, rows drawn and number, as the step takes them after the state."""
+    """Returns images, labels, rows drawn and number, the step's arguments."""
     index, others = _index_and_others(dataset, planned, mesh)
     if mesh.size == 1:
-        # The step takes arrays of the host fastest.
+        # The step is fastest with arrays of the host.
         return np.asarray(dataset.images[index]), *others
 
     def read(rows: slice) -> np.ndarray:
@@ -168,7 +167,7 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
 
 
 def step_shapes(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
-    """The shapes of `step_inputs`, of which nothing is read or put on a device."""
+    """Returns the shapes of `step_inputs`, without reading or moving any data."""
     index, others = _index_and_others(dataset, planned, mesh)
     shape, dtype = (len(index), *dataset.images.shape[1:]), dataset.images.dtype
     images = jax.ShapeDtypeStruct(shape, dtype)
@@ -180,16 +179,16 @@ def step_shapes(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
 def _index_and_others(
     dataset: Dataset, planned: PlannedStep, mesh: Mesh
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
-    """The images that a step reads, and the labels, rows drawn and number."""
+    """Returns the indices of a step's images, and its labels, rows drawn and number."""
     index = planned.image_index
     others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
-    # All devices take equally many images, so the last one is repeated.
+    # All devices take equally many images, so the last image is repeated.
     return np.pad(index, (0, -len(index) % mesh.size), "edge"), others
 
 
 def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:
-    """The loss of each image, `[B]`, from what the module returned."""
+    """Computes the loss of each image, `[B]`, from the module's outputs."""
     classifier = Classifier(lambda variables, images: returned, None, outputs)
-    # Labels in place of images: only their number counts here.
+    # Labels stand in for images: only their number matters here.
     log_probabilities = classifier.log_probabilities(labels)[0]
     return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]

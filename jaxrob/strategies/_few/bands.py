@@ -88,7 +88,7 @@ def shape(goal: Goal, strategy: ASAP, found: Estimates) -> Shape:
     low, high = goal.bounds
     steps, values = found.steps.astype(float), (found.means - low) / (high - low)
     doubts = found.doubts / (high - low)
-    deviations = envelope(steps, values, goal.num_images, doubts=doubts)
+    deviations = envelope(steps, values, goal.num_images, standard_errors=doubts)
     return Shape(deviations, may_cross(goal, strategy, found))
 
 
