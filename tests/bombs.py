@@ -286,7 +286,9 @@ def read(kind, path):
     if kind == "image_folder":
         jaxrob.data.image_folder(path)
     elif kind == "read_idx":
-        jaxrob.data.read_idx(path)
+        from jaxrob.data._idx import read_idx
+
+        read_idx(path)
     elif kind == "load":
         jaxrob.bayes.load(path, jaxrob.networks.MLP())
     elif kind == "read_results":

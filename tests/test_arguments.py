@@ -9,6 +9,7 @@ import pytest
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
+from jaxrob.data._idx import read_idx
 
 KEY = jax.random.key(0)
 IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)
@@ -149,4 +150,4 @@ def test_what_is_no_path(path):
     with pytest.raises((TypeError, ValueError), match="path must be a path"):
         bayes.load(path, MODULE)
     with pytest.raises((TypeError, ValueError), match="path must be a path"):
-        jaxrob.data.read_idx(path)
+        read_idx(path)

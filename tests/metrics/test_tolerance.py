@@ -10,7 +10,8 @@ from scipy import integrate, stats
 
 from jaxrob import metrics
 from jaxrob.metrics import tolerance_robustness
-from jaxrob.metrics._tolerance import check_scoring
+from jaxrob.metrics._level_weights import level_weights
+from jaxrob.metrics._tolerance import check_scoring, scored_robustness
 
 quick = settings(deadline=None, max_examples=30)
 UNIT = st.integers(0, 20).map(lambda n: n / 20)
@@ -123,7 +124,7 @@ def test_definition_8_interval_by_interval(tolerance, penalization, case, nomina
 def test_both_steps_are_the_2020_papers_definition_4(case, distribution):
     levels, values, threshold = case
     try:
-        weights = metrics.level_weights(levels, distribution)
+        weights = level_weights(levels, distribution)
     except ValueError:
         assert levels.max() <= 0  # beyond an Exponential's support
         return
@@ -169,8 +170,8 @@ def test_the_order_of_the_levels_does_not_matter(case, data):
         expected = tolerance_robustness(*case, **settings)
         got = tolerance_robustness(levels[order], values[order], threshold, **settings)
         assert got == expected
-        weights = metrics.level_weights(levels, distribution)
-        placed = metrics.level_weights(levels[order], distribution)
+        weights = level_weights(levels, distribution)
+        placed = level_weights(levels[order], distribution)
         np.testing.assert_array_equal(placed, weights[order])
 
 
@@ -271,7 +272,7 @@ def test_uniform_is_the_default():
     levels = np.array([-1.0, 0.5, 0.6, 2.0])
     expected = [0.25, 1.6 / 6, 0.25, 1.4 / 6]
     for uniform in (None, dist.Uniform(-1.0, 2.0), dist.Uniform(-5.0, 5.0)):
-        weights = metrics.level_weights(levels, uniform)
+        weights = level_weights(levels, uniform)
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
         assert weights.dtype == np.float64 and math.fsum(weights) == pytest.approx(1)
 
@@ -279,13 +280,13 @@ def test_uniform_is_the_default():
 def test_neighbours_close_together_keep_their_mass():
     # In float32 these 4,096 masses would be rounding alone.
     levels = np.linspace(0, 0.2, 4097)
-    weights = metrics.level_weights(levels, dist.Normal(0.0, 1000.0))
+    weights = level_weights(levels, dist.Normal(0.0, 1000.0))
     np.testing.assert_allclose(weights[1:-1], 1 / 4096, rtol=1e-6)
 
 
 def test_a_tail_of_the_distribution():
     levels = np.linspace(4, 6, 9)
-    weights = metrics.level_weights(levels, dist.Normal(0.0, 1.0))
+    weights = level_weights(levels, dist.Normal(0.0, 1.0))
     masses = np.diff(-stats.norm.sf(levels)) / 2
     expected = np.append(masses, 0) + np.append(0, masses)
     np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-6)
@@ -432,7 +433,7 @@ def test_distribution_errors(distribution, message):
 @pytest.mark.parametrize("distribution", [0.5, "uniform", dist.Normal, stats.norm()])
 def test_no_distribution(distribution):
     with pytest.raises(TypeError, match="must be a NumPyro distribution"):
-        metrics.level_weights(LEVELS, distribution)
+        level_weights(LEVELS, distribution)
 
 
 def test_what_can_be_refused_before_there_are_values():
@@ -480,4 +481,4 @@ def test_shares_outside_their_range(number):
 )
 def test_scores_and_weights_that_are_none(scores, weights, message):
     with pytest.raises(ValueError, match=message):
-        metrics.scored_robustness(np.array(scores), np.array(weights))
+        scored_robustness(np.array(scores), np.array(weights))
