@@ -1,4 +1,4 @@
-"""What is said of wrong arguments, of the functions that most begin with."""
+"""Errors for wrong arguments, of the most used functions."""
 
 import collections
 import pathlib
@@ -9,7 +9,7 @@ from checks.of_images import of_images
 from checks.of_numbers import of_numbers
 from checks.outcomes import outcome
 
-# What costs nothing to refuse: allowed values are left out, and those that JAX makes.
+# Values that are cheap to reject: neither allowed values nor JAX arrays.
 _VALUES = (
     "None", "NaN", "-1", "0", "1.5", "text", "empty text", "empty list", "list of None",
     "object", "True", "function", "array of NaN", "array of rank 5",
