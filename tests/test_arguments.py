@@ -1,4 +1,4 @@
-"""Arguments that are easily mistaken: what the message says to do instead.
+"""Arguments that are easily mistaken: the remedy in the message.
 
 `experiments/argument_mutations.py` tries every argument of every public function.
 """
@@ -14,7 +14,7 @@ KEY = jax.random.key(0)
 IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)
 LABELS = np.arange(8) % 2
 DATASET = jaxrob.Dataset(IMAGES, LABELS)
-# The axis of the channels is missing.
+# The channel axis is missing.
 FLAT = jaxrob.Dataset(IMAGES[..., 0], LABELS)
 BLUR = alterations.gaussian_blur(0.0, 1.0)
 
@@ -30,7 +30,7 @@ FLAT_CLASSIFIER = jaxrob.Classifier.from_linen(MLP, jax.jit(MLP.init)(KEY, FLAT.
     [
         lambda: jaxrob.assess(CLASSIFIER, FLAT, BLUR),
         lambda: jaxrob.evaluate(CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
-        # The classifier takes them, the alteration does not.
+        # The classifier accepts them, the alteration does not.
         lambda: jaxrob.assess(FLAT_CLASSIFIER, FLAT, BLUR),
         lambda: jaxrob.evaluate(FLAT_CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
         lambda: roma.assess(CLASSIFIER, FLAT.images, key=KEY),

@@ -1,4 +1,4 @@
-"""Images to alter, and one program of an alteration for all its levels."""
+"""Random images, and one compiled program per alteration for all its levels."""
 
 import jax
 import numpy as np
@@ -9,5 +9,5 @@ apply = jax.jit(Alteration.__call__, static_argnums=0)
 
 
 def random_image(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """An image of even noise, float32 in [0, 1)."""
+    """Returns an image of uniform noise, float32 in [0, 1)."""
     return np.random.default_rng(seed).random(shape, np.float32)

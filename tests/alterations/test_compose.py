@@ -21,8 +21,8 @@ from jaxrob.alterations import (
 
 from .pictures import apply, random_image
 
-# A level mapped in float32 is off by 1e-7 of its range, and what is done with it
-# magnifies that by less than 10.
+# A level mapped in float32 is off by 1e-7 of its range, which the alteration magnifies
+# by less than 10.
 TOLERANCE = 1e-6
 
 KEY = jax.random.key(7)
@@ -30,7 +30,7 @@ BLACK = np.zeros((100, 100, 3), np.float32)
 
 
 def quality(level):
-    """JPEG's quality at `100 - quality = level`, halves upwards; None: no coding."""
+    """Returns JPEG's quality 100 - level, halves upwards; None: no coding."""
     if level == 0:
         return None
     whole, fraction = divmod(100 - float(level), 1)
@@ -120,7 +120,7 @@ def test_rescaled_jpeg_never_codes_a_quality_twice(mapped, places):
     levels = np.clip(lower + np.array(places) * (upper - lower), lower, upper)
     canonical = np.unique(rescaled.canonical(levels))
     original = (canonical - lower) / (upper - lower) * 100
-    # A range far from 0 leaves float64 fewer digits: the same as no compression.
+    # A range far from 0 leaves float64 fewer digits: this is no compression too.
     original[canonical == rescaled.identity] = 0
     qualities = [quality(round(level, 6)) for level in original]
     assert len(set(qualities)) == len(qualities)
@@ -248,8 +248,8 @@ def test_compose_refuses_an_empty_range():
         compose([zoom()], 1, 1)
 
 
-# Arcaini et al. (2020), table I. The noise variance is of pixels in 0-255, the zoom
-# in percent.
+# Arcaini et al. (2020), table I. The noise variance refers to pixels in 0-255, the zoom
+# is in percent.
 CNN_2020 = [
     ("horizontal translation", -4, 4, 0),
     ("vertical translation", -4, 4, 0),

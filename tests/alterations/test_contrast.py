@@ -13,7 +13,7 @@ IMAGE = np.random.RandomState(0).randint(60, 180, (20, 24, 1)).astype(np.uint8)
 def test_a_grey_image_is_as_pillow_makes_it(factor):
     enhanced = ImageEnhance.Contrast(Image.fromarray(IMAGE[..., 0])).enhance(factor)
     found = contrast(0.0, 2.0)(jnp.float32(IMAGE) / 255, factor) * 255
-    # Pillow rounds the mean, and truncates.
+    # Pillow rounds the mean, and truncates the result.
     assert np.abs(found[..., 0] - np.asarray(enhanced, float)).max() <= 1.6
 
 

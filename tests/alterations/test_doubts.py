@@ -1,4 +1,4 @@
-"""Ranges in another unit are seen wherever an alteration is used."""
+"""Ranges in another unit cause a warning wherever an alteration is used."""
 
 import dataclasses
 import math
@@ -112,7 +112,7 @@ def test_an_own_alteration_doubts_what_it_wants_to():
     assert all(doubts(one, SHAPE) == told for one in others)
     first, second = doubts(both, SHAPE)
     assert first.startswith("gaussian noise: a variance") and [second] == told
-    # It is no part of what the alteration computes.
+    # `about` is not part of the computation.
     silent = dataclasses.replace(bar, about=alterations.About())
     assert bar == silent and hash(bar) == hash(silent)
     assert bar.description == silent.description

@@ -1,4 +1,4 @@
-"""An alteration followed by a function that no level drives."""
+"""An alteration followed by a fixed function that does not depend on the level."""
 
 import io
 import warnings
@@ -62,7 +62,7 @@ def test_levels_of_one_effect_stay_one():
 
 
 def test_published_form_is_what_pillow_stores():
-    """ImageNet-C: truncated to bytes, then a JPEG file of quality 85, optimized."""
+    """ImageNet-C truncates to bytes, then saves an optimized JPEG of quality 85."""
     contrast = corruptions.contrast(64)
     published = next(one for one in presets_of_files(64) if one.name == contrast.name)
     contrast, published = jax.jit(contrast), jax.jit(published)
@@ -113,7 +113,7 @@ def test_a_function_that_makes_no_such_image_is_refused():
 
 @pytest.mark.parametrize("own", [False, True])
 def test_the_jump_beside_the_identity_is_named(own):
-    """Rounding down darkens what is just above the classifier's threshold."""
+    """Rounding down darkens values just above the classifier's threshold."""
     labels = np.arange(100) % 2
     pixels = np.float32((100.5 + 2 * labels) / 255)
     dataset = jaxrob.Dataset(np.tile(pixels[:, None, None, None], (1, 8, 8, 1)), labels)

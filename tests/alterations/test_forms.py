@@ -1,4 +1,4 @@
-"""Every form that some platform takes gives what the others give, on this machine."""
+"""On this machine, every platform's form gives the same result."""
 
 import functools
 import itertools
@@ -56,7 +56,7 @@ shapes = st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 2
 
 
 def correlated(image, kernel):
-    """Each channel with what the kernel's pixels lie on, edge pixels repeated."""
+    """Correlates each channel with the kernel, edge pixels repeated."""
     planes = [
         ndimage.correlate(image[..., k].astype(float), kernel, mode="nearest")
         for k in range(image.shape[-1])
@@ -114,7 +114,7 @@ def test_blur_by_a_radius_far_beyond_the_image_is_the_mean_of_its_corners(form):
     image = random_image((5, 4, 2))
     corners = image[[0, 0, -1, -1], [0, -1, 0, -1]].mean(axis=0)
     blurred = blurred_by(form, 50_000)(image, 10_000.0)
-    # Of the kernel, 4 / 10,000 lies on the image itself.
+    # 4 / 10,000 of the kernel lies on the image itself.
     np.testing.assert_allclose(
         blurred, np.broadcast_to(corners, image.shape), atol=1e-3
     )
@@ -126,7 +126,7 @@ def test_bilinear_equals_scipys_map_coordinates(form, shape):
     image = random_image(shape)
     generator = np.random.default_rng(1)
     height, width, channels = shape
-    # Positions beyond all edges, too.
+    # Also positions beyond all edges.
     rows = generator.uniform(-2, height + 1, (17, 11)).astype(np.float32)
     columns = generator.uniform(-2, width + 1, (17, 11)).astype(np.float32)
     truth = [
@@ -275,7 +275,7 @@ def test_what_a_platform_takes_equals_what_a_cpu_takes(
     platform, alteration, level, monkeypatch
 ):
     truth = altered_and_slope(alteration, level)
-    # This CPU takes the platform's forms, as if they were its own.
+    # This CPU takes another platform's forms.
     own, taken = _forms.form_for, []
 
     def form_for(part, _, size):
@@ -286,13 +286,13 @@ def test_what_a_platform_takes_equals_what_a_cpu_takes(
     found = altered_and_slope.__wrapped__(alteration, level)
     assert taken
     np.testing.assert_allclose(found[0], truth[0], rtol=0, atol=TOLERANCE)
-    # A sum over 17,000 numbers in float32, of either sign.
+    # A sum over 17,000 numbers in float32, of both signs.
     np.testing.assert_allclose(found[1], truth[1], rtol=1e-3)
 
 
 @functools.cache
 def altered_and_slope(alteration, level):
-    """Images at a level, and the derivative of the sum of their squares."""
+    """Returns images at a level, and the derivative of the sum of their squares."""
     images = random_image((4, 40, 36, 3))
 
     def altered(level):

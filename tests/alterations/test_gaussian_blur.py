@@ -9,16 +9,16 @@ from jaxrob.alterations import gaussian_blur
 
 from .pictures import apply, random_image
 
-# Twice what the two errors sum to: the kernel is truncated at 5 times the range's
-# upper end, beyond which lies a share of 6e-7 along each axis, and sums in float32
-# of values up to 1 are off by a few 1e-7.
+# Twice the sum of two errors: the kernel is truncated at 5 times the range's upper end,
+# beyond which lies a share of 6e-7 along each axis, and sums in float32 of values up to
+# 1 have errors of a few 1e-7.
 TOLERANCE = 3e-6
 
 SHAPES = [(28, 28, 1), (28, 28, 3), (50, 50, 3), (3, 5, 3), (1, 9, 1), (9, 1, 3)]
 
 
 def scipy_blur(image, sigma):
-    """In float64, with a kernel so wide that its truncation does not matter."""
+    """Blurs in float64, with a kernel so wide that its truncation does not matter."""
     return ndimage.gaussian_filter(
         image.astype(np.float64), (sigma, sigma, 0), mode="nearest", truncate=10
     )
@@ -92,7 +92,7 @@ def test_slope_in_sigma_is_scipys():
         high, low = (
             (scipy_blur(image, sigma + side) ** 2).sum() for side in (step, -step)
         )
-        # The central difference is good to step**2; float32 sums of 784 squares to
+        # The central difference is accurate to step**2; float32 sums of 784 squares to
         # 1e-4 of the slope.
         np.testing.assert_allclose(slope(sigma), (high - low) / (2 * step), rtol=1e-3)
 

@@ -7,8 +7,8 @@ from jaxrob.alterations import gaussian_noise
 
 from .pictures import apply
 
-# Keys are fixed, so these tests of chance pass or fail for good: at these levels of
-# confidence a right generator fails for one key in thousands.
+# Keys are fixed, so these random tests always give the same result: at these confidence
+# levels a correct generator fails for one key in thousands.
 KEY = jax.random.key(2020)
 SHAPE = (120, 110, 3)
 BLACK = np.zeros(SHAPE, np.float32)  # adding to 0 loses no digit of the noise

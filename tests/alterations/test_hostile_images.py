@@ -1,4 +1,4 @@
-"""What the corruptions do with images that are not float32 in [0, 1]."""
+"""Alterations of images that are not float32 in [0, 1]."""
 
 import jax
 import jax.numpy as jnp
@@ -58,13 +58,13 @@ def test_a_key_stands_for_the_same_noise_in_every_precision(name):
     alteration = getattr(alterations, name)()
     for dtype in (jnp.float16, jnp.bfloat16):
         image = jnp.asarray(IMAGE, dtype)
-        # Of the same values, so that the two results differ by one rounding.
+        # From the same values, so that the two results differ by one rounding.
         exact = np.asarray(altered(alteration, image.astype(jnp.float32)))
         found = altered(alteration, image)
         assert found.dtype == dtype
         off = np.abs(np.asarray(found, np.float32) - exact)
         assert (off <= jnp.finfo(dtype).eps / 2 * exact + 1e-7).all()
-    # JAX warns of 64 bits that it was asked for and does not have.
+    # JAX warns about 64-bit types that it does not have enabled.
     found = altered(alteration, IMAGE.astype(np.float64))
     np.testing.assert_array_equal(found, altered(alteration, IMAGE))
 

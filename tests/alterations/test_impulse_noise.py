@@ -22,7 +22,7 @@ def test_a_value_that_is_hit_stays_hit_and_channels_are_apart():
     low, high = (np.asarray(impulse_noise()(IMAGE, x, KEY)) for x in (0.05, 0.2))
     hit = low != 0.5
     np.testing.assert_array_equal(low[hit], high[hit])
-    # Of pixels hit in red, as many are hit in green as of all.
+    # Independent channels: both are hit with the product of the shares.
     both = hit[..., 0] & hit[..., 1]
     assert both.mean() < 4 * 0.05**2
 

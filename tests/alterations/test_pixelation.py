@@ -15,8 +15,8 @@ def test_as_pillow_makes_it_smaller_and_larger(length):
     picture = Image.fromarray(IMAGE).resize(size, Image.Resampling.BOX)
     expected = picture.resize((56, 41), Image.Resampling.BOX)
     found = np.asarray(PIXELATE(np.float32(IMAGE) / 255, length)) * 255
-    # Pillow rounds after either axis. None of the lengths puts the edge of a new pixel
-    # on an old one's centre, where its rounding decides to which it counts.
+    # Pillow rounds after each axis. None of the lengths puts the edge of a new pixel on
+    # an old one's centre, where its rounding decides which new pixel counts it.
     assert np.abs(found - np.asarray(expected, float)).max() < 1.001
 
 

@@ -11,7 +11,7 @@ from jaxrob.alterations import rotation
 
 from .pictures import apply, random_image
 
-# Positions in float32 are off by some 1e-7 of the image's size, and neighbouring
+# Positions in float32 have errors of some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1 along each axis: measured 4e-6 at 50 pixels.
 TOLERANCE = 2e-5
 
@@ -21,7 +21,7 @@ ANGLES = (-180.0, -135.0, -90.0, -33.3, -0.5, 0.0, 10.0, 45.0, 90.0, 121.0, 180.
 
 
 def inscribed(width, height, degrees):
-    """The largest scale at which the image's frame, rotated, fits into itself."""
+    """Returns the largest scale at which the rotated image's frame fits into itself."""
     turn = cmath.exp(1j * np.deg2rad(degrees))
     frame = [complex(x * width, y * height) * turn for x in (-1, 1) for y in (-1, 1)]
     return min(
@@ -31,10 +31,10 @@ def inscribed(width, height, degrees):
 
 
 def scipy_crop(image, degrees, side):
-    """What the window of relative size `side` of the rotated image shows, float64.
+    """Returns the window of relative size `side` of the rotated image, float64.
 
-    Points are complex numbers with the imaginary axis up, so that to rotate the content
-    anticlockwise is to look at what was clockwise of each point.
+    Points are complex numbers with the imaginary axis up; rotating the content
+    anticlockwise means sampling clockwise of each point.
     """
     height, width, channels = image.shape
     x = (np.arange(width) + 0.5 - width / 2) * side
@@ -85,8 +85,8 @@ def test_equals_scipys_rotate_at_any_angle(fill_mode, degrees, seed):
 @pytest.mark.slow
 @pytest.mark.parametrize("fill, mode", [("edge", "nearest"), ("constant", "constant")])
 def test_equals_dm_pix(fill, mode):
-    # dm-pix takes a position outside the outermost pixel centres as black altogether,
-    # where we fade to black over one pixel. On a black frame both are the same.
+    # dm-pix fills positions outside the outermost pixel centres with black at once,
+    # jaxrob fades to black over one pixel. On a black frame both are the same.
     image = np.pad(random_image((24, 22, 3)), ((2, 2), (2, 2), (0, 0)))
     for degrees in (-150.0, -30.0, 90.0):
         truth = dm_pix.rotate(image, np.deg2rad(degrees), order=1, mode=mode)
@@ -140,8 +140,8 @@ def test_crop_shows_the_inscribed_rectangle(shape):
 
 
 def test_crop_never_samples_outside():
-    # On a ramp, interpolation is exact, and whatever is clamped at the border or black
-    # would be off it.
+    # On a ramp, interpolation is exact; values clamped at the border, or black, would
+    # be off it.
     size = 15
     row, column = np.mgrid[:size, :size]
     ramp = (0.1 + 0.02 * row + 0.03 * column)[..., None].astype(np.float32)

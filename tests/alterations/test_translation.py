@@ -13,7 +13,7 @@ from jaxrob.alterations import (
 
 from .pictures import apply, random_image
 
-# Positions in float32 are off by some 1e-7 of the image's size, and neighbouring
+# Positions in float32 have errors of some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1: measured 4e-6 at 50 pixels.
 TOLERANCE = 2e-5
 
@@ -26,11 +26,13 @@ both_axes = pytest.mark.parametrize("axis", [0, 1], ids=["vertical", "horizontal
 
 
 def window(size, lower, upper, level):
-    """Where the window begins and how long it is, in pixels.
+    """Returns the window's start and length, in pixels.
 
     Over the range the content moves from `lower` to `upper` relative to the frame, so
-    that the window moves by as much the other way: it touches the far end of the image
-    at `lower` and the near end at `upper`.
+    the
+    window moves by as much the other way: it touches the far end of the image at
+    `lower`
+    and the near end at `upper`.
     """
     length = size - (upper - lower)
     begin = (upper - level) / (upper - lower) * (size - length)
@@ -38,7 +40,7 @@ def window(size, lower, upper, level):
 
 
 def boxes(shape, axis, lower, upper, level):
-    """The window along both axes; the other one is cropped alike, about its centre."""
+    """Returns the windows of both axes; the other axis is cropped about its centre."""
     begin, length = window(shape[axis], lower, upper, level)
     other = shape[1 - axis]
     kept = other * length / shape[axis]
@@ -130,9 +132,9 @@ def test_crop_equals_pillows_resize_of_the_moved_window(axis, lower, upper):
 
 @both_axes
 def test_crop_equals_slicing_the_window_out(axis):
-    # At whole pixels the window can be cut out with NumPy. What is interpolated
-    # across the window's border sees the image's pixels there, so only the output
-    # pixels between the window's outermost pixel centres are compared.
+    # At whole pixels NumPy can cut out the window. Interpolation across the window's
+    # border uses the image's pixels there, so only the output pixels between the
+    # window's outermost pixel centres are compared.
     image = random_image((28, 28, 3))
     alteration = TRANSLATIONS[axis](-4, 4, fill="crop")
     for level in (-4, -3, 1, 4):

@@ -12,7 +12,7 @@ from jaxrob.alterations import zoom
 
 from .pictures import apply, random_image
 
-# Positions in float32 are off by some 1e-7 of the image's size, and neighbouring
+# Positions in float32 have errors of some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1: measured 5e-6 at 50 pixels.
 TOLERANCE = 2e-5
 
@@ -64,7 +64,7 @@ def test_equals_pillows_crop_and_resize(shape):
     image = random_image(shape)
     for factor in FACTORS:
         # Pillow takes the box in float32 and rounds between its two passes, so its
-        # positions are off as much as ours: the sum of both.
+        # positions have the same error: the sum of both.
         np.testing.assert_allclose(
             apply(zoom(), image, factor),
             pillow_zoom(image, factor),
@@ -90,7 +90,7 @@ def test_equals_jaxs_scale_and_translate():
             scale=np.array([factor, factor], np.float32),
             translation=np.array([14, 14], np.float32) * np.float32(1 - factor),
         )
-        # Both are off in float32.
+        # Both have float32 errors.
         np.testing.assert_allclose(
             apply(zoom(), image, factor), truth, rtol=0, atol=2 * TOLERANCE
         )
@@ -115,8 +115,8 @@ def test_equals_scipy_at_any_factor(shape, factor, seed):
 def test_never_shows_what_lies_outside():
     image = np.ones((7, 10, 3), np.float32)
     for factor in (1.0, 1.0001, 1.3, 2.0):
-        # A weight missing because a position fell outside would darken the border;
-        # weights sum to 1 up to the rounding of a few products.
+        # A weight lost because a position fell outside would darken the border; weights
+        # sum to 1 up to the rounding of a few products.
         np.testing.assert_allclose(apply(zoom(), image, factor), 1, rtol=0, atol=1e-6)
 
 

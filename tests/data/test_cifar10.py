@@ -15,7 +15,7 @@ RECORD = 3073
 
 
 def batch(labels, seed=0):
-    """Records by the official description, and the images that they mean."""
+    """Returns records by the official description, and their images."""
     images = np.random.default_rng(seed).integers(
         0, 256, (len(labels), 32, 32, 3), dtype=np.uint8
     )
@@ -107,7 +107,7 @@ def test_missing_batch(tmp_path):
 
 
 class Trap:
-    """Leaves a trace when it is unpickled."""
+    """An object that leaves a trace when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -187,7 +187,7 @@ def test_real_images(split, per_class):
     dataset = cifar10(pathlib.Path(root, "cifar10"), split)
     assert dataset.images.shape == (10 * per_class, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(dataset.labels), [per_class] * 10)
-    # The published mean colour of CIFAR-10, which JPEG hardly moves.
+    # The published mean colour of CIFAR-10, which JPEG changes little.
     np.testing.assert_allclose(
         dataset.images.mean((0, 1, 2)), [125.3, 123.0, 113.9], atol=1.5
     )

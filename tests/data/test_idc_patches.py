@@ -61,6 +61,6 @@ def test_real_patches():
     dataset = idc_patches(pathlib.Path(root, "idc", "images"))
     assert dataset.images.shape == (214, 50, 50, 3)
     assert np.bincount(dataset.labels).tolist() == [99, 115]
-    # Stained with haematoxylin and eosin: pink, so the least of green.
+    # Stained with haematoxylin and eosin: pink, so green is the lowest.
     red, green, blue = dataset.images.mean((0, 1, 2))
     assert green < blue < red

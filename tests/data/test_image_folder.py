@@ -58,7 +58,7 @@ def write_tar(path, files, mode="w:gz", form=tarfile.PAX_FORMAT):
 
 
 def one(tmp_path, data, name="x.png", **options):
-    """The only image of a folder that holds `data`."""
+    """Returns the only image of a folder that holds `data`."""
     write_folder(tmp_path, {f"class/{name}": data})
     return image_folder(tmp_path, **options).images[0]
 
@@ -239,7 +239,7 @@ def test_png_that_claims_too_much(tmp_path, side):
 
 
 def test_real_decompression_bomb(tmp_path):
-    # Enough bytes for what it claims, so that Pillow's own limit has to stop it.
+    # Enough bytes for the claimed size, so that Pillow's own limit has to stop it.
     data = png_claiming(20_000, 20_000) + bytes(100_000)
     with pytest.raises(ValueError, match="decompression bomb"):
         one(tmp_path, data)
@@ -327,7 +327,7 @@ def test_tar_with_one_name_twice(tmp_path):
 def test_every_truncation_of_a_tar(tmp_path):
     path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
     data = path.read_bytes()
-    # Two blocks of zeros end an archive; one is enough to know its end.
+    # Two blocks of zeros end an archive; one is enough to detect its end.
     end = len(data.rstrip(b"\0"))
     end += -end % 512 + 512
     for length in range(0, end, 128):

@@ -81,6 +81,6 @@ def test_official_files(split, number, begin):
     assert dataset.images.shape == (number, 28, 28, 1)
     assert list(dataset.labels[:10]) == begin
     assert dataset.images.max() == 255
-    # Digits are bright on a dark ground, and lie inside.
+    # Digits are bright on a dark ground, and do not touch the border.
     assert 30 < dataset.images.mean() < 36
     assert dataset.images[:, 0, 0].max() == 0
