@@ -14,6 +14,7 @@ from jax.extend.core import ClosedJaxpr
 
 from jaxrob._adapters.keras_model import check_layers
 from jaxrob._adapters.networks import (
+    Network,
     keras_network,
     nnx_network,
     onnx_network,
@@ -22,7 +23,6 @@ from jaxrob._adapters.networks import (
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._adapters.preprocessing import checked_preprocessing
 from jaxrob._arguments.checks import (
-    check_callable,
     check_choice,
     check_hashable,
     check_type,
@@ -107,7 +107,9 @@ class Classifier:
     )
 
     def __post_init__(self) -> None:
-        check_callable("apply_fn", self.apply_fn, "a function of variables and images")
+        check_type(
+            "apply_fn", self.apply_fn, Callable, "a function of variables and images"
+        )
         check_choice("outputs", self.outputs, OUTPUTS)
         checked_flag("stochastic", self.stochastic)
         check_type("name", self.name, str | None, "text or None")
@@ -243,16 +245,9 @@ class Classifier:
           ImportError: if torch is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
-        identity = _checked_identity(name, version, batch_size)
-        _check_outputs(outputs)
+        identity = _checked_identity(name, version, batch_size, outputs)
         found = torch_network(module, outputs, given, **identity)
-        return Classifier(
-            found.function,
-            (),
-            found.outputs,
-            name=found.name,
-            class_names=_names(class_names, found.num_classes),
-        )
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_onnx(
@@ -301,22 +296,13 @@ class Classifier:
             an argument.
           ImportError: if onnx or onnxruntime is missing.
         """
-        first = (
-            channels_first
-            if channels_first is None
-            else checked_flag("channels_first", channels_first)
-        )
-        given = checked_preprocessing(scale, mean, std, bool(first), size)
-        identity = _checked_identity(name, None, batch_size)
-        _check_outputs(outputs)
-        found = onnx_network(path, outputs, given, first, **identity)
-        return Classifier(
-            found.function,
-            (),
-            found.outputs,
-            name=found.name,
-            class_names=_names(class_names, found.num_classes),
-        )
+        if channels_first is not None:
+            channels_first = checked_flag("channels_first", channels_first)
+        first = bool(channels_first)
+        given = checked_preprocessing(scale, mean, std, first, size)
+        identity = _checked_identity(name, None, batch_size, outputs)
+        found = onnx_network(path, outputs, given, channels_first, **identity)
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_keras(
@@ -369,16 +355,9 @@ class Classifier:
           ImportError: if Keras is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
-        identity = _checked_identity(name, None, batch_size)
-        _check_outputs(outputs)
+        identity = _checked_identity(name, None, batch_size, outputs)
         found = keras_network(model, outputs, given, **identity)
-        return Classifier(
-            found.function,
-            found.variables,
-            found.outputs,
-            name=found.name,
-            class_names=_names(class_names, found.num_classes),
-        )
+        return _from_network(found, class_names)
 
     @staticmethod
     def from_host(
@@ -422,7 +401,9 @@ class Classifier:
           TypeError: if the name or the version is no text.
           ValueError: if there is not one class name for each class.
         """
-        check_callable("function", function, "a function of a NumPy array of images")
+        check_type(
+            "function", function, Callable, "a function of a NumPy array of images"
+        )
         num_classes = checked_integer("num_classes", num_classes, at_least=1)
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         identity = _checked_identity(name, version, batch_size)
@@ -659,20 +640,28 @@ def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any)
     return module.apply(variables, images, **call)
 
 
-def _checked_identity(name: Any, version: Any, batch_size: Any) -> dict[str, Any]:
-    """What tells a network on the host from others, and how many images it takes."""
+def _checked_identity(
+    name: Any, version: Any, batch_size: Any, outputs: Any = None
+) -> dict[str, Any]:
+    """What tells a network on the host from others, and how many images it takes.
+
+    Checks its outputs too, unless they are None.
+    """
     check_type("name", name, str | None, "text or None")
     check_type("version", version, str | None, "text or None")
     if batch_size is not None:
         batch_size = checked_integer(
             "batch_size", batch_size, at_least=1, at_most=MOST_IMAGES
         )
+    if outputs is not None:
+        check_choice("outputs", outputs, OUTPUTS)
     return {"name": name, "version": version, "batch_size": batch_size}
 
 
-def _check_outputs(outputs: Any) -> None:
-    if outputs is not None:
-        check_choice("outputs", outputs, OUTPUTS)
+def _from_network(found: Network, class_names: Any) -> Classifier:
+    names = _names(class_names, found.num_classes)
+    kept = found.function, found.variables, found.outputs
+    return Classifier(*kept, name=found.name, class_names=names)
 
 
 def _names(class_names: Any, num_classes: int | None = None) -> tuple[str, ...] | None:

@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.images import checked_images, plain_array
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._identity.digest import digest
 
 _NO_BATCH = "no batch"
@@ -71,11 +71,11 @@ class Dataset:
     def __post_init__(self) -> None:
         images = checked_images(self.images)
         if not isinstance(images, np.memmap):
-            object.__setattr__(self, "_range", check_values(images))
+            object.__setattr__(self, "_range", checked_value_range(images))
         class_names = _checked_class_names(self.class_names, self.name)
         labels = self.labels
         if labels is not None:
-            labels = check_labels(labels, len(images), class_names)
+            labels = checked_labels(labels, len(images), class_names)
         object.__setattr__(self, "images", images)
         object.__setattr__(self, "labels", labels)
         object.__setattr__(self, "class_names", class_names)
@@ -156,10 +156,7 @@ class BatchedDataset:
         if not isinstance(self.source, Iterable) or isinstance(
             self.source, str | bytes | dict | type | np.ndarray | jax.Array
         ):
-            raise TypeError(
-                "batches must be an iterable of (images, labels); got "
-                f"{named(self.source)}"
-            )
+            raise wrong_type("batches", "an iterable of (images, labels)", self.source)
         class_names = _checked_class_names(self.class_names, self.name)
         object.__setattr__(self, "class_names", class_names)
 
@@ -247,7 +244,7 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
     return None
 
 
-def check_values(images: np.ndarray | jax.Array) -> tuple[float, float]:
+def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
     """Refuses NaN, infinities and, in images (rank 4), values outside [0, 1].
 
     Returns:
@@ -276,7 +273,7 @@ def check_values(images: np.ndarray | jax.Array) -> tuple[float, float]:
     return low, high
 
 
-def check_labels(
+def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
     """Labels as an int32 array `[length]`.
@@ -334,24 +331,50 @@ def check_labels_below(
         )
 
 
+def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array, Any]:
+    """The arguments `images` and `labels`, or the arrays of a data set in their place.
+
+    Args:
+      images: an array, or a `Dataset`.
+      labels: an array or None; None beside a `Dataset`.
+
+    Raises:
+      TypeError: if there are labels beside a `Dataset`, the images are read batch by
+        batch, or the labels are a data set.
+    """
+    if isinstance(images, BatchedDataset):
+        raise TypeError(
+            "images must be an array or a jaxrob.Dataset in memory; got "
+            f"{named(images)}, which is read batch by batch"
+        )
+    if isinstance(labels, Dataset | BatchedDataset):
+        raise TypeError(
+            f"labels must be an array, not a data set; got {named(labels)}: say "
+            "images=dataset, without labels"
+        )
+    if not isinstance(images, Dataset):
+        return images, labels
+    if labels is not None:
+        raise TypeError(
+            "labels must be left out where images is a data set, which has its own; "
+            f"got {named(labels)} beside images={named(images)}"
+        )
+    return images.images, images.labels
+
+
 def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
     """Images and labels that are arguments of their own, checked as a data set.
 
     Args:
-      images: `[N, ...]`, as `Dataset` takes them.
-      labels: `[N]`.
+      images: `[N, ...]`, as `Dataset` takes them; or a `Dataset`.
+      labels: `[N]`; None beside a `Dataset`.
       may_lack_labels: whether zeros stand for labels that are None.
 
     Raises:
-      TypeError: if one of them is a data set, or as `Dataset`.
+      TypeError: as `images_and_labels` or `Dataset`.
       ValueError: as `Dataset`.
     """
-    for name, value in (("images", images), ("labels", labels)):
-        if isinstance(value, Dataset | BatchedDataset):
-            raise TypeError(
-                f"{name} must be an array, not a data set; got {named(value)}: say "
-                "images=dataset.images, labels=dataset.labels"
-            )
+    images, labels = images_and_labels(images, labels)
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)
@@ -362,7 +385,7 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
 def _check_given(labels: Any) -> None:
     """Refuses labels that are None, where the network's own answers are no help."""
     if labels is None:
-        raise TypeError("labels must be an array [N] of integers; got None")
+        raise wrong_type("labels", "an array [N] of integers", labels)
 
 
 def check_index(index: Any, length: int) -> None:
@@ -381,13 +404,13 @@ def check_index(index: Any, length: int) -> None:
     try:
         array = np.asarray(index)
     except (TypeError, ValueError):  # Lists of unequal lengths; tracers.
-        raise TypeError(f"index must be {wanted}; got {named(index)}") from None
+        raise wrong_type("index", wanted, index) from None
     if array.ndim == 0:
         raise TypeError(
             f"index must be {wanted}; got {named(index)}, use [i : i + 1] for one input"
         )
     if array.ndim != 1 or array.dtype.kind not in "biu":
-        raise TypeError(f"index must be {wanted}; got {named(array)}")
+        raise wrong_type("index", wanted, array)
     if array.dtype.kind == "b":
         if len(array) != length:
             raise IndexError(

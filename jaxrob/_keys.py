@@ -6,11 +6,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 
 # No image has these indices: the classifier's keys and the random order come from here.
 _CLASSIFIER = 2**32 - 1
 _ORDER = 2**32 - 2
+_WANTED = "a random key, as jax.random.key(0) makes it"
 
 
 def is_key(value: Any) -> bool:
@@ -18,19 +19,18 @@ def is_key(value: Any) -> bool:
     return hasattr(value, "dtype") and jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
 
 
-def check_key(name: str, key: Any) -> None:
+def check_key(key: Any) -> None:
     """Refuses what is no single random key, of either style.
 
     Raises:
       TypeError: if it is no key.
       ValueError: if it is not a single one.
     """
-    wanted = "a random key, as jax.random.key(0) makes it"
     legacy = not is_key(key) and getattr(key, "dtype", None) == jnp.uint32
     if not (legacy and key.ndim) and not is_key(key):
-        raise TypeError(f"{name} must be {wanted}; got {named(key)}")
+        raise wrong_type("key", _WANTED, key)
     if key.shape[:-1] if legacy else key.shape:
-        raise ValueError(f"{name} must be a single random key; got {named(key)}")
+        raise ValueError(f"key must be a single random key; got {named(key)}")
 
 
 def checked_key(key: jax.Array) -> jax.Array:
@@ -43,15 +43,12 @@ def checked_key(key: jax.Array) -> jax.Array:
       TypeError: if it is no key.
       ValueError: if it is not a single one.
     """
-    check_key("key", key)
+    check_key(key)
     if not is_key(key):
         try:
             key = jax.random.wrap_key_data(key)
         except (TypeError, ValueError):  # Data of another length.
-            raise TypeError(
-                "key must be a random key, as jax.random.key(0) makes it; got "
-                f"{named(key)}"
-            ) from None
+            raise wrong_type("key", _WANTED, key) from None
     if str(jax.random.key_impl(key)) != "threefry2x32":
         seed = jax.random.bits(key, dtype=jnp.uint32)
         key = jax.random.key(seed, impl="threefry2x32")

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._arguments.checks import check_type, checked_number
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.checks import check_type, checked_share
+from jaxrob._arguments.naming import wrong_type
 
 # By how much rounding may lead a log-probability above 0.
 _SLACK = 1e-3
@@ -144,7 +144,7 @@ def unknown_threshold(alpha: float) -> float:
       TypeError: if alpha is not a number.
       ValueError: if alpha lies outside [0, 1].
     """
-    return 1.0 - checked_number("alpha", alpha, at_least=0, at_most=1)
+    return 1.0 - checked_share("alpha", alpha)
 
 
 def _largest(log_probabilities: jax.Array) -> float:
@@ -170,9 +170,7 @@ def _check(log_probabilities: jax.Array) -> None:
     wanted = "an array [S, ..., K] of floating numbers"
     check_type("log_probabilities", log_probabilities, jax.Array | np.ndarray, wanted)
     if not jnp.issubdtype(log_probabilities.dtype, jnp.floating):
-        raise TypeError(
-            f"log_probabilities must be {wanted}; got {named(log_probabilities)}"
-        )
+        raise wrong_type("log_probabilities", wanted, log_probabilities)
     shape = log_probabilities.shape
     if len(shape) < 2 or shape[-1] < 2 or 0 in shape:
         raise ValueError(

@@ -32,7 +32,7 @@ from jaxrob.roma._mixture import _draw as tilted_draws
 from jaxrob.roma._pairs import Pairs
 from jaxrob.roma._particles import ParticleSystems, num_moves
 from jaxrob.roma._particles import step as splitting_step
-from jaxrob.roma._tilt import TILTS
+from jaxrob.roma._tilt import TILTED_BALLS
 from jaxrob.roma._work import Work
 from jaxrob.training._batches import Batches, every_image
 from jaxrob.training._network import network_of
@@ -79,7 +79,7 @@ def roma_tilts(network: Network, mesh: Mesh) -> Program:
     """Draws from mixtures of three tilts and the plain distribution, of four inputs."""
     number = max(4, mesh.size)
     image = jax.ShapeDtypeStruct(network.image_shape, jnp.float32)
-    none = jax.eval_shape(TILTS["linf"].none, image)
+    none = jax.eval_shape(TILTED_BALLS["linf"].none, image)
     tilts = jax.tree.map(
         lambda leaf: shapes.array(
             (number, _COMPONENTS, *leaf.shape), leaf.dtype, mesh, split=True

@@ -1,7 +1,7 @@
-"""Checks of arguments, made before anything is traced or computed.
+"""Checks arguments before anything is traced or computed.
 
-Each names the argument, what it was and what is allowed. A function that checks numbers
-or arrays returns them as the rest of the library takes them.
+Messages name the argument, what it was and what is allowed. A `checked_*` function
+returns the value as the library takes it; a `check_*` function only raises.
 """
 
 import math
@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._arguments.naming import named, range_text
+from jaxrob._arguments.naming import named, range_text, wrong_type
 from jaxrob._arguments.shapes import fits, lengths_text
 
 # What arrays may hold: how a message calls it, and which of booleans ("b"), integers
@@ -28,15 +28,14 @@ _KINDS = {
     "numbers": "if",
     "numbers or booleans": "bif",
 }
-# Limits from here on are of no interest to who is far below them.
+# Messages leave out limits this large for values far below them.
 _LARGE = 2**30
-# Integers beyond are refused unless a range says otherwise: arrays have no such
-# lengths, and int32 would wrap around.
+# The default upper limit of integers: no array is longer, and int32 would wrap around.
 _LARGEST_INTEGER = 2**31 - 1
 
 
 def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
-    """Refuses a value of another type.
+    """Raises an error for a value of another type.
 
     Args:
       name: the argument's name.
@@ -48,46 +47,36 @@ def check_type(name: str, value: Any, kind: Any, wanted: str) -> None:
       TypeError: if the value is not of the type.
     """
     if not isinstance(value, kind):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
-
-
-def check_callable(name: str, value: Any, wanted: str) -> None:
-    """Refuses what cannot be called.
-
-    Raises:
-      TypeError: if it cannot.
-    """
-    if not callable(value):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+        raise wrong_type(name, wanted, value)
 
 
 def check_choice(name: str, value: Any, allowed: Collection[str]) -> None:
-    """Refuses a name that is none of those allowed.
+    """Raises an error unless a name is among those allowed.
 
     Raises:
-      TypeError: if it is no text.
-      ValueError: if it is another one.
+      TypeError: if it is not text.
+      ValueError: if it is not allowed.
     """
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be one of {tuple(allowed)}; got {named(value)}")
+        raise wrong_type(name, f"one of {tuple(allowed)}", value)
     if value not in allowed:
         raise ValueError(f"{name} must be one of {tuple(allowed)}; got {value!r}")
 
 
 def check_hashable(name: str, value: Any) -> None:
-    """Refuses what has no hash, which static arguments need.
+    """Raises an error for a value without a hash, which static arguments need.
 
     Raises:
-      TypeError: if it has none.
+      TypeError: if it cannot be hashed.
     """
     try:
         hash(value)
     except TypeError:
-        raise TypeError(f"{name} must be hashable; got {named(value)}") from None
+        raise wrong_type(name, "hashable", value) from None
 
 
 def checked_flag(name: str, value: Any) -> bool:
-    """True or False.
+    """Returns True or False.
 
     Raises:
       TypeError: if it is neither.
@@ -97,10 +86,10 @@ def checked_flag(name: str, value: Any) -> bool:
 
 
 def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
-    """A text.
+    """Returns a text.
 
     Raises:
-      TypeError: if it is none.
+      TypeError: if it is not text.
       ValueError: if it is empty, unless it may be.
     """
     check_type(name, value, str, "a text")
@@ -110,7 +99,7 @@ def checked_text(name: str, value: Any, *, may_be_empty: bool = False) -> str:
 
 
 def checked_path(name: str, value: Any) -> pathlib.Path:
-    """A path. An integer is none, though `open` would take it for a file's number.
+    """Returns a path. Rejects integers, which `open` would take for file descriptors.
 
     Raises:
       TypeError: if it is neither a text nor a path.
@@ -126,16 +115,16 @@ def checked_path(name: str, value: Any) -> pathlib.Path:
 
 
 def checked_sequence(
-    name: str, value: Any, kind: Any, wanted: str, *, fewest: int = 1
+    name: str, value: Any, kind: Any, wanted: str, *, min_length: int = 1
 ) -> tuple:
-    """A list, a tuple or another sequence, all of one type.
+    """Returns a sequence whose members are all of one type, as a tuple.
 
     Args:
       name: the argument's name.
       value: what was given.
       kind: the type of its members, or a union of types.
       wanted: that type in words, such as "jaxrob.Alteration".
-      fewest: how many members it has at least.
+      min_length: the fewest members allowed.
 
     Raises:
       TypeError: if it is no sequence, or a member is of another type.
@@ -143,22 +132,24 @@ def checked_sequence(
     """
     whole = f"a sequence of {wanted}"
     if isinstance(value, str | bytes) or not isinstance(value, Sequence):
-        raise TypeError(f"{name} must be {whole}; got {named(value)}")
+        raise wrong_type(name, whole, value)
     for index, member in enumerate(value):
         if not isinstance(member, kind):
             raise TypeError(f"{name} must be {whole}; got {named(member)} at {index}")
-    if len(value) < fewest:
+    if len(value) < min_length:
         state = f"of length {len(value)}" if value else "empty"
-        raise ValueError(f"{name} is {state}; {name} must be {whole}, {fewest} or more")
+        raise ValueError(
+            f"{name} is {state}; {name} must be {whole}, {min_length} or more"
+        )
     return tuple(value)
 
 
 def checked_names(name: str, value: Any) -> tuple[str, ...]:
-    """Names, such as those of classes.
+    """Returns names, such as those of classes.
 
     Raises:
-      TypeError: if they are no sequence of texts.
-      ValueError: if there is none.
+      TypeError: if they are not a sequence of texts.
+      ValueError: if the sequence is empty.
     """
     if isinstance(value, np.ndarray) and value.dtype.kind in "UO" and value.ndim == 1:
         value = value.tolist()
@@ -168,10 +159,10 @@ def checked_names(name: str, value: Any) -> tuple[str, ...]:
 def checked_integer(
     name: str, value: Any, *, at_least: int | None = None, at_most: int | None = None
 ) -> int:
-    """An integer within its range, which ends at 2**31 - 1 unless it is given.
+    """Returns an integer within its range, which ends at 2**31 - 1 by default.
 
     Raises:
-      TypeError: if it is no integer. True and False are none.
+      TypeError: if it is not an integer. True and False are rejected.
       ValueError: if it lies outside the range.
     """
     number = None
@@ -181,7 +172,7 @@ def checked_integer(
         except TypeError:  # An array of several numbers, or a tracer, or a class.
             pass
     if number is None:
-        raise TypeError(f"{name} must be an integer; got {named(value)}")
+        raise wrong_type(name, "an integer", value)
     below = at_least is not None and number < at_least
     if below or (at_most is not None and number > at_most):
         shown = None if at_most is not None and at_most >= _LARGE > number else at_most
@@ -190,6 +181,19 @@ def checked_integer(
     if at_most is None and number > _LARGEST_INTEGER:
         raise ValueError(f"{name} must be below 2**31; got {number!s:.80}")
     return number
+
+
+def checked_integers(
+    name: str, value: Any, *, at_least: int, min_length: int = 1
+) -> tuple[int, ...]:
+    """Returns a sequence of integers that are at least `at_least`.
+
+    Raises:
+      TypeError: if it is not a sequence of integers.
+      ValueError: if it is too short, or one is below the limit or above 2**31 - 1.
+    """
+    found = checked_sequence(name, value, int, "integers", min_length=min_length)
+    return tuple(checked_integer(name, one, at_least=at_least) for one in found)
 
 
 def checked_number(
@@ -201,14 +205,14 @@ def checked_number(
     at_most: float | None = None,
     below: float | None = None,
 ) -> float:
-    """A finite number within its range.
+    """Returns a finite number within its range.
 
     Raises:
-      TypeError: if it is no number. True and False are none.
+      TypeError: if it is not a number. True and False are rejected.
       ValueError: if it is NaN, infinite or outside the range.
     """
     if not _is_number(value):
-        raise TypeError(f"{name} must be a number; got {named(value)}")
+        raise wrong_type(name, "a number", value)
     try:
         number = float(value)
     except OverflowError:
@@ -235,10 +239,20 @@ def checked_number(
     return number
 
 
+def checked_share(name: str, number: Any) -> float:
+    """Returns a number in [0, 1], such as a threshold or a probability.
+
+    Raises:
+      TypeError: if it is not a number.
+      ValueError: if it is NaN or outside [0, 1].
+    """
+    return checked_number(name, number, at_least=0, at_most=1)
+
+
 def check_ascending(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
-    """Refuses the ends of a range that is empty.
+    """Raises an error for the ends of an empty range.
 
     Raises:
       ValueError: unless the lower end is below the upper one.
@@ -249,36 +263,8 @@ def check_ascending(
         )
 
 
-def check_levels_range(
-    lower_name: str, lower: float, upper_name: str, upper: float
-) -> None:
-    """Refuses the ends of a range of levels that is empty where levels are computed.
-
-    That is in float32, which knows no numbers above 3.4e38 and, as XLA computes, none
-    below 1.2e-38 but 0.
-
-    Raises:
-      ValueError: unless the lower end is below the upper one, both and the range's
-        length are numbers of float32, and the ends differ there.
-    """
-    check_ascending(lower_name, lower, upper_name, upper)
-    largest = float(np.finfo(np.float32).max)
-    got = f"got {lower:g} and {upper:g}"
-    if max(-lower, upper) > largest or upper - lower > largest:
-        raise ValueError(
-            f"{lower_name} and {upper_name} must lie, and lie apart, at most "
-            f"{largest:.2g}, the largest number of float32; {got}"
-        )
-    apart = float(np.float32(upper)) - float(np.float32(lower))
-    if apart < np.finfo(np.float32).tiny:
-        raise ValueError(
-            f"{lower_name} and {upper_name} must differ in float32, in which levels "
-            f"are computed; {got}, which are one number there"
-        )
-
-
 def checked_bounds(name: str, value: Any) -> tuple[float, float]:
-    """The two ends of a range.
+    """Returns the two ends of a range.
 
     Raises:
       TypeError: if they are not two numbers.
@@ -287,7 +273,7 @@ def checked_bounds(name: str, value: Any) -> tuple[float, float]:
     wanted = "the finite ends of a range, (lower, upper) with lower < upper"
     is_pair = isinstance(value, Sequence | np.ndarray) and np.ndim(value) == 1
     if not is_pair or len(value) != 2 or not all(map(_is_number, value)):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
+        raise wrong_type(name, wanted, value)
     lower, upper = map(float, value)
     if not -math.inf < lower < upper < math.inf:
         raise ValueError(f"{name} must be {wanted}; got {value}")
@@ -307,7 +293,7 @@ def checked_array(
     may_be_empty: bool = False,
     axes: dict[str, int] | None = None,
 ) -> np.ndarray:
-    """An array on the host, of a shape, a kind and a range.
+    """Returns an array on the host of a given shape, kind and range.
 
     Args:
       name: the argument's name.
@@ -333,7 +319,7 @@ def checked_array(
     try:
         array = np.asarray(value)
     except (ValueError, TypeError):  # Lists of unequal lengths; tracers.
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}") from None
+        raise wrong_type(name, wanted, value) from None
     kind = _kind(array.dtype)
     if kind is None or kind not in _KINDS[holding]:
         found = named(value)
@@ -341,7 +327,7 @@ def checked_array(
         raise TypeError(f"{name} must be {wanted}; got {found}")
     known = {} if axes is None else axes
     before = dict(known)
-    if not fits(array.shape, shape, known, fewest=0 if may_be_empty else 1):
+    if not fits(array.shape, shape, known, shortest=0 if may_be_empty else 1):
         raise ValueError(
             f"{name} must have the shape [{shape}]{lengths_text(shape, before)}; got "
             f"{array.shape}"
@@ -364,7 +350,7 @@ def checked_array(
 
 
 def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
-    """Numbers as a float32 array of JAX, which may be traced: values are not looked at.
+    """Returns a float32 JAX array, perhaps traced. It does not look at the values.
 
     Args:
       name: the argument's name.
@@ -379,21 +365,10 @@ def checked_traceable(name: str, value: Any, shape: str) -> jax.Array:
         value = checked_array(name, value, shape, may_be_nan=True, may_be_infinite=True)
     wanted = f"an array [{shape}] of numbers"
     if _kind(value.dtype) not in ("i", "f"):
-        raise TypeError(f"{name} must be {wanted}; got {named(value)}")
-    if not fits(value.shape, shape, {}, fewest=1):
+        raise wrong_type(name, wanted, value)
+    if not fits(value.shape, shape, {}, shortest=1):
         raise ValueError(f"{name} must have the shape [{shape}]; got {value.shape}")
     return jnp.asarray(value, jnp.float32)
-
-
-def check_at_least_one(**numbers: Any) -> None:
-    """Refuses integers below 1, given by their names.
-
-    Raises:
-      TypeError: if one is no integer.
-      ValueError: if one is below 1.
-    """
-    for name, number in numbers.items():
-        checked_integer(name, number, at_least=1)
 
 
 def _is_number(value: Any) -> bool:
@@ -406,7 +381,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _kind(dtype: Any) -> str | None:
-    """One of the letters of `_KINDS`; None for anything else."""
+    """Returns the letter of a type in `_KINDS`, or None if it has no letter."""
     if dtype.kind in "biuf":
         return "i" if dtype.kind == "u" else dtype.kind
     # Types of JAX that NumPy does not know, such as bfloat16. Random keys are others.
@@ -415,7 +390,7 @@ def _kind(dtype: Any) -> str | None:
 
 
 def _first(array: np.ndarray, where: np.ndarray) -> str:
-    """The first of some values, and where it is."""
+    """Describes the first selected value and its index."""
     found = tuple(map(int, np.argwhere(where)[0]))
     if not found:
         return str(array)

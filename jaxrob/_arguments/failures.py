@@ -1,4 +1,4 @@
-"""What is said where a function of the user's fails."""
+"""Errors of functions that users pass in."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -9,7 +9,7 @@ from jaxrob._arguments.naming import named
 def failed_on_images(
     what: str, image_shape: tuple[int, ...], error: Exception
 ) -> ValueError:
-    """The error for a function that fails on images of a shape.
+    """Makes the error for a function that fails on images of a shape.
 
     Args:
       what: the function, as the sentence's subject.
@@ -25,7 +25,7 @@ def failed_on_images(
 
 
 def check_one_array(what: str, returned: Any) -> None:
-    """Refuses several arrays, which would be taken for samples where they are alike.
+    """Raises an error for several arrays, which could be mistaken for samples.
 
     Args:
       what: the function, as the sentence's subject.

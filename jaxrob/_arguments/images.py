@@ -7,25 +7,25 @@ import jax.numpy as jnp
 import numpy as np
 from jax.core import Tracer
 
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 
 
 def checked_images(images: Any) -> np.ndarray | jax.Array:
-    """Images as an array that devices take: of a type they know, in native byte order.
+    """Returns images in a type that devices support and in native byte order.
 
-    Arrays of such types are returned as they are, not copied. Values are not looked at.
+    It does not copy arrays that are so already, and does not look at the values.
 
     Raises:
-      TypeError: if they are no numbers of the types allowed, or masked; or if a memory
-        map would have to be converted.
-      ValueError: if there is none, or each is a single number.
+      TypeError: if their type is not allowed, they are masked, or a memory map would
+        need conversion.
+      ValueError: if there are no images, or each is a single number.
     """
     given = images
     if not isinstance(images, np.memmap | jax.Array):
         wanted = "an array [N, ...] of uint8 or floating numbers"
         images = plain_array("images", images, wanted)
     if isinstance(images, Tracer):
-        raise TypeError(f"images must be an array with values; got {named(given)}")
+        raise wrong_type("images", "an array with values", given)
     dtype = images.dtype
     if dtype != np.uint8 and not jnp.issubdtype(dtype, jnp.floating):
         hint = ""
@@ -59,10 +59,10 @@ def checked_images(images: Any) -> np.ndarray | jax.Array:
 
 
 def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
-    """Values as an array of NumPy's own class.
+    """Converts values to an array of NumPy's own class.
 
     Raises:
-      TypeError: if they are masked, or no array.
+      TypeError: if they are masked, or do not form an array.
     """
     if isinstance(values, np.ma.MaskedArray):
         raise TypeError(
@@ -73,4 +73,4 @@ def plain_array(name: str, values: Any, wanted: str) -> np.ndarray:
         return np.asarray(values)
     # Lists of unequal lengths; random keys; values that are not known yet.
     except (TypeError, ValueError) as error:
-        raise TypeError(f"{name} must be {wanted}; got {named(values)}") from error
+        raise wrong_type(name, wanted, values) from error

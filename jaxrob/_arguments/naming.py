@@ -1,4 +1,4 @@
-"""Values and ranges as the messages of errors show them."""
+"""Values, ranges and wrong types as the messages of errors show them."""
 
 from typing import Any
 
@@ -7,9 +7,9 @@ from jax.core import Tracer
 
 
 def named(value: Any) -> str:
-    """A simple value with its type, an array with its type and shape.
+    """Describes a simple value with its type, an array with its type and shape.
 
-    Of any other value it is the type alone, since a `repr` may be of any length.
+    It describes any other value by its type alone, since a `repr` may be long.
     """
     kind = type(value).__name__
     if value is None:
@@ -28,13 +28,18 @@ def named(value: Any) -> str:
     return kind
 
 
+def wrong_type(name: str, wanted: str, value: Any) -> TypeError:
+    """Makes the error for an argument of another type than `wanted`, in words."""
+    return TypeError(f"{name} must be {wanted}; got {named(value)}")
+
+
 def range_text(
     at_least: float | None,
     above: float | None,
     at_most: float | None,
     below: float | None,
 ) -> str:
-    """What a range asks of a number, such as "lie in [0, 1)"; "" for no range."""
+    """Describes a range, such as "lie in [0, 1)"; "" if there are no limits."""
     low = at_least if above is None else above
     high = at_most if below is None else below
     if low is not None and low == high:

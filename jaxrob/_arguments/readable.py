@@ -1,15 +1,15 @@
-"""Texts of others, on one line."""
+"""Makes foreign text readable on one line."""
 
 import re
 import unicodedata
 
-# Joiners that some scripts cannot do without; all else that is not seen is spelt out.
+# Joiners, which some scripts need. All other invisible characters are spelt out.
 _SEEN = "\u200c\u200d"
 _SPACE = re.compile(r"[\s\x1c-\x1f\x85]+")
 
 
 def readable(text: str) -> str:
-    """A text on one line, in which what cannot be seen is spelt out.
+    """Returns a text on one line, with invisible characters spelt out.
 
     Names come from users and files. A character that reverses the direction of
     writing would show another name than the one that is there, and half of a surrogate

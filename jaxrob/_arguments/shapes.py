@@ -2,15 +2,15 @@
 
 
 def fits(
-    found: tuple[int, ...], shape: str, lengths: dict[str, int], fewest: int
+    found: tuple[int, ...], shape: str, lengths: dict[str, int], shortest: int
 ) -> bool:
-    """Whether a shape is one that a text describes.
+    """Tests whether a shape matches its description.
 
     Args:
       found: the shape.
       shape: letters, numbers and "..." as `checks.checked_array` takes them.
-      lengths: what the letters stand for; those that are new are added.
-      fewest: the smallest length that a letter may stand for.
+      lengths: the lengths that letters stand for; new letters are added.
+      shortest: the smallest length that a letter may stand for.
     """
     axes = [axis.strip() for axis in shape.split(",") if axis.strip()]
     if axes[:1] == ["..."]:
@@ -25,12 +25,12 @@ def fits(
             wanted = int(letter)
         else:
             wanted = lengths.setdefault(letter, length - extra)
-        if length != wanted + extra or (not letter.isdigit() and wanted < fewest):
+        if length != wanted + extra or (not letter.isdigit() and wanted < shortest):
             return False
     return True
 
 
 def lengths_text(shape: str, lengths: dict[str, int]) -> str:
-    """What the letters of a shape stand for, if that is known: " with N = 5"."""
+    """Describes the known lengths of a shape's letters, such as " with N = 5"."""
     parts = [f"{letter} = {n}" for letter, n in lengths.items() if letter in shape]
     return f" with {', '.join(parts)}" if parts else ""

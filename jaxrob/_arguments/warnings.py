@@ -1,4 +1,4 @@
-"""Warnings of what looks like a mistake: raised, and kept beside the results."""
+"""Warnings of likely mistakes, raised and kept beside the results."""
 
 import contextlib
 import contextvars
@@ -13,7 +13,7 @@ _OF = re.compile(r"[^.:\n]{1,80}: ")
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
 _PACKAGE = str(pathlib.Path(__file__).parents[1])
 
-# Where the messages of the present public call are gathered.
+# Collects the messages of the current public call.
 _collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
     "jaxrob_warnings", default=None
 )
@@ -47,10 +47,10 @@ def warn(message: str) -> None:
 
 @contextlib.contextmanager
 def collected() -> Iterator[list[str]]:
-    """Gathers the messages of the warnings raised inside.
+    """Collects the messages of warnings raised inside.
 
-    An inner one takes them from an outer one: what is said of one of several
-    alterations is kept with that one.
+    An inner collector takes precedence: a warning about one of several alterations
+    stays with that alteration.
     """
     messages: list[str] = []
     token = _collector.set(messages)
@@ -61,12 +61,12 @@ def collected() -> Iterator[list[str]]:
 
 
 def cause_of(message: str) -> str:
-    """What warnings of one cause share: words, without numbers and what they are of."""
+    """Returns what warnings of one cause share: words without numbers and subjects."""
     return _NUMBER.sub("#", _OF.sub("", message, count=1))
 
 
 def _levels_to_caller() -> int:
-    """How far above `warn` the library was called from outside."""
+    """Counts the stack levels from `warn` up to the library's caller."""
     frame, level, last_inside = sys._getframe(1), 1, 1
     while frame is not None:
         if frame.f_code.co_filename.startswith(_PACKAGE):

@@ -27,9 +27,10 @@ from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
+from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import drive
 from jaxrob.strategies._few.stopping import checked_stopping
-from jaxrob.strategies._strategy import check_strategy, needs_scores
+from jaxrob.strategies._strategy import needs_scores
 
 # With fewer inputs decided, the rest may decide what the network is worth.
 _FEWEST_DECIDED = 0.75

@@ -26,9 +26,9 @@ from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
+from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import Seen, Span, drive
 from jaxrob.strategies._few.stopping import StoppingRule
-from jaxrob.strategies._strategy import check_strategy
 
 # The share of the error that each of the two intervals has, and that of the difference,
 # into which the errors of levels away from the crossings go twice.

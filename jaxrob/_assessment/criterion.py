@@ -5,7 +5,7 @@ import dataclasses
 import numpy as np
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import checked_number
+from jaxrob._arguments.checks import checked_share
 from jaxrob._assessment.scoring import Scoring
 from jaxrob._classifier import Classifier
 from jaxrob._curve import Curve, ReducedCurve
@@ -44,7 +44,7 @@ class Criterion:
           ValueError: if a part is outside its range, or alpha does not go with the
             classifier or with `reduced`.
         """
-        checked_number("threshold", self.threshold, at_least=0, at_most=1)
+        checked_share("threshold", self.threshold)
         measure_named(self.measure)
         if self.alpha is None:
             return

@@ -71,7 +71,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
     reports.check(values.report)
-    output = results_folder.check(values)
+    output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     # What is wrong of them for pictures of any size is said before any is read.

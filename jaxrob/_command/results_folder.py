@@ -21,7 +21,7 @@ except ImportError:  # Windows has none.
     fcntl = None
 
 
-def check(values: Values) -> pathlib.Path:
+def checked_folder(values: Values) -> pathlib.Path:
     """The folder that `--output` names.
 
     Raises:

@@ -44,7 +44,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     del words
     requirements = required(values.require, QUANTITIES)
     reports.check(values.report)
-    output = results_folder.check(values)
+    output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
     found = subject.load(values)
@@ -77,8 +77,7 @@ def _estimated(
     budget = math.inf if values.budget == 0 else values.budget
     return jaxrob.roma.assess(
         found.classifier,
-        dataset.images,
-        dataset.labels,
+        dataset,
         **arguments,
         budget=budget,
         key=jax.random.key(values.seed),

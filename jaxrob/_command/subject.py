@@ -12,6 +12,7 @@ import jaxrob
 from jaxrob import data
 from jaxrob._adapters.on_host import OnHost, on_host
 from jaxrob._adapters.preprocessing import Preprocessed
+from jaxrob._arguments.computing import computing
 from jaxrob._command import images, network
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
@@ -96,12 +97,13 @@ def _digits(values: Values) -> Subject:
 
     dataset = images.load(values, None)
     print("training a small network on the embedded digits", flush=True)
-    classifier = training.fit(
-        networks.MLP(),
-        data.digits("train"),
-        key=jax.random.key(values.seed),
-        epochs=_EPOCHS,
-    )
+    with computing():
+        classifier = training.fit(
+            networks.MLP(),
+            data.digits("train"),
+            key=jax.random.key(values.seed),
+            epochs=_EPOCHS,
+        )
     name = values.name or "small network trained on the spot"
     return Subject(dataclasses.replace(classifier, name=name), dataset)
 

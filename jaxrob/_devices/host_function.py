@@ -11,18 +11,19 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.failures import check_one_array
+from jaxrob._devices.rows import filled
 
 # In one call.
 MOST_IMAGES = 2**20
-# Of JAX's types too, such as bfloat16, which NumPy counts among the void ones.
+# Includes JAX's types, such as bfloat16, which NumPy counts as void.
 _REAL = (np.floating, np.integer, np.bool_)
-# The last errors of host functions: JAX hands only their text on.
+# The last errors of host functions, because JAX passes on only their text.
 _failed: collections.deque[Exception] = collections.deque(maxlen=8)
 
 
 @dataclasses.dataclass(frozen=True)
 class HostFunction:
-    """A function of NumPy arrays, with what tells it from others.
+    """A function of NumPy arrays, with what identifies it.
 
     Attributes:
       function: takes float32 images `[B, ...]` and returns `[B, K]`.
@@ -50,17 +51,17 @@ class HostFunction:
 
     @property
     def is_identifiable(self) -> bool:
-        """Whether its name and version tell it from others."""
+        """Whether its name and version identify it."""
         return self.name is not None and self.version is not None
 
     def classes(self, image_shape: tuple[int, ...]) -> int:
-        """The number of classes; of the function itself, run once if need be."""
+        """Returns the number of classes, by one call of the function if needed."""
         if self.num_classes is not None:
             return self.num_classes
         return _classes_found(self, image_shape)
 
     def __call__(self, images: np.ndarray | jax.Array) -> np.ndarray:
-        """Its outputs, float32 `[B, K]`.
+        """Returns its outputs, float32 `[B, K]`.
 
         Raises:
           ValueError: if they have another shape.
@@ -81,7 +82,7 @@ class HostFunction:
     def pulled_back(
         self, images: np.ndarray | jax.Array, change: np.ndarray | jax.Array
     ) -> np.ndarray:
-        """The gradient, float32 of the images' shape; see `gradient`."""
+        """Returns the gradient, float32 of the images' shape; see `gradient`."""
         assert self.gradient is not None
         changes = _batches(change, self.batch_size, self.writes)
         parts = []
@@ -106,10 +107,10 @@ class HostFunction:
 
 
 def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
-    """What a function on the host returns for images `[B, ...]`, float32 `[B, K]`.
+    """Calls a host function on images `[B, ...]`; returns float32 `[B, K]`.
 
-    Under `vmap` all images go to the host together. It has a gradient in the images if
-    the function has one.
+    Under `vmap` all images go to the host together. The result has a gradient in the
+    images if the function has one.
     """
     if function.gradient is None:
         return _forward(function, images)
@@ -118,7 +119,7 @@ def host_callback(function: HostFunction, images: jax.Array) -> jax.Array:
 
 @contextlib.contextmanager
 def own_errors() -> Iterator[None]:
-    """What host functions raise inside comes out as it is, not as an error of JAX."""
+    """Re-raises errors of host functions as they are, not as errors of JAX."""
     _failed.clear()
     try:
         yield
@@ -133,7 +134,7 @@ def own_errors() -> Iterator[None]:
 
 @dataclasses.dataclass(frozen=True)
 class HostCall:
-    """The call that a compiled program makes: of images with any axes before them.
+    """The callback of a compiled program, on images with any leading axes.
 
     Attributes:
       function: the function.
@@ -204,19 +205,17 @@ def _classes_found(function: HostFunction, image_shape: tuple[int, ...]) -> int:
 def _batches(
     rows: np.ndarray | jax.Array, size: int | None, copied: bool
 ) -> Iterator[tuple[np.ndarray, int]]:
-    """The rows in batches of one size, and how many of each count.
+    """Yields the rows in batches of one size, and how many of each count.
 
-    They are float32, contiguous and, if copied, may be written to.
+    Batches are float32, contiguous and, if copied, writable.
     """
     rows = np.asarray(rows, np.float32)
     size = size or len(rows)
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
         number = len(part)
-        if number < size:
-            part = np.concatenate([part, np.repeat(part[-1:], size - number, axis=0)])
-        elif copied:
-            part = part.copy()
+        if copied or number < size:
+            part = filled(part, size)
         yield np.ascontiguousarray(part), number
 
 

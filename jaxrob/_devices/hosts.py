@@ -1,7 +1,7 @@
 """Several processes that share one mesh.
 
-Every process makes the same calls with the same arguments. Each puts on its own devices
-the parts that they take, and gets the whole results.
+Every process makes the same calls with the same arguments. Each puts the parts for its
+own devices there, and gets the whole results.
 """
 
 import functools
@@ -20,7 +20,7 @@ from jaxrob._keys import is_key
 
 
 def put(tree: Any, sharding: Sharding) -> Any:
-    """Whole arrays, the same in all processes, on the devices of a mesh."""
+    """Puts whole arrays, the same in all processes, on the devices of a mesh."""
     if sharding.is_fully_addressable:
         return jax.device_put(tree, sharding)
 
@@ -40,7 +40,7 @@ def put(tree: Any, sharding: Sharding) -> Any:
 def put_rows(
     read: Callable[[slice], np.ndarray], number: int, sharding: NamedSharding
 ) -> jax.Array:
-    """An array split over the mesh. Each process reads only the rows of its devices.
+    """Puts an array on the mesh. Each process reads only its own devices' rows.
 
     Args:
       read: returns the rows of a slice, `[n, ...]`, in memory.
@@ -55,7 +55,7 @@ def put_rows(
 
 
 def gathered(tree: Any) -> Any:
-    """Arrays of one mesh, gathered if it spans processes: each can fetch all."""
+    """Gathers arrays of a mesh that spans processes, so that each can fetch all."""
     first = jax.tree.leaves(tree)[0]
     if first.is_fully_addressable:
         return tree
@@ -63,29 +63,29 @@ def gathered(tree: Any) -> Any:
 
 
 def fetch(tree: Any) -> Any:
-    """Arrays of one mesh, on the host; gathered if the mesh spans processes."""
+    """Fetches arrays of one mesh to the host, gathered if the mesh spans processes."""
     return jax.device_get(gathered(tree))
 
 
 def local(tree: Any) -> Any:
-    """Arrays that every device holds whole, as arrays of this process alone.
+    """Converts replicated arrays to arrays of this process alone.
 
-    They are committed to no device, so they go together with arrays on any device.
+    They are committed to no device, so they combine with arrays on any device.
     """
     return jax.tree.map(jnp.asarray, jax.device_get(tree))
 
 
 def is_first() -> bool:
-    """Whether this is the process that writes files and shows progress."""
+    """Tests whether this process is the one that writes files and shows progress."""
     return jax.process_index() == 0
 
 
 def from_first(value: Any, mesh: Mesh) -> Any:
-    """The value that the first process gives, in all processes.
+    """Returns the first process's value in all processes.
 
     Args:
-      value: this process's value, one that JSON can hold.
-      mesh: the devices; on those of one process the value is returned as it is.
+      value: this process's value, which JSON must be able to hold.
+      mesh: the devices; if one process has them all, the value is returned unchanged.
     """
     if not mesh.is_multi_process:
         return value
@@ -96,14 +96,14 @@ def from_first(value: Any, mesh: Mesh) -> Any:
 
 
 def smallest(number: int, mesh: Mesh) -> int:
-    """The smallest of the numbers that the processes give."""
+    """Returns the smallest number that a process gives."""
     if not mesh.is_multi_process:
         return number
     return int(multihost_utils.process_allgather(np.int32(number)).min())
 
 
 def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
-    """Refuses arguments that differ between processes.
+    """Raises an error if arguments differ between processes.
 
     Args:
       what: the arguments' names.
@@ -131,7 +131,7 @@ def _gather(mesh: Mesh) -> Callable[[Any], Any]:
 
 
 def _own_rows(sharding: NamedSharding, number: int) -> list[slice]:
-    """The rows that this process's devices take, in order, in as few slices."""
+    """Returns the rows of this process's devices, in order, in the fewest slices."""
     parts = sharding.addressable_devices_indices_map((number,)).values()
     found: list[slice] = []
     for start, stop in sorted(part[0].indices(number)[:2] for part in parts if part):

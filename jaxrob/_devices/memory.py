@@ -1,4 +1,4 @@
-"""How many rows a device's memory allows in one call of a compiled step."""
+"""The number of rows that fit in one call of a compiled step."""
 
 import math
 
@@ -24,12 +24,12 @@ _MAX_BYTES_CPU = 8 * 2**20
 # The share of the free memory (bytes on a CPU) that one step may take.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
-# So many arrays as large as the classifier's largest one are in memory at once.
+# The number of arrays as large as the classifier's largest that are live at once.
 _LIVE_ARRAYS = 3
 
 
 def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
-    """Rows in a step, all devices together: as many as help and as memory allows.
+    """Returns the rows of a step on all devices: as many as help and as memory allows.
 
     Args:
       largest_array: bytes for one row of the largest array that the step computes.
@@ -56,7 +56,7 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
 
 
 def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
-    """Whether a step is faster with one level's images than with those of many."""
+    """Tests whether a step is faster with the images of one level than of many."""
     if platform(mesh) == "tpu":
         kind = mesh.devices.flat[0].device_kind
         return max(image_shape[:2]) > _MANY_ROWS_UP_TO.get(kind, 0)
@@ -64,7 +64,7 @@ def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
 
 
 def bucket(number: int, base: int) -> int:
-    """The smallest power of `base` that is at least `number`."""
+    """Returns the smallest power of `base` that is at least `number`."""
     size = 1
     while size < number:
         size *= base
@@ -72,5 +72,5 @@ def bucket(number: int, base: int) -> int:
 
 
 def nearest_bucket(number: int, base: int) -> int:
-    """The power of `base` whose logarithm is nearest to that of `number`."""
+    """Returns the power of `base` whose logarithm is nearest to that of `number`."""
     return base ** round(math.log(max(number, 1), base))

@@ -1,4 +1,4 @@
-"""Room for compiled programs in a process that compiles many."""
+"""Makes room for compiled programs in a process that compiles many."""
 
 import pathlib
 import time
@@ -10,16 +10,15 @@ import jax
 _MAPS = pathlib.Path("/proc/self/maps")
 _LIMIT = pathlib.Path("/proc/sys/vm/max_map_count")
 _LARGEST_SHARE = 0.4
-# Counting takes up to 30 ms; in a second no process compiles as much as is left.
+# Counting takes up to 30 ms, and no process can fill the rest within a second.
 _SECONDS = 1.0
 _counted_at = -_SECONDS
 
 
 def make_room() -> None:
-    """Drops all compiled programs where the process holds many memory maps.
+    """Drops all compiled programs if the process holds many memory maps.
 
-    They are compiled anew when they are called next. Elsewhere than on Linux it does
-    nothing.
+    The next call of a program recompiles it. It does nothing except on Linux.
     """
     global _counted_at
     if time.monotonic() - _counted_at < _SECONDS:

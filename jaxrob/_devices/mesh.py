@@ -8,20 +8,19 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.checks import check_type
 
 
 def checked_mesh(mesh: Mesh | None) -> Mesh:
-    """The mesh; by default one of all devices of this process.
+    """Returns the mesh; by default one of all devices of this process.
 
     Raises:
-      TypeError: if it is no mesh.
+      TypeError: if it is not a mesh.
       ValueError: unless its devices belong to this process alone, or to all processes.
     """
     if mesh is None:
         return Mesh(np.array(jax.local_devices()), ("images",))
-    if not isinstance(mesh, Mesh):
-        raise TypeError(f"mesh must be a jax.sharding.Mesh or None; got {named(mesh)}")
+    check_type("mesh", mesh, Mesh, "a jax.sharding.Mesh or None")
     processes = {device.process_index for device in mesh.devices.flat}
     if processes == {jax.process_index()} or len(processes) == jax.process_count():
         return mesh
@@ -33,22 +32,22 @@ def checked_mesh(mesh: Mesh | None) -> Mesh:
 
 
 def along_images(mesh: Mesh) -> Mesh:
-    """The devices of a mesh along one axis, for programs that XLA itself splits."""
+    """Puts a mesh's devices along one axis, for programs that XLA itself splits."""
     return Mesh(mesh.devices.ravel(), ("images",))
 
 
 def sharded(mesh: Mesh) -> NamedSharding:
-    """The first axis split over all axes of a mesh."""
+    """Shards the first axis over all axes of a mesh."""
     return NamedSharding(mesh, P(mesh.axis_names))
 
 
 def replicated(mesh: Mesh) -> NamedSharding:
-    """A whole copy on each device of a mesh."""
+    """Replicates arrays on every device of a mesh."""
     return NamedSharding(mesh, P())
 
 
 def platform(mesh: Mesh) -> str:
-    """The platform of the devices: "cpu", "gpu" or "tpu"."""
+    """Returns the devices' platform: "cpu", "gpu" or "tpu"."""
     return mesh.devices.flat[0].platform
 
 
@@ -58,7 +57,7 @@ def on_each_device(
     split: Sequence[bool],
     joined_along: int = 0,
 ) -> Callable[..., Any]:
-    """A function that each device runs on its own rows, without communication.
+    """Makes a function that each device runs on its own rows, without communication.
 
     Args:
       function: takes pytrees of arrays, returns one.

@@ -10,11 +10,11 @@ T = TypeVar("T")
 
 
 def prefetched(items: Iterator[T], ahead: int = 2) -> Generator[T, None, None]:
-    """The items of an iterator, which a thread makes while earlier ones are used.
+    """Yields an iterator's items, which a thread makes while earlier ones are used.
 
     Args:
-      items: an iterator. What it raises is raised here, in its turn.
-      ahead: how many items wait at most.
+      items: an iterator. Its errors are raised here, at their item.
+      ahead: the most items that wait.
 
     Yields:
       The items. Closing the generator ends the thread, once it has made its item.
@@ -28,7 +28,7 @@ def prefetched(items: Iterator[T], ahead: int = 2) -> Generator[T, None, None]:
         try:
             while item := waiting.popleft().result():
                 waiting.append(thread.submit(taken))
-                # It is not kept here while it is used and the next one is awaited.
+                # Popped, so that its memory is free while the next item is awaited.
                 yield item.pop()
         finally:
             thread.shutdown(cancel_futures=True)

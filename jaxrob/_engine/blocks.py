@@ -11,7 +11,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._dataset import BatchedDataset, Dataset, check_labels_below, check_values
+from jaxrob._dataset import (
+    BatchedDataset,
+    Dataset,
+    check_labels_below,
+    checked_value_range,
+)
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import sharded
@@ -169,7 +174,7 @@ def _blocks(
             last = min(len(batch), first + size - sum(map(len, labels)))
             part = np.asarray(batch.images[first:last])
             if isinstance(batch.images, np.memmap):
-                check_values(part)
+                checked_value_range(part)
             images.append(part)
             labels.append(batch.labels[first:last])
             first = last

@@ -1,65 +1,24 @@
 """Whether a classifier, data, an alteration and a key go together."""
 
 import functools
-import pathlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.checks import (
-    check_type,
-    checked_flag,
-    checked_integer,
-    checked_path,
-)
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, trace_info
 from jaxrob._dataset import BatchedDataset, Dataset, value_doubt
 from jaxrob._engine.answers import INVALID
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable
-from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 
 # Pixels outside [0, 1] by no more than this are rounded, not altered.
 _ROUNDING = 1e-4
-
-
-def check_types(classifier: Any, dataset: Any, alteration: Any) -> None:
-    """Refuses what is no classifier, no data set or no alteration.
-
-    Raises:
-      TypeError: if one of them has another type.
-    """
-    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    wanted = "a jaxrob.Dataset"
-    if isinstance(dataset, np.ndarray | jax.Array):
-        wanted += ": say jaxrob.Dataset(images, labels)"
-    check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
-    check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
-
-
-def check_execution(
-    key: Any, batch_size: Any, reduced: Any, journal: Any, progress: Any
-) -> pathlib.Path | None:
-    """Refuses what does not say how levels are evaluated; returns the journal's path.
-
-    Raises:
-      TypeError: if an argument has a wrong type.
-      ValueError: if the key is not a single one, the batch size below 1 or the path
-        empty.
-    """
-    if key is not None:
-        check_key("key", key)
-    if batch_size is not None:
-        checked_integer("batch_size", batch_size, at_least=1)
-    checked_flag("reduced", reduced)
-    checked_flag("progress", progress)
-    return None if journal is None else checked_path("journal", journal)
 
 
 def first_look(dataset: Dataset | BatchedDataset) -> tuple[np.ndarray, int | None]:

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.computing import computing
 from jaxrob._dataset import Dataset
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, picked_blocks
@@ -37,6 +38,7 @@ class Part(NamedTuple):
     stop: int
 
 
+@computing()
 def answer_parts(
     execution: Execution,
     dataset: Dataset | CountedBatches,

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 import jax
 import numpy as np
 
-from jaxrob._dataset import BatchedDataset, Dataset, check_values
+from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
 
 # Bytes of images that are kept in memory, and read in one pass.
 _MAX_BYTES = 2**30
@@ -117,7 +117,7 @@ def _from_array(
     for span in spans:
         found = np.asarray(images[order[span]])
         if isinstance(images, np.memmap):
-            check_values(found)
+            checked_value_range(found)
         yield found
 
 

@@ -72,7 +72,7 @@ def provenance(
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
     if key is not None:
-        check_key("key", key)
+        check_key(key)
     if mesh is not None:
         mesh = checked_mesh(mesh)
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)

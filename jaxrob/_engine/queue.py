@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.computing import computing
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
@@ -26,6 +27,7 @@ class Frontier(NamedTuple):
     levels: np.ndarray
 
 
+@computing()
 def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,

@@ -1,11 +1,11 @@
 """How many images and levels one compiled step takes."""
 
 import math
-import operator
 
 from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import on_host
+from jaxrob._arguments.checks import checked_integer
 from jaxrob._classifier import Classifier, TraceInfo, trace_info
 from jaxrob._devices.memory import bucket, is_best_with_few_rows, rows_that_fit
 from jaxrob._devices.mesh import platform
@@ -80,10 +80,8 @@ def images_in_block(
     Raises:
       ValueError: if the batch size is below 1.
     """
-    if batch_size is not None and operator.index(batch_size) < 1:
-        raise ValueError(f"batch_size must be at least 1; got {batch_size}")
     if batch_size is not None:
-        images = batch_size
+        images = checked_integer("batch_size", batch_size, at_least=1)
     elif length is None:
         images = rows
     else:

@@ -1,4 +1,4 @@
-"""Files of arrays in zip archives."""
+"""Reads npz files: arrays in zip archives."""
 
 import io
 import math
@@ -13,8 +13,8 @@ import numpy as np
 
 from jaxrob._files.regular import most_unpacked, open_file
 
-# What a damaged npz file makes zipfile and NumPy raise. A RuntimeError is encryption or
-# an unknown method of compression.
+# Errors that zipfile and NumPy raise for damaged npz files. A RuntimeError means
+# encryption or an unknown compression method.
 DAMAGE = (
     zipfile.BadZipFile,
     zlib.error,
@@ -37,11 +37,11 @@ _KINDS = "biufcUV"
 def read_npz(
     path: str | os.PathLike[str], may_be_compressed: bool = False
 ) -> dict[str, np.ndarray]:
-    """All arrays of an npz file that `numpy.savez` wrote, by name.
+    """Reads all arrays of an npz file that `numpy.savez` wrote, by name.
 
-    Nothing is unpickled, and each array's header is checked before the array is made.
-    No more memory is taken than the file has bytes; of one that may be compressed, no
-    more than 256 MiB and 100 times as many.
+    It unpickles nothing, and checks each array's header before it makes the array. It
+    takes no more memory than the file has bytes; for a compressed file the limit is
+    the larger of 256 MiB and 100 times as many bytes.
 
     Raises:
       FileNotFoundError: if there is no such file.
@@ -99,7 +99,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> np.ndarray:
 
 
 def _header(data: bytes) -> tuple[tuple[int, ...], bool, np.dtype[Any], int]:
-    """Shape, whether in Fortran's order, type, and where the data begin."""
+    """Reads the shape, if the order is Fortran's, the type, and the data's start."""
     stream = io.BytesIO(data)
     version = np.lib.format.read_magic(stream)
     read = {

@@ -1,10 +1,10 @@
-"""Files opened only if they are files, and how much one may unpack to."""
+"""Opens regular files only, and limits what a file may unpack to."""
 
 import os
 import stat
 from io import BufferedReader
 
-# What a small file may unpack to in any case: far above any image or weights.
+# Any file may unpack to this size, which is far above any image or weights.
 _ALWAYS_UNPACKED = 256 << 20
 # Pictures, weights and answers shrink to a half or a tenth when they are compressed;
 # zeros to a thousandth.
@@ -27,7 +27,7 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
       ValueError: if it is a folder, a named pipe, a socket or a device.
     """
     check_regular(path)
-    # Something else may have taken its place since.
+    # Checked again, because something else may have taken its place.
     file = open(path, "rb", opener=_open_without_waiting)
     try:
         _check_mode(path, os.fstat(file.fileno()).st_mode)
@@ -38,7 +38,7 @@ def open_file(path: str | os.PathLike[str]) -> BufferedReader:
 
 
 def content_of(path: str | os.PathLike[str], most: int) -> bytes:
-    """The bytes of a regular file that has no more than `most`.
+    """Reads a regular file of at most `most` bytes.
 
     Raises:
       FileNotFoundError: if there is nothing.
@@ -55,7 +55,7 @@ def content_of(path: str | os.PathLike[str], most: int) -> bytes:
 
 
 def check_regular(path: str | os.PathLike[str]) -> None:
-    """Refuses what is no regular file, without opening it.
+    """Raises an error unless a path is a regular file, without opening it.
 
     Raises:
       FileNotFoundError: if there is nothing.
@@ -65,9 +65,9 @@ def check_regular(path: str | os.PathLike[str]) -> None:
 
 
 def most_unpacked(size: int) -> int:
-    """How many bytes a compressed file of `size` bytes may unpack to.
+    """Returns how many bytes a compressed file of `size` bytes may unpack to.
 
-    Generous for whatever was compressed in earnest; what claims more is a bomb or a
+    The limit is generous for real data; a file that claims more is a zip bomb or a
     mistake.
     """
     return max(_ALWAYS_UNPACKED, _MOST_UNPACKED_RATIO * size)

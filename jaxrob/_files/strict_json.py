@@ -1,4 +1,4 @@
-"""Strict JSON, and its values in messages."""
+"""Parses strict JSON, and shortens values for messages."""
 
 import json
 import math
@@ -8,13 +8,13 @@ import numpy as np
 
 
 def parsed(text: str | bytes) -> Any:
-    """The value of strict JSON: no NaN or infinity, no name twice in an object.
+    """Parses strict JSON: no NaN or infinity, no name twice in an object.
 
     Args:
       text: the text, or its bytes in UTF-8.
 
     Raises:
-      ValueError: if it is not that.
+      ValueError: if the text is not strict JSON.
     """
     try:
         if isinstance(text, bytes):
@@ -34,7 +34,7 @@ def parsed(text: str | bytes) -> Any:
 
 
 def short(value: Any) -> str:
-    """A value in a message: at most 80 characters of it."""
+    """Shortens a value to at most 80 characters, for a message."""
     value = value.item() if isinstance(value, np.generic) else value
     text = ascii(value) if isinstance(value, str) else repr(value)
     return text if len(text) <= 80 else text[:77] + "..."

@@ -29,7 +29,7 @@ T = TypeVar("T")
 
 
 def text(value: Any) -> str:
-    """What a value is. Arrays are told by digests; no text is shortened."""
+    """Describes a value in full. Digests stand for arrays; no text is shortened."""
     head, children, _ = _node(value)
     if children is None:
         return head
@@ -37,15 +37,16 @@ def text(value: Any) -> str:
 
 
 def is_identifiable(value: Any) -> bool:
-    """Whether values of the same text, and library version, are the same."""
+    """Tests whether equal texts, of one library version, mean equal values."""
     _, children, identifiable = _node(value)
     return identifiable and all(is_identifiable(child) for _, child in children or ())
 
 
 def name_of(value: Any) -> str:
-    """The name of a function or a class; of any other callable, that of its class.
+    """Returns the name of a function or class; of another callable, that of its class.
 
-    With the module where it is the library's: a script's own differs from run to run.
+    It includes the module only for the library's own: a script's module differs
+    between runs.
     """
     if isinstance(value, functools.partial | Fingerprinted | HashablePartial):
         return name_of(
@@ -66,9 +67,9 @@ def fingerprinted_parts(
     way: Hashable,
     trace: Callable[[], tuple[ClosedJaxpr, Any]],
 ) -> T:
-    """A dataclass whose functions carry the fingerprint of the program that they make.
+    """Replaces a dataclass's functions by ones that carry their program's fingerprint.
 
-    Identifiable functions stay as they are.
+    It leaves identifiable functions unchanged.
 
     Args:
       value: the dataclass.
@@ -90,12 +91,12 @@ def fingerprinted_parts(
 
 @functools.cache
 def library() -> str:
-    """The library's name and version."""
+    """Returns the library's name and version."""
     return f"{_PACKAGE} {metadata.version(_PACKAGE)}"
 
 
 class _Node(NamedTuple):
-    """A value's own text, its parts with a prefix each, and if it is identifiable."""
+    """A value's own text, its parts with their prefixes, and if it is identifiable."""
 
     head: str
     children: list[tuple[str, Any]] | None = None
@@ -153,7 +154,7 @@ def _array_text(value: Any) -> str:
 
 
 def _is_own(value: Any) -> bool:
-    """Whether a function or class is the library's, with nothing around it."""
+    """Tests whether a function or class is the library's and has no closure."""
     return _is_ours(value) and getattr(value, "__closure__", None) is None
 
 

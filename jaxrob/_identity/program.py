@@ -1,4 +1,4 @@
-"""A function's program as JAX traces it: what it computes, from which constants."""
+"""Describes a function's program as JAX traces it: operations and constants."""
 
 import dataclasses
 import functools
@@ -49,10 +49,10 @@ class ProgramFingerprint(NamedTuple):
 
 
 def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
-    """The program of a function as it is now, and the shapes of what it returns.
+    """Traces a function as it is now; also returns the shapes of its outputs.
 
     Args:
-      function: the function. What an earlier trace of it has found is not used.
+      function: the function. Earlier traces of it are not used.
       *args: its arguments; a `jax.ShapeDtypeStruct` will do for an array.
     """
     # A new function object, because JAX keeps the traces of those that it knows.
@@ -60,7 +60,7 @@ def traced(function: Callable[..., Any], *args: Any) -> tuple[ClosedJaxpr, Any]:
 
 
 def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
-    """The fingerprint of a program, whatever the devices on which it runs."""
+    """Fingerprints a program, independent of the devices on which it runs."""
     found = _Found({}, {}, {}, [], [])
     text = _closed_text(program, found)
     return ProgramFingerprint(
@@ -72,7 +72,7 @@ def fingerprint_of(program: ClosedJaxpr) -> ProgramFingerprint:
 
 
 def largest_array(jaxpr: Any) -> int:
-    """The bytes of the largest array that a program computes."""
+    """Returns the bytes of the largest array that a program computes."""
     sizes = [0]
     for equation in jaxpr.eqns:
         for variable in equation.outvars:
@@ -83,9 +83,9 @@ def largest_array(jaxpr: Any) -> int:
 
 
 def operations(jaxpr: Any) -> float:
-    """Multiplications and additions in a program's matrix products and convolutions.
+    """Counts multiplications and additions in matrix products and convolutions.
 
-    Infinity if a trace cannot tell.
+    Returns infinity if a trace does not show them.
     """
     # XLA's own analysis would lower the constants too, and counts a loop's body once.
     number = 0.0
@@ -108,7 +108,7 @@ def operations(jaxpr: Any) -> float:
 
 
 def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
-    """The programs that an operation calls: a loop's body, the branches of a choice."""
+    """Yields the programs that an operation calls, such as a loop's body."""
     for value in params.values():
         for one in value if isinstance(value, tuple | list) else [value]:
             if isinstance(one, ClosedJaxpr):
@@ -118,14 +118,14 @@ def _programs_within(params: dict[str, Any]) -> Iterator[Jaxpr]:
 
 
 class _Found(NamedTuple):
-    """What was met on the way through a program.
+    """What has been found in a program so far.
 
     Attributes:
       arrays: by identity, the captured arrays with their texts.
       programs: by identity, the texts of the programs within.
       captured: by identity, the sizes of arrays taken from around the function.
       constants: the texts of all constants.
-      on_host: the functions on the host that nothing tells apart.
+      on_host: the host functions that are not identifiable.
     """
 
     arrays: dict[int, tuple[Any, str]]
@@ -142,7 +142,7 @@ def _closed_text(program: ClosedJaxpr, found: _Found) -> str:
 
 
 def _jaxpr_text(jaxpr: Jaxpr, found: _Found) -> str:
-    """All equations. JAX's own print would shorten arrays and holds addresses."""
+    """Prints all equations. JAX's own print shortens arrays and holds addresses."""
     if id(jaxpr) in found.programs:
         return found.programs[id(jaxpr)]
     numbers: dict[Any, str] = {}
@@ -182,7 +182,7 @@ def _params_text(name: str, params: dict[str, Any], found: _Found) -> str:
 
 
 def _param_text(value: Any, found: _Found) -> str:
-    """A parameter of an operation, without addresses and without devices."""
+    """Prints a parameter of an operation, without addresses and without devices."""
     one = functools.partial(_param_text, found=found)
     if type(value) in _PLAIN:
         return _without_addresses(repr(value))
@@ -224,14 +224,14 @@ def _joined(parts: Iterable[str]) -> str:
 
 
 def _constant_text(value: Any, found: _Found, kind: Any = None) -> str:
-    """A constant: its type and value, or a digest of the values of an array."""
+    """Prints a constant's type and value, or a digest of an array's values."""
     known = found.arrays.get(id(value))
     if known is not None:
         return known[1]
     array = value if np.shape(value) else host_array(value)
     if array.shape:
         text = array_text(value)
-        # Kept with the array, so that no other one gets its identity meanwhile.
+        # Stored with the array, so that no other array can get its id meanwhile.
         found.arrays[id(value)] = (value, text)
     else:
         array = array if kind is None else array.astype(kind.dtype)

@@ -1,4 +1,4 @@
-"""What the trace of a function finds, kept for later calls."""
+"""Traces functions, and caches what their traces show."""
 
 import functools
 import weakref
@@ -17,7 +17,7 @@ from jaxrob._identity.program import (
 
 
 class Trace(NamedTuple):
-    """What a trace finds.
+    """What a trace shows.
 
     Attributes:
       fingerprint: what identifies the program.
@@ -37,12 +37,12 @@ def seen(
     way: Hashable,
     trace: Callable[[], tuple[ClosedJaxpr, Any]],
 ) -> tuple[Trace, bool]:
-    """What a trace of functions finds, as they are now.
+    """Returns what a trace of functions shows, as they are now.
 
-    A function is pure in its arguments, as `jax.jit` takes it, and is traced once for
-    each way in which it is called. It is traced anew only if it captures arrays, which
-    may be others by now. What is known is kept as long as the functions, or programs
-    that were compiled for them. It holds no array.
+    A function must be pure in its arguments, as for `jax.jit`, and is traced once for
+    each way in which it is called. It is retraced only if it captures arrays, which
+    may have changed. The cache lives as long as the functions, or the programs
+    compiled for them, and holds no array.
 
     Args:
       functions: the functions in the program. Equal ones are the same.
@@ -50,7 +50,7 @@ def seen(
       trace: makes the trace.
 
     Returns:
-      What it finds, and whether the constants differ from those of the last call.
+      The trace, and whether the constants differ from those of the last call.
     """
     try:
         place = _place(tuple(map(weakref.ref, functions)), way, _settings())
@@ -71,15 +71,15 @@ def seen(
 
 @functools.lru_cache(maxsize=1024)
 def _place(*of: Hashable) -> list[Trace]:
-    """Where what is known of functions, called in one way, is kept."""
+    """Returns the cache entry of functions called in one way."""
     del of
     return []
 
 
 def _settings() -> ClosedJaxpr:
-    """JAX's settings that traces depend on: x64, the precision of products and so on.
+    """Returns a key for the JAX settings that traces depend on, such as x64.
 
-    For each of them JAX keeps one trace, which equals no other.
+    JAX caches one trace for each combination of settings, which equals no other.
     """
     return _nothing.trace().jaxpr
 

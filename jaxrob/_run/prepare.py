@@ -11,6 +11,12 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._arguments.checks import (
+    check_type,
+    checked_flag,
+    checked_integer,
+    checked_path,
+)
 from jaxrob._arguments.warnings import collected
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
@@ -18,9 +24,7 @@ from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.cached_answers import kept_in
 from jaxrob._engine.checks import (
-    check_execution,
     check_together,
-    check_types,
     first_look,
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
@@ -102,10 +106,20 @@ def checked_arguments(
       ValueError: if the key is not a single one, the batch size below 1, the path empty
         or the mesh of some processes alone.
     """
+    check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    is_array = isinstance(dataset, np.ndarray | jax.Array)
+    wanted = "a jaxrob.Dataset" + is_array * ": say jaxrob.Dataset(images, labels)"
+    check_type("dataset", dataset, Dataset | BatchedDataset, wanted)
     for one in alterations:
-        check_types(classifier, dataset, one)
-    journal = check_execution(key, batch_size, reduced, journal, progress)
-    key = None if key is None else checked_key(key)
+        check_type("alteration", one, Alteration, "a jaxrob.Alteration")
+    if key is not None:
+        key = checked_key(key)
+    if batch_size is not None:
+        checked_integer("batch_size", batch_size, at_least=1)
+    checked_flag("reduced", reduced)
+    checked_flag("progress", progress)
+    if journal is not None:
+        journal = checked_path("journal", journal)
     given = classifier, dataset, alterations, key, checked_mesh(mesh)
     return Arguments(*given, batch_size, reduced, journal, progress)
 

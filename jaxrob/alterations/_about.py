@@ -5,12 +5,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from jaxrob._arguments.checks import (
-    check_callable,
     check_type,
     checked_flag,
-    checked_number,
     checked_text,
 )
+from jaxrob.alterations._checks import check_parameter
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,14 +82,6 @@ class About:
         check_type("about: members", self.members, tuple, "a tuple of alterations")
         for name in ("default_range", "doubt"):
             if (value := getattr(self, name)) is not None:
-                check_callable(f"about: {name}", value, "a function or None")
+                check_type(f"about: {name}", value, Callable, "a function or None")
         checked_flag("about: size_matters", self.size_matters)
         checked_flag("about: leaves_range", self.leaves_range)
-
-
-def check_parameter(name: str, value: Any) -> None:
-    """Raises an error unless a document can hold a parameter."""
-    wanted = "a text, a number, a boolean or a function of a shape"
-    check_type(name, value, str | int | float, wanted)
-    if isinstance(value, float):
-        checked_number(name, value)

@@ -11,18 +11,17 @@ import numpy as np
 from jax.core import Tracer
 
 from jaxrob._arguments.checks import (
-    check_callable,
-    check_levels_range,
     check_type,
     checked_array,
     checked_flag,
     checked_number,
     checked_text,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import wrong_type
 from jaxrob._identity.identity import library, text
 from jaxrob._keys import check_key
 from jaxrob.alterations._about import About
+from jaxrob.alterations._checks import checked_range
 
 # Levels this close to the identity, as a share of the range, count as the identity: an
 # evenly spaced grid may miss it by float64's rounding.
@@ -95,14 +94,14 @@ class Alteration:
 
     def __post_init__(self) -> None:
         name = checked_text("name", self.name)
-        check_callable(f"{name}: fn", self.fn, "a function of an image and a level")
+        check_type(
+            f"{name}: fn", self.fn, Callable, "a function of an image and a level"
+        )
         for part in ("prepare", "representative"):
             value = getattr(self, part)
             if value is not None:
-                check_callable(f"{name}: {part}", value, "a function or None")
-        lower = checked_number(f"{name}: lower", self.lower)
-        upper = checked_number(f"{name}: upper", self.upper)
-        check_levels_range(f"{name}: lower", lower, "upper", upper)
+                check_type(f"{name}: {part}", value, Callable, "a function or None")
+        lower, upper = checked_range(name, self.lower, self.upper)
         identity = lower
         if self.identity is not None:
             identity = checked_number(
@@ -167,7 +166,7 @@ class Alteration:
         """Computes the part of `at_level` that all levels of one image share."""
         check_type(f"{self.name}: image", image, np.ndarray | jax.Array, "an array")
         if key is not None:
-            check_key("key", key)
+            check_key(key)
         elif self.stochastic:
             raise ValueError(f"{self.name} is stochastic and needs a key; got key=None")
         args = (image, key) if self.stochastic else (image,)
@@ -208,29 +207,6 @@ class Alteration:
         return np.where(near, self.identity, levels)
 
 
-def checked_range(
-    name: str,
-    lower: float,
-    upper: float,
-    identity: float,
-    *,
-    at_least: float | None = None,
-    at_most: float | None = None,
-) -> tuple[float, float]:
-    """Returns the ends of a range that holds the identity, within the levels' limits.
-
-    Raises:
-      TypeError: if an end is not a number.
-      ValueError: if the range does not hold the identity, is empty or too wide, or
-        is so in float32.
-    """
-    name_low, name_high = f"{name}: lower", f"{name}: upper"
-    lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
-    upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
-    check_levels_range(name_low, lower, "upper", upper)
-    return lower, upper
-
-
 def check_image(name: str, image: jax.Array) -> None:
     """Rejects an array that is not one floating image `[H, W, C]`."""
     if image.ndim == 2:
@@ -248,9 +224,7 @@ def check_image(name: str, image: jax.Array) -> None:
 def check_floating(name: str, image: jax.Array) -> None:
     """Rejects an array, of any shape, whose numbers are not floating."""
     if not jnp.issubdtype(image.dtype, jnp.floating):
-        raise TypeError(
-            f"{name}: image must be floating, in [0, 1]; got {named(image)}"
-        )
+        raise wrong_type(f"{name}: image", "floating, in [0, 1]", image)
 
 
 def in_float32(image: jax.Array) -> jax.Array:

@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
 
 # The largest plausible level: pixels six times as bright.
 _BRIGHTEST = 5.0

@@ -8,15 +8,14 @@ import jax
 import numpy as np
 
 from jaxrob._arguments.checks import (
-    check_levels_range,
     check_type,
-    checked_number,
     checked_sequence,
     checked_text,
 )
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._said import range_in_words
 
 
@@ -46,7 +45,7 @@ def rescale(
       ValueError: if the new range is empty or not finite.
     """
     check_type("rescale: alteration", alteration, Alteration, "a jaxrob.Alteration")
-    lower, upper = _checked_ends("rescale", lower, upper)
+    lower, upper = checked_range("rescale", lower, upper)
     checked_text("rescale: unit", unit, may_be_empty=True)
     ratio = (alteration.upper - alteration.lower) / (upper - lower)
     # At most `upper`: rounding may push an identity at the end of the range beyond it.
@@ -114,7 +113,7 @@ def compose(
     alterations = checked_sequence(
         "compose: alterations", alterations, Alteration, "jaxrob.Alteration"
     )
-    lower, upper = _checked_ends("compose", lower, upper)
+    lower, upper = checked_range("compose", lower, upper)
     if name is not None:
         checked_text("compose: name", name)
     members = tuple(rescale(member, lower, upper) for member in alterations)
@@ -163,13 +162,6 @@ def _merged(members: Sequence[Alteration], field: str) -> dict[str, Any]:
         for one in members
         for name, said in getattr(one.about, field).items()
     }
-
-
-def _checked_ends(name: str, lower: float, upper: float) -> tuple[float, float]:
-    lower = checked_number(f"{name}: lower", lower)
-    upper = checked_number(f"{name}: upper", upper)
-    check_levels_range(f"{name}: lower", lower, "upper", upper)
-    return lower, upper
 
 
 def _prepare(image: jax.Array, *key: jax.Array, alteration: Alteration) -> Any:

@@ -6,17 +6,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from jaxrob._arguments.checks import check_choice
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import (
-    Alteration,
-    check_image,
-    checked_range,
-    in_float32,
-)
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._shifts import shifted_sum, shifts
 from jaxrob.alterations._units import (
-    checked_unit,
+    UNITS,
     from_0_to_part,
     in_pixels,
     unit_text,
@@ -55,7 +52,7 @@ def defocus_blur(
     corruptions and perturbations, 2019. `jaxrob.alterations.corruptions` has its
     severities.
     """
-    unit = checked_unit("defocus_blur", unit)
+    check_choice("defocus_blur: unit", unit, UNITS)
     lower, upper = checked_range(
         "defocus_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST
     )

@@ -7,13 +7,14 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob._arguments.checks import checked_number
+from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._resample import separable
 from jaxrob.alterations._units import (
-    checked_unit,
+    UNITS,
     from_0_to_part,
     in_pixels,
     unit_text,
@@ -67,7 +68,7 @@ def elastic_deformation(
     Source: Simard, Steinkraus and Platt, Best practices for convolutional neural
     networks applied to visual document analysis, 2003.
     """
-    unit = checked_unit("elastic_deformation", unit)
+    check_choice("elastic_deformation: unit", unit, UNITS)
     smoothness = checked_number(
         "elastic_deformation: smoothness", smoothness, above=0, at_most=_SMOOTHEST
     )

@@ -9,12 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.checks import (
-    check_callable,
-    check_hashable,
-    check_type,
-    checked_text,
-)
+from jaxrob._arguments.checks import check_hashable, check_type, checked_text
 from jaxrob._arguments.naming import named
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration
@@ -58,7 +53,7 @@ def followed_by(
     """
     wanted = "a jaxrob.Alteration"
     check_type("followed_by: corruption", corruption, Alteration, wanted)
-    check_callable("followed_by: fixed", fixed, "a function of an image")
+    check_type("followed_by: fixed", fixed, Callable, "a function of an image")
     check_hashable("followed_by: fixed", fixed)
     _check_takes_an_image(fixed)
     called = _name_of_fixed(fixed)

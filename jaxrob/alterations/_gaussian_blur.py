@@ -8,7 +8,8 @@ import jax.numpy as jnp
 
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._resample import separable
 from jaxrob.alterations._units import from_0_to_part

@@ -13,8 +13,8 @@ from jaxrob.alterations._alteration import (
     as_given,
     check_floating,
     check_image,
-    checked_range,
 )
+from jaxrob.alterations._checks import checked_range
 
 
 def gaussian_noise(

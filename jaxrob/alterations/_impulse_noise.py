@@ -6,12 +6,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import (
-    Alteration,
-    as_given,
-    check_image,
-    checked_range,
-)
+from jaxrob.alterations._alteration import Alteration, as_given, check_image
+from jaxrob.alterations._checks import checked_range
 
 
 class ImpulseDraws(NamedTuple):

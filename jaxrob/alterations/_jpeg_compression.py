@@ -9,12 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import (
-    Alteration,
-    check_image,
-    checked_range,
-    in_float32,
-)
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._jpeg import (
     JPEG_FORMS,

@@ -6,18 +6,14 @@ from typing import NamedTuple
 import jax
 import jax.numpy as jnp
 
-from jaxrob._arguments.checks import checked_number
+from jaxrob._arguments.checks import check_choice, checked_number
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import (
-    Alteration,
-    check_image,
-    checked_range,
-    in_float32,
-)
+from jaxrob.alterations._alteration import Alteration, check_image, in_float32
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._shifts import shifted_sum, shifts
 from jaxrob.alterations._units import (
-    checked_unit,
+    UNITS,
     from_0_to_part,
     in_pixels,
     unit_text,
@@ -88,7 +84,7 @@ def motion_blur(
     neural network robustness to common corruptions and perturbations, 2019, use. Their
     severities are in `jaxrob.alterations.corruptions`.
     """
-    unit = checked_unit("motion_blur", unit)
+    check_choice("motion_blur: unit", unit, UNITS)
     angle = checked_number("motion_blur: angle", angle, at_least=0, at_most=180)
     lower, upper = checked_range(
         "motion_blur", lower, upper, 0.0, at_least=0, at_most=_LARGEST

@@ -9,7 +9,6 @@ import functools
 import jax
 import jax.numpy as jnp
 
-from jaxrob._arguments.checks import check_choice
 from jaxrob.alterations._forms import by_platform
 
 # The fill in words, for positions outside the image; callers handle "crop".
@@ -122,12 +121,6 @@ def window_positions(
       `[size]` positions; exactly the pixel centres 0, 1, ... for start 0 and scale 1.
     """
     return jnp.asarray(start + (jnp.arange(size) + 0.5) * scale - 0.5)
-
-
-def checked_fill(name: str, fill: str) -> str:
-    """Returns the fill in words; rejects a fill that is not in `FILLS`."""
-    check_choice(f"{name}: fill", fill, FILLS)
-    return FILLS[fill]
 
 
 def _pixels_by_table(

@@ -5,10 +5,12 @@ import math
 import jax
 import jax.numpy as jnp
 
+from jaxrob._arguments.checks import check_choice
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
-from jaxrob.alterations._resample import bilinear, checked_fill
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._resample import FILLS, bilinear
 
 
 def rotation(
@@ -38,7 +40,7 @@ def rotation(
     Raises:
       ValueError: if the range does not hold 0, or `fill` is none of the above.
     """
-    words = checked_fill("rotation", fill)
+    check_choice("rotation: fill", fill, FILLS)
     doubt = _left_out if lower is None or upper is None else _in_radians
     lower, upper = checked_range(
         "rotation",
@@ -56,7 +58,7 @@ def rotation(
         about=About(
             "positive is anticlockwise",
             {"fill": fill},
-            {"fill": words},
+            {"fill": FILLS[fill]},
             range_from="upside down too, as in the paper of 2020",
             doubt=doubt,
         ),

@@ -3,8 +3,8 @@
 from typing import Any
 
 from jaxrob._arguments.checks import check_type
-from jaxrob.alterations._about import check_parameter
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._checks import check_parameter
 
 
 def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:

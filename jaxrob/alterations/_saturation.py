@@ -4,7 +4,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_colours, checked_range
+from jaxrob.alterations._alteration import Alteration, check_colours
+from jaxrob.alterations._checks import checked_range
 
 
 def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:

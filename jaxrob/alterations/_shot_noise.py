@@ -7,13 +7,8 @@ import jax.numpy as jnp
 from jax.scipy.special import ndtri
 
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import (
-    Alteration,
-    as_given,
-    check_image,
-    checked_range,
-    in_float32,
-)
+from jaxrob.alterations._alteration import Alteration, as_given, check_image, in_float32
+from jaxrob.alterations._checks import checked_range
 
 # Counts up to this number are found by adding up probabilities, larger ones by an
 # expansion about the normal quantile.

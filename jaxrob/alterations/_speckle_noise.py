@@ -3,7 +3,8 @@
 import jax
 
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
 from jaxrob.alterations._gaussian_noise import add_noise, draw_noise
 
 

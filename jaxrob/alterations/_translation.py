@@ -3,11 +3,13 @@
 import jax
 import jax.numpy as jnp
 
+from jaxrob._arguments.checks import check_choice
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
-from jaxrob.alterations._alteration import Alteration, check_image, checked_range
-from jaxrob.alterations._resample import checked_fill, grid, window_positions
-from jaxrob.alterations._units import checked_unit, rounded
+from jaxrob.alterations._alteration import Alteration, check_image
+from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._resample import FILLS, grid, window_positions
+from jaxrob.alterations._units import UNITS, rounded
 
 _JUMP = (
     "The translation crops: any level but the identity magnifies the image. Unless a "
@@ -58,8 +60,8 @@ def vertical_translation(
 def _translation(
     name: str, axis: int, lower: float, upper: float, fill: str, unit: str
 ) -> Alteration:
-    words = checked_fill(name, fill)
-    checked_unit(name, unit)
+    check_choice(f"{name}: fill", fill, FILLS)
+    check_choice(f"{name}: unit", unit, UNITS)
     lower, upper = checked_range(name, lower, upper, 0.0)
     relative = unit == "relative"
     side = "width" if axis else "height"
@@ -95,7 +97,7 @@ def _translation(
         about=About(
             f"positive is {'to the right' if axis else 'down'}",
             {"fill": fill},
-            {"fill": words},
+            {"fill": FILLS[fill]},
             default_range=tenth,
             range_from=f"10 % of the {side}, as in the papers of 2022 and 2024",
             doubt=doubt,

@@ -5,21 +5,9 @@ from typing import TypeVar
 
 import jax
 
-from jaxrob._arguments.checks import check_choice
-
-_UNITS = ("px", "relative")
+UNITS = ("px", "relative")
 
 Length = TypeVar("Length", float, jax.Array)
-
-
-def checked_unit(name: str, unit: str) -> str:
-    """Returns the unit of a length, "px" or "relative".
-
-    Raises:
-      ValueError: if it is neither.
-    """
-    check_choice(f"{name}: unit", unit, _UNITS)
-    return unit
 
 
 def unit_text(unit: str) -> str:

@@ -1,5 +1,6 @@
 """Whether a file holds what `save` writes, before anything is made of it."""
 
+from collections.abc import Collection, Mapping
 from typing import Annotated, Any, NamedTuple
 
 import jax
@@ -76,13 +77,13 @@ def check_arrays(kind: str, tree: dict[str, Any]) -> None:
         others'. The message names it.
     """
     known = FIELDS if kind == "posterior" else ("variables",)
-    _check_known(tree, "", known)
+    check_known(tree, "", known)
     if kind == "posterior":
         _check_posterior(tree)
     elif kind == "draws":
         _flat(tree.get("variables"), "variables")
         variables = tree["variables"]
-        _check_known(variables, "variables/", ("params", "fixed"))
+        check_known(variables, "variables/", ("params", "fixed"))
         _check_fixed(variables, "variables/fixed")
         draws = _flat(variables.get("params"), "variables/params")
         _check_leading_axis(draws, "variables/params")
@@ -123,7 +124,8 @@ def check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
             )
 
 
-def _check_known(node: dict[str, Any], place: str, known: tuple[str, ...]) -> None:
+def check_known(node: Mapping[str, Any], place: str, known: Collection[str]) -> None:
+    """Raises an error if a node holds other names than the known ones."""
     if unknown := sorted(f"{place}{name}" for name in node.keys() - set(known)):
         raise ValueError(f"the file has unknown arrays: {short(unknown)}")
 

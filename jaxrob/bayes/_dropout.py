@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen, nnx
 
-from jaxrob._arguments.checks import check_at_least_one, check_choice, check_type
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.checks import check_choice, check_type, checked_integer
 from jaxrob._classifier import OUTPUTS, Classifier
 from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
 from jaxrob.bayes._network import as_dicts
@@ -51,14 +50,12 @@ def mc_dropout(
 
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
-    check_at_least_one(num_samples=num_samples)
+    checked_integer("num_samples", num_samples, at_least=1)
     check_choice("outputs", outputs, OUTPUTS)
-    if variables is not None:
-        check_type("variables", variables, Mapping | nnx.State, _VARIABLES)
-    elif isinstance(module, linen.Module):
-        raise TypeError(f"variables must be {_VARIABLES}; got None")
     if variables is None and isinstance(module, nnx.Module):
         variables = nnx.state(module)
+    if variables is not None or isinstance(module, linen.Module):
+        check_type("variables", variables, Mapping | nnx.State, _VARIABLES)
     apply_fn = dropout_apply_fn(module)
     return from_passes(as_dicts(variables), apply_fn, num_samples, outputs)
 
@@ -77,10 +74,7 @@ def dropout_apply_fn(module: Any) -> HashablePartial:
     """`apply_fn(variables, images, key)` of a module, with dropout active."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
-    if not isinstance(module, nnx.Module):
-        raise TypeError(
-            f"module must be a Flax module, Linen or NNX; got {named(module)}"
-        )
+    check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
     graph, state = nnx.split(module)
     if not _dropout_layers(nnx.merge(graph, state)):
         raise ValueError(_NO_DROPOUT.format(type(module).__name__))

@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import jax
 from flax import linen, nnx
 
+from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.failures import failed_on_images
-from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier
 from jaxrob._identity.hashable_partial import HashablePartial, hashable_partial
 from jaxrob._pixels import as_floats
@@ -66,9 +66,8 @@ def params_apply_fn(module: Any) -> HashablePartial:
     """
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
-    if isinstance(module, nnx.Module):
-        return hashable_partial(_apply_nnx, graph=nnx.split(module, nnx.Param, ...)[0])
-    raise TypeError(f"module must be a Flax module, Linen or NNX; got {named(module)}")
+    check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
+    return hashable_partial(_apply_nnx, graph=nnx.split(module, nnx.Param, ...)[0])
 
 
 def variables_apply_fn(module: Any) -> Callable[..., Any]:
@@ -81,12 +80,9 @@ def variables_apply_fn(module: Any) -> Callable[..., Any]:
         return Classifier.from_linen(module, {}).apply_fn
     if isinstance(module, nnx.Module):
         return Classifier.from_nnx(module).apply_fn
-    if callable(module):
-        return module
-    raise TypeError(
-        "module must be a Flax module, or a function of variables and images; got "
-        f"{named(module)}"
-    )
+    wanted = "a Flax module, or a function of variables and images"
+    check_type("module", module, Callable, wanted)
+    return module
 
 
 def as_dicts(variables: Any) -> Any:

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax.flatten_util import ravel_pytree
 
-from jaxrob._arguments.checks import check_at_least_one
+from jaxrob._arguments.checks import checked_integer
 from jaxrob._keys import checked_key
 from jaxrob.bayes._model import Likelihood
 
@@ -60,7 +60,7 @@ def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
     Raises:
       ValueError: if `num_samples` is below 1, or above the number of NUTS's samples.
     """
-    check_at_least_one(num_samples=num_samples)
+    checked_integer("num_samples", num_samples, at_least=1)
     key = checked_key(key)
     if posterior.samples is not None:
         available = len(jax.tree.leaves(posterior.samples)[0])

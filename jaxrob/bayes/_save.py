@@ -9,11 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.checks import checked_path
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import wrong_type
 from jaxrob._classifier import Classifier
 from jaxrob._codec import from_json, to_json
 from jaxrob._files.npz import DAMAGE, read_npz
-from jaxrob._files.strict_json import short
 from jaxrob._files.writing import write_file
 from jaxrob._identity.digest import host_array
 from jaxrob._identity.hashable_partial import HashablePartial
@@ -22,6 +21,7 @@ from jaxrob.bayes._check_saved import (
     Described,
     Header,
     check_arrays,
+    check_known,
     check_module,
 )
 from jaxrob.bayes._classifier import apply_draws, from_draws
@@ -136,10 +136,8 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
     """The kind of a classifier, and what apart from the module defines it."""
     apply_fn = getattr(classifier, "apply_fn", None)
     if not isinstance(apply_fn, HashablePartial) or apply_fn.function not in _KINDS:
-        raise TypeError(
-            "value must be a jaxrob.bayes.Posterior or a classifier made by "
-            f"jaxrob.bayes; got {named(classifier)}"
-        )
+        wanted = "a jaxrob.bayes.Posterior or a classifier made by jaxrob.bayes"
+        raise wrong_type("value", wanted, classifier)
     kind, settings = _KINDS[apply_fn.function], dict(apply_fn.keywords)
     del settings["apply_fn"]
     if kind == "draws":
@@ -170,8 +168,7 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
         except (TypeError, ValueError) as error:
             raise ValueError(f"{name!r}: {error}") from None
     described = {"/".join(map(str, location)) for location, _ in header.arrays}
-    if unknown := sorted(arrays.keys() - described - {_HEADER}):
-        raise ValueError(f"the file has unknown arrays: {short(unknown)}")
+    check_known(arrays, "", described | {_HEADER})
     return header, tree
 
 

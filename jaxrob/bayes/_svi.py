@@ -13,7 +13,6 @@ from numpyro.infer import TraceMeanField_ELBO
 from tqdm.auto import tqdm
 
 from jaxrob._arguments.checks import (
-    check_at_least_one,
     check_choice,
     check_type,
     checked_flag,
@@ -105,7 +104,8 @@ def svi(
     Bonfanti and Gargantini, 2024, section 2.1.1, use.
     """
     check_choice("guide", guide, GUIDES)
-    check_at_least_one(epochs=epochs, num_particles=num_particles)
+    checked_integer("epochs", epochs, at_least=1)
+    checked_integer("num_particles", num_particles, at_least=1)
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     batch_size = checked_integer(
         "batch_size", batch_size, at_least=1, at_most=len(dataset)

@@ -110,7 +110,7 @@ def image_folder(
         256 MiB and 100 times its size. The message names the file.
       ImportError: if Pillow is missing.
     """
-    fit = _checked_fit(_check_size(size), resize, crop, interpolation, orientation)
+    fit = _checked_fit(_checked_size(size), resize, crop, interpolation, orientation)
     if labels is not None and not (isinstance(labels, str) and labels == FOLDERS):
         labels = checked_path("labels", labels)
     names = checked_class_names(class_names)
@@ -291,7 +291,7 @@ def _checked_fit(
     check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
     if isinstance(crop, int | np.integer) and not isinstance(crop, bool):
         crop = (crop, crop)
-    crop = _check_size(crop, "crop")
+    crop = _checked_size(crop, "crop")
     if resize is not None:
         resize = checked_integer("resize", resize, at_least=1, at_most=_LARGEST_SIDE)
         if size is not None:
@@ -306,7 +306,7 @@ def _checked_fit(
     return Fit(resize or size, crop, interpolation, orientation)
 
 
-def _check_size(size: Any, argument: str = "size") -> tuple[int, int] | None:
+def _checked_size(size: Any, argument: str = "size") -> tuple[int, int] | None:
     if size is None:
         return None
     if isinstance(size, np.ndarray) and size.ndim == 1:

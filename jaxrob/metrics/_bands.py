@@ -82,7 +82,7 @@ def bands(
     """
     confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
-    confusion = checked_confusion(confusion, fewest_inputs=1)
+    confusion = checked_confusion(confusion, min_inputs=1)
     ratio = found.single_ratio(confusion)
     if found.is_proportion and ratio is not None:
         return wilson(ratio.above, ratio.below, confidence_level)

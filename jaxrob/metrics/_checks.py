@@ -8,7 +8,7 @@ from jaxrob._arguments.checks import checked_array, checked_bounds, checked_numb
 
 
 def checked_curve(
-    levels: Any, values: Any, threshold: Any, fewest: int, name: str = "values"
+    levels: Any, values: Any, threshold: Any, min_length: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
     """Levels and values as float64, in ascending order of the levels.
 
@@ -16,14 +16,14 @@ def checked_curve(
       levels: `[n]`, distinct and finite, in any order.
       values: `[n]`, finite.
       threshold: finite.
-      fewest: the smallest n allowed.
+      min_length: the smallest n allowed.
       name: what the messages call the values.
 
     Raises:
       TypeError: if one of them holds no numbers.
       ValueError: if one of them is not as described.
     """
-    levels = _checked_levels(levels, fewest)
+    levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
     holding = "numbers or booleans"
     values = checked_array(name, values, "n", holding, axes=axes).astype(np.float64)
@@ -32,14 +32,22 @@ def checked_curve(
     return levels[order], values[order]
 
 
-def checked_levels(levels: Any, bounds: Any) -> np.ndarray:
-    """Levels as float64 in their own order: two of them, or one if there are bounds.
+def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
+    """Levels as float64 in their own order.
 
     Raises:
       TypeError: if they are no numbers.
       ValueError: if they are too few, repeat or are not finite.
     """
-    return _checked_levels(levels, 2 if bounds is None else 1)
+    levels = checked_array("levels", levels, "n").astype(np.float64)
+    if len(levels) < min_length:
+        raise ValueError(f"levels must be at least {min_length}; got {len(levels)}")
+    ascending = np.sort(levels)
+    repeated = np.flatnonzero(np.diff(ascending) == 0)
+    if len(repeated):
+        found = ascending[repeated[0]]
+        raise ValueError(f"levels must be distinct; got {found:g} twice")
+    return levels
 
 
 def range_around(
@@ -66,12 +74,12 @@ def range_around(
     return lower, upper
 
 
-def checked_confusion(confusion: Any, fewest_inputs: int = 0) -> np.ndarray:
+def checked_confusion(confusion: Any, min_inputs: int = 0) -> np.ndarray:
     """Counts `[L, K, K + 1]` by label and answer, of at least two classes.
 
     Args:
       confusion: what was given.
-      fewest_inputs: how many inputs are counted at each level at least.
+      min_inputs: the fewest inputs that each level may count.
 
     Raises:
       TypeError: if it holds no integers.
@@ -85,7 +93,7 @@ def checked_confusion(confusion: Any, fewest_inputs: int = 0) -> np.ndarray:
             f"confusion must have the shape [{shape}] with at least 2 classes; got "
             f"{confusion.shape}"
         )
-    if fewest_inputs and (confusion.sum((-2, -1)) < fewest_inputs).any():
+    if min_inputs and (confusion.sum((-2, -1)) < min_inputs).any():
         raise ValueError(
             "confusion must count at least one input at each level; got none at level "
             f"{np.argmin(confusion.sum((-2, -1)))} of {len(confusion)}"
@@ -96,20 +104,3 @@ def checked_confusion(confusion: Any, fewest_inputs: int = 0) -> np.ndarray:
 def checked_confidence_level(confidence_level: Any) -> float:
     """A coverage in (0, 1)."""
     return checked_number("confidence_level", confidence_level, above=0, below=1)
-
-
-def checked_share(name: str, number: Any) -> float:
-    """A number in [0, 1]."""
-    return checked_number(name, number, at_least=0, at_most=1)
-
-
-def _checked_levels(levels: Any, fewest: int) -> np.ndarray:
-    levels = checked_array("levels", levels, "n").astype(np.float64)
-    if len(levels) < fewest:
-        raise ValueError(f"levels must be at least {fewest}; got {len(levels)}")
-    ascending = np.sort(levels)
-    repeated = np.flatnonzero(np.diff(ascending) == 0)
-    if len(repeated):
-        found = ascending[repeated[0]]
-        raise ValueError(f"levels must be distinct; got {found:g} twice")
-    return levels

@@ -11,14 +11,14 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_flag,
     checked_integer,
+    checked_share,
     checked_text,
 )
-from jaxrob._arguments.naming import named
+from jaxrob._arguments.naming import named, wrong_type
 from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
 from jaxrob.metrics._checks import (
     checked_confidence_level,
     checked_confusion,
-    checked_share,
 )
 from jaxrob.metrics._confidence_interval import ConfidenceInterval
 
@@ -296,13 +296,11 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
         )
     curve = getattr(one, "curve", one)
     if not hasattr(curve, "levels") or not hasattr(curve, "confusion"):
-        raise TypeError(
-            f"{name} must be a jaxrob.Curve, a jaxrob.ReducedCurve, a "
-            f"jaxrob.Assessment or metrics.ReferenceErrors; got {named(one)}"
-        )
+        kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
+        raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
     _check_meant(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
-    counts = checked_confusion(curve.confusion, fewest_inputs=1)[rows]
+    counts = checked_confusion(curve.confusion, min_inputs=1)[rows]
     correct = np.trace(counts[..., :-1], axis1=-2, axis2=-1)
     errors = 1 - correct / counts.sum((-2, -1))
     wrong = None

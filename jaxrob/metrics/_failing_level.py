@@ -59,10 +59,10 @@ def failing_level(
       ValueError: if the identity is not among the levels, no level lies above, or as
         `bands`.
     """
-    levels = checked_levels(levels, None)
+    levels = checked_levels(levels)
     threshold = checked_number("threshold", threshold)
     identity = checked_number("identity", identity)
-    confusion = checked_confusion(confusion, fewest_inputs=1)
+    confusion = checked_confusion(confusion, min_inputs=1)
     if len(confusion) != len(levels):
         raise ValueError(
             f"confusion must have counts for each of {len(levels)} levels; got the "

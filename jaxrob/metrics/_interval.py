@@ -53,9 +53,9 @@ def robustness_interval(
       ValueError: if `low` exceeds `high` somewhere, a level lies outside the bounds, or
         as `jaxrob.metrics.heaviside_robustness`.
     """
-    fewest = 1 if bounds is not None else 2
-    _, low = checked_curve(levels, low, threshold, fewest, "low")
-    levels, high = checked_curve(levels, high, threshold, fewest, "high")
+    min_length = 1 if bounds is not None else 2
+    _, low = checked_curve(levels, low, threshold, min_length, "low")
+    levels, high = checked_curve(levels, high, threshold, min_length, "high")
     if (low > high).any():
         bad = np.flatnonzero(low > high)[0]
         raise ValueError(
@@ -96,7 +96,7 @@ def confidence_interval(
     """
     confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
-    confusion = checked_confusion(confusion, fewest_inputs=1)
+    confusion = checked_confusion(confusion, min_inputs=1)
     # All that can fail fails before the bootstrap.
     widest = np.zeros(len(confusion)), np.ones(len(confusion))
     robustness_interval(levels, *widest, threshold, bounds)

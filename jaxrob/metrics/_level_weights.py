@@ -45,7 +45,7 @@ def level_weights(
         are not finite or lie outside the bounds, or the distribution is discrete, of
         several numbers, has no CDF, or no mass in the range.
     """
-    levels = checked_levels(levels, bounds)
+    levels = checked_levels(levels, 2 if bounds is None else 1)
     ascending = np.sort(levels)
     lower, upper = range_around(ascending, bounds)
     ends = np.concatenate([[lower], ascending, [upper]])

@@ -86,7 +86,7 @@ def indecision(confusion: np.ndarray) -> np.ndarray:
     Returns:
       float64 `[L]` in [0, 1].
     """
-    confusion = checked_confusion(confusion, fewest_inputs=1)
+    confusion = checked_confusion(confusion, min_inputs=1)
     return confusion[..., -1].sum(-1) / confusion.sum((-2, -1))
 
 

@@ -60,16 +60,16 @@ def heaviside_robustness(
     """
     check_choice("rule", rule, RULES)
     if bounds is not None:
-        checked_bounds("bounds", bounds)
-    fewest = 1 if rule in ("count", "quadrature") else 2
-    levels, values = checked_curve(levels, values, threshold, fewest)
+        bounds = checked_bounds("bounds", bounds)
+    min_length = 1 if rule in ("count", "quadrature") else 2
+    levels, values = checked_curve(levels, values, threshold, min_length)
     accepted = values >= threshold
     if rule == "count":
         return np.count_nonzero(accepted) / len(accepted)
     if rule == "quadrature":
         if bounds is None:
             raise ValueError('rule="quadrature" needs bounds, the range; got None')
-        lower, upper = map(float, bounds)
+        lower, upper = bounds
         # Each interval takes levels: so many intervals that the levels run out first.
         # Where a smaller limit was enough, quad's value is the same (measured: always
         # for limits up to 60; at 100 for all but 1 function in 1,000).

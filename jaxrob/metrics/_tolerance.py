@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_callable, check_choice, checked_array
-from jaxrob.metrics._checks import checked_curve, checked_share
+from jaxrob._arguments.checks import (
+    check_choice,
+    check_type,
+    checked_array,
+    checked_share,
+)
+from jaxrob.metrics._checks import checked_curve
 from jaxrob.metrics._level_weights import level_weights, masses
 
 if TYPE_CHECKING:
@@ -82,8 +87,8 @@ def tolerance_robustness(
         missing, or as `level_weights`.
     """
     threshold = checked_share("threshold", threshold)
-    fewest = 1 if bounds is not None else 2
-    levels, values = checked_curve(levels, values, threshold, fewest)
+    min_length = 1 if bounds is not None else 2
+    levels, values = checked_curve(levels, values, threshold, min_length)
     scores = level_scores(values, threshold, tolerance, penalization, nominal=nominal)
     return scored_robustness(scores, level_weights(levels, level_distribution, bounds))
 
@@ -313,7 +318,7 @@ def _function(
         check_choice(name, function, table)
         return table[function]
     wanted = f"one of {tuple(table)}, or a function of a value and the threshold"
-    check_callable(name, function, wanted)
+    check_type(name, function, Callable, wanted)
     return function
 
 

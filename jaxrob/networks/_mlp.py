@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 from flax import linen as nn
 
-from jaxrob._arguments.checks import checked_integer, checked_sequence
+from jaxrob._arguments.checks import checked_integer, checked_integers
 
 
 class MLP(nn.Module):
@@ -27,9 +27,7 @@ class MLP(nn.Module):
 
     def __post_init__(self) -> None:
         """Checks the attributes."""
-        checked_sequence("features", self.features, int, "integers", fewest=0)
-        for width in self.features:
-            checked_integer("features", width, at_least=1)
+        checked_integers("features", self.features, at_least=1, min_length=0)
         checked_integer("num_classes", self.num_classes, at_least=1)
         super().__post_init__()
 

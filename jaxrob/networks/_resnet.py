@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from flax import linen as nn
 
-from jaxrob._arguments.checks import checked_integer, checked_sequence
+from jaxrob._arguments.checks import checked_integer, checked_integers
 
 
 class ResNet(nn.Module):
@@ -42,9 +42,7 @@ class ResNet(nn.Module):
 
     def __post_init__(self) -> None:
         """Checks the attributes."""
-        checked_sequence("blocks", self.blocks, int, "integers")
-        for number in self.blocks:
-            checked_integer("blocks", number, at_least=1)
+        checked_integers("blocks", self.blocks, at_least=1)
         checked_integer("width", self.width, at_least=1)
         checked_integer("stem_stride", self.stem_stride, at_least=1)
         checked_integer("num_classes", self.num_classes, at_least=1)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import jax
 from flax import linen as nn
 
-from jaxrob._arguments.checks import checked_integer, checked_sequence
+from jaxrob._arguments.checks import checked_integer, checked_integers
 
 
 class StridedCNN(nn.Module):
@@ -26,9 +26,7 @@ class StridedCNN(nn.Module):
     def __post_init__(self) -> None:
         """Checks the attributes."""
         checked_integer("num_classes", self.num_classes, at_least=1)
-        checked_sequence("features", self.features, int, "integers")
-        for width in self.features:
-            checked_integer("features", width, at_least=1)
+        checked_integers("features", self.features, at_least=1)
         super().__post_init__()
 
     @nn.compact

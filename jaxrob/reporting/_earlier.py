@@ -27,7 +27,7 @@ def earlier_assessments(
       OSError: if a file cannot be read.
     """
     wanted = str | os.PathLike
-    paths = checked_sequence("paths", paths, wanted, "paths", fewest=0)
+    paths = checked_sequence("paths", paths, wanted, "paths", min_length=0)
     alterations = checked_names("alterations", alterations)
     found = []
     for path in (checked_path("paths", one) for one in paths):

@@ -256,7 +256,9 @@ def _assessments(
 ) -> tuple[Assessment, ...]:
     if isinstance(given, Assessment):
         return (given,)
-    return checked_sequence(name, given, Assessment, "jaxrob.Assessment", fewest=fewest)
+    return checked_sequence(
+        name, given, Assessment, "jaxrob.Assessment", min_length=fewest
+    )
 
 
 def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[str]:
@@ -287,7 +289,7 @@ def verdict(
       found: what was found, see `unmet`.
       regressions: what else is not good enough, in words; see `regressions`.
     """
-    worse = checked_sequence("regressions", regressions, str, "texts", fewest=0)
+    worse = checked_sequence("regressions", regressions, str, "texts", min_length=0)
     failed = [*unmet(requirements, found), *worse]
     if not failed:
         return ""
@@ -333,7 +335,7 @@ def _checked(
     requirements: Sequence[Requirement], found: Mapping[str, object]
 ) -> Sequence[Requirement]:
     requirements = checked_sequence(
-        "requirements", requirements, tuple, "Requirement", fewest=0
+        "requirements", requirements, tuple, "Requirement", min_length=0
     )
     kinds = Mapping | Assessment | RomaResult
     check_type("found", found, Mapping, "results or quantities by name")

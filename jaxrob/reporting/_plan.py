@@ -8,11 +8,12 @@ import tomllib
 from typing import Annotated, Any
 
 from jaxrob import metrics
-from jaxrob._arguments.checks import check_levels_range, checked_path
+from jaxrob._arguments.checks import checked_path
 from jaxrob._arguments.naming import named
 from jaxrob._codec import As, Integer, Number, Text, read
 from jaxrob._files.regular import content_of
 from jaxrob._files.strict_json import short
+from jaxrob.alterations._checks import check_levels_range
 from jaxrob.reporting._gate import QUANTITIES, Requirement, checked_requirement
 
 # Plans are written by hand.

@@ -109,7 +109,7 @@ class Results:
             ("regressions", str, "texts", 0),
         ):
             given = checked_sequence(
-                name, getattr(self, name), kind, wanted, fewest=fewest
+                name, getattr(self, name), kind, wanted, min_length=fewest
             )
             object.__setattr__(self, name, given)
         for name, missing, kind, wanted in (
@@ -117,7 +117,7 @@ class Results:
             ("pictures", (), tuple | list, "tuples of Picture"),
         ):
             given = checked_sequence(
-                name, getattr(self, name), kind, wanted, fewest=0
+                name, getattr(self, name), kind, wanted, min_length=0
             ) or (missing,) * len(self.assessments)
             if len(given) != len(self.assessments):
                 raise ValueError(

@@ -38,7 +38,7 @@ def input_sizes(
     """
     num_images = checked_integer("num_images", num_images, at_least=1)
     for name, some in (("alterations", alterations), ("weak", weak)):
-        checked_sequence(name, some, Alteration, "jaxrob.Alteration", fewest=0)
+        checked_sequence(name, some, Alteration, "jaxrob.Alteration", min_length=0)
     half = num_images // 2
     altered = half * sum(map(copies, alterations))
     weakly_altered = num_images * sum(map(copies, weak))

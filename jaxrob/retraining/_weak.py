@@ -11,7 +11,7 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_integer,
-    checked_number,
+    checked_share,
 )
 from jaxrob._assessment.assess import assess
 from jaxrob._assessment.assessment import Assessment
@@ -106,7 +106,7 @@ def find_weak(
       ValueError: if a classifier comes without validation data or robustness, the
         robustness does not fit the alterations, or no alteration is weak.
     """
-    threshold = checked_number("threshold", threshold, at_least=0, at_most=1)
+    threshold = checked_share("threshold", threshold)
     if classifier is not None:
         check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     if validation is not None:

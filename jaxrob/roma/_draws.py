@@ -1,4 +1,4 @@
-"""Plain draws of perturbed images: every input, thousands of draws, blocked."""
+"""Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
 
 import functools
 import math
@@ -7,15 +7,17 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import on_each_device, platform, sharded
+from jaxrob._devices.mesh import on_each_device, platform
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.sizes import whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
-from jaxrob.roma._blocks import blocks, check_valid, first_of, joined
+from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
 
 # Inputs in a call, so that statistics are batched and dispatch costs nothing.
@@ -33,10 +35,10 @@ def summarise_draws(
     observe: Callable[..., Any],
     summarise: Callable[..., Any],
 ) -> Any:
-    """Draws perturbed images around each input and summarises what they give.
+    """Draws perturbed images around each input and summarises the outputs.
 
-    The draw of number s at the input of index i depends on `work.key`, i and s alone,
-    so that nothing depends on blocks or devices.
+    Draw s at the input of index i depends on `work.key`, i and s alone, not on blocks
+    or devices.
 
     Args:
       work: the classifier and so on, placed.
@@ -60,14 +62,15 @@ def summarise_draws(
         "observe": observe,
         "summarise": summarise,
     }
-    split = sharded(work.mesh)
+    step = functools.partial(_step, work, **static)
+    take = functools.partial(taken, inputs)
+    every = np.arange(len(inputs.indices))
+    size = block_size(len(every), work.mesh, _INPUTS)
     parts = []
-    with jax.set_mesh(work.mesh):
-        for block, number in blocks(inputs, work.mesh, _INPUTS):
-            summary, valid = fetch(_step(work, *put(block, split), **static))
-            check_valid(valid[:number], block.indices)
-            parts.append(first_of(summary, number))
-            settings.bar.update(number * settings.num_samples)
+    for rows, (summary, valid) in in_blocks(step, take, every, size, work.mesh):
+        check_valid(valid, inputs.indices[rows])
+        parts.append(summary)
+        settings.bar.update(len(rows) * settings.num_samples)
     return joined(parts)
 
 

@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 
 from jaxrob._arguments.checks import (
-    check_callable,
     check_choice,
+    check_type,
     checked_flag,
     checked_number,
     checked_text,
@@ -75,12 +75,12 @@ class Perturbation:
     def __post_init__(self) -> None:
         """Checks the fields; the size, a leaf, only where it is a plain value."""
         checked_text("name", self.name)
-        check_callable("draw", self.draw, "a function of a key and an image")
+        check_type("draw", self.draw, Callable, "a function of a key and an image")
         wanted = "a function of an image, a latent draw and a size"
-        check_callable("apply", self.apply, wanted)
+        check_type("apply", self.apply, Callable, wanted)
         if self.move is not None:
             wanted = "a function of a key, a latent draw and a share, or None"
-            check_callable("move", self.move, wanted)
+            check_type("move", self.move, Callable, wanted)
         if self.norm is not None:
             check_choice("norm", self.norm, NORMS)
         checked_flag("clip", self.clip)
@@ -100,11 +100,11 @@ class Perturbation:
 def fingerprinted_perturbation(
     perturbation: Perturbation, image_shape: tuple[int, ...]
 ) -> Perturbation:
-    """The perturbation as it is now, told from others by what it computes.
+    """Fingerprints a perturbation as it is now, by what it computes.
 
-    The library's own are told by their parameters, and returned as they are. The
-    functions of others are traced, anew where they capture arrays: programs compiled
-    for other values do not serve them.
+    The library's own are identified by their parameters, and returned as they are.
+    Other functions are traced, with the arrays that they capture: a program compiled
+    for other values does not serve them.
 
     Args:
       perturbation: the perturbation.

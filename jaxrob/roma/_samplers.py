@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from jaxrob._arguments.checks import check_callable, check_type
+from jaxrob._arguments.checks import check_type
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations import Alteration
 from jaxrob.metrics._level_weights import masses
@@ -35,7 +35,7 @@ def from_sampler(fn: Callable[..., jax.Array], clip: bool = False) -> Perturbati
       fn: `fn(key, image)`, a pure function that returns an image of the same shape.
       clip: whether perturbed images are clipped to [0, 1].
     """
-    check_callable("fn", fn, "a function of a key and an image")
+    check_type("fn", fn, Callable, "a function of a key and an image")
     name = getattr(fn, "__name__", "sampler")
     return Perturbation(
         name, _take_key, hashable_partial(_apply_sampler, fn=fn), clip=clip
@@ -98,7 +98,7 @@ def _draw_level(key: jax.Array, image: jax.Array) -> tuple[jax.Array, jax.Array]
 def _move_level(
     key: jax.Array, latent: tuple[jax.Array, jax.Array], share: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The level moves a little; the alteration's own noise stays or is drawn anew."""
+    """The level moves a little; the alteration's own noise stays or is redrawn."""
     normal, data = latent
     which, whether, rest = jax.random.split(key, 3)
     fresh = jax.random.normal(which)

@@ -22,7 +22,8 @@ from tqdm.auto import tqdm
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
-from jaxrob.roma._blocks import check_valid, put_at, taken
+from jaxrob._devices.rows import put_at, taken
+from jaxrob.roma._blocks import check_valid
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -89,7 +90,7 @@ def by_splitting(
     bar.update(int(found.evaluations.sum()))
     owner = np.searchsorted(left, candidates.owner[mine])
     by_input = summed(found, owner, len(left))
-    # Plain draws that hit what is said to be next to impossible.
+    # Plain draws hit what splitting says is next to impossible.
     contradicted = (by_input.status == "bounded") & (candidates.plain_hits[left] > 0)
     status = np.where(contradicted, "untrusted", by_input.status)
     error = np.where(contradicted, np.inf, by_input.standard_error)

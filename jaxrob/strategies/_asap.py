@@ -12,20 +12,14 @@ from jaxrob.metrics._curvature import Bend
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.metrics._interval import accepted_widths
+from jaxrob.strategies._checks import check_asked
 from jaxrob.strategies._concavity import (
     Concavity,
     EstimatedConcavity,
     GivenConcavity,
 )
 from jaxrob.strategies._grid import grid_of
-from jaxrob.strategies._strategy import (
-    Found,
-    History,
-    Request,
-    Task,
-    all_images,
-    check_asked,
-)
+from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 # The error, as a share of the width of the statistical interval, that more levels would
 # not make noticeably smaller.
@@ -143,7 +137,7 @@ class ASAP:
           task: the task.
           history: what is known, both ends of the range included.
         """
-        check_asked(task, history, fewest=2)
+        check_asked(task, history, min_levels=2)
         return Found(error_bound=self._bound(task, history))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:

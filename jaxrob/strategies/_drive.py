@@ -11,8 +11,9 @@ from jaxrob._arguments.checks import (
     check_type,
     checked_array,
     checked_integer,
-    checked_number,
+    checked_share,
 )
+from jaxrob._arguments.computing import computing
 from jaxrob._files.strict_json import short
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.search import FewImages
@@ -29,7 +30,6 @@ from jaxrob.strategies._strategy import (
 # Half widths that a budget may buy, finest first, and how much of it is planned with.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
-_UNIT = {"at_least": 0, "at_most": 1}
 
 
 class Subject(NamedTuple):
@@ -123,6 +123,7 @@ def drive(
     return [one.history for one in known]
 
 
+@computing()
 def concluded(subject: Subject, history: History) -> Found:
     """What a subject's strategy concludes, checked.
 
@@ -134,7 +135,7 @@ def concluded(subject: Subject, history: History) -> Found:
     name = f"{subject.strategy!r}.result"
     check_type(name, found, Found, "a jaxrob.strategies.Found")
     bound, robustness = (
-        None if one is None else checked_number(f"{name}: {part}", one, **_UNIT)
+        None if one is None else checked_share(f"{name}: {part}", one)
         for part, one in zip(found._fields, found[:2])
     )
     interval = _checked_interval(f"{name}: interval", found.interval, robustness)
@@ -161,7 +162,7 @@ def _checked_interval(
 ) -> ConfidenceInterval:
     """An interval in [0, 1] that holds these numbers."""
     check_type(name, value, ConfidenceInterval, "a jaxrob.metrics.ConfidenceInterval")
-    start, end = (checked_number(name, one, **_UNIT) for one in value)
+    start, end = (checked_share(name, one) for one in value)
     if start > end:
         raise ValueError(f"{name} must ascend; got {start:g} to {end:g}")
     for one in inside:
@@ -286,6 +287,7 @@ class _Exploring:
         return min(math.ceil(wanted / block) * block, total)
 
 
+@computing()
 def _check_defined(name: str, levels: Sequence[float], rows: Sequence[Seen]) -> None:
     for level, one in zip(levels, rows):
         if math.isnan(one.value):

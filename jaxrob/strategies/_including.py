@@ -4,6 +4,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from jaxrob._arguments.checks import checked_array
+from jaxrob.strategies._checks import check_asked, check_strategy
 from jaxrob.strategies._strategy import (
     Found,
     History,
@@ -11,8 +12,6 @@ from jaxrob.strategies._strategy import (
     Strategy,
     Task,
     all_images,
-    check_asked,
-    check_strategy,
     needs_scores,
 )
 

@@ -4,14 +4,8 @@ import dataclasses
 
 from jaxrob._arguments.checks import checked_integer
 from jaxrob.metrics._quadrature import replay
-from jaxrob.strategies._strategy import (
-    Found,
-    History,
-    Request,
-    Task,
-    all_images,
-    check_asked,
-)
+from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 
 @dataclasses.dataclass(frozen=True)

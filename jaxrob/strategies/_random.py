@@ -5,14 +5,8 @@ import dataclasses
 import numpy as np
 
 from jaxrob._arguments.checks import checked_integer
-from jaxrob.strategies._strategy import (
-    Found,
-    History,
-    Request,
-    Task,
-    all_images,
-    check_asked,
-)
+from jaxrob.strategies._checks import check_asked
+from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
 
 @dataclasses.dataclass(frozen=True)

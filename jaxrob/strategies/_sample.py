@@ -4,16 +4,10 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from jaxrob._arguments.checks import check_callable, checked_integer
+from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob.strategies._checks import check_strategy, check_task
 from jaxrob.strategies._drive import Seen, Span, Subject, drive
-from jaxrob.strategies._strategy import (
-    History,
-    Strategy,
-    Task,
-    check_strategy,
-    check_task,
-    needs_scores,
-)
+from jaxrob.strategies._strategy import History, Strategy, Task, needs_scores
 
 
 def sample(
@@ -51,7 +45,9 @@ def sample(
     """
     check_strategy(strategy)
     check_task(task)
-    check_callable("function", function, "a function from levels [m] to values [m]")
+    check_type(
+        "function", function, Callable, "a function from levels [m] to values [m]"
+    )
     if num_inputs is not None:
         checked_integer("num_inputs", num_inputs, at_least=1)
     shape = ()

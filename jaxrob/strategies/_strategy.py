@@ -8,13 +8,9 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from jaxrob._arguments.checks import (
-    check_ascending,
-    check_type,
     checked_array,
     checked_integer,
-    checked_number,
 )
-from jaxrob._arguments.naming import named
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._measure import typical_inputs
 
@@ -256,73 +252,3 @@ class Strategy(Protocol):
 def needs_scores(strategy: Any) -> bool:
     """Whether a strategy looks at single images, in random order."""
     return getattr(strategy, "needs_scores", False)
-
-
-def check_task(task: Any) -> None:
-    """Refuses what is no task of a range and a threshold.
-
-    Raises:
-      TypeError: if it is no `Task`, or a field is no number.
-      ValueError: if the range is empty, the threshold lies outside [0, 1], or the
-        identity outside the range.
-    """
-    check_type("task", task, Task, "a jaxrob.strategies.Task")
-    lower = checked_number("task.lower", task.lower)
-    upper = checked_number("task.upper", task.upper)
-    check_ascending("task.lower", lower, "task.upper", upper)
-    low, high = checked_array("task.bounds", task.bounds, "2")
-    check_ascending("task.bounds[0]", low, "task.bounds[1]", high)
-    checked_integer("task.block", task.block, at_least=1)
-    if task.num_images is not None:
-        checked_integer("task.num_images", task.num_images, at_least=1)
-    checked_number("task.threshold", task.threshold, at_least=0, at_most=1)
-    if task.identity is not None:
-        checked_number("task.identity", task.identity, at_least=lower, at_most=upper)
-
-
-def check_asked(task: Any, history: Any, fewest: int = 0) -> None:
-    """Refuses what a strategy's methods do not take.
-
-    Args:
-      task: the task.
-      history: what is known.
-      fewest: how many levels must be known at least.
-
-    Raises:
-      TypeError: if one of them has another type.
-      ValueError: as `check_task`; if levels lie outside the range or are too few.
-    """
-    check_task(task)
-    check_type("history", history, History, "jaxrob.strategies.History")
-    levels = history.levels
-    if len(levels) < fewest:
-        raise ValueError(
-            f"history must hold at least {fewest} levels, both ends of the range "
-            f"among them; got {len(levels)}"
-        )
-    if len(levels) and not task.lower <= levels[0] <= levels[-1] <= task.upper:
-        raise ValueError(
-            f"history must have levels in the range [{task.lower:g}, "
-            f"{task.upper:g}]; got levels from {levels[0]:g} to {levels[-1]:g}"
-        )
-
-
-def check_strategy(strategy: Any) -> None:
-    """Refuses what lacks a part of a `Strategy`.
-
-    Raises:
-      TypeError: names the parts that are missing.
-    """
-    if isinstance(strategy, type):
-        raise TypeError(
-            "strategy must be an object such as ASAP(), not a class; got the class "
-            f"{strategy.__name__}"
-        )
-    parts = ("ask", "result", "rule", "rules")
-    missing = [part for part in parts if not hasattr(strategy, part)]
-    if missing:
-        raise TypeError(
-            "strategy must be one of jaxrob.strategies, such as ASAP(), or have the "
-            f"parts of jaxrob.strategies.Strategy; got {named(strategy)}, and "
-            f"{type(strategy).__name__} lacks {', '.join(missing)}"
-        )

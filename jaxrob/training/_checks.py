@@ -1,12 +1,12 @@
 """Checks of what a training takes, before anything of it is computed."""
 
+from collections.abc import Callable
 from typing import Any
 
 import optax
 from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import (
-    check_callable,
     check_choice,
     check_type,
     checked_flag,
@@ -55,7 +55,7 @@ def check_training(
         "own)",
     )
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
-    check_key("key", key)
+    check_key(key)
     checked_integer("batch_size", batch_size, at_least=1, at_most=len(dataset))
     for name, number in (
         ("epochs", epochs),
@@ -68,11 +68,15 @@ def check_training(
         check_optimizer(optimizer)
     check_choice("outputs", outputs, OUTPUTS)
     if batches is not None:
-        check_callable("batches", batches, "a function from a batch size to Batches")
+        check_type(
+            "batches", batches, Callable, "a function from a batch size to Batches"
+        )
     if checkpoint is not None:
         checked_path("checkpoint", checkpoint)
     if on_epoch is not None:
-        check_callable("on_epoch", on_epoch, "a function of a number and a classifier")
+        check_type(
+            "on_epoch", on_epoch, Callable, "a function of a number and a classifier"
+        )
     checked_mesh(mesh)
     checked_flag("progress", progress)
 
@@ -96,6 +100,8 @@ def check_batches(batches: Any) -> None:
     """
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")
     checked_integer("Batches.size", batches.size, at_least=1)
-    check_callable("Batches.draw", batches.draw, "a function of a NumPy generator")
-    check_callable("Batches.make", batches.make, "a function that makes a batch")
+    check_type(
+        "Batches.draw", batches.draw, Callable, "a function of a NumPy generator"
+    )
+    check_type("Batches.make", batches.make, Callable, "a function that makes a batch")
     checked_text("Batches.description", batches.description, may_be_empty=True)

@@ -2,7 +2,12 @@
 
 from typing import NamedTuple
 
-from jaxrob._arguments.checks import checked_flag, checked_integer, checked_number
+from jaxrob._arguments.checks import (
+    checked_flag,
+    checked_integer,
+    checked_number,
+    checked_share,
+)
 
 # The error of "the same answer as all images", and of a requirement, or less.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
@@ -78,7 +83,7 @@ def checked_stopping(
         budget = checked_integer("budget", budget, at_least=1)
     curtail = checked_flag("curtail", curtail)
     if required is not None:
-        required = checked_number("required", required, at_least=0, at_most=1)
+        required = checked_share("required", required)
     if half_width is None and budget is None and required is None:
         if not curtail:
             return None

@@ -1,0 +1,74 @@
+"""Checks of what alterations are made of: ranges of levels, and parameters."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxrob._arguments.checks import check_ascending, check_type, checked_number
+
+
+def checked_range(
+    name: str,
+    lower: float,
+    upper: float,
+    identity: float | None = None,
+    *,
+    at_least: float | None = None,
+    at_most: float | None = None,
+) -> tuple[float, float]:
+    """The ends of a range of levels.
+
+    Args:
+      name: the alteration's, which messages begin with.
+      lower: the lower end.
+      upper: the upper end.
+      identity: a level that the range must hold, if any.
+      at_least: the lowest level allowed.
+      at_most: the highest.
+
+    Raises:
+      TypeError: if one of them is no number.
+      ValueError: if the range does not hold the identity, leaves the limits, or as
+        `check_levels_range`.
+    """
+    name_low, name_high = f"{name}: lower", f"{name}: upper"
+    lower = checked_number(name_low, lower, at_least=at_least, at_most=identity)
+    upper = checked_number(name_high, upper, at_least=identity, at_most=at_most)
+    check_levels_range(name_low, lower, "upper", upper)
+    return lower, upper
+
+
+def check_levels_range(
+    lower_name: str, lower: float, upper_name: str, upper: float
+) -> None:
+    """Refuses the ends of a range of levels that is empty where levels are computed.
+
+    That is in float32, which knows no numbers above 3.4e38 and, as XLA computes, none
+    below 1.2e-38 but 0.
+
+    Raises:
+      ValueError: unless the lower end is below the upper one, both and the range's
+        length are numbers of float32, and the ends differ there.
+    """
+    check_ascending(lower_name, lower, upper_name, upper)
+    largest = float(np.finfo(np.float32).max)
+    got = f"got {lower:g} and {upper:g}"
+    if max(-lower, upper) > largest or upper - lower > largest:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must lie, and lie apart, at most "
+            f"{largest:.2g}, the largest number of float32; {got}"
+        )
+    apart = float(np.float32(upper)) - float(np.float32(lower))
+    if apart < np.finfo(np.float32).tiny:
+        raise ValueError(
+            f"{lower_name} and {upper_name} must differ in float32, in which levels "
+            f"are computed; {got}, which are one number there"
+        )
+
+
+def check_parameter(name: str, value: Any) -> None:
+    """Raises an error unless a document can hold a parameter."""
+    wanted = "a text, a number, a boolean or a function of a shape"
+    check_type(name, value, str | int | float, wanted)
+    if isinstance(value, float):
+        checked_number(name, value)
