@@ -240,9 +240,6 @@ def test_jpeg_refuses_other_channels_than_1_or_3():
     for shape in ((8, 8), (8, 8, 2), (8, 8, 4)):
         with pytest.raises(ValueError):
             jpeg_compression()(np.zeros(shape, np.float32), 50.0)
-    for lower, upper in ((0, 101), (-1, 100), (1, 100)):
-        with pytest.raises(ValueError, match="jpeg.compression"):
-            jpeg_compression(lower, upper)
 
 
 @pytest.mark.parametrize(

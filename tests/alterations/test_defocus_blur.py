@@ -72,14 +72,3 @@ def test_relative_levels_are_parts_of_the_shorter_side():
         found, apply(defocus_blur(0, 4), image, 3.0), atol=TOLERANCE
     )
     assert relative.unit == "of the shorter side"
-
-
-@pytest.mark.parametrize("lower, upper", [(1, 2), (-1, 1), (0, 0), (0, 1001)])
-def test_refuses_a_range_without_the_identity(lower, upper):
-    with pytest.raises(ValueError, match="defocus_blur"):
-        defocus_blur(lower, upper)
-
-
-def test_refuses_another_unit():
-    with pytest.raises(ValueError, match="defocus_blur: unit"):
-        defocus_blur(unit="mm")

@@ -75,15 +75,3 @@ def test_relative_levels_are_parts_of_the_shorter_side():
     found = apply(relative, image, 0.05, KEY)
     expected = apply(elastic_deformation(0, 2, smoothness=4), image, 1.0, KEY)
     np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
-@pytest.mark.parametrize("lower, upper", [(1, 2), (-1, 1), (0, 0)])
-def test_refuses_a_range_without_the_identity(lower, upper):
-    with pytest.raises(ValueError, match="elastic_deformation"):
-        elastic_deformation(lower, upper)
-
-
-@pytest.mark.parametrize("smoothness", [0, -1, 1e300, float("nan")])
-def test_refuses_a_smoothness_that_is_none(smoothness):
-    with pytest.raises(ValueError, match="elastic_deformation: smoothness"):
-        elastic_deformation(smoothness=smoothness)

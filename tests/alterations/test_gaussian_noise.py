@@ -77,9 +77,3 @@ def test_clip_saturates():
         saturated = int((clipped == end).sum())
         share = stats.norm.sf(1)
         assert stats.binomtest(saturated, clipped.size, share).pvalue > 1e-3
-
-
-@pytest.mark.parametrize("lower, upper", [(-0.1, 1), (0.1, 1), (0, 0)])
-def test_refuses_a_range_without_the_identity(lower, upper):
-    with pytest.raises(ValueError, match="gaussian.noise"):
-        gaussian_noise(lower, upper)

@@ -25,9 +25,3 @@ def test_a_value_that_is_hit_stays_hit_and_channels_are_apart():
     # Independent channels: both are hit with the product of the shares.
     both = hit[..., 0] & hit[..., 1]
     assert both.mean() < 4 * 0.05**2
-
-
-def test_what_is_no_share_is_refused():
-    for lower, upper in ((0.1, 0.2), (0.0, 1.5), (0.0, 0.0)):
-        with pytest.raises(ValueError, match="impulse_noise: "):
-            impulse_noise(lower, upper)

@@ -95,15 +95,3 @@ def test_relative_levels_are_parts_of_the_shorter_side():
     np.testing.assert_allclose(
         found, apply(motion_blur(0, 4), image, 3.0, KEY), atol=TOLERANCE
     )
-
-
-@pytest.mark.parametrize("lower, upper", [(1, 2), (-1, 1), (0, 0), (0, 1001)])
-def test_refuses_a_range_without_the_identity(lower, upper):
-    with pytest.raises(ValueError, match="motion_blur"):
-        motion_blur(lower, upper)
-
-
-@pytest.mark.parametrize("angle", [-1, 181, float("nan")])
-def test_refuses_an_angle_beyond_a_turn(angle):
-    with pytest.raises(ValueError, match="motion_blur: angle"):
-        motion_blur(angle=angle)

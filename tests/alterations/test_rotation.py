@@ -192,11 +192,3 @@ def test_constant_fills_the_corners_with_black():
     altered = np.asarray(apply(rotation(fill="constant"), image, 45.0))
     assert altered[0, 0] == altered[0, -1] == altered[-1, 0] == altered[-1, -1] == 0
     assert altered[10, 10] == pytest.approx(1, abs=1e-6)
-
-
-def test_refuses_wrong_parameters():
-    with pytest.raises(ValueError, match="fill"):
-        rotation(fill="nearest")
-    for lower, upper in ((1, 90), (-90, -1), (90, -90)):
-        with pytest.raises(ValueError, match="rotation"):
-            rotation(lower, upper)

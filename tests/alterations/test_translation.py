@@ -261,14 +261,3 @@ def test_crop_refuses_a_range_as_long_as_the_image(axis):
         TRANSLATIONS[axis](-4, 4, fill="crop")(image, 1.0)
     jax.eval_shape(TRANSLATIONS[axis](-4, 3.9, fill="crop"), image, 1.0)
     jax.eval_shape(TRANSLATIONS[axis](-4, 4, fill="edge"), image, 1.0)
-
-
-@both_axes
-def test_refuses_wrong_parameters(axis):
-    with pytest.raises(ValueError, match="fill"):
-        TRANSLATIONS[axis](fill="reflect")
-    with pytest.raises(ValueError, match="unit"):
-        TRANSLATIONS[axis](unit="pixels")
-    for lower, upper in ((1, 4), (-4, -1), (4, -4)):
-        with pytest.raises(ValueError, match="translation"):
-            TRANSLATIONS[axis](lower, upper)

@@ -1,14 +1,12 @@
-import io
-import os
 import pathlib
 import pickle
-import tarfile
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from jaxrob.data import cifar10
+
+from .files import encoded, write_folder, write_tar
 
 CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 RECORD = 3073
@@ -35,20 +33,6 @@ def write_train(folder):
         (folder / f"data_batch_{number}.bin").write_bytes(data)
         images.append(pixels)
     return np.concatenate(images)
-
-
-def png(pixels):
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def write_tar(path, members, mode="w:gz"):
-    with tarfile.open(path, mode) as archive:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
 
 
 def test_one_record_by_hand(tmp_path):
@@ -147,25 +131,23 @@ def test_batches_are_preferred_to_pickles(tmp_path):
 def test_folders_of_images(tmp_path, packed):
     pixels = batch(range(10))[1]
     members = {
-        f"test/{name}/0000.png": png(image)
+        f"test/{name}/0000.png": encoded(image)
         for name, image in zip(CLASSES, pixels, strict=True)
     }
     if packed:
         write_tar(tmp_path / "test.tar.gz", members)
     else:
-        for name, data in members.items():
-            (tmp_path / name).parent.mkdir(parents=True)
-            (tmp_path / name).write_bytes(data)
+        write_folder(tmp_path, members)
     dataset = cifar10(tmp_path, "test")
     np.testing.assert_array_equal(dataset.images, pixels)
     assert list(dataset.labels) == list(range(10))
 
 
 def test_folders_of_other_classes_or_sizes(tmp_path):
-    write_tar(tmp_path / "test.tar.gz", {"cat/1.png": png(batch([0])[1][0])})
+    write_tar(tmp_path / "test.tar.gz", {"cat/1.png": encoded(batch([0])[1][0])})
     with pytest.raises(ValueError, match="class folders"):
         cifar10(tmp_path)
-    small = png(np.zeros((16, 32, 3), np.uint8))
+    small = encoded(np.zeros((16, 32, 3), np.uint8))
     write_tar(tmp_path / "test.tar.gz", {f"{name}/1.png": small for name in CLASSES})
     with pytest.raises(ValueError, match=r"\(16, 32, 3\)"):
         cifar10(tmp_path)
@@ -180,11 +162,8 @@ def test_nothing_there(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("split", "per_class"), [("test", 1000), ("train", 5000)])
-def test_real_images(split, per_class):
-    root = os.environ.get("JAXROB_DATA_DIR")
-    if not root or not pathlib.Path(root, "cifar10").is_dir():
-        pytest.skip("needs JAXROB_DATA_DIR with CIFAR-10 in its folder cifar10")
-    dataset = cifar10(pathlib.Path(root, "cifar10"), split)
+def test_real_images(real_folder, split, per_class):
+    dataset = cifar10(real_folder("cifar10"), split)
     assert dataset.images.shape == (10 * per_class, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(dataset.labels), [per_class] * 10)
     # The published mean colour of CIFAR-10, which JPEG changes little.

@@ -14,6 +14,8 @@ from PIL import Image, ImageOps
 from jaxrob import RobustnessWarning
 from jaxrob.data import idc_patches, image_folder
 
+from .files import encoded
+
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 9, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(PIXELS)
@@ -27,12 +29,6 @@ def exif(number):
     # Other entries beside it, as cameras write them.
     found[0x10F], found[0x11A] = "a maker", 72.0
     return found.tobytes()
-
-
-def encoded(image, kind="PNG", **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
 
 
 def with_chunk(png, kind, body, last=False):
