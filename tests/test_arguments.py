@@ -123,7 +123,7 @@ def test_a_wrong_setting_is_refused_before_the_original_is_trained():
         ("key", TypeError),
     ],
 )
-def test_what_is_no_single_key(key, error):
+def test_wrong_keys(key, error):
     noise = alterations.gaussian_noise()
     with pytest.raises(error, match="key must be a (single )?random key"):
         jaxrob.evaluate(CLASSIFIER, DATASET, noise, [0.0], key=key)
@@ -143,7 +143,7 @@ def test_keys_of_either_style_are_taken():
 
 
 @pytest.mark.parametrize("path", [3, True, b"journal", "", ["journal"], "a\0b"])
-def test_what_is_no_path(path):
+def test_wrong_paths(path):
     with pytest.raises((TypeError, ValueError), match="journal must be a path"):
         jaxrob.evaluate(CLASSIFIER, DATASET, BLUR, [0.0], journal=path)
     with pytest.raises((TypeError, ValueError), match="path must be a path"):

@@ -175,7 +175,7 @@ def test_arrays_and_attributes_of_an_object_are_seen():
     np.testing.assert_array_equal(after, right(-FIRST))
 
 
-def test_what_is_known_of_a_structure_is_not_stale():
+def test_cached_properties_of_a_structure_are_not_stale():
     """The number of classes, and differentiability."""
 
     class Model:

@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_number_of_steps(tmp_path, kept):
         restored(tmp_path / "a", state(2))
 
 
-def test_other_settings_and_what_is_no_folder(tmp_path, kept):
+def test_other_settings_and_missing_folders(tmp_path, kept):
     with pytest.raises(ValueError, match="0 is of a training with another batch_size"):
         restored(kept / "0", state(0), batch_size=17)
     (tmp_path / "file").write_text("x")

@@ -36,7 +36,7 @@ def test_probabilities_become_their_logarithm():
     np.testing.assert_allclose(log_p[0], np.log(p), atol=1e-6)
 
 
-def test_a_probability_of_zero_is_no_nan():
+def test_a_probability_of_zero_gives_no_nan():
     p = np.float32([[1, 0], [0, 1]])
     log_p = returning(p, "probabilities").log_probabilities(IMAGES[:2])
     assert np.isfinite(log_p).all()
@@ -314,7 +314,7 @@ def on_host(pack):
         ),
     ],
 )
-def test_several_arrays_are_no_samples(make, named):
+def test_several_outputs_are_rejected(make, named):
     """Neither stacked nor averaged, but rejected before any computation."""
     classifier = make()
     words = rf"must return one array \[B, K\]; got {named} of length"
@@ -337,7 +337,7 @@ def test_outputs_of_an_unknown_kind():
         jaxrob.Classifier(lambda variables, images: images, None, "softmax")
 
 
-def test_apply_fn_that_is_no_function():
+def test_apply_fn_that_is_not_callable():
     with pytest.raises(
         TypeError, match="apply_fn must be a function of variables and images; got dict"
     ):

@@ -59,7 +59,7 @@ def test_unknown_against_a_loop(seed, alpha):
     np.testing.assert_array_equal(curve.indecision, expected[..., 4].sum(-1) / 40)
 
 
-def test_confidence_asked_for_decides_what_is_unknown():
+def test_alpha_decides_which_answers_are_unknown():
     curve = random_curve(0)
     assert not curve.unknown.any()
     assert not curve.with_unknown(0).unknown.any()

@@ -129,7 +129,7 @@ def test_slices():
 
 
 @pytest.mark.parametrize("index", [1, -1, np.int64(1), np.array(1)])
-def test_an_integer_is_no_slice(index):
+def test_integer_indices_are_rejected(index):
     with pytest.raises(TypeError, match="slice"):
         Dataset(images(), labels())[index]
 

@@ -1,4 +1,6 @@
-"""Random images, and one compiled program per alteration for all its levels."""
+"""Random images, one compiled program per alteration, and absolute tolerances."""
+
+import functools
 
 import jax
 import numpy as np
@@ -6,6 +8,7 @@ import numpy as np
 from jaxrob.alterations import Alteration
 
 apply = jax.jit(Alteration.__call__, static_argnums=0)
+assert_near = functools.partial(np.testing.assert_allclose, rtol=0)
 
 
 def random_image(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:

@@ -23,7 +23,7 @@ from jaxrob.alterations import (
     zoom,
 )
 
-from .pictures import apply, random_image
+from .pictures import apply, assert_near, random_image
 
 
 def negate(image, level):
@@ -155,9 +155,7 @@ def test_traced_levels_give_what_eager_ones_give():
         eager = np.stack([one_by_one(image, level, KEY) for level in levels])
         # XLA fuses operations that eager evaluation rounds one by one.
         tolerance = 0 if uses_jpeg(alteration) else 1e-6
-        np.testing.assert_allclose(
-            traced, eager, rtol=0, atol=tolerance, err_msg=alteration.name
-        )
+        assert_near(traced, eager, atol=tolerance, err_msg=alteration.name)
         identity = levels.tolist().index(np.float32(alteration.identity))
         np.testing.assert_array_equal(eager[identity], image, err_msg=alteration.name)
         np.testing.assert_array_equal(traced[identity], image, err_msg=alteration.name)
@@ -172,9 +170,7 @@ def test_images_in_a_batch_do_not_matter_to_each_other():
         alone = apply_all(image, LEVELS, key)
         for alteration, one, many in zip(ALTERATIONS, alone, together):
             # XLA may reorder a sum for another batch size.
-            np.testing.assert_allclose(
-                many[index], one, rtol=0, atol=1e-6, err_msg=alteration.name
-            )
+            assert_near(many[index], one, atol=1e-6, err_msg=alteration.name)
 
 
 @settings(max_examples=25, deadline=None)
@@ -229,7 +225,7 @@ def test_gradients_are_finite():
 
 
 @pytest.mark.parametrize("name", ["gaussian blur", "zoom", "rotation", "translation"])
-def test_refuses_what_is_not_one_image(name):
+def test_rejects_arrays_other_than_one_image(name):
     alteration = next(a for a in presets.cnn_2020() if name in a.name)
     for shape in ((28, 28), (2, 28, 28, 1), (0, 28, 1), (28, 28, 0)):
         with pytest.raises(ValueError, match=r"\[H, W, C\]"):
@@ -276,7 +272,7 @@ def test_stochastic_alterations_need_a_key(alteration):
         alteration(random_image(SHAPE), alteration.upper)
 
 
-def test_the_key_alone_decides_what_is_drawn():
+def test_draws_depend_on_the_key_alone():
     image, other = random_image(SHAPE), jax.random.fold_in(KEY, 1)
     one, again, another = (apply_all(image, LEVELS, key) for key in (KEY, KEY, other))
     for index, alteration in enumerate(ALTERATIONS):
@@ -285,7 +281,7 @@ def test_the_key_alone_decides_what_is_drawn():
         assert same != alteration.stochastic, alteration
 
 
-def test_prepare_is_done_once_whatever_the_level():
+def test_prepare_runs_once_for_all_levels():
     calls = []
 
     def prepare(image):
@@ -343,7 +339,7 @@ def test_equal_parameters_give_equal_alterations():
         ),
     ],
 )
-def test_equal_alterations_are_traced_once_and_others_anew(make, other):
+def test_equal_alterations_share_a_trace_and_others_do_not(make, other):
     traces = []
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -374,10 +370,9 @@ def test_canonical_levels_stand_for_themselves(alteration):
     canonical = alteration.canonical(levels)
     assert canonical.dtype == np.float64
     assert canonical.shape == levels.shape
-    np.testing.assert_allclose(
+    assert_near(
         alteration.canonical(canonical),
         canonical,
-        rtol=0,
         # float64's rounding on the way to another range and back.
         atol=1e-12 * (alteration.upper - alteration.lower),
     )
@@ -385,7 +380,7 @@ def test_canonical_levels_stand_for_themselves(alteration):
     assert canonical.min() >= alteration.lower
     assert canonical.max() <= alteration.upper
     if not uses_jpeg(alteration):
-        np.testing.assert_allclose(canonical, levels, rtol=0, atol=1e-9)
+        assert_near(canonical, levels, atol=1e-9)
 
 
 @every_alteration

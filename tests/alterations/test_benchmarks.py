@@ -71,7 +71,7 @@ def test_a_folder_that_is_given_must_hold_frost(tmp_path):
         ({"validation": None}, TypeError, "validation must be True or False"),
     ],
 )
-def test_what_is_refused(with_frost, arguments, error, says):
+def test_wrong_arguments(with_frost, arguments, error, says):
     with pytest.raises(error, match=says):
         presets.imagenet_c(**arguments)
 

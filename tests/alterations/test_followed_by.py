@@ -97,13 +97,13 @@ def presets_of_files(size):
         ({"name": ""}, ValueError, "name must be a text that is not empty"),
     ],
 )
-def test_what_is_refused(change, error, says):
+def test_wrong_arguments(change, error, says):
     given = {"corruption": alterations.gaussian_blur(), "fixed": halved}
     with pytest.raises(error, match=says):
         followed_by(**(given | change))
 
 
-def test_a_function_that_makes_no_such_image_is_refused():
+def test_functions_that_return_other_shapes_are_rejected():
     blur = alterations.gaussian_blur()
     with pytest.raises(ValueError, match="fixed must return an array of the image's"):
         followed_by(blur, lambda image: image[:3])(IMAGE, 1.0)
@@ -141,6 +141,6 @@ def test_the_jump_beside_the_identity_is_named(own):
 @pytest.mark.parametrize(
     "fixed", [lambda: 0, lambda image, level: image, alterations.zoom()]
 )
-def test_a_function_of_other_than_an_image_is_refused(fixed):
+def test_functions_of_other_arguments_are_rejected(fixed):
     with pytest.raises(TypeError, match="fixed must be a function of an image alone"):
         followed_by(alterations.gaussian_blur(0, 2), fixed)

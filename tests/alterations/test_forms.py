@@ -26,7 +26,7 @@ from jaxrob.alterations._gaussian_blur import BLUR
 from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
 from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
-from .pictures import random_image
+from .pictures import assert_near, random_image
 
 # As in the alterations' own tests: positions are off by 1e-7 of the image's size.
 TOLERANCE = 2e-5
@@ -104,9 +104,7 @@ def test_blur_equals_scipys(form, shape):
         truth = ndimage.gaussian_filter(
             image.astype(np.float64), (sigma, sigma, 0), mode="nearest", truncate=10
         )
-        np.testing.assert_allclose(
-            blurred_by(form, reach)(image, sigma), truth, rtol=0, atol=BLUR_TOLERANCE
-        )
+        assert_near(blurred_by(form, reach)(image, sigma), truth, atol=BLUR_TOLERANCE)
 
 
 @by_form(BLUR)
@@ -135,11 +133,8 @@ def test_bilinear_equals_scipys_map_coordinates(form, shape):
         )
         for channel in range(channels)
     ]
-    np.testing.assert_allclose(
-        gathered_by(form)(image, rows, columns),
-        np.stack(truth, -1),
-        rtol=0,
-        atol=TOLERANCE,
+    assert_near(
+        gathered_by(form)(image, rows, columns), np.stack(truth, -1), atol=TOLERANCE
     )
 
 
@@ -164,7 +159,7 @@ def test_grid_equals_scipys_affine_transform(form, fill, mode, shape):
         window_positions(start[0], scale, height),
         window_positions(start[1], scale, width),
     )
-    np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
+    assert_near(found, truth, atol=TOLERANCE)
 
 
 @by_form(SHIFTS)
@@ -182,9 +177,7 @@ def test_shifts_equal_scipys_correlation(form, share, shape):
     found = jax.jit(
         lambda padded, weights: SHIFTS[form](padded, weights, rows, columns, 3)
     )(padded, weights)
-    np.testing.assert_allclose(
-        found, correlated(image, kernel), rtol=0, atol=BLUR_TOLERANCE
-    )
+    assert_near(found, correlated(image, kernel), atol=BLUR_TOLERANCE)
 
 
 @by_form(OWN_SHIFTS)
@@ -207,9 +200,7 @@ def test_images_own_shifts_equal_scipys_correlations(form):
     for image, down, right, one in zip(images, rows, columns, found):
         kernel = np.zeros((11, 11))
         np.add.at(kernel, (down + 5, right + 5), weights)
-        np.testing.assert_allclose(
-            one, correlated(image, kernel), rtol=0, atol=BLUR_TOLERANCE
-        )
+        assert_near(one, correlated(image, kernel), atol=BLUR_TOLERANCE)
 
 
 @pytest.mark.slow
@@ -225,7 +216,7 @@ def test_blurs_forms_agree_on_any_shape(shape, reach, part):
 
     first, *others = by_all(np.float32(part * reach / 5))
     for other in others:
-        np.testing.assert_allclose(other, first, rtol=0, atol=BLUR_TOLERANCE)
+        assert_near(other, first, atol=BLUR_TOLERANCE)
 
 
 @pytest.mark.slow
@@ -252,7 +243,7 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
 
     for first, *others in by_all(rows, columns):
         for other in others:
-            np.testing.assert_allclose(other, first, rtol=0, atol=TOLERANCE)
+            assert_near(other, first, atol=TOLERANCE)
 
 
 @pytest.mark.slow
@@ -271,9 +262,7 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
     ids=lambda value: getattr(value, "name", None),
 )
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
-def test_what_a_platform_takes_equals_what_a_cpu_takes(
-    platform, alteration, level, monkeypatch
-):
+def test_every_platforms_form_equals_the_cpus(platform, alteration, level, monkeypatch):
     truth = altered_and_slope(alteration, level)
     # This CPU takes another platform's forms.
     own, taken = _forms.form_for, []
@@ -285,7 +274,7 @@ def test_what_a_platform_takes_equals_what_a_cpu_takes(
     monkeypatch.setattr(_forms, "form_for", form_for)
     found = altered_and_slope.__wrapped__(alteration, level)
     assert taken
-    np.testing.assert_allclose(found[0], truth[0], rtol=0, atol=TOLERANCE)
+    assert_near(found[0], truth[0], atol=TOLERANCE)
     # A sum over 17,000 numbers in float32, of both signs.
     np.testing.assert_allclose(found[1], truth[1], rtol=1e-3)
 

@@ -7,7 +7,7 @@ from scipy import ndimage
 
 from jaxrob.alterations import gaussian_blur
 
-from .pictures import apply, random_image
+from .pictures import apply, assert_near, random_image
 
 # Twice the sum of two errors: the kernel is truncated at 5 times the range's upper end,
 # beyond which lies a share of 6e-7 along each axis, and sums in float32 of values up to
@@ -29,9 +29,7 @@ def test_equals_scipy_over_the_papers_range(shape):
     image = random_image(shape)
     for sigma in (1e-3, 0.04, 0.1, 0.25, 0.4, 0.75, 1.0, 1.3, 2.0):
         blurred = apply(gaussian_blur(0, 2), image, sigma)
-        np.testing.assert_allclose(
-            blurred, scipy_blur(image, sigma), rtol=0, atol=TOLERANCE
-        )
+        assert_near(blurred, scipy_blur(image, sigma), atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("shape", [(28, 28, 1), (3, 5, 3), (1, 9, 1)])
@@ -39,9 +37,7 @@ def test_equals_scipy_where_sigma_exceeds_the_image(shape):
     image = random_image(shape)
     for sigma in (0.5, 5.0, 12.0, 30.0):
         blurred = apply(gaussian_blur(0, 30), image, sigma)
-        np.testing.assert_allclose(
-            blurred, scipy_blur(image, sigma), rtol=0, atol=TOLERANCE
-        )
+        assert_near(blurred, scipy_blur(image, sigma), atol=TOLERANCE)
 
 
 @settings(max_examples=25, deadline=None)
@@ -54,16 +50,14 @@ def test_equals_scipy_at_any_sigma(shape, sigma, seed):
     image = random_image(shape, seed)
     # SciPy divides by sigma**2, which must not underflow.
     truth = scipy_blur(image, sigma) if sigma > 1e-3 else image
-    np.testing.assert_allclose(
-        apply(gaussian_blur(), image, sigma), truth, rtol=0, atol=TOLERANCE
-    )
+    assert_near(apply(gaussian_blur(), image, sigma), truth, atol=TOLERANCE)
 
 
 def test_range_does_not_change_the_blur():
     image = random_image((28, 28, 3))
     narrow = apply(gaussian_blur(0, 1), image, 1.0)
     wide = apply(gaussian_blur(0, 2), image, 1.0)
-    np.testing.assert_allclose(narrow, wide, rtol=0, atol=TOLERANCE)
+    assert_near(narrow, wide, atol=TOLERANCE)
 
 
 def test_range_narrower_than_a_pixel():

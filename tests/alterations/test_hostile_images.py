@@ -46,7 +46,7 @@ def test_images_of_half_precision_are_altered(name, dtype):
         (IMAGE.tolist(), "image must be an array"),
     ],
 )
-def test_what_is_no_image_is_refused(name, image, says):
+def test_arrays_that_are_not_images_are_rejected(name, image, says):
     with pytest.raises((TypeError, ValueError), match=says):
         altered(MADE[name], image)
 
@@ -69,13 +69,13 @@ def test_a_key_stands_for_the_same_noise_in_every_precision(name):
     np.testing.assert_array_equal(found, altered(alteration, IMAGE))
 
 
-def test_noise_of_what_has_no_fractions_is_refused():
+def test_noise_on_integers_is_rejected():
     noise = alterations.gaussian_noise(clip=False)
     with pytest.raises(TypeError, match="image must be floating"):
         altered(noise, np.arange(4))
 
 
-def test_what_is_no_number_is_no_count():
+def test_nan_gives_no_photon_count():
     image = IMAGE.copy()
     image[3, 4, 1] = np.nan
     found = np.asarray(altered(alterations.shot_noise(), image))

@@ -164,7 +164,7 @@ def test_small_and_odd_sizes_equal_pillow(size, form):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", JPEG_FORMS)
-def test_the_identity_keeps_what_is_no_byte(form, monkeypatch):
+def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
     def by_form(part, size, forms, *operands):
         return forms[form](*operands)
 

@@ -9,7 +9,7 @@ from scipy import ndimage
 
 from jaxrob.alterations import rotation
 
-from .pictures import apply, random_image
+from .pictures import apply, assert_near, random_image
 
 # Positions in float32 have errors of some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1 along each axis: measured 4e-6 at 50 pixels.
@@ -61,9 +61,7 @@ def test_equals_scipys_rotate(fill, mode, shape):
         truth = ndimage.rotate(
             image.astype(float), degrees, reshape=False, order=1, mode=mode
         )
-        np.testing.assert_allclose(
-            apply(rotation(fill=fill), image, degrees), truth, rtol=0, atol=TOLERANCE
-        )
+        assert_near(apply(rotation(fill=fill), image, degrees), truth, atol=TOLERANCE)
 
 
 @settings(max_examples=25, deadline=None)
@@ -79,7 +77,7 @@ def test_equals_scipys_rotate_at_any_angle(fill_mode, degrees, seed):
         image.astype(float), degrees, reshape=False, order=1, mode=mode
     )
     altered = apply(rotation(fill=fill), image, degrees)
-    np.testing.assert_allclose(altered, truth, rtol=0, atol=TOLERANCE)
+    assert_near(altered, truth, atol=TOLERANCE)
 
 
 @pytest.mark.slow
@@ -91,11 +89,8 @@ def test_equals_dm_pix(fill, mode):
     for degrees in (-150.0, -30.0, 90.0):
         truth = dm_pix.rotate(image, np.deg2rad(degrees), order=1, mode=mode)
         # Both are in float32.
-        np.testing.assert_allclose(
-            apply(rotation(fill=fill), image, degrees),
-            truth,
-            rtol=0,
-            atol=2 * TOLERANCE,
+        assert_near(
+            apply(rotation(fill=fill), image, degrees), truth, atol=2 * TOLERANCE
         )
 
 
@@ -105,10 +100,9 @@ def test_quarter_turns_of_a_square_are_numpys_anticlockwise(fill, size):
     image = random_image((size, size, 3))
     for turns in (-2, -1, 0, 1, 2):
         # cos(90 degrees) is -4e-8 in float32, not 0.
-        np.testing.assert_allclose(
+        assert_near(
             apply(rotation(fill=fill), image, 90.0 * turns),
             np.rot90(image, turns),
-            rtol=0,
             atol=TOLERANCE,
         )
 
@@ -124,9 +118,7 @@ def test_crop_shows_the_inscribed_square(size, degrees, seed):
     angle = np.deg2rad(degrees)
     side = 1 / (abs(np.cos(angle)) + abs(np.sin(angle)))
     truth, _, _ = scipy_crop(image, degrees, side)
-    np.testing.assert_allclose(
-        apply(CROP, image, degrees), truth, rtol=0, atol=TOLERANCE
-    )
+    assert_near(apply(CROP, image, degrees), truth, atol=TOLERANCE)
 
 
 @pytest.mark.parametrize("shape", [(20, 12, 1), (3, 5, 3), (1, 9, 1)])
@@ -134,9 +126,7 @@ def test_crop_shows_the_inscribed_rectangle(shape):
     image = random_image(shape)
     for degrees in ANGLES:
         truth, _, _ = scipy_crop(image, degrees, inscribed(shape[1], shape[0], degrees))
-        np.testing.assert_allclose(
-            apply(CROP, image, degrees), truth, rtol=0, atol=TOLERANCE
-        )
+        assert_near(apply(CROP, image, degrees), truth, atol=TOLERANCE)
 
 
 def test_crop_never_samples_outside():
@@ -149,10 +139,9 @@ def test_crop_never_samples_outside():
         angle = np.deg2rad(degrees)
         side = 1 / (abs(np.cos(angle)) + abs(np.sin(angle)))
         _, rows, columns = scipy_crop(ramp, degrees, side)
-        np.testing.assert_allclose(
+        assert_near(
             apply(CROP, ramp, degrees)[..., 0],
             0.1 + 0.02 * rows + 0.03 * columns,
-            rtol=0,
             atol=TOLERANCE,
         )
 
@@ -164,7 +153,7 @@ def test_no_border_appears(fill):
     for degrees in ANGLES:
         # The four weights sum to 1 up to rounding.
         altered = apply(rotation(fill=fill), constant, degrees)
-        np.testing.assert_allclose(altered, 0.75, rtol=0, atol=1e-6)
+        assert_near(altered, 0.75, atol=1e-6)
         altered = np.asarray(apply(rotation(fill=fill), image, degrees))
         assert altered.min() >= image.min() - 1e-6
         assert altered.max() <= image.max() + 1e-6

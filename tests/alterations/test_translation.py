@@ -11,7 +11,7 @@ from jaxrob.alterations import (
     vertical_translation,
 )
 
-from .pictures import apply, random_image
+from .pictures import apply, assert_near, random_image
 
 # Positions in float32 have errors of some 1e-7 of the image's size, and neighbouring
 # pixels differ by up to 1: measured 4e-6 at 50 pixels.
@@ -71,9 +71,7 @@ def test_equals_scipys_shift(axis, fill, mode, shape):
         shift = [0, 0, 0]
         shift[axis] = level
         truth = ndimage.shift(image.astype(float), shift, order=1, mode=mode)
-        np.testing.assert_allclose(
-            apply(alteration, image, level), truth, rtol=0, atol=TOLERANCE
-        )
+        assert_near(apply(alteration, image, level), truth, atol=TOLERANCE)
 
 
 @settings(max_examples=25, deadline=None)
@@ -90,7 +88,7 @@ def test_equals_scipys_shift_at_any_level(axis, fill_mode, level, seed):
     shift[axis] = level
     truth = ndimage.shift(image.astype(float), shift, order=1, mode=mode)
     altered = apply(TRANSLATIONS[axis](-9, 9, fill=fill), image, level)
-    np.testing.assert_allclose(altered, truth, rtol=0, atol=TOLERANCE)
+    assert_near(altered, truth, atol=TOLERANCE)
 
 
 @both_axes
@@ -122,10 +120,9 @@ def test_crop_equals_pillows_resize_of_the_moved_window(axis, lower, upper):
         if level == 0:
             continue
         # Pillow rounds the box to float32 too: the sum of both errors.
-        np.testing.assert_allclose(
+        assert_near(
             apply(alteration, image, level),
             pillow_resize(image, *boxes(image.shape, axis, lower, upper, level)),
-            rtol=0,
             atol=2 * TOLERANCE,
         )
 
@@ -142,10 +139,9 @@ def test_crop_equals_slicing_the_window_out(axis):
         cut = np.take(image, np.arange(begin, begin + 20), axis)
         cut = np.take(cut, np.arange(4, 24), 1 - axis)
         truth = np.asarray(pillow_resize_to(cut, 28))
-        np.testing.assert_allclose(
+        assert_near(
             apply(alteration, image, float(level))[1:-1, 1:-1],
             truth[1:-1, 1:-1],
-            rtol=0,
             atol=2 * TOLERANCE,
         )
 
@@ -181,7 +177,7 @@ def test_crop_equals_scipy_at_the_windows_pixel_centres(axis, lower, upper):
         altered = apply(TRANSLATIONS[axis](lower, upper, fill="crop"), image, level)[
             ..., 0
         ]
-        np.testing.assert_allclose(altered, truth, rtol=0, atol=TOLERANCE)
+        assert_near(altered, truth, atol=TOLERANCE)
 
 
 @both_axes
@@ -244,10 +240,9 @@ def test_relative_levels_are_parts_of_the_axis(axis, fill):
     relative = TRANSLATIONS[axis](-0.2, 0.1, fill=fill, unit="relative")
     pixels = TRANSLATIONS[axis](-0.2 * size, 0.1 * size, fill=fill)
     for part in (-0.2, -0.05, 0.1):
-        np.testing.assert_allclose(
+        assert_near(
             apply(relative, image, part),
             apply(pixels, image, part * size),
-            rtol=0,
             atol=TOLERANCE,
         )
     assert "width" in horizontal_translation(unit="relative").unit

@@ -71,7 +71,7 @@ def test_archive_of_batches(tmp_path):
 
 
 @pytest.mark.parametrize("length", [0, 1, RECORD - 1, RECORD + 1, 2 * RECORD - 1])
-def test_length_is_no_multiple_of_a_record(tmp_path, length):
+def test_length_is_not_a_multiple_of_a_record(tmp_path, length):
     (tmp_path / "test_batch.bin").write_bytes(bytes(length))
     with pytest.raises(ValueError, match=f"test_batch.bin: {length} bytes"):
         cifar10(tmp_path)

@@ -373,7 +373,7 @@ def test_tar_with_a_file_without_a_name(tmp_path, name):
         image_folder(path)
 
 
-def test_what_windows_leaves_is_skipped(tmp_path):
+def test_files_of_windows_are_skipped(tmp_path):
     left = {"cat/Thumbs.db": b"x", "dog/desktop.ini": b"x"}
     check(image_folder(write_folder(tmp_path / "folder", files() | left)))
     check(image_folder(write_tar(tmp_path / "archive.tar.gz", files() | left)))
@@ -391,7 +391,7 @@ def test_contents_of_another_kind_are_named_without_an_address(tmp_path):
         one(tmp_path, b"hello")
 
 
-def test_a_folder_too_many_is_named(tmp_path):
+def test_a_surplus_class_folder_is_named(tmp_path):
     dataset = image_folder(write_folder(tmp_path / "pets", files()))
     with pytest.raises(ValueError, match="got 2, the class 'dog' of 3"):
         check_labels_below(dataset.labels, 2, "labels", dataset.class_names)

@@ -188,7 +188,7 @@ def copies(curve):
     }
 
 
-def test_one_curve_is_not_fifteen():
+def test_the_same_curve_for_all_corruptions_is_rejected():
     one = random_curve(5)
     kept = dict.fromkeys(NAMES, one.reduced())
     curves = copies(one)
@@ -246,7 +246,7 @@ CURVE = counted([0.9] * 6)
         (ReferenceErrors(0.1, 1.2), ValueError, "corrupted must"),
     ],
 )
-def test_what_is_refused(curve, error, says):
+def test_wrong_curves(curve, error, says):
     with pytest.raises(error, match=says):
         metrics.corruption_error(curve, CURVE)
     with pytest.raises(error, match=says):

@@ -253,7 +253,7 @@ def test_effective_inputs_of_a_mean_have_its_scatter():
         None,
     ],
 )
-def test_what_is_no_confusion(wrong):
+def test_wrong_confusions(wrong):
     functions = (
         metrics.accuracy,
         metrics.precision,

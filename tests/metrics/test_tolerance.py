@@ -430,12 +430,12 @@ def test_distribution_errors(distribution, message):
 
 
 @pytest.mark.parametrize("distribution", [0.5, "uniform", dist.Normal, stats.norm()])
-def test_no_distribution(distribution):
+def test_wrong_types_of_distributions(distribution):
     with pytest.raises(TypeError, match="must be a NumPyro distribution"):
         metrics.level_weights(LEVELS, distribution)
 
 
-def test_what_can_be_refused_before_there_are_values():
+def test_settings_are_checked_before_there_are_values():
     normal = dist.Normal(0.0, 1.0)
     for tolerance in (None, "linear", "step", metrics.linear_tolerance):
         check_scoring(0.8, tolerance, "linear", normal, (0, 2))
@@ -478,6 +478,6 @@ def test_shares_outside_their_range(number):
         ([math.nan, 1.0], [0.5, 0.5], "scores must be finite"),
     ],
 )
-def test_scores_and_weights_that_are_none(scores, weights, message):
+def test_wrong_scores_and_weights(scores, weights, message):
     with pytest.raises(ValueError, match=message):
         metrics.scored_robustness(np.array(scores), np.array(weights))

@@ -43,7 +43,7 @@ RANGES = {
 }
 
 
-def called(value):
+def name_of(value):
     return getattr(value, "__name__", None)
 
 
@@ -55,7 +55,7 @@ def rejects(make, message):
 @pytest.mark.parametrize(
     ("make", "ends"),
     [(make, ends) for make, wrong in RANGES.items() for ends in wrong],
-    ids=called,
+    ids=name_of,
 )
 def test_ranges_that_are_empty_too_large_or_without_the_identity(make, ends):
     with rejects(make, "(lower|upper)"):
@@ -77,7 +77,7 @@ def test_ranges_that_are_empty_too_large_or_without_the_identity(make, ends):
         (vertical_translation, "fill", "reflect"),
         (vertical_translation, "unit", "pixels"),
     ],
-    ids=called,
+    ids=name_of,
 )
 def test_other_parameters(make, parameter, value):
     with rejects(make, parameter):
