@@ -130,7 +130,7 @@ def _figure_5() -> _Result:
 
 def _figure_6(curves: _Curves) -> _Result:
     """Shows the levels of numerical integration."""
-    name = _most_telling(curves)
+    name = _nearest_to_half(curves)
     curve = curves[name]
     found = _replay(curve, Quadrature())
     robustness = heaviside_robustness(
@@ -165,7 +165,9 @@ def _figure_6(curves: _Curves) -> _Result:
 
 def _figure_7(curves: _Curves) -> _Result:
     """Shows vertical translation and brightness, as the paper, and one more."""
-    names = dict.fromkeys(("vertical translation", "brightness", _most_telling(curves)))
+    names = dict.fromkeys(
+        ("vertical translation", "brightness", _nearest_to_half(curves))
+    )
     sizes = [size for size in (10, 20, 50, 100, 200, 500) if size <= _N.value]
     figure, panels = plt.subplots(
         1, len(names), figsize=(4.6 * len(names), 4), layout="constrained"
@@ -228,7 +230,7 @@ def _figure_9(curves: _Curves) -> _Result:
 
 def _figure_10(curves: _Curves) -> _Result:
     """Shows the error on Gaussian noise, as the paper, and a second alteration."""
-    names = dict.fromkeys(("gaussian noise", _most_telling(curves)))
+    names = dict.fromkeys(("gaussian noise", _nearest_to_half(curves)))
     figure, panels = plt.subplots(
         1, len(names), figsize=(5.2 * len(names), 4.2), layout="constrained"
     )
@@ -318,7 +320,7 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
     return sample(strategy, task, value, num_inputs)
 
 
-def _most_telling(curves: _Curves) -> str:
+def _nearest_to_half(curves: _Curves) -> str:
     """Returns the alteration whose robustness is nearest to a half."""
     return min(curves, key=lambda name: abs(curves[name].robustness - 0.5))
 

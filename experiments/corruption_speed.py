@@ -140,7 +140,7 @@ def _beside_brightness(
         "evaluate": _evaluate(classifier, dataset, alteration, None, block),
         "brightness": _evaluate(classifier, dataset, usual, even, block),
     }
-    return _in_turn(runs, "evaluate", "brightness")
+    return _alternating(runs, "evaluate", "brightness")
 
 
 def _evaluate(
@@ -161,7 +161,7 @@ def _evaluate(
     )
 
 
-def _in_turn(
+def _alternating(
     runs: Mapping[str, Callable[[], object]], first: str, other: str
 ) -> dict[str, Any]:
     """Returns the seconds of the first, and the ratio of the other's time to it."""
@@ -190,7 +190,7 @@ def _altering(pictures: np.ndarray, block: int) -> dict[str, Any]:
             runs = {"jaxrob": _alter(alteration, pictures, block)}
             if other is not None:
                 runs["imaug"] = functools.partial(other, name)
-            found[name] = one = _in_turn(runs, "jaxrob", "imaug")
+            found[name] = one = _alternating(runs, "jaxrob", "imaug")
             star = " *" if name in imaug.DIFFERENT else ""
             ratio = f"{one['ratio']:8.2f}{star}" if "ratio" in one else ""
             print(f"  {name:20}{one['seconds']:9.4f} s {ratio}", flush=True)

@@ -324,7 +324,7 @@ def _records() -> tuple[list[str], list[np.ndarray]]:
     classifier, test_set = _trained()
     right = []
     for alteration in ranges.WIDE:
-        levels = ranges.even_levels(alteration, _LEVELS.value + 1)
+        levels = ranges.evenly_spaced_levels(alteration, _LEVELS.value + 1)
         levels = alteration.canonical(alteration.snap(levels))
         distinct, rows = np.unique(levels, return_inverse=True)
         curve = jaxrob.evaluate(

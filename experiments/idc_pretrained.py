@@ -107,7 +107,7 @@ def _spread(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
     return dataset[np.unique(places.astype(int))]
 
 
-def _table(ways: dict[str, feeding.Fed]) -> str:
+def _table(ways: dict[str, feeding.AttackResult]) -> str:
     """Returns the attack's results, a row for each way to feed the network."""
     lines = [
         f"{'network fed':14}  patches  already wrong  attackable  similarity  "

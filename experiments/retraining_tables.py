@@ -301,7 +301,7 @@ def _answers_of(
     """Measures a network's accuracy, robustness, curves and adversariability."""
     assessments = _assess(classifier, test_set, key, name)
     found = {
-        "accuracy": classifiers.unaltered_accuracy(classifier, test_set),
+        "accuracy": classifiers.clean_accuracy(classifier, test_set),
         "robustness": [assessment.robustness for assessment in assessments],
         "curves": [
             {"levels": list(a.levels), "accuracy": [float(v) for v in a.values]}

@@ -121,7 +121,7 @@ def main(argv: Sequence[str]) -> None:
     whole = data.load(_DATASET.value, "test", _DATA_DIR.value)
     networks_at = _checkpoints(epochs)
     accuracy = {
-        epoch: classifiers.unaltered_accuracy(classifier, whole)
+        epoch: classifiers.clean_accuracy(classifier, whole)
         for epoch, classifier in networks_at.items()
     }
     test_set = datasets.evenly_picked(whole, _NUM_IMAGES.value)

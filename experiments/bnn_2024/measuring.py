@@ -66,7 +66,7 @@ def evaluate(
             classifier,
             test_set,
             alteration,
-            alteration.snap(ranges.even_levels(alteration, num_levels)),
+            alteration.snap(ranges.evenly_spaced_levels(alteration, num_levels)),
             key=key,
             journal=journals.path(name),
             mesh=hosts.mesh(),

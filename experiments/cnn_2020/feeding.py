@@ -15,7 +15,7 @@ from jaxrob import adversarial
 _SUBTRACTED = (123.0, 116.0, 104.0)
 
 
-class Fed(NamedTuple):
+class AttackResult(NamedTuple):
     """An attack's results on patches classified correctly as the network was trained.
 
     Attributes:
@@ -51,7 +51,7 @@ def attacked(
     images: np.ndarray,
     labels: np.ndarray,
     attack: Callable[..., adversarial.Attack],
-) -> Fed:
+) -> AttackResult:
     """Returns the attack's results.
 
     Args:
@@ -63,7 +63,7 @@ def attacked(
     found = attack(fed, images, labels)
     worth = np.where(found.correct, np.maximum(found.similarity, 0), 1)
     similar = found.similarity[found.success]
-    return Fed(
+    return AttackResult(
         len(labels),
         float(np.mean(~found.correct)),
         float(np.mean(found.success)),

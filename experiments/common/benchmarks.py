@@ -136,7 +136,7 @@ def correct(
         benchmark.classifier,
         benchmark.test_set,
         alteration,
-        ranges.even_levels(alteration, num_levels),
+        ranges.evenly_spaced_levels(alteration, num_levels),
         key=key(),
         journal=_journal(benchmark, name),
         mesh=hosts.mesh(),

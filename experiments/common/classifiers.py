@@ -154,7 +154,7 @@ def published_idc(data_dir: str | None) -> jaxrob.Classifier:
     return jaxrob.Classifier.from_linen(networks.IdcCNN(), variables, "sigmoid")
 
 
-def unaltered_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> float:
+def clean_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> float:
     """Returns the clean accuracy."""
     curve = jaxrob.evaluate(
         classifier, dataset, alterations.brightness(), [0.0], mesh=hosts.mesh()

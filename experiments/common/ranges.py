@@ -18,7 +18,7 @@ WIDE = (
 )
 
 
-def even_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarray:
+def evenly_spaced_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarray:
     """Returns levels from one end of an alteration's range to the other.
 
     Unlike those of `numpy.linspace` they are symmetric: the middle of [-4, 4] is 0.

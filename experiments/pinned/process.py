@@ -30,8 +30,10 @@ def _main(num_processes: int, port: int, process: int) -> None:
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         found = kept(measured(mesh, journal))
-    told = [f"{one.message}" for one in said if issubclass(one.category, UserWarning)]
-    document = {"value": found, "warnings": told}
+    messages = [
+        f"{one.message}" for one in said if issubclass(one.category, UserWarning)
+    ]
+    document = {"value": found, "warnings": messages}
     pathlib.Path(f"found-{process}.json").write_text(json.dumps(document))
 
 

@@ -50,9 +50,11 @@ def _said(cases: list[Case], names: tuple[str, ...] | None) -> Any:
             continue
         # Not its place among all, which a new case would move.
         times[one.name] += 1
-        told = found.setdefault(f"{one.name} {times[one.name]}", {})
+        rejections = found.setdefault(f"{one.name} {times[one.name]}", {})
         for argument, given in one.arguments.items():
             for value in _VALUES:
                 if value not in given.allowed:
-                    told[f"{argument}={value}"] = outcome(one, argument, value).said
+                    rejections[f"{argument}={value}"] = outcome(
+                        one, argument, value
+                    ).said
     return found

@@ -103,14 +103,14 @@ def answers(cases: Sequence[Case]) -> list[str]:
 def as_drawn(result: roma.RomaResult) -> list[str]:
     """Counts the inputs that "roma" answers, and those that are normal as drawn."""
     lines = []
-    for what, told, paper in (
+    for what, selected, paper in (
         ("answered", result.answered, "experiment 3"),
         ("normal as drawn, so most are not", result.status == "normal", "as drawn"),
     ):
-        count = int(told.sum())
-        found = stats.binomtest(count, len(told)).proportion_ci(method="wilson")
+        count = int(selected.sum())
+        found = stats.binomtest(count, len(selected)).proportion_ci(method="wilson")
         ends = float(found.low), float(found.high)
-        line = f"3  roma: {_interval(told.mean(), ends, '{:.2%}')} {what} (paper: "
+        line = f"3  roma: {_interval(selected.mean(), ends, '{:.2%}')} {what} (paper: "
         line += f"{PAPER_ANSWERED[paper]:g} %)"
         if paper == "as drawn":
             line += f"; {_verdict((0.5 - ends[1], 0.5 - ends[0]))}"

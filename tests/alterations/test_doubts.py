@@ -103,15 +103,15 @@ def test_a_users_alteration_may_define_doubts():
         about = alterations.About("black columns", doubt=darkens_all)
         return jaxrob.Alteration("bar", lambda x, level: x, 0.0, upper, about=about)
 
-    told = ["bar: 28 columns are black"]
+    expected = ["bar: 28 columns are black"]
     assert doubts(covering(27.0), SHAPE) == doubts(covering(99.0), (28,)) == []
     bar = covering(28.0)
-    assert doubts(bar, SHAPE) == doubts(dataclasses.replace(bar), SHAPE) == told
+    assert doubts(bar, SHAPE) == doubts(dataclasses.replace(bar), SHAPE) == expected
     both = alterations.compose([alterations.gaussian_noise(0, 25), bar], name="both")
     others = alterations.rescale(bar, 0, 1), alterations.followed_by(bar, jnp.sqrt)
-    assert all(doubts(one, SHAPE) == told for one in others)
+    assert all(doubts(one, SHAPE) == expected for one in others)
     first, second = doubts(both, SHAPE)
-    assert first.startswith("gaussian noise: a variance") and [second] == told
+    assert first.startswith("gaussian noise: a variance") and [second] == expected
     # `about` is not part of the computation.
     silent = dataclasses.replace(bar, about=alterations.About())
     assert bar == silent and hash(bar) == hash(silent)
