@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from jaxrob._codec import Part, Text, document, refuse
+from jaxrob._codec import Layout, Text, document, refuse
 from jaxrob.reporting._plan import Plan, Required
 from jaxrob.reporting._results import Picture, Results
 
@@ -40,7 +40,7 @@ class Index(NamedTuple):
     plan: Plan | None
     requirements: tuple[Required, ...]
     regressions: tuple[str, ...]
-    entries: Annotated[tuple[Entry, ...], Part("assessments")]
+    entries: Annotated[tuple[Entry, ...], Layout("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
 

@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import Part, Text
+from jaxrob._codec import Layout, Text
 from jaxrob._curve import Curve
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
@@ -51,10 +51,10 @@ class Picture(NamedTuple):
         failure": the level nearest to the identity at which the answer is wrong.
     """
 
-    image: Annotated[np.ndarray | None, Part(make=lambda axes: None)]
+    image: Annotated[np.ndarray | None, Layout(make=lambda axes: None)]
     digest: Annotated[str, _Digest]
     level: float
-    index: Annotated[int, Part("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
+    index: Annotated[int, Layout("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
     predicted: int | None
     shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
