@@ -17,8 +17,8 @@ from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import Task, run_tasks
 from jaxrob.alterations import Alteration
 
-# Images in a block. It does not depend on the device, so neither do the evaluations
-# that a part costs. A part that ends inside a block computes that block twice.
+# Images in a block, the same on all devices, so that the work for a part does not
+# depend on them. If a part ends inside a block, the next part computes it again.
 BLOCK = 128
 
 
