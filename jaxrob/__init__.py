@@ -1,6 +1,6 @@
 """jaxrob measures how robust a classifier is, and makes it more robust.
 
-Its parts, and JAX with them, are loaded when they are first used.
+Its modules are imported on first use, and JAX with them.
 """
 
 import importlib
@@ -56,7 +56,7 @@ _SUBPACKAGES = (
     "uncertainty",
 )
 
-# Where the other names are from.
+# The modules of the other names.
 _NAMES = {
     "Alteration": "alterations",
     "Assessment": "_assessment.assessment",
@@ -112,7 +112,7 @@ def __getattr__(name: str) -> Any:
         return importlib.import_module(f"jaxrob.{name}")
     if name in _NAMES:
         found = getattr(importlib.import_module(f"jaxrob.{_NAMES[name]}"), name)
-        # The next time it is there.
+        # From now on the name is found without this function.
         globals()[name] = found
         return found
     raise AttributeError(f"module 'jaxrob' has no attribute {name!r}")

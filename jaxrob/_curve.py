@@ -11,8 +11,8 @@ from jaxrob._arguments.checks import checked_array, checked_integer, checked_num
 from jaxrob._arguments.naming import named
 from jaxrob._codec import (
     Array,
+    Layout,
     Number,
-    Part,
     Stated,
     document,
     from_json,
@@ -30,19 +30,21 @@ _Counts = Annotated[
     np.ndarray,
     # Larger sums would not be exact in float64.
     Array("L, K, K + 1", "int64", at_least=0, at_most=2**53),
-    Part(lengths=lambda counts: {"N": int(counts[0].sum())}),
+    Layout(lengths=lambda counts: {"N": int(counts[0].sum())}),
 ]
 _Classes = Annotated[
-    np.ndarray, Array("L, N", ("int16", "int32"), is_packed=True), Part(under="answers")
+    np.ndarray,
+    Array("L, N", ("int16", "int32"), is_packed=True),
+    Layout(under="answers"),
 ]
 _Labels = Annotated[
-    np.ndarray, Array("N", "int32", is_packed=True), Part(under="answers")
+    np.ndarray, Array("N", "int32", is_packed=True), Layout(under="answers")
 ]
 _Shares = Annotated[
     np.ndarray | None,
     # Rounding may put a probability above 1.
     Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True),
-    Part(under="answers", may_lack=True),
+    Layout(under="answers", may_lack=True),
 ]
 _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 
@@ -80,7 +82,7 @@ class Curve:
     confidence: _Shares = dataclasses.field(repr=False)
     uncertainty: _Shares = dataclasses.field(repr=False)
     labels: _Labels = dataclasses.field(repr=False)
-    num_classes: Annotated[int, Part(make=lambda axes: axes["K"])]
+    num_classes: Annotated[int, Layout(make=lambda axes: axes["K"])]
     alpha: _Alpha = None
 
     def __post_init__(self) -> None:

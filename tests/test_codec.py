@@ -13,8 +13,8 @@ from jaxrob._codec import (
     Array,
     As,
     Integer,
+    Layout,
     Number,
-    Part,
     Row,
     Stated,
     Text,
@@ -40,13 +40,13 @@ class Answers(NamedTuple):
     counts: Annotated[
         np.ndarray,
         Array("L, K, K + 1", "int64", at_least=0),
-        Part(lengths=lambda counts: {"N": int(counts[0].sum())}),
+        Layout(lengths=lambda counts: {"N": int(counts[0].sum())}),
     ]
-    classes: Annotated[int, Part(make=lambda axes: axes["K"])]
+    classes: Annotated[int, Layout(make=lambda axes: axes["K"])]
     answers: Annotated[
         np.ndarray,
         Array("L, N", ("int16", "int32"), is_packed=True),
-        Part(under="of images"),
+        Layout(under="of images"),
     ]
 
 
@@ -62,7 +62,7 @@ class Whole:
     log: Annotated[float, Number(at_most=0, may_be_infinite=True)]
     number: Annotated[int | None, Integer(at_least=1, at_most=9)]
     kind: Annotated[str, Text(allowed=("one", "other"))]
-    code: Annotated[str, Text("two letters", "[a-z]{2}"), Part("called")]
+    code: Annotated[str, Text("two letters", "[a-z]{2}"), Layout("called")]
     ends: Annotated[Ends, Row(Number(at_least=0, at_most=1), ascends=True)]
     day: Annotated[
         datetime.date,
@@ -76,9 +76,9 @@ class Whole:
         np.ndarray, Array("L, 2", "float32", may_be_nan=True, may_be_infinite=True)
     ]
     status: Annotated[np.ndarray, Array("L", "U8", allowed=("good", "bad"))]
-    curve: Annotated[Answers | Counts, Part(is_flat=True)]
-    images: Annotated[np.ndarray, Part(make=lambda axes: np.zeros(0))]
-    remark: Annotated[str | None, Part(may_lack=True)] = None
+    curve: Annotated[Answers | Counts, Layout(is_flat=True)]
+    images: Annotated[np.ndarray, Layout(make=lambda axes: np.zeros(0))]
+    remark: Annotated[str | None, Layout(may_lack=True)] = None
     is_good: bool = True
 
     @property
@@ -287,4 +287,4 @@ def test_parts_with_a_default_may_be_left_out_if_that_is_said():
     with pytest.raises(ValueError, match="^the plan lacks 'name'"):
         read(Small, {}, name="the plan", is_partial=True)
     many = {"name": "a", "notes": [], "x": 1}
-    assert read(Small, many, is_open=True) == Small("a")
+    assert read(Small, many, ignores_unknown=True) == Small("a")

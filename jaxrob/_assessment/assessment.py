@@ -17,8 +17,8 @@ from jaxrob._assessment.scoring import Scores
 from jaxrob._codec import (
     Array,
     Integer,
+    Layout,
     Number,
-    Part,
     Row,
     Stated,
     Text,
@@ -92,7 +92,7 @@ class Assessment:
     diagnostics: Diagnostics
     warnings: tuple[str, ...] = dataclasses.field(repr=False)
     scores: Scores | None = dataclasses.field(repr=False)
-    curve: Annotated[Curve | ReducedCurve, Part(is_flat=True)] = dataclasses.field(
+    curve: Annotated[Curve | ReducedCurve, Layout(is_flat=True)] = dataclasses.field(
         repr=False
     )
     provenance: dict[str, Any] = dataclasses.field(repr=False)
@@ -102,7 +102,13 @@ class Assessment:
 
     def _check_together(self) -> None:
         """Refuses what no `assess` gives, in a document."""
-        read(Provenance, self.provenance, "provenance", is_partial=True, is_open=True)
+        read(
+            Provenance,
+            self.provenance,
+            "provenance",
+            is_partial=True,
+            ignores_unknown=True,
+        )
         check_levels_range("lower", self.lower, "upper", self.upper)
         checked_number(
             "identity", self.identity, at_least=self.lower, at_most=self.upper
@@ -298,7 +304,7 @@ class Assessment:
     ) -> Annotated[
         np.ndarray | None,
         Array("K", may_be_nan=True),
-        Part(name="robustness_per_class"),
+        Layout(name="robustness_per_class"),
         Stated(),
     ]:
         """None where it is not kept."""

@@ -1,7 +1,7 @@
-"""Results as JSON and back: one mechanism, driven by the classes' annotations.
+"""Writes results as JSON and reads them back, driven by the classes' annotations.
 
-A class says of each field once what it holds. That is how it is written, and what is
-checked when it is read::
+A class declares each field's contents once. The declaration decides how the field is
+written, and what is checked when it is read::
 
     @document("jaxrob score 1")
     class Score(NamedTuple):
@@ -15,10 +15,10 @@ checked when it is read::
 
 Plain types need no annotation: `float`, `int` (below 2**31), `str`, `bool`, `T | None`,
 `tuple[T, ...]`, `dict[str, T]`, `dict[str, Any]` for any JSON, dataclasses and named
-tuples. A property with `Stated` in its annotation is written too, computed again when
-it is read, and compared. What fields must be together is checked by a method
-`_check_together` of the class, with `refuse`. Limits are checked when a document is
-read, not when it is written.
+tuples. A property with `Stated` in its annotation is written too; when it is read, it
+is computed again and compared. Rules between fields are checked by the class's method
+`_check_together`, with `refuse`. Limits are checked when a document is read, not when
+it is written.
 
 Documents are strict JSON: NaN is null, infinities are "inf" and "-inf". Errors are
 ValueErrors that name the path in the document, what was found and what is allowed.
@@ -32,10 +32,10 @@ from jaxrob._arguments.checks import check_type
 from jaxrob._codec._array import Array
 from jaxrob._codec._kinds import (
     As,
+    Codec,
     Integer,
-    Kind,
+    Layout,
     Number,
-    Part,
     Reading,
     Row,
     Stated,
@@ -45,7 +45,7 @@ from jaxrob._codec._kinds import (
     object_at,
     refuse,
 )
-from jaxrob._codec._objects import DOCUMENTS, kind_of, read_object, write_object
+from jaxrob._codec._objects import DOCUMENTS, codec_of, read_object, write_object
 from jaxrob._codec._seal import SEAL, check_seal, with_seal
 from jaxrob._files.regular import most_unpacked
 from jaxrob._files.strict_json import parsed
@@ -54,8 +54,8 @@ __all__ = (
     "Array",
     "As",
     "Integer",
+    "Layout",
     "Number",
-    "Part",
     "Row",
     "Stated",
     "Text",
@@ -72,12 +72,12 @@ T = TypeVar("T")
 def document(
     form: str, *, sealed: Callable[[Any], bool] = lambda one: True
 ) -> Callable[[type[T]], type[T]]:
-    """Makes a dataclass or named tuple a document of its own.
+    """Declares a dataclass or named tuple a document of its own.
 
     Args:
-      form: its format, which the document names.
-      sealed: of an object, whether its document holds a digest of each part, because
-        nothing else tells that one was changed.
+      form: the format's name, written into the document.
+      sealed: says whether an object's document has a digest of each entry, because
+        nothing else would reveal a change.
     """
 
     def decorate(kind: type[T]) -> type[T]:
@@ -100,46 +100,46 @@ def document(
                 raise ValueError(f"{place or reading.name} has unknown parts: {[SEAL]}")
             return made
 
-        DOCUMENTS[kind] = Kind(write, read)
+        DOCUMENTS[kind] = Codec(write, read)
         return kind
 
     return decorate
 
 
 def to_json(value: Any, indent: int | None = None) -> str:
-    """A document as strict JSON."""
+    """Writes a document as strict JSON."""
     written = DOCUMENTS[type(value)].write(value)
     return json.dumps(written, indent=indent, allow_nan=False)
 
 
 def from_json(text: str | bytes, kind: type[T]) -> T:
-    """The document of a class from the text that `to_json` gave.
+    """Reads a document of a class from the output of `to_json`.
 
     Nothing is executed. Packed arrays take at most 256 MiB, or 100 times the text.
 
     Raises:
-      TypeError: if it is no text.
-      ValueError: if the text is not strict JSON, not of the class's format, or a part
-        is missing, unknown, outside its range, of a wrong type or shape, does not go
-        with the others, or is not what was written.
+      TypeError: if `text` is no text.
+      ValueError: if the text is not strict JSON, not of the class's format, or an entry
+        is missing, unknown, outside its range, of a wrong type or shape, contradicts
+        others, or was changed.
     """
     check_type("text", text, str | bytes, "the text that to_json gave")
-    return read(kind, parsed(text), room=most_unpacked(len(text)))
+    return read(kind, parsed(text), bytes_left=most_unpacked(len(text)))
 
 
 def read(kind: Any, value: Any, place: str = "", **settings: Any) -> Any:
-    """A value from what JSON holds, or from what is like it.
+    """Reads a value from parsed JSON, or from a like structure such as parsed TOML.
 
     Args:
       kind: a class, or an annotation.
-      value: what JSON holds.
-      place: what messages call it.
-      **settings: of `Reading`.
+      value: the parsed JSON.
+      place: the value's path in the document, for messages.
+      **settings: fields of `Reading`.
 
     Raises:
       ValueError: as `from_json`.
     """
     try:
-        return kind_of(kind).read(value, place, Reading(**settings))
-    except TypeError as error:  # As the checks of arguments raise it.
+        return codec_of(kind).read(value, place, Reading(**settings))
+    except TypeError as error:  # From the checks of arguments.
         raise ValueError(str(error)) from error

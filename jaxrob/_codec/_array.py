@@ -1,4 +1,4 @@
-"""Arrays in documents: as lists, or packed as base64 of zlib."""
+"""Arrays in documents, as lists or as base64 of zlib."""
 
 import base64
 import dataclasses
@@ -13,8 +13,8 @@ import numpy as np
 from jaxrob._arguments.checks import checked_array
 from jaxrob._codec._kinds import Integer, Number, Plain, Reading, Text, must
 
-# By the kind of NumPy's type: what a list may hold, what that is called, and one of it.
-_HELD = {
+# By NumPy's kind of dtype: the types in a list, their name, and how one is read.
+_LIST_TYPES = {
     "f": ({int, float}, "numbers", Number()),
     "i": ({int}, "integers", Integer()),
     "b": ({bool}, "booleans", Plain("true or false", (bool,))),
@@ -24,18 +24,18 @@ _HELD = {
 
 @dataclasses.dataclass(frozen=True)
 class Array:
-    """An array of a shape and a type, its values within limits.
+    """Declares an array's shape, dtype and limits.
 
     Attributes:
-      shape: the axes as `checks.checked_array` takes them: "L, K, K + 1". Letters stand
-        for the same lengths, at least 1, in all arrays of a document.
-      dtype: the type by its name; of packed arrays any of several.
+      shape: the axes as `checks.checked_array` takes them: "L, K, K + 1". A letter
+        means the same length, at least 1, in all arrays of a document.
+      dtype: the dtype's name; for packed arrays one or several.
       at_least: the lowest value allowed.
-      at_most: the highest; of integers 2**31 - 1 unless it is given.
-      may_be_nan: whether null may stand for NaN.
-      may_be_infinite: whether "inf" and "-inf" may.
+      at_most: the highest; 2**31 - 1 by default for integers.
+      may_be_nan: whether null is allowed for NaN.
+      may_be_infinite: whether "inf" and "-inf" are allowed.
       allowed: the texts allowed.
-      is_packed: whether it is base64 of zlib, beside its type.
+      is_packed: whether it is written as base64 of zlib, with its dtype.
     """
 
     shape: str
@@ -81,7 +81,7 @@ class Array:
         return array if self.is_packed else array.astype(self._types[0])
 
     def _listed(self, value: Any, place: str) -> np.ndarray:
-        allowed, words, one = _HELD[np.dtype(self._types[0]).kind]
+        allowed, words, one = _LIST_TYPES[np.dtype(self._types[0]).kind]
         flat, lengths = [value], []
         for _ in self.shape.split(","):
             sizes = {len(one) if isinstance(one, list) else -1 for one in flat}
@@ -93,7 +93,7 @@ class Array:
             one = Text(allowed=self.allowed)
         if self.may_be_nan or self.may_be_infinite:
             one = Number(None, None, None, None, self.may_be_nan, self.may_be_infinite)
-        # Most lists need no look at each number.
+        # Lists of plain numbers need no check of each entry.
         if self.allowed or not set(map(type, flat)) <= allowed:
             flat = [
                 one.read(each, place + _index(number, lengths), Reading())
@@ -113,15 +113,15 @@ class Array:
         )
         shape = tuple(reading.axes[axis.strip()] for axis in self.shape.split(","))
         size = math.prod(shape) * dtype.itemsize
-        if size > reading.room:
+        if size > reading.bytes_left:
             raise ValueError(
                 f"{place} takes {size} bytes for the shape {shape}; a text of this "
-                f"length may unpack to at most {reading.room} more"
+                f"length may unpack to at most {reading.bytes_left} more"
             )
-        reading.room -= size
+        reading.bytes_left -= size
         stream = zlib.decompressobj()
         try:
-            # One byte more than wanted shows a text that holds too many.
+            # One byte more than expected reveals a surplus.
             text = base64.b64decode(packed["base64_zlib"], validate=True)
             data = stream.decompress(text, size + 1)
         except (TypeError, ValueError, zlib.error) as error:
@@ -132,12 +132,12 @@ class Array:
 
 
 def _written(value: Any) -> Any:
-    """Numbers in lists, as `Number` writes them."""
+    """Writes numbers in nested lists as `Number` does."""
     if isinstance(value, list):
         return [_written(one) for one in value]
     return Number().write(value)
 
 
 def _index(flat: int, lengths: list[int]) -> str:
-    """The place of an entry, such as "[2][0]"."""
+    """Returns the path of an entry, such as "[2][0]"."""
     return "".join(f"[{one}]" for one in np.unravel_index(flat, lengths))

@@ -1,4 +1,4 @@
-"""Kinds of plain values, with their limits, and how a field stands in its document."""
+"""Annotations of plain values, with their limits, and of a field's layout."""
 
 import dataclasses
 import math
@@ -15,30 +15,30 @@ from jaxrob._files.strict_json import short
 
 @dataclasses.dataclass
 class Reading:
-    """What is known while a document is read.
+    """The state while a document is read.
 
     Attributes:
-      room: how many bytes packed arrays may still unpack to.
-      name: what messages call the whole.
-      is_partial: whether parts that have a default may be missing.
-      is_open: whether parts that are not known are passed over.
-      axes: the lengths that letters of arrays' shapes stand for.
+      bytes_left: the bytes that packed arrays may still unpack to.
+      name: the document's name in messages.
+      is_partial: whether entries with a default may be missing.
+      ignores_unknown: whether unknown entries are ignored.
+      axes: the length of each letter in arrays' shapes.
     """
 
-    room: int = 0
+    bytes_left: int = 0
     name: str = "the text"
     is_partial: bool = False
-    is_open: bool = False
+    ignores_unknown: bool = False
     axes: dict[str, int] = dataclasses.field(default_factory=dict)
 
 
-class Kind(NamedTuple):
-    """What a value may be.
+class Codec(NamedTuple):
+    """How a value is written and read.
 
     Attributes:
-      write: gives a value of JSON.
-      read: gives the value back from JSON, its place in the document and what is known.
-        It raises a ValueError or TypeError that begins with the place.
+      write: returns JSON for a value.
+      read: returns the value from JSON, its path in the document, and the state. Its
+        ValueError or TypeError begins with the path.
     """
 
     write: Callable[[Any], Any]
@@ -47,7 +47,7 @@ class Kind(NamedTuple):
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number within its limits; NaN is null, and infinity "inf", if they may be."""
+    """A number within limits; NaN is null and infinity "inf", where allowed."""
 
     at_least: float | None = None
     above: float | None = None
@@ -74,7 +74,7 @@ class Number:
 
 @dataclasses.dataclass(frozen=True)
 class Integer:
-    """A whole number within its limits; below 2**31 if there is none above."""
+    """A whole number within limits; below 2**31 if `at_most` is None."""
 
     at_least: int | None = None
     at_most: int | None = None
@@ -92,9 +92,9 @@ class Text:
     """A text.
 
     Attributes:
-      wanted: what it is, in words.
-      pattern: what all of it must match, a regular expression.
-      allowed: all texts allowed, if they are few.
+      wanted: its description in messages.
+      pattern: a regular expression that the whole text must match.
+      allowed: the texts allowed; empty if `pattern` decides.
     """
 
     wanted: str = "a text that is not empty"
@@ -116,10 +116,10 @@ class Text:
 
 @dataclasses.dataclass(frozen=True)
 class Plain:
-    """A value of JSON that is kept as it is, of one of these types.
+    """A JSON value of one of these types, kept as it is.
 
     Attributes:
-      wanted: what it is, in words.
+      wanted: its description in messages.
       types: the types.
     """
 
@@ -133,17 +133,17 @@ class Plain:
         if type(value) not in self.types:
             raise must(place, f"be {self.wanted}", value)
         if type(value) in (int, float):
-            checked_number(place, value)  # TOML knows infinity and NaN.
+            checked_number(place, value)  # TOML has infinity and NaN.
         return value
 
 
 @dataclasses.dataclass(frozen=True)
 class Row:
-    """A named tuple that is written as a list.
+    """A named tuple written as a list.
 
     Attributes:
-      each: what its entries are; None for what its fields say.
-      ascends: whether no entry is below the one before.
+      each: the limits of every entry; None if its fields' annotations decide.
+      ascends: whether no entry may be below the one before.
     """
 
     each: Number | None = None
@@ -152,12 +152,12 @@ class Row:
 
 @dataclasses.dataclass(frozen=True)
 class As:
-    """A value that is written as one of another type.
+    """A value written as another type.
 
     Attributes:
-      type: the annotation of what is written.
-      written: makes that from the value.
-      made: makes the value from that and its place in the document, or raises.
+      type: the annotation of the written value.
+      written: converts the value for writing.
+      made: converts it back, from the written value and its path in the document.
     """
 
     type: Any
@@ -166,16 +166,16 @@ class As:
 
 
 @dataclasses.dataclass(frozen=True)
-class Part:
-    """How a field stands in its document, if not by its own name.
+class Layout:
+    """How a field is laid out in its document, if not as one entry of its own name.
 
     Attributes:
-      name: its name there.
-      under: the name of an object that it stands in, with others.
-      is_flat: whether it is an object whose parts stand beside its neighbours.
-      may_lack: whether None is told by its absence, not by null.
-      make: of a field that is not there: its value, from the lengths of arrays.
-      lengths: what its value says of the lengths of other arrays, by their letters.
+      name: its name in the document.
+      under: the name of the object that it is nested in.
+      is_flat: whether its own entries are merged into the enclosing object.
+      may_lack: whether None is written as a missing entry, not as null.
+      make: computes a field that is not written, from the lengths of arrays.
+      lengths: returns other arrays' lengths, by their letters, from its value.
     """
 
     name: str | None = None
@@ -191,32 +191,32 @@ class Stated:
     """A property that is written for readers without jaxrob.
 
     Attributes:
-      within: how near it must be to what is computed again from the fields that were
-        read; None if the two are not compared.
+      within: tolerance between the written value and the one computed from the fields
+        read; None if they are not compared.
     """
 
     within: float | None = 0.0
 
 
 def must(place: str, rule: str, value: Any) -> ValueError:
-    """The error of a value that breaks a rule."""
+    """Returns the error for a value that breaks a rule."""
     return ValueError(f"{place} must {rule}; got {short(value)}")
 
 
 def refuse(is_wrong: Any, message: str) -> None:
-    """Raises a ValueError with a message if anything is wrong, at any place."""
+    """Raises a ValueError with a message if `is_wrong`, or any entry of it."""
     if np.any(is_wrong):
         raise ValueError(message)
 
 
 def at(place: str, name: str) -> str:
-    """The place of a part, such as "sampling.seen"."""
+    """Returns the path of an entry, such as "sampling.seen"."""
     said = name if name.isidentifier() and len(name) <= 80 else short(name)
     return f"{place}.{said}" if place else said
 
 
 def object_at(place: str, value: Any) -> dict[str, Any]:
-    """An object of JSON, or a ValueError."""
+    """Returns a value that is a JSON object, or raises a ValueError."""
     if not isinstance(value, dict):
         raise must(place, "be an object", value)
     return value

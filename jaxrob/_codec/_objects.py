@@ -1,4 +1,4 @@
-"""Classes as objects of JSON, by their annotations."""
+"""Writes and reads classes as JSON objects, by their annotations."""
 
 import dataclasses
 import functools
@@ -13,10 +13,10 @@ import numpy as np
 from jaxrob._codec._array import Array
 from jaxrob._codec._kinds import (
     As,
+    Codec,
     Integer,
-    Kind,
+    Layout,
     Number,
-    Part,
     Plain,
     Reading,
     Row,
@@ -28,10 +28,10 @@ from jaxrob._codec._kinds import (
 )
 from jaxrob._files.strict_json import short
 
-#: Classes that are documents of their own, and how those are written and read.
-DOCUMENTS: dict[type, Kind] = {}
-# Marks of annotations that say all of the value.
-_SAYING = Number | Integer | Text | Plain | Array
+#: How classes that are documents of their own are written and read.
+DOCUMENTS: dict[type, Codec] = {}
+# Marks that describe a value completely.
+_VALUE_MARKS = Number | Integer | Text | Plain | Array
 _PLAIN: dict[Any, Any] = {
     float: Number(),
     int: Integer(),
@@ -41,68 +41,68 @@ _PLAIN: dict[Any, Any] = {
 
 
 class _Field(NamedTuple):
-    """A field of a class, or a property that is stated.
+    """A field of a class, or a stated property.
 
     Attributes:
       name: its name in the class.
-      kind: what it holds.
-      part: how it stands in the document.
-      key: its name there.
-      stated: of a property.
-      keys: the names in the document that are its own.
-      has_default: whether the constructor has one.
+      codec: writes and reads its value.
+      layout: its layout in the document.
+      key: its name in the document.
+      stated: the mark of a stated property, None for a field.
+      keys: all names in the document that belong to it.
+      has_default: whether the constructor has a default for it.
     """
 
     name: str
-    kind: Kind
-    part: Part
+    codec: Codec
+    layout: Layout
     key: str
     stated: Stated | None
     keys: tuple[str, ...]
     has_default: bool
 
     def write(self, value: Any, holder: dict[str, Any]) -> None:
-        """Enters it into an object of JSON."""
-        if self.part.is_flat:
-            holder |= self.kind.write(value)
-        elif value is not None or not self.part.may_lack:
-            holder[self.key] = self.kind.write(value)
+        """Writes the value into a JSON object."""
+        if self.layout.is_flat:
+            holder |= self.codec.write(value)
+        elif value is not None or not self.layout.may_lack:
+            holder[self.key] = self.codec.write(value)
 
     def read(self, holder: dict[str, Any], place: str, reading: Reading) -> Any:
-        """The value, from an object of JSON."""
-        if self.part.make is not None:
-            return self.part.make(reading.axes)
-        if self.part.is_flat:
+        """Reads the value from a JSON object."""
+        if self.layout.make is not None:
+            return self.layout.make(reading.axes)
+        if self.layout.is_flat:
             own = {name: holder[name] for name in self.keys if name in holder}
-            return self.kind.read(own, place, reading)
+            return self.codec.read(own, place, reading)
         if self.key not in holder:
             return None
-        value = self.kind.read(holder[self.key], at(place, self.key), reading)
-        if self.part.lengths is not None:
-            reading.axes |= (lengths := self.part.lengths(value))
+        value = self.codec.read(holder[self.key], at(place, self.key), reading)
+        if self.layout.lengths is not None:
+            reading.axes |= (lengths := self.layout.lengths(value))
             if min(lengths.values()) < 1:
                 raise must(at(place, self.key), "be of one input or more", lengths)
         return value
 
     def is_needed(self, reading: Reading) -> bool:
-        """Whether a document must have it."""
-        may_lack = self.part.may_lack or self.part.is_flat or self.part.make
+        """Whether a document must have the field."""
+        may_lack = self.layout.may_lack or self.layout.is_flat or self.layout.make
         return not (may_lack or (reading.is_partial and self.has_default))
 
 
 def write_object(kind: type, value: Any) -> dict[str, Any]:
-    """A dataclass or named tuple as an object of JSON."""
+    """Writes a dataclass or named tuple as a JSON object."""
     found: dict[str, Any] = {}
     for field in _fields(kind):
-        if field.part.make is None:
-            under = field.part.under
+        if field.layout.make is None:
+            under = field.layout.under
             holder = found.setdefault(under, {}) if under else found
             field.write(getattr(value, field.name), holder)
     return found
 
 
 def read_object(kind: type, value: Any, place: str, reading: Reading) -> Any:
-    """A dataclass or named tuple from an object of JSON; see `Kind.read`."""
+    """Reads a dataclass or named tuple from a JSON object; see `Codec.read`."""
     given: dict[str, Any] = {}
     stated: list[tuple[_Field, Any]] = []
     for holder, where, fields in _holders(kind, value, place, reading):
@@ -128,11 +128,11 @@ def read_object(kind: type, value: Any, place: str, reading: Reading) -> Any:
 def _holders(
     kind: type, value: Any, place: str, reading: Reading
 ) -> Iterator[tuple[dict[str, Any], str, list[_Field]]]:
-    """The object, and those within it that fields stand under, with their fields."""
+    """Yields the object and its nested objects, each with its path and fields."""
     document = object_at(place or reading.name, value)
     groups: dict[str | None, list[_Field]] = {None: []}
     for field in _fields(kind):
-        groups.setdefault(field.part.under, []).append(field)
+        groups.setdefault(field.layout.under, []).append(field)
     inner = [name for name in groups if name is not None]
     for name, fields in groups.items():
         where = place if name is None else at(place, name)
@@ -144,7 +144,7 @@ def _holders(
         if missing := [one for one in needed if one not in holder]:
             raise ValueError(f"{who} lacks {', '.join(map(repr, missing))}")
         unknown = sorted(holder.keys() - set(known))
-        if unknown and not reading.is_open:
+        if unknown and not reading.ignores_unknown:
             raise ValueError(
                 f"{who} has unknown parts: {short(unknown)}; it may have {tuple(known)}"
             )
@@ -161,7 +161,7 @@ def _check_stated(field: _Field, found: Any, again: Any, place: str) -> None:
             found, again, 0, field.stated.within, equal_nan=True
         )
     if not is_near:
-        shown, other = (short(field.kind.write(one)) for one in (found, again))
+        shown, other = (short(field.codec.write(one)) for one in (found, again))
         raise ValueError(
             f"the {at(place, field.key)} stated, {shown}, is not that of the other "
             f"parts, {other}"
@@ -170,7 +170,7 @@ def _check_stated(field: _Field, found: Any, again: Any, place: str) -> None:
 
 @functools.cache
 def _fields(kind: type) -> tuple[_Field, ...]:
-    """What a class states, and its fields."""
+    """Returns a class's stated properties, and its fields."""
     found = []
     for name, one in vars(kind).items():
         if isinstance(one, property | functools.cached_property):
@@ -185,23 +185,23 @@ def _fields(kind: type) -> tuple[_Field, ...]:
 
 
 def _field(name: str, hint: Any, has_default: bool) -> _Field:
-    part = _mark(hint, Part) or Part()
-    key = part.name or name
-    keys = () if part.make else (key,)
-    if part.is_flat:
+    layout = _mark(hint, Layout) or Layout()
+    key = layout.name or name
+    keys = () if layout.make else (key,)
+    if layout.is_flat:
         keys = tuple(dict.fromkeys(k for one in _split(hint)[0] for k in _keys(one)))
-    # What is made is not in the document, whatever it is.
-    kind = kind_of(bool if part.make else hint, may_be_null=not part.may_lack)
-    return _Field(name, kind, part, key, _mark(hint, Stated), keys, has_default)
+    # A computed field is not in the document, so any codec will do.
+    codec = codec_of(bool if layout.make else hint, may_be_null=not layout.may_lack)
+    return _Field(name, codec, layout, key, _mark(hint, Stated), keys, has_default)
 
 
 def _keys(kind: type) -> list[str]:
-    """The names of an object's parts in the document."""
-    return [one.part.under or key for one in _fields(kind) for key in one.keys]
+    """Returns the names of an object's entries in the document."""
+    return [one.layout.under or key for one in _fields(kind) for key in one.keys]
 
 
 def _split(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
-    """The types that an annotation names, its marks, and whether None is one."""
+    """Splits an annotation: its types but None, its marks, and whether None is one."""
     marks: tuple[Any, ...] = ()
     if typing.get_origin(hint) is Annotated:
         hint, marks = typing.get_args(hint)[0], typing.get_args(hint)[1:]
@@ -212,46 +212,46 @@ def _split(hint: Any) -> tuple[tuple[Any, ...], tuple[Any, ...], bool]:
 
 
 def _mark(hint: Any, kind: Any) -> Any:
-    """The mark of an annotation that is of a kind, or None."""
+    """Returns an annotation's mark of a class, or None."""
     return next((one for one in _split(hint)[1] if isinstance(one, kind)), None)
 
 
-def kind_of(hint: Any, may_be_null: bool = True) -> Kind:
-    """What an annotation says that a value is."""
+def codec_of(hint: Any, may_be_null: bool = True) -> Codec:
+    """Returns the codec of values with this annotation."""
     named, _, is_optional = _split(hint)
-    kind = _kind_of_one(hint, named)
+    codec = _codec_of_one(hint, named)
     if not (is_optional and may_be_null):
-        return kind
-    return Kind(
-        lambda value: None if value is None else kind.write(value),
-        lambda value, *where: None if value is None else kind.read(value, *where),
+        return codec
+    return Codec(
+        lambda value: None if value is None else codec.write(value),
+        lambda value, *where: None if value is None else codec.read(value, *where),
     )
 
 
-def _kind_of_one(hint: Any, named: tuple[Any, ...]) -> Kind:
-    """What a value is that is of one of the types named."""
+def _codec_of_one(hint: Any, named: tuple[Any, ...]) -> Codec:
+    """Returns the codec of values of one of the types, which exclude None."""
     first, origin = named[0], typing.get_origin(named[0])
-    if says := _mark(hint, _SAYING):
-        return Kind(says.write, says.read)
+    if mark := _mark(hint, _VALUE_MARKS):
+        return Codec(mark.write, mark.read)
     if said := _mark(hint, As):
-        inner = kind_of(said.type)
-        return Kind(
+        inner = codec_of(said.type)
+        return Codec(
             lambda value: inner.write(said.written(value)),
             lambda value, place, more: said.made(inner.read(value, place, more), place),
         )
     if row := _mark(hint, Row):
         return _row(first, row)
     if origin is tuple and typing.get_args(first)[1:] == (...,):
-        return _items(kind_of(typing.get_args(first)[0]))
+        return _items(codec_of(typing.get_args(first)[0]))
     if origin is dict and typing.get_args(first)[1] is not Any:
-        return _table(kind_of(typing.get_args(first)[1]))
+        return _table(codec_of(typing.get_args(first)[1]))
     if origin is dict:
-        return Kind(
+        return Codec(
             lambda value: value, lambda value, place, _: object_at(place, value)
         )
     if set(named) <= _PLAIN.keys():
-        says = _PLAIN[first] if len(named) == 1 else _plain(named)
-        return Kind(says.write, says.read)
+        mark = _PLAIN[first] if len(named) == 1 else _plain(named)
+        return Codec(mark.write, mark.read)
     if not all(dataclasses.is_dataclass(one) or _is_named_tuple(one) for one in named):
         raise TypeError(
             f"{hint} must say what a document holds: see the types and the marks in "
@@ -259,7 +259,7 @@ def _kind_of_one(hint: Any, named: tuple[Any, ...]) -> Kind:
         )
     if len(named) > 1:
         return _one_of(named)
-    return DOCUMENTS.get(first) or Kind(
+    return DOCUMENTS.get(first) or Codec(
         functools.partial(write_object, first), functools.partial(read_object, first)
     )
 
@@ -271,62 +271,65 @@ def _is_named_tuple(kind: Any) -> bool:
 
 
 def _plain(named: tuple[type, ...]) -> Plain:
-    """One of several plain types."""
+    """Describes a value of one of several plain types."""
     words = {str: "a text", int: "a number", float: "a number", bool: "true or false"}
     wanted = " or ".join(dict.fromkeys(words[one] for one in named))
     # JSON may write the float 1.0 as 1.
     return Plain(wanted, named + (float in named) * (int,))
 
 
-def _items(kind: Kind) -> Kind:
-    """A tuple of any length, as a list."""
+def _items(codec: Codec) -> Codec:
+    """Returns the codec of a tuple of any length, written as a list."""
 
     def read(value: Any, place: str, reading: Reading) -> tuple[Any, ...]:
         if not isinstance(value, list):
             raise must(place, "be a list", value)
         return tuple(
-            kind.read(one, f"{place}[{number}]", reading)
+            codec.read(one, f"{place}[{number}]", reading)
             for number, one in enumerate(value)
         )
 
-    return Kind(lambda value: [kind.write(one) for one in value], read)
+    return Codec(lambda value: [codec.write(one) for one in value], read)
 
 
-def _table(kind: Kind) -> Kind:
-    """Values of one kind by any names."""
-    return Kind(
-        lambda value: {name: kind.write(one) for name, one in value.items()},
+def _table(codec: Codec) -> Codec:
+    """Returns the codec of a dictionary with arbitrary names."""
+    return Codec(
+        lambda value: {name: codec.write(one) for name, one in value.items()},
         lambda value, place, reading: {
-            name: kind.read(one, at(place, name), reading)
+            name: codec.read(one, at(place, name), reading)
             for name, one in object_at(place, value).items()
         },
     )
 
 
-def _row(kind: type, row: Row) -> Kind:
-    """A named tuple as a list."""
-    kinds = [row.each or field.kind for field in _fields(kind)]
+def _row(kind: type, row: Row) -> Codec:
+    """Returns the codec of a named tuple, written as a list."""
+    codecs = [row.each or field.codec for field in _fields(kind)]
 
     def read(value: Any, place: str, reading: Reading) -> Any:
-        if not isinstance(value, list) or len(value) != len(kinds):
-            raise must(place, f"be a list of {len(kinds)}", value)
+        if not isinstance(value, list) or len(value) != len(codecs):
+            raise must(place, f"be a list of {len(codecs)}", value)
         found = [
             each.read(one, f"{place}[{number}]", reading)
-            for number, (each, one) in enumerate(zip(kinds, value))
+            for number, (each, one) in enumerate(zip(codecs, value))
         ]
         if row.ascends and any(one > other for one, other in zip(found, found[1:])):
             raise must(place, "ascend", value)
         return kind(*found)
 
-    return Kind(lambda value: [k.write(one) for k, one in zip(kinds, value)], read)
+    return Codec(lambda value: [c.write(one) for c, one in zip(codecs, value)], read)
 
 
-def _one_of(kinds: tuple[type, ...]) -> Kind:
-    """An object of one of several classes, the first whose parts are all there."""
+def _one_of(kinds: tuple[type, ...]) -> Codec:
+    """Returns the codec of several classes.
+
+    The first class whose entries are all present is read, else the last.
+    """
 
     def read(value: Any, place: str, reading: Reading) -> Any:
         there = object_at(place or reading.name, value).keys()
         fitting = [kind for kind in kinds if there >= set(_keys(kind))]
         return read_object([*fitting, kinds[-1]][0], value, place, reading)
 
-    return Kind(lambda value: write_object(type(value), value), read)
+    return Codec(lambda value: write_object(type(value), value), read)

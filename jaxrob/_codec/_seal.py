@@ -1,7 +1,6 @@
-"""Whether a document was changed by hand, where no other part of it tells.
+"""Detects changes by hand in documents, by a digest of each entry.
 
-What a document holds beside its numbers, a digest of each part, is no secret: it finds
-slips and edits, and not a forger.
+The digests are not secret: they detect slips and edits, not forgeries.
 """
 
 import hashlib
@@ -12,23 +11,23 @@ from typing import Any
 from jaxrob._codec._kinds import at, object_at
 from jaxrob._files.strict_json import short
 
-#: The name of the part that holds the others' digests.
+#: The name of the entry that holds the others' digests.
 SEAL = "digests"
-# A text, or what a whole number may do without.
+# A text, or the ".0" of a whole number.
 _TEXT_OR_WHOLE = re.compile(r'("(?:[^"\\]|\\.)*")|\.0(?!\d)')
 
 
 def with_seal(document: dict[str, Any]) -> dict[str, Any]:
-    """A document, values of JSON by name, with the digests of its parts."""
+    """Returns a document, JSON values by name, with digests of its entries."""
     return document | {SEAL: {name: _digest(one) for name, one in document.items()}}
 
 
 def check_seal(document: dict[str, Any], place: str) -> None:
-    """Refuses a document of which a part is not what was written.
+    """Rejects a document with an entry that was changed.
 
     Raises:
-      ValueError: if it has no digests, one is missing or unknown, or a part is another
-        than was written. The message names it.
+      ValueError: if it has no digests, a digest is missing or unknown, or an entry was
+        changed. The message names the entry.
     """
     if SEAL not in document:
         raise ValueError(f"{place or 'the text'} lacks {SEAL!r}")
@@ -48,7 +47,7 @@ def check_seal(document: dict[str, Any], place: str) -> None:
 
 
 def _digest(value: Any) -> str:
-    """Of the value, however it is written: 1.0 may become 1, and spaces be added."""
+    """Returns a digest that does not depend on spaces, or on 1.0 written as 1."""
     try:
         text = json.dumps(value, sort_keys=True, allow_nan=False)
     except RecursionError as error:

@@ -10,7 +10,7 @@ from jaxrob._command import reports
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob.reporting import Results
-from jaxrob.reporting._adjusted import adjusted, said
+from jaxrob.reporting._adjusted import adjusted, difference_text
 
 
 def run(values: Values, words: Sequence[str]) -> str:
@@ -32,7 +32,7 @@ def run(values: Values, words: Sequence[str]) -> str:
             raise Refused(f"{before.alteration}: {error}") from error
     lines = [
         f"{before.alteration}: {before.robustness:.2%} -> "
-        f"{after[before.alteration].robustness:.2%}, {said(one)}"
+        f"{after[before.alteration].robustness:.2%}, {difference_text(one)}"
         f"{_decided(before, after[before.alteration])}"
         for before, one in zip(old.assessments, adjusted(found))
     ]

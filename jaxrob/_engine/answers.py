@@ -1,4 +1,4 @@
-"""What a classifier answers for one block of altered images."""
+"""A classifier's answers on one block of altered images."""
 
 from typing import Generic, NamedTuple, TypeVar
 
@@ -10,7 +10,7 @@ from jaxrob import uncertainty
 from jaxrob._classifier import Classifier
 from jaxrob._log_probabilities import log_normalised, mean_over_samples
 
-# The class of an image for which the classifier returned no distribution.
+# The predicted class where the classifier returned no distribution.
 INVALID = -1
 
 Array = TypeVar("Array", jax.Array, np.ndarray)
@@ -21,8 +21,8 @@ class Answers(NamedTuple, Generic[Array]):
 
     Attributes:
       predicted: int32, the most probable class, or `INVALID`.
-      confidence: float32, its probability; NaN if the outputs are "scores".
-      uncertainty: float32 in [0, 1], `uncertainty.aleatoric`; NaN likewise.
+      confidence: float32, its probability; NaN for "scores".
+      uncertainty: float32 in [0, 1], `uncertainty.aleatoric`; NaN for "scores".
     """
 
     predicted: Array
@@ -36,7 +36,7 @@ HostAnswers = Answers[np.ndarray]
 def answer(
     classifier: Classifier, images: jax.Array, keys: jax.Array | None = None
 ) -> Answers[jax.Array]:
-    """The classifier's answers, from the mean probabilities over its samples.
+    """Computes the classifier's answers from its samples' mean probabilities.
 
     Args:
       classifier: the classifier.
@@ -46,7 +46,7 @@ def answer(
     Returns:
       Answers of shape `[B]`.
     """
-    # Classes first: reductions over them then vectorise over the images. On a CPU this
+    # With classes first, reductions over them vectorise over the images. On a CPU this
     # saves a tenth of a perceptron's assessment.
     outputs = jnp.moveaxis(classifier.raw_outputs(images, keys), -1, 0)
     if classifier.outputs == "scores":
@@ -54,7 +54,7 @@ def answer(
         return Answers(_largest(outputs.mean(axis=1)), none, none)
     log_probabilities = log_normalised(outputs, classifier.outputs, axis=0)
     mean = mean_over_samples(log_probabilities, axis=1)
-    # A single sample's outputs have the order of its probabilities, and keep it where
+    # A single sample's outputs rank classes as its probabilities do, even where
     # rounding makes the probabilities equal.
     ranked = outputs[:, 0] if outputs.shape[1] == 1 else mean
     valid = ~jnp.isnan(mean).any(axis=0)
@@ -66,6 +66,6 @@ def answer(
 
 
 def _largest(scores: jax.Array) -> jax.Array:
-    """`[B]` from `[K, B]`: the first class of the largest score."""
+    """Returns the first class `[B]` of the largest score, from `[K, B]`."""
     valid = ~jnp.isnan(scores).any(axis=0)
     return jnp.where(valid, jnp.argmax(scores, axis=0), INVALID).astype(jnp.int32)

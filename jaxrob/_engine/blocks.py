@@ -1,4 +1,4 @@
-"""Blocks of images: cut from a data set and put on the devices, ahead of their use."""
+"""Cuts a data set into blocks of images and puts them on the devices in advance."""
 
 import functools
 import itertools
@@ -25,11 +25,11 @@ from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 
 
 class Block(NamedTuple):
-    """Images that one step takes, without their pixels.
+    """The images of one step, without their pixels.
 
     Attributes:
-      labels: `[n]`, of the images that count; those that pad the block have none.
-      start: the place of the first one in the order in which the images come.
+      labels: `[n]`, without those of padding.
+      start: the position of the first image in the order of evaluation.
     """
 
     labels: np.ndarray
@@ -37,11 +37,11 @@ class Block(NamedTuple):
 
     @property
     def stop(self) -> int:
-        """The place of the image after the last one."""
+        """The position after the last image."""
         return self.start + len(self.labels)
 
     def part(self, start: int, stop: int) -> "Block":
-        """The images of the block from one place to before another; maybe none."""
+        """Returns the block's images at positions `start` to `stop`; may be empty."""
         first = min(max(start, self.start), self.stop)
         last = max(first, min(stop, self.stop))
         return Block(self.labels[first - self.start : last - self.start], first)
@@ -51,9 +51,9 @@ class PlacedBlock(NamedTuple):
     """A block with its images on the devices.
 
     Attributes:
-      block: which images they are.
-      images: `[size, ...]`, those of the block and then zeros; split over the devices.
-      indices: uint32 `[size]`, their indices in the data set, split likewise.
+      block: which images these are.
+      images: `[size, ...]`, padded with zeros, sharded over the devices.
+      indices: uint32 `[size]`, their indices in the data set, sharded too.
     """
 
     block: Block
@@ -64,19 +64,19 @@ class PlacedBlock(NamedTuple):
 def placed_blocks(
     dataset: Dataset | BatchedDataset, num_classes: int, size: int, mesh: Mesh
 ) -> Generator[PlacedBlock, None, None]:
-    """The blocks of a data set, one after the other.
+    """Yields the blocks of a data set in order.
 
-    Data that must be read, from a disk or an iterable, are read ahead on a thread.
+    A thread reads ahead from a disk or an iterable.
 
     Args:
       dataset: the images.
       num_classes: the classifier's number of classes.
       size: images in a block, a multiple of the devices.
-      mesh: the devices, over which the images are split.
+      mesh: the devices over which the images are sharded.
 
     Raises:
-      ValueError: if a label is no class of the classifier, or a value of a memory map
-        is refused by `Dataset`.
+      ValueError: if a label is no class of the classifier, or `Dataset` rejects a
+        value of a memory map.
     """
     is_mapped = isinstance(getattr(dataset, "images", None), np.memmap)
 
@@ -84,7 +84,7 @@ def placed_blocks(
         indices = block.start + np.arange(len(images), dtype=np.uint32)
         if not is_mapped:
             return _placed(dataset, num_classes, mesh, block, images, indices)
-        # Read here and now, otherwise it would be read while a step waits for it.
+        # Read now, in the prefetching thread; else a step would wait for the disk.
         read = functools.partial(_read, images)
         return _placed(dataset, num_classes, mesh, block, read, indices)
 
@@ -103,15 +103,15 @@ def picked_blocks(
     num_classes: int,
     mesh: Mesh,
 ) -> Generator[PlacedBlock, None, None]:
-    """Blocks of a data set in another order.
+    """Yields blocks of a data set in another order.
 
     Args:
       dataset: the images.
       order: `[N]`, their indices in this order.
-      starts: the places in the order at which blocks begin.
-      number: images in a block; it is padded to a multiple of the devices.
+      starts: the positions in the order at which blocks begin.
+      number: images in a block, which is padded to a multiple of the devices.
       num_classes: the classifier's number of classes.
-      mesh: the devices, over which the images are split.
+      mesh: the devices over which the images are sharded.
 
     Raises:
       ValueError: as `placed_blocks`.
@@ -138,7 +138,7 @@ def _placed(
     images: np.ndarray | Callable[[slice], np.ndarray],
     indices: np.ndarray,
 ) -> PlacedBlock:
-    """A block on the devices, from its images or what reads some of them."""
+    """Puts a block on the devices, from its images or a function that reads rows."""
     name = f"labels of {dataset.name}"
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
     split = sharded(mesh)
@@ -150,11 +150,11 @@ def _placed(
 
 
 def _read(images: np.ndarray, rows: slice) -> np.ndarray:
-    """Rows of a memory map, in memory: the map's own where a device can take those."""
+    """Reads rows of a memory map; returns a copy only if they are not contiguous."""
     part = images[rows]
     if not part.flags.c_contiguous:
         return np.ascontiguousarray(part)
-    # One byte of each page makes the system read the page.
+    # Touching one byte of each page makes the system read the page.
     values = part.reshape(-1).view(np.uint8)
     for place in (slice(None, None, mmap.PAGESIZE), slice(-1, None)):
         values[place].max()
@@ -164,13 +164,13 @@ def _read(images: np.ndarray, rows: slice) -> np.ndarray:
 def _blocks(
     dataset: Dataset | BatchedDataset, size: int, num_devices: int
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Blocks of `size` images, whatever the batches they come in; the last padded."""
+    """Yields blocks of `size` images, whatever the batches; the last is padded."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     images, labels, start = [], [], 0
     for batch in batches:
         first = 0
         while first < len(batch):
-            # Fill the block at hand, from the rest of this batch.
+            # Fill the current block from the rest of this batch.
             last = min(len(batch), first + size - sum(map(len, labels)))
             part = np.asarray(batch.images[first:last])
             if isinstance(batch.images, np.memmap):
@@ -183,7 +183,7 @@ def _blocks(
                 images, labels, start = [], [], start + size
     if labels:
         if isinstance(dataset, BatchedDataset):
-            # Blocks of an unknown number of images may be far larger than what is left.
+            # If the number of images is unknown, a block may far exceed what is left.
             left = bucket(sum(map(len, labels)), 2)
             size = min(size, -(-left // num_devices) * num_devices)
         yield _block(images, labels, start, size)
@@ -192,13 +192,13 @@ def _blocks(
 def _block(
     images: list[np.ndarray], labels: list[np.ndarray], start: int, size: int
 ) -> tuple[Block, np.ndarray]:
-    """A block of `size` images, from parts of it that may be fewer."""
+    """Joins parts into a block, padded to `size` images."""
     whole = images[0] if len(images) == 1 else np.concatenate(images)
     return Block(np.concatenate(labels), start), _padded(whole, size)
 
 
 def _padded(rows: np.ndarray, size: int) -> np.ndarray:
-    """Rows, and then zeros up to a size."""
+    """Pads rows with zeros to a size."""
     if len(rows) == size:
         return rows
     return np.pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))

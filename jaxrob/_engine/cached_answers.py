@@ -1,4 +1,4 @@
-"""The answers in a journal, found by alteration, level and images."""
+"""A journal's answers, looked up by alteration, level and images."""
 
 import contextlib
 import functools
@@ -13,38 +13,38 @@ from jaxrob._classifier import Classifier
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._engine.records import array_part, malformed, part, read_records
+from jaxrob._engine.records import array_entry, entry, malformed, read_records
 from jaxrob.alterations import Alteration
 
-# The order of the images that a record may name.
+# A record's name for the random order of the images.
 _RANDOM = "random"
 
 
 class CachedAnswers:
-    """The answers that a journal holds, and the way to add new ones.
+    """Looks up a journal's answers and adds new ones.
 
-    The levels of all alterations and strategies share one journal: an answer depends on
-    the classifier, the data and the key, which the header tells, and on the alteration,
-    the level and the image.
+    All alterations and strategies share one journal: an answer depends on the
+    classifier, the data and the key, which the header holds, and on the alteration, the
+    level and the image.
     """
 
     def __init__(
         self, journal: Journal | JournalOfFirstProcess, has_probabilities: bool
     ) -> None:
-        """The answers that this journal holds.
+        """Indexes the journal's answers.
 
         Args:
           journal: the journal.
           has_probabilities: whether an answer has a confidence.
 
         Raises:
-          ValueError: if a record holds anything else; the message names it.
+          ValueError: if a record holds anything but answers; the message names it.
         """
         self._journal = journal
-        # By alteration, level and whether in random order: the first place and the
-        # answers of each piece, by their places.
+        # Each piece's first position and its answers, sorted by position. The keys are
+        # alteration, level, and whether the order is random.
         self._pieces: dict[tuple[str, float, bool], list[tuple[int, HostAnswers]]] = {}
-        # By alteration: the records read and not yet checked against it.
+        # The records read but not yet checked, by alteration.
         self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
         read = functools.partial(_read, has_probabilities=has_probabilities)
         for number, record in read_records(journal.path, journal.records, read):
@@ -54,12 +54,12 @@ class CachedAnswers:
     def check(
         self, alteration: Alteration, num_classes: int, num_images: int | None
     ) -> None:
-        """Refuses answers that no run can have given.
+        """Rejects answers that no run can have given.
 
         Args:
           alteration: the alteration; its answers are checked once.
           num_classes: the classifier's number of classes.
-          num_images: the number of images, None if it is not known.
+          num_images: the number of images, None if unknown.
 
         Raises:
           ValueError: if a level lies outside the alteration's range, an answer is no
@@ -88,18 +88,18 @@ class CachedAnswers:
         stop: int,
         in_random_order: bool = False,
     ) -> HostAnswers | None:
-        """The answers at a level on the images from `start` to before `stop`.
+        """Returns the answers at a level on the images `start` to `stop`.
 
         Args:
           alteration: the alteration.
           level: the level, canonical.
-          start: the place of the first image.
-          stop: the place after that of the last one.
-          in_random_order: whether these are places in the key's random order, not in
-            the data set's own.
+          start: the position of the first image.
+          stop: the position after the last image.
+          in_random_order: whether these are positions in the key's random order, not in
+            the data set.
 
         Returns:
-          Answers `[stop - start]`, or None unless the journal holds them all.
+          Answers `[stop - start]`, or None unless the journal holds all of them.
         """
         parts, position = [], start
         name = alteration.description, float(level), in_random_order
@@ -122,7 +122,7 @@ class CachedAnswers:
         answers: HostAnswers,
         in_random_order: bool = False,
     ) -> None:
-        """Writes answers `[l, n]` at `[l]` levels on the images from `start` on.
+        """Journals answers `[l, n]` at `[l]` levels on the images from `start` on.
 
         See `find` for the arguments.
         """
@@ -151,26 +151,26 @@ class CachedAnswers:
 
 
 @contextlib.contextmanager
-def kept_in(
+def cached_answers_in(
     path: str | os.PathLike | None,
     classifier: Classifier,
     alterations: Sequence[Alteration],
     source: Callable[[], dict[str, Any]],
     mesh: Mesh,
 ) -> Iterator[CachedAnswers | None]:
-    """The answers of a classifier on a data set that a journal keeps; None without one.
+    """Opens a journal and yields its cached answers; None without a path.
 
     Args:
       path: the journal's path, or None.
       classifier: the classifier, fingerprinted.
-      alterations: the alterations that will be asked for, fingerprinted.
+      alterations: the alterations to be evaluated, fingerprinted.
       source: returns `provenance` of the classifier, the data and the key.
-      mesh: the devices; of all processes only the first one opens the file.
+      mesh: the devices; only the first process opens the file.
 
     Raises:
-      ValueError: as `Journal`, or if nothing tells the classifier or an alteration from
-        others.
-      OSError: likewise.
+      ValueError: as `Journal`, or if the classifier or an alteration is not
+        identifiable.
+      OSError: as `Journal`.
     """
     for alteration in () if path is None else alterations:
         if alteration_fingerprint(alteration) is None:
@@ -194,22 +194,22 @@ class _Record(NamedTuple):
 
 
 def _read(record: dict[str, Any], has_probabilities: bool) -> _Record:
-    name, start = part(record, "alteration", str), part(record, "start", int)
-    # Without an order it is the data set's own.
+    name, start = entry(record, "alteration", str), entry(record, "start", int)
+    # Records without an order are in the data set's order.
     in_random_order = "order" in record
     if in_random_order and record["order"] != _RANDOM:
         raise ValueError(f"'order' must be {_RANDOM!r}; got {record['order']!r}")
     if start < 0:
         raise ValueError(f"'start' is negative: {start}")
-    levels = array_part(record, "levels", "f", (None,))
+    levels = array_entry(record, "levels", "f", (None,))
     if not len(levels) or not np.isfinite(levels).all():
         raise ValueError("'levels' must be finite, at least one")
-    predicted = array_part(record, "predicted", "i", (len(levels), None))
+    predicted = array_entry(record, "predicted", "i", (len(levels), None))
     if not predicted.size or predicted.min() < 0:
         raise ValueError("'predicted' must hold classes, from 0, at least one")
     answers = {"predicted": predicted}
     for field in ("confidence", "uncertainty"):
-        answers[field] = found = array_part(record, field, "f", predicted.shape)
+        answers[field] = found = array_entry(record, field, "f", predicted.shape)
         # Rounding may carry a probability beyond 1. NaN fails both comparisons.
         fits = (found >= 0) & (found <= 1 + 1e-5)
         if not (fits if has_probabilities else np.isnan(found)).all():

@@ -1,4 +1,4 @@
-"""Whether a classifier, data, an alteration and a key go together."""
+"""Checks that a classifier, data, an alteration and a key fit together."""
 
 import functools
 from typing import NamedTuple
@@ -17,12 +17,14 @@ from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import doubts
 
-# Pixels outside [0, 1] by no more than this are rounded, not altered.
+# Pixels outside [0, 1] by at most this much are rounding.
 _ROUNDING = 1e-4
 
 
-def first_look(dataset: Dataset | BatchedDataset) -> tuple[np.ndarray, int | None]:
-    """The first image, and the number of images where it is known."""
+def first_image_and_length(
+    dataset: Dataset | BatchedDataset,
+) -> tuple[np.ndarray, int | None]:
+    """Returns the first image, and the number of images; None if unknown."""
     if isinstance(dataset, Dataset):
         return np.asarray(dataset.images[0]), len(dataset)
     return np.asarray(next(dataset.batches()).images[0]), None
@@ -35,22 +37,22 @@ def check_together(
     image: np.ndarray,
     key: jax.Array | None,
 ) -> None:
-    """Refuses a classifier, data, an alteration and a key that do not go together.
+    """Rejects a classifier, data, an alteration and a key that do not fit together.
 
-    Warns of what looks like a mistake: ranges in another unit, an alteration that makes
-    NaN or leaves [0, 1], images whose channels come first.
+    Warns of likely mistakes: ranges in another unit, an alteration that makes NaN or
+    leaves [0, 1], images whose channels come first.
 
     Args:
       classifier: the classifier.
-      dataset: the data; only its name and its class names are looked at.
+      dataset: the data; its images are not read.
       alteration: the alteration.
       image: the first image of the data.
       key: the random key, or None.
 
     Raises:
-      ValueError: if a key is missing, the alteration or the classifier refuses the
-        image's shape, the alteration changes the image at its identity, or the data
-        have another number of classes than the classifier.
+      ValueError: if a key is missing, the alteration or the classifier rejects the
+        image's shape, the alteration changes the image at its identity, or the class
+        names do not match the classifier's classes.
     """
     if key is None and (alteration.stochastic or classifier.stochastic):
         what = alteration.name if alteration.stochastic else "the classifier"
@@ -62,7 +64,7 @@ def check_together(
     for doubt in doubts(alteration, image.shape):
         warn(doubt)
     check_shape_is_kept(alteration, image.shape)
-    _check_what_it_makes(alteration, image)
+    _check_values(alteration, image)
     num_classes = trace_info(classifier, image.shape).num_classes
     _check_class_names(classifier, dataset, num_classes)
 
@@ -70,11 +72,11 @@ def check_together(
 def _check_class_names(
     classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
 ) -> None:
-    """Refuses names that are not one for each class, or other ones than the data's."""
+    """Rejects class names of another number than the classes, or that contradict."""
     own, names = classifier.class_names, dataset.class_names
     for what, found in (("it", own), (dataset.name, names)):
         if found is not None and len(found) != num_classes:
-            # Those beyond are what a folder too many looks like.
+            # Surplus names usually mean a surplus class folder.
             more = ", ".join(found[num_classes : num_classes + 10])
             raise ValueError(
                 f"the classifier returns {num_classes} classes, but {what} has "
@@ -99,7 +101,7 @@ def check_valid(
     classifier: Classifier,
     alteration: Alteration,
 ) -> None:
-    """Refuses answers for images at which the classifier returned no distribution.
+    """Rejects answers for which the classifier returned no distribution.
 
     Args:
       predicted: integers `[l, n]`, the predicted classes of a block of images.
@@ -131,10 +133,10 @@ def check_valid(
 
 @functools.lru_cache(maxsize=256)
 def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) -> None:
-    """Refuses an alteration, fingerprinted, that changes the shape of an image.
+    """Rejects a fingerprinted alteration that changes the shape of an image.
 
     Raises:
-      ValueError: if it does, or refuses the image's shape.
+      ValueError: if it does, or rejects the image's shape.
     """
     image = jax.ShapeDtypeStruct(image_shape, jnp.float32)
     level = jax.ShapeDtypeStruct((), jnp.float32)
@@ -149,7 +151,7 @@ def check_shape_is_kept(alteration: Alteration, image_shape: tuple[int, ...]) ->
 def check_images(
     dataset: Dataset | BatchedDataset, image_shape: tuple[int, ...]
 ) -> None:
-    """Warns of images that look divided too often, or whose channels come first."""
+    """Warns of doubtful pixel values, or channels that come first."""
     if doubt := value_doubt(dataset):
         warn(doubt)
     if len(image_shape) != 3 or image_shape[0] not in (1, 3, 4):
@@ -162,13 +164,13 @@ def check_images(
         )
 
 
-class _Made(NamedTuple):
-    """What an alteration makes of one image at its identity and at L levels.
+class _Extremes(NamedTuple):
+    """Extreme values of one altered image, at the identity and at L levels.
 
     Attributes:
       change: the largest change of a value at the identity.
-      lowest: `[L]`, the lowest value; NaN if one is.
-      highest: `[L]`, the highest.
+      lowest: `[L]`, the lowest value at each level; NaN if any value is.
+      highest: `[L]`, the highest value; NaN if any value is.
     """
 
     change: jax.Array
@@ -176,17 +178,17 @@ class _Made(NamedTuple):
     highest: jax.Array
 
 
-def _check_what_it_makes(alteration: Alteration, image: np.ndarray) -> None:
-    """Refuses an alteration that changes the image at its own identity.
+def _check_values(alteration: Alteration, image: np.ndarray) -> None:
+    """Rejects an alteration that changes the image at its identity.
 
-    Warns of one that makes NaN, or pixels outside [0, 1].
+    Warns if it makes NaN, or pixels outside [0, 1].
     """
     middle = (alteration.lower + alteration.upper) / 2
-    # What the library's own make of pixels is known, and one level compiles faster.
+    # The library's own alterations are tested, and one level compiles faster.
     whole = isinstance(alteration.fn, Fingerprinted) or not is_identifiable(alteration)
     levels = np.array([alteration.lower, middle, alteration.upper] if whole else [])
     asked = np.float32(np.append(alteration.identity, levels))
-    made = jax.device_get(_made(image, asked, alteration=alteration))
+    made = jax.device_get(_extremes(image, asked, alteration=alteration))
     if made.change != 0:
         raise ValueError(
             f"{alteration.name} must return the image unchanged at its identity, level "
@@ -215,16 +217,18 @@ def _check_what_it_makes(alteration: Alteration, image: np.ndarray) -> None:
 
 
 @functools.partial(jax.jit, static_argnames="alteration")
-def _made(image: jax.Array, levels: jax.Array, *, alteration: Alteration) -> _Made:
-    """Of the identity, the first level, and the others."""
+def _extremes(
+    image: jax.Array, levels: jax.Array, *, alteration: Alteration
+) -> _Extremes:
+    """Computes the extremes; the first of the levels is the identity."""
     image = as_floats(image)
 
     def at(level: jax.Array) -> tuple[jax.Array, jax.Array, jax.Array]:
-        # A loop, so that the alteration is compiled once.
         altered = alteration(image, level, jax.random.key(0))
         return jnp.abs(altered - image).max(), altered.min(), altered.max()
 
     if len(levels) == 1:
-        return _Made(at(levels[0])[0], levels[1:], levels[1:])
+        return _Extremes(at(levels[0])[0], levels[1:], levels[1:])
+    # A loop, so that the alteration is compiled once.
     change, lowest, highest = jax.lax.map(at, levels)
-    return _Made(change[0], lowest[1:], highest[1:])
+    return _Extremes(change[0], lowest[1:], highest[1:])

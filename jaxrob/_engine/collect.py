@@ -1,4 +1,4 @@
-"""What is kept of the answers at the levels of one alteration."""
+"""Collects the answers at the levels of one alteration into a curve."""
 
 from typing import Protocol
 
@@ -10,18 +10,18 @@ from jaxrob._engine.blocks import Block
 
 
 class Collector(Protocol):
-    """Takes the answers as they come, block by block."""
+    """Takes answers block by block, as they arrive."""
 
     def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
-        """Takes answers `[l, n]` on a block of images, at the levels of these rows."""
+        """Adds answers `[l, n]` on a block of images; `rows` index the levels."""
         ...
 
 
 class CurveCollector(Collector, Protocol):
-    """Makes a curve of the answers."""
+    """Collects answers into a curve."""
 
     def curve(self) -> Curve | ReducedCurve:
-        """The curve, once every answer was added."""
+        """Returns the curve, once every answer was added."""
         ...
 
 
@@ -35,20 +35,20 @@ class AnswerCollector:
         length: int | None,
         has_probabilities: bool,
     ) -> None:
-        """A collector without answers.
+        """Starts without answers.
 
         Args:
           levels: float64 `[L]`.
           num_classes: K.
-          length: the number of images, None if it is not known.
+          length: the number of images, None if unknown.
           has_probabilities: whether the answers have a confidence.
         """
         self._levels = levels
         self._num_classes = num_classes
         self._has_probabilities = has_probabilities
-        # At once as large as the arrays will be, where that is known.
+        # Allocated at full size if the number of images is known.
         self._whole = None if length is None else self._room(length)
-        # By the block's first image: its labels, and its answers at all levels.
+        # Each block's labels and its answers at all levels, by its first image.
         self._labels: dict[int, np.ndarray] = {}
         self._blocks: dict[int, HostAnswers] = {}
 
@@ -88,10 +88,10 @@ class AnswerCollector:
 
 
 class CountCollector:
-    """Keeps the counts by class alone, in a `ReducedCurve`."""
+    """Keeps only counts by class, in a `ReducedCurve`."""
 
     def __init__(self, levels: np.ndarray, num_classes: int) -> None:
-        """A collector that has counted nothing.
+        """Starts with counts of zero.
 
         Args:
           levels: float64 `[L]`.
@@ -110,7 +110,7 @@ class CountCollector:
 
 
 def empty_answers(shape: tuple[int, ...], num_classes: int) -> HostAnswers:
-    """Room for answers of a shape, of a classifier of so many classes."""
+    """Allocates answers of a shape; int16 classes where `num_classes` fits."""
     is_small = num_classes <= np.iinfo(np.int16).max
     return Answers(
         np.empty(shape, np.int16 if is_small else np.int32),

@@ -1,4 +1,4 @@
-"""What every queue of one run shares, on the devices."""
+"""The state on the devices that all queues of one run share."""
 
 import dataclasses
 import functools
@@ -25,18 +25,18 @@ class Execution:
     """A classifier on the devices, and how levels are evaluated.
 
     Attributes:
-      classifier: whole on every device, without its names.
-      key: the random key, likewise.
-      mesh: the devices over which the images are split.
-      bar: where progress is shown.
-      info: what a trace tells of the classifier.
-      network: the network if it is one on this host.
+      classifier: replicated, without its names.
+      key: the random key, replicated.
+      mesh: the devices over which images are sharded.
+      bar: the progress bar.
+      info: facts about the classifier, from a trace.
+      network: the network on this host, or None.
       image_shape: the shape of one image.
       rows: the most images that fit in a step.
-      batch_size: images in a block; None takes what fits in memory.
+      batch_size: images in a block; None: as many as fit in memory.
       reduced: whether only counts by class are kept.
-      kept: where known answers are found and new ones go, None without a journal.
-      looked: what was looked at already for signs of a mistake, once in a call.
+      cached: finds journaled answers and adds new ones; None without a journal.
+      checked: names of the checks for mistakes already made in this call.
     """
 
     classifier: Classifier
@@ -49,8 +49,8 @@ class Execution:
     rows: int
     batch_size: int | None
     reduced: bool = False
-    kept: CachedAnswers | None = None
-    looked: set[str] = dataclasses.field(default_factory=set)
+    cached: CachedAnswers | None = None
+    checked: set[str] = dataclasses.field(default_factory=set)
 
 
 def set_up(
@@ -61,18 +61,18 @@ def set_up(
     bar: tqdm,
     batch_size: int | None = None,
 ) -> Execution:
-    """Puts a classifier and the key on the devices.
+    """Replicates a classifier and the key over the devices.
 
     Args:
       classifier: the classifier, fingerprinted.
       image_shape: the shape of one image.
       key: the random key, None if nothing is random.
       mesh: the devices.
-      bar: where progress is shown.
+      bar: the progress bar.
       batch_size: images in a block, or None.
 
     Raises:
-      ValueError: if processes differ in the classifier or the key.
+      ValueError: if the classifier or the key differs between processes.
     """
     key = _no_key() if key is None else key
     given = classifier, key
@@ -91,11 +91,11 @@ def set_up(
     )
 
 
-def check_alike(execution: Execution, *asked: Any) -> None:
-    """Refuses what is not asked for alike in all processes.
+def check_same_request(execution: Execution, *asked: Any) -> None:
+    """Rejects requests that differ between processes.
 
     Raises:
-      ValueError: if processes differ in it.
+      ValueError: if they do.
     """
     what = "levels and number of images"
     check_same(what, lambda: digest([text(asked)]), execution.mesh)
@@ -104,12 +104,12 @@ def check_alike(execution: Execution, *asked: Any) -> None:
 def progress_bar(
     name: str, progress: bool, unit: str = "image", total: int = 0
 ) -> tqdm:
-    """A bar, of altered images if not told otherwise; every queue adds to its total."""
+    """Returns a progress bar. Every queue adds its images to the total."""
     shown = progress and is_first()
     return tqdm(desc=name, unit=unit, unit_scale=True, disable=not shown, total=total)
 
 
 @functools.cache
 def _no_key() -> jax.Array:
-    """The key where nothing is random."""
+    """Returns the key that stands in where nothing is random."""
     return jax.random.key(0)

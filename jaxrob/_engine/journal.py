@@ -1,8 +1,8 @@
-"""A file that takes every result as soon as it is known, so that a killed run resumes.
+"""A file that records every result at once, so that a killed run can resume.
 
-Each line is a CRC-32 and a JSON object. The first object tells what the results are
-of; a run of anything else refuses the file. Each line is written whole and synced to
-the disk before the run goes on, so that only the last one can be torn.
+Each line is a CRC-32 and a JSON object. The first object, the header, identifies the
+run; a run with another header rejects the file. Each line is synced to the disk before
+the run goes on, so that only the last line can be torn.
 """
 
 import base64
@@ -29,27 +29,27 @@ _FORMAT = "jaxrob journal 1"
 
 
 class Journal:
-    """The results of earlier runs, read from a file, and the way to add new ones.
+    """Reads the results of earlier runs from a file, and appends new ones.
 
     Attributes:
       path: the file.
-      records: the records read from it, in the order they were written.
+      records: the records read from it, in the order of writing.
     """
 
     def __init__(self, path: str | os.PathLike, header: dict[str, Any]) -> None:
         """Opens a journal, or starts one if there is none.
 
-        A torn last line is dropped. If it is the first one too, nothing of the file is
-        left, which draws a `RobustnessWarning`.
+        A torn last line is dropped. If the torn line is the header, nothing of the file
+        is left, and a `RobustnessWarning` says so.
 
         Args:
           path: the file; its folder must exist.
-          header: what the results are of, as values that JSON can hold.
+          header: identifies the run, as values that JSON can hold.
 
         Raises:
-          ValueError: if the path is that of a folder, a named pipe or a device, or the
-            file is no journal, is damaged before its end, or has another header; the
-            message says what differs.
+          ValueError: if the path is a folder, a named pipe or a device, or the file is
+            no journal, is damaged before its end, or has another header; the message
+            says what differs.
           OSError: if the file cannot be read or written.
         """
         self.path = pathlib.Path(path)
@@ -59,7 +59,7 @@ class Journal:
             _check_header(self.path, known[0], header)
         self.records = known[1:]
         self._length = length
-        # In append mode, lines that another process writes stay whole.
+        # In append mode, another process's lines stay whole.
         self._file = open(self.path, "ab", buffering=0)
         if self._file.tell() != length:
             os.truncate(self.path, length)
@@ -71,8 +71,8 @@ class Journal:
         """Writes a record, which may hold arrays, and waits until it is on the disk.
 
         Raises:
-          OSError: if it cannot be written, for instance on a full disk. What was
-            written before stays good.
+          OSError: if it cannot be written, for instance on a full disk. Earlier records
+            stay valid.
         """
         self._write(record)
 
@@ -106,24 +106,24 @@ class Journal:
 
 
 class JournalOfFirstProcess:
-    """The journal as all processes except the first one see it: they write nothing.
+    """The first process's journal in another process, which writes nothing.
 
     Attributes:
       path: the file.
-      records: the records that the first process has read.
+      records: the records that the first process read.
     """
 
     def __init__(self, path: str | os.PathLike, records: list[dict[str, Any]]) -> None:
-        """A journal of these records."""
+        """Holds these records."""
         self.path = pathlib.Path(path)
         self.records = records
 
     def append(self, record: dict[str, Any]) -> None:
-        """Does nothing, since the first process writes the record."""
+        """Does nothing, because the first process writes the record."""
         del record
 
     def close(self) -> None:
-        """Does nothing, since no file is open."""
+        """Does nothing, because no file is open."""
 
 
 @contextlib.contextmanager
@@ -135,11 +135,11 @@ def opened(
     mesh: Mesh,
     settings: dict[str, Any] | None = None,
 ) -> Iterator[Journal | JournalOfFirstProcess | None]:
-    """The journal of what is computed of a classifier; None without a path.
+    """Opens the journal of a classifier's results; yields None without a path.
 
     Args:
       path: the file, or None.
-      kind: what it keeps.
+      kind: the kind of results, such as "answers".
       classifier: the classifier.
       source: returns `provenance` of the classifier, the data and the key.
       mesh: the devices. If they belong to several processes, only the first process
@@ -147,8 +147,8 @@ def opened(
       settings: further arguments that the results depend on.
 
     Raises:
-      ValueError: as `Journal`, or if nothing tells the classifier from others.
-      OSError: likewise.
+      ValueError: as `Journal`, or if the classifier is not identifiable.
+      OSError: as `Journal`.
     """
     if path is None:
         yield None
@@ -161,7 +161,7 @@ def opened(
             'such as name="detector", version="2024-05", and another version whenever '
             "its answers may change"
         )
-    # Any number of devices gives the same results.
+    # Results do not depend on the number of devices.
     header["devices"] = {**header["devices"], "count": None}
     header["settings"] = settings
     journal = (
@@ -176,7 +176,7 @@ def opened(
 def _opened_by_first(
     path: str | os.PathLike, header: dict[str, Any], mesh: Mesh
 ) -> Journal | JournalOfFirstProcess:
-    """The journal, from the same records in all processes; or all fail alike."""
+    """Opens the journal in the first process and shares its records, or its error."""
     journal, records, failure = None, [], None
     if is_first():
         try:
@@ -208,7 +208,7 @@ def _encoded(value: Any) -> dict[str, Any]:
 
 
 def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
-    """The records of a file, and the number of bytes up to the last whole one."""
+    """Returns a file's records, and the number of bytes up to the last whole one."""
     try:
         with open_file(path) as file:
             content = file.read()
@@ -239,7 +239,7 @@ def _read(path: pathlib.Path) -> tuple[list[dict[str, Any]], int]:
 
 
 def _checked_line(line: bytes) -> bytes | None:
-    """The text of a line, None if its checksum does not fit."""
+    """Returns the text of a line, or None if its checksum does not match."""
     checksum, _, text = line.partition(b" ")
     try:
         fits = int(checksum, 16) == zlib.crc32(text) and len(checksum) == 8
@@ -259,7 +259,7 @@ def _parsed(path: pathlib.Path, number: int, text: bytes) -> dict[str, Any]:
 
 
 def _may_be_torn_header(content: bytes) -> bool:
-    """Whether the content, without a whole line, is the beginning of a journal."""
+    """Whether content without a whole line may be the beginning of a journal."""
     beginning = b'{"format": "jaxrob journal'
     checksum, text = content[:8], content[9:]
     is_hexadecimal = all(byte in b"0123456789abcdef" for byte in checksum)
@@ -278,7 +278,7 @@ def _check_header(
 
 
 def _differences(known: Any, wanted: Any, name: str = "") -> list[str]:
-    """What differs between two headers, entry by entry."""
+    """Lists the entries in which two headers differ."""
     if isinstance(known, dict) and isinstance(wanted, dict):
         found = []
         for key in {**known, **wanted}:

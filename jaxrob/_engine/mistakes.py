@@ -1,6 +1,6 @@
-"""Answers that show a mistake in how a classifier is given.
+"""Warns of answers that show a mistake in how a classifier is given.
 
-They are looked at once in each public call, as far as that costs next to nothing.
+Each check runs once per public call, and only while it costs next to nothing.
 """
 
 import collections
@@ -25,32 +25,32 @@ from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._keys import classifier_keys
 from jaxrob._pixels import as_floats
 
-# Images that are looked at more closely.
-_FEW = 16
-# Likewise where they are in a block that is computed as a whole.
-MANY = 64
-# Rows whose sum is this close to 1 are distributions, in bfloat16 too.
+# Images checked in a program of their own.
+_NUM_ALONE = 16
+# The most images checked in a block.
+MAX_CHECKED = 64
+# Tolerance, in bfloat16 too, of the sum 1 of a distribution.
 _SUM_TOLERANCE = 1e-2
-# Confidences of the same image that differ by more are no rounding.
+# Larger differences between confidences of one image are not rounding.
 _LARGEST_DIFFERENCE = 1e-3
-# The confidence of the best of two classes that tie is at most a half.
+# Two classes that tie have a confidence of at most a half.
 _MOST_OF_A_TIE = 0.5 + _LARGEST_DIFFERENCE
-# Outputs that differ by less of the largest one are equal in bfloat16.
+# Outputs that differ by less, relative to the largest one, are equal in bfloat16.
 _ROUNDING = 1e-2
-# By so much more often a network is right on the scale that it takes, not by chance.
-_FAR_BETTER = 0.2
-_CHANCE = 0.01
-# Without labels fewer images than these tell nothing.
-_FEWEST = 4
-# A check that takes no more than this share of the answers costs next to nothing.
+# On the right scale the accuracy is at least this much higher, at this significance.
+_MIN_GAIN = 0.2
+_SIGNIFICANCE = 0.01
+# Without labels, fewer images show nothing.
+_MIN_IMAGES = 4
+# A check of at most this share of all answers costs next to nothing.
 _LARGEST_SHARE = 0.01
 
 
 def is_flat(confidence: np.ndarray, num_classes: int) -> bool:
-    """Whether no answer is more certain than the softmax of values in [0, 1] can be.
+    """Whether the softmax of values in [0, 1] can reach every confidence.
 
     Args:
-      confidence: of any shape, the answers' confidences.
+      confidence: the answers' confidences, of any shape.
       num_classes: K.
     """
     largest = math.e / (math.e + num_classes - 1)
@@ -63,18 +63,18 @@ def check_logits(
     key: jax.Array,
     mesh: Mesh,
 ) -> None:
-    """Warns of "logits" that are none: distributions, or the same for every image.
+    """Warns if "logits" are probabilities, or identical for every image.
 
-    To be asked where `is_flat` says so, because it runs the classifier on a few images.
+    Called only if `is_flat`, because it runs the classifier on a few images.
 
     Args:
-      classifier: the classifier, whose outputs are declared as logits.
+      classifier: the classifier, replicated, with outputs declared as logits.
       dataset: the data.
-      key: a random key.
-      mesh: the devices, which hold the classifier and the key whole.
+      key: a random key, replicated.
+      mesh: the devices.
     """
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
-    images = np.asarray(first.images[:_FEW])
+    images = np.asarray(first.images[:_NUM_ALONE])
     rows = np.asarray(_raw_outputs(classifier, put(images, replicated(mesh)), key))
     sums = rows.sum(axis=-1)
     of = f"on the first {len(images)} images the classifier"
@@ -100,36 +100,37 @@ def check_logits(
         )
 
 
-def worth_asking(
-    what: str, classifier: Classifier, one_more: int, number: int, mesh: Mesh
+def is_worthwhile(
+    what: str, classifier: Classifier, cost: int, number: int, mesh: Mesh
 ) -> bool:
-    """Whether a check that asks a classifier once more is worth its time.
+    """Whether a check that runs a classifier again is worth its time.
 
-    It is the first time that a classifier of this structure is seen, and as long as it
-    fails the check; then only where the check costs next to nothing.
+    It is until a classifier of this structure has passed the check; from then on, only
+    where the check costs next to nothing.
 
     Args:
-      what: the check: "company", or a `scale_check`.
+      what: the check: "batch invariance", or a `scale_check`.
       classifier: the classifier.
-      one_more: answers that the check takes.
-      number: answers in all; 0 if it is not known.
-      mesh: the devices. Those of other processes cannot be asked.
+      cost: answers that the check takes.
+      number: answers in all; 0 if unknown.
+      mesh: the devices. No check runs over several processes.
     """
     if mesh.is_multi_process:
         return False
     passed = list(_passed(what, jax.tree.structure(classifier)))
-    return passed != [True] or one_more <= _LARGEST_SHARE * number
+    return passed != [True] or cost <= _LARGEST_SHARE * number
 
 
-class Again(NamedTuple):
-    """Asks a classifier about images in a block, by the block's own program.
+class Rerun(NamedTuple):
+    """Functions that classify other images in a block by the block's own program.
 
     Attributes:
-      answers: the answers at the levels of a step, of which the first row counts.
-      outputs: what the classifier returns at the first of them, `[S, B, K]`. This
-        compiles a program, and is asked only of answers that may be ties.
-      as_bytes: the place of the level that alters least, and the answers there on the
-        altered images times 255: the first row counts, and of it the first `MANY`.
+      answers: returns the answers at the levels of a step; only the first row is valid.
+      outputs: returns the raw outputs `[S, B, K]` at the first level. It compiles a
+        program, so it is called only for possible ties.
+      as_bytes: returns the index of the mildest level, and the answers there on the
+        altered images times 255; only the first `MAX_CHECKED` of the first row are
+        valid.
     """
 
     answers: Callable[[jax.Array], Answers]
@@ -141,41 +142,41 @@ def check_batch_invariance(
     classifier: Classifier,
     placed: PlacedBlock,
     answers: Answers,
-    again: Again,
+    rerun: Rerun,
     stochastic: bool,
 ) -> bool:
-    """Warns of a classifier whose answer on an image depends on more than the image.
+    """Warns if a classifier's answer on an image depends on more than the image.
 
-    On the images beside it depend batch statistics and dropout that were left on after
-    training: the first images are classified again, among copies of one of them. What
-    answers the same question differently is random, or keeps a state.
+    Batch statistics and dropout left on after training make it depend on the rest of
+    the batch: the first images are classified again, among copies of one of them. If
+    the same block is answered differently, the classifier is random or keeps a state.
 
     Args:
       classifier: the classifier.
       placed: a block of images.
-      answers: `[l, B]`, those on the block, of which the first row counts.
-      again: asks about other images in the block.
-      stochastic: whether noise is drawn for each image, so that copies of one image
-        have answers of their own.
+      answers: `[l, B]` on the block; only the first row is used.
+      rerun: classifies other images in the block.
+      stochastic: whether each image has its own noise, so that answers on copies of
+        one image differ.
 
     Returns:
       Whether it passed.
     """
     images = np.asarray(placed.images)
     number = len(placed.block.labels)
-    # Of each device's images at least half must be others.
+    # At least half of each device's images must be replaced.
     on_each = len(images) // placed.images.sharding.num_devices
-    kept = min(MANY, number, on_each // 2)
+    kept = min(MAX_CHECKED, number, on_each // 2)
     before = row_of(answers, 0)
 
     def asked(chosen: np.ndarray) -> tuple[HostAnswers, jax.Array]:
         others = jax.device_put(images[chosen], placed.images.sharding)
-        return row_of(again.answers(others), 0), others
+        return row_of(rerun.answers(others), 0), others
 
     def differs(found: HostAnswers, other: HostAnswers, rows: Any) -> np.ndarray:
-        """Of the answers on `others`, at the rows, from those before or beside them."""
+        """Where the answers on rows of `others` differ from `other`."""
         return _differs(
-            found, other, lambda: np.asarray(again.outputs(others))[:, rows]
+            found, other, lambda: np.asarray(rerun.outputs(others))[:, rows]
         )
 
     chosen = np.arange(len(images))
@@ -193,12 +194,12 @@ def check_batch_invariance(
             what = f"{found.sum()} of {len(found)} copies of one image"
     depends = found.any()
     if depends or not kept:
-        # A single image has no company, but may be answered differently each time.
+        # Even a single image may be answered differently each time.
         repeated, others = asked(np.arange(len(images)))
         every = slice(number)
         found = differs(_rows(repeated, every), _rows(before, every), every)
     passed = not (depends or found.any())
-    _passed("company", jax.tree.structure(classifier)).append(passed)
+    _passed("batch invariance", jax.tree.structure(classifier)).append(passed)
     if found.any():
         warn(
             f"the classifier answers {found.sum()} of {number} images differently when "
@@ -217,14 +218,14 @@ def check_batch_invariance(
 
 
 def scale_check(classifier: Classifier, labels: np.ndarray) -> str | None:
-    """Which check of the scale there can be, of images with these labels.
+    """Names the check of the scale that these images allow.
 
-    With labels that differ it is of the accuracy, otherwise of the confidences. Of a
-    few images, or of scores, these tell nothing: None.
+    If labels differ, it compares accuracies, else confidences. Returns None for scores,
+    or too few images, without differing labels.
     """
-    if np.ptp(labels[:MANY]) > 0:
+    if np.ptp(labels[:MAX_CHECKED]) > 0:
         return "accuracy by scale"
-    has_enough = len(labels) >= _FEWEST and classifier.outputs != "scores"
+    has_enough = len(labels) >= _MIN_IMAGES and classifier.outputs != "scores"
     return "confidence by scale" if has_enough else None
 
 
@@ -234,18 +235,18 @@ def check_scale(
     as_bytes: HostAnswers,
     labels: np.ndarray,
 ) -> bool:
-    """Warns of a classifier that takes pixels of 0 to 255 and gets those in [0, 1].
+    """Warns if a classifier takes pixels of 0 to 255 but gets those in [0, 1].
 
     Args:
       classifier: the classifier.
-      answers: `[B]`, on images in [0, 1]; those beyond the labels are not looked at.
-      as_bytes: `[B]`, on the same images times 255, the first `MANY` at least.
+      answers: `[B]`, on images in [0, 1]; those beyond the labels are ignored.
+      as_bytes: `[B]`, on the same images times 255, the first `MAX_CHECKED` at least.
       labels: `[n]` of the images; zeros if there are none.
 
     Returns:
       Whether it warned.
     """
-    labels = labels[:MANY]
+    labels = labels[:MAX_CHECKED]
     first = slice(len(labels))
     answers, as_bytes = _rows(answers, first), _rows(as_bytes, first)
     seems = takes_bytes(answers, as_bytes, labels)
@@ -269,20 +270,20 @@ def check_scale(
 def takes_bytes(
     answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray
 ) -> bool:
-    """Whether a classifier takes pixels of 0 to 255, by its answers on both scales.
+    """Whether a classifier takes pixels of 0 to 255, judged by both scales' answers.
 
-    In [0, 1] all images are nearly black to one that takes bytes, so that its
-    confidences hardly differ; times 255 it is right far more often than now, and than
-    the most frequent class. One that takes [0, 1] is too sure of itself times 255, even
-    if it has just begun to learn. The limits are those that told networks of both kinds
-    apart at each stage of a training on MNIST.
+    To a network that takes bytes, images in [0, 1] are nearly black: its confidences
+    hardly differ; times 255 its accuracy far exceeds that in [0, 1] and the share of
+    the most frequent class. A network that takes [0, 1] is overconfident times 255,
+    even early in training. The limits separated both kinds of networks at each stage of
+    a training on MNIST.
 
     Args:
       answers: `[n]`, on images in [0, 1].
       as_bytes: `[n]`, on the same images times 255.
-      labels: `[n]`; if all are alike they say nothing.
+      labels: `[n]`; not used if all are equal.
     """
-    has_confidence = not np.isnan(answers.confidence).any()  # Scores have none.
+    has_confidence = not np.isnan(answers.confidence).any()  # NaN for scores.
     spread = np.ptp(answers.confidence) if has_confidence else 0.0
     sure = as_bytes.confidence.mean()
     saturated = (as_bytes.confidence > 1 - 1e-6).mean()
@@ -297,17 +298,17 @@ def takes_bytes(
 
 
 def _is_better(answers: HostAnswers, as_bytes: HostAnswers, labels: np.ndarray) -> bool:
-    """Whether a classifier is right far more often with bytes, and not by chance."""
+    """Whether the accuracy is far higher, and significantly so, with bytes."""
     right, right_as_bytes = answers.predicted == labels, as_bytes.predicted == labels
     most_frequent = np.bincount(labels).max() / len(labels)
-    if right_as_bytes.mean() < max(right.mean(), most_frequent) + _FAR_BETTER:
+    if right_as_bytes.mean() < max(right.mean(), most_frequent) + _MIN_GAIN:
         return False
     gained, changed = (right_as_bytes & ~right).sum(), (right_as_bytes ^ right).sum()
-    return bool(scipy.special.bdtrc(gained - 1, changed, 0.5) <= _CHANCE)
+    return bool(scipy.special.bdtrc(gained - 1, changed, 0.5) <= _SIGNIFICANCE)
 
 
 def _share_of_one(answers: HostAnswers) -> float:
-    """The share of the most frequent answer."""
+    """Returns the share of the most frequent answer."""
     return np.unique(answers.predicted, return_counts=True)[1].max() / len(
         answers.predicted
     )
@@ -315,13 +316,13 @@ def _share_of_one(answers: HostAnswers) -> float:
 
 @functools.lru_cache(maxsize=512)
 def _passed(what: str, structure: Any) -> collections.deque[bool]:
-    """Whether a classifier of this structure passed a check last, if it was made."""
+    """Returns a check's last result for classifiers of this structure, if any."""
     del what, structure
     return collections.deque(maxlen=1)
 
 
 def row_of(answers: Answers, row: int) -> HostAnswers:
-    """The answers at one of the levels, on the host."""
+    """Returns the answers at one of the levels, on the host."""
     return Answers(*(np.asarray(part)[row] for part in fetch(answers)))
 
 
@@ -337,13 +338,13 @@ def _differs(
     Args:
       one: `[n]`.
       other: `[n]`, or `[1]`.
-      outputs: what the classifier returns for the first, `[S, n, K]`; called only if
-        classes differ that may be the best two within rounding.
+      outputs: returns the raw outputs for `one`, `[S, n, K]`; called only if the
+        predicted classes differ and may be a tie within rounding.
     """
     with np.errstate(invalid="ignore"):
         change = np.abs(one.confidence - other.confidence)
         differs = change > _LARGEST_DIFFERENCE
-        # Two classes cannot both have more than half.
+        # Two classes cannot both exceed a half.
         is_clear = np.minimum(one.confidence, other.confidence) > _MOST_OF_A_TIE
     classes = one.predicted != other.predicted
     if (classes & ~differs & ~is_clear).any():
@@ -359,7 +360,7 @@ def _differs(
 def _raw_outputs(
     classifier: Classifier, images: jax.Array, key: jax.Array
 ) -> jax.Array:
-    """`[S, B, K]`."""
+    """Returns the raw outputs `[S, B, K]`."""
     keys = None
     if classifier.stochastic:
         keys = classifier_keys(key, jnp.arange(len(images), dtype=np.uint32))

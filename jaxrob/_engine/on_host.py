@@ -1,8 +1,7 @@
-"""Steps of a network on the host: images altered on the devices, answers from there.
+"""Steps of a network on the host, whose images are altered on the devices.
 
-The call is not made from within a compiled program. While the host works on the images
-of one level, the devices alter them to the next; and what the network raises comes out
-as it is.
+The network is called outside compiled programs. So the devices alter images to the next
+level while the host classifies, and the network's exceptions propagate unchanged.
 """
 
 import functools
@@ -21,17 +20,17 @@ from jaxrob.alterations import Alteration
 
 
 class Altered(NamedTuple):
-    """A block altered and prepared for a network on the host, which is not asked yet.
+    """An altered block, not yet classified by the network on the host.
 
     Attributes:
-      images: `[B, ...]`, as the network takes them, split over the devices.
+      images: `[B, ...]`, preprocessed for the network, sharded over the devices.
     """
 
     images: jax.Array
 
 
 def network_on_host(classifier: Classifier, mesh: Mesh) -> OnHost | None:
-    """The network if it is one on this host, whose devices alone are in the mesh."""
+    """Returns the network on the host, or None; None if the mesh spans processes."""
     return None if mesh.is_multi_process else on_host(classifier.apply_fn)
 
 
@@ -45,14 +44,14 @@ def alter(
     preprocessing: Preprocessing,
     mesh: Mesh,
 ) -> Altered:
-    """A block at one level.
+    """Alters a block to one level and preprocesses it for the network.
 
     Args:
       prepared: the block, from `prepare`.
-      level: float32, a number.
+      level: float32 scalar.
       scale: see `answer_at_levels`.
       alteration: the alteration.
-      preprocessing: what the network asks for.
+      preprocessing: the network's preprocessing.
       mesh: the devices.
     """
 
@@ -67,24 +66,24 @@ def alter(
 def ask(
     classifier: Classifier, network: OnHost, altered: Altered, number: int | None = None
 ) -> Answers:
-    """The network's answers `[1, B]`; it runs now.
+    """Runs the network and returns its answers `[1, B]`.
 
     Args:
       classifier: the classifier.
       network: the network.
       altered: the images.
-      number: how many of them the network is asked, the first ones; None for all. The
-        answers to the others mean nothing.
+      number: only the first `number` images are classified, None for all. The other
+        answers are meaningless.
     """
     images = np.asarray(altered.images)
     outputs = network.function(images[:number])
-    # Of the shape for which the answers' program is compiled.
+    # Keeps the shape for which `_answers` is compiled.
     outputs = np.pad(outputs, [(0, len(images) - len(outputs)), (0, 0)])
     return _answers(outputs, kind=classifier.outputs)
 
 
 @functools.partial(jax.jit, static_argnames="kind")
 def _answers(outputs: jax.Array, *, kind: str) -> Answers:
-    # The outputs take the place of the images: the network was run before.
+    # The network has run already, so its outputs take the place of the images.
     returned = Classifier(lambda variables, images: images, None, kind)
     return jax.tree.map(lambda part: part[None], answer(returned, outputs))

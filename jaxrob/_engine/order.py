@@ -1,4 +1,4 @@
-"""The random order in which images are looked at where a few of them may be enough."""
+"""The random order in which images are evaluated where a few may be enough."""
 
 import jax
 import jax.numpy as jnp
@@ -8,13 +8,13 @@ from jaxrob._keys import checked_key, order_keys
 
 
 def random_order(key: jax.Array | None, length: int) -> np.ndarray:
-    """The indices of a data set's images in the random order that a key gives.
+    """Returns the indices of a data set's images in the key's random order.
 
-    Each image has 64 random bits of its own, from the key and its index, and the images
-    come in the order of these: the same in every process and by every version.
+    Images are sorted by 64 random bits each, drawn from the key and the image's index.
+    The order is the same in every process and version.
 
     Args:
-      key: the random key; None stands for `jax.random.key(0)`.
+      key: the random key; None means `jax.random.key(0)`.
       length: the number of images.
 
     Returns:
@@ -23,5 +23,5 @@ def random_order(key: jax.Array | None, length: int) -> np.ndarray:
     key = jax.random.key(0) if key is None else checked_key(key)
     index = jnp.arange(length, dtype=jnp.uint32)
     bits = np.asarray(jax.random.key_data(order_keys(key, index)))
-    # The last is the first to sort by. Of equal bits the lower index comes first.
+    # `lexsort` sorts by its last key first. Ties keep the lower index first.
     return np.lexsort((bits[:, 1], bits[:, 0]))

@@ -1,4 +1,4 @@
-"""Parts: some of the images, in a random order, at levels of several alterations."""
+"""Answers on parts of the images, in a random order, at levels of alterations."""
 
 import math
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from jaxrob._dataset import Dataset
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, picked_blocks
 from jaxrob._engine.collect import empty_answers
-from jaxrob._engine.execution import Execution, check_alike
+from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
@@ -20,13 +20,13 @@ from jaxrob.strategies._strategy import BLOCK
 
 
 class Part(NamedTuple):
-    """Images, in the random order, that are wanted at a level of an alteration.
+    """A request: a range of images in the random order, at one level.
 
     Attributes:
       alteration: the alteration.
       level: the level, canonical.
-      start: the place of the first image in the order.
-      stop: the place after that of the last one.
+      start: the position of the first image in the order.
+      stop: the position after the last image.
     """
 
     alteration: Alteration
@@ -42,16 +42,16 @@ def answer_parts(
     parts: Sequence[Part],
     order: np.ndarray,
 ) -> list[HostAnswers]:
-    """The answers on parts of the images, in a random order.
+    """Returns the classifier's answers on parts of the images, in a random order.
 
-    An image's noise comes from its index in the data set, wherever it stands in the
-    order. So the answers are those of `evaluate_queue` on these images, up to rounding.
-    Levels of an alteration that want the same block share steps, and alterations share
-    blocks. What `evaluate` checks of the arguments must have been checked.
+    An image's noise depends on its index in the data set, not on its position in the
+    order. So the answers equal those of `evaluate_queue`, up to rounding. Levels of one
+    alteration that need the same block share steps, and alterations share blocks. The
+    caller has checked the arguments as `evaluate` does.
 
     Args:
-      execution: the classifier, and how levels are evaluated. A batch size is that of
-        the blocks.
+      execution: the classifier, and how levels are evaluated. Its batch size, if any,
+        is the size of a block.
       dataset: the images, see `counted`.
       parts: which images, at which levels of which alterations.
       order: `[N]`, the images' indices in a random order, see `random_order`.
@@ -61,16 +61,16 @@ def answer_parts(
 
     Raises:
       ValueError: as `evaluate_queue`.
-      OSError: likewise.
+      OSError: as `evaluate_queue`.
     """
     source = dataset if isinstance(dataset, Dataset) else dataset.batches
-    check_alike(execution, parts, order)
+    check_same_request(execution, parts, order)
     cut, num_classes = _images_in_block(execution), execution.info.num_classes
     answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
 
     def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
-        if execution.kept is not None:
-            execution.kept.check(alteration, num_classes, len(order))
+        if execution.cached is not None:
+            execution.cached.check(alteration, num_classes, len(order))
         levels = np.array([parts[row].level for row in rows])
         spans = [(parts[row].start, parts[row].stop) for row in rows]
         collector = _PartCollector(spans, [answers[row] for row in rows])
@@ -96,7 +96,7 @@ def answer_parts(
 
 
 def _images_in_block(execution: Execution) -> int:
-    """Images in a block: as many as fit, in full batches of a network on the host."""
+    """Returns the images in a block: a multiple of a host network's batch size."""
     asked = execution.batch_size
     if asked is None:
         fitting = execution.rows // execution.mesh.size
@@ -106,12 +106,12 @@ def _images_in_block(execution: Execution) -> int:
 
 
 class _PartCollector:
-    """Puts answers where they belong in those of their parts."""
+    """Writes answers into the arrays of their parts."""
 
     def __init__(
         self, spans: Sequence[tuple[int, int]], answers: Sequence[HostAnswers]
     ) -> None:
-        """A collector for parts of these spans, with room for their answers."""
+        """Collects for parts of these spans, into `answers`, empty arrays."""
         self._spans = spans
         self._answers = answers
 

@@ -1,4 +1,4 @@
-"""Images picked by their indices, from arrays or from batches that must be read."""
+"""Images picked by index, from arrays or from batches that must be read."""
 
 import dataclasses
 from collections.abc import Iterator, Sequence
@@ -8,13 +8,13 @@ import numpy as np
 
 from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
 
-# Bytes of images that are kept in memory, and read in one pass.
+# Bytes of images kept in memory, and read in one pass.
 _MAX_BYTES = 2**30
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class CountedBatches:
-    """A data set that is read batch by batch, of which the labels are known.
+    """A data set read batch by batch, whose labels are known.
 
     Attributes:
       batches: the data set.
@@ -25,7 +25,7 @@ class CountedBatches:
     batches: BatchedDataset
     image: np.ndarray
     labels: np.ndarray
-    # The images that come first in the random order, once they were read.
+    # The first images of the random order, once read.
     _first: list[np.ndarray] = dataclasses.field(default_factory=list, init=False)
 
     def __len__(self) -> int:
@@ -33,7 +33,7 @@ class CountedBatches:
 
     @property
     def name(self) -> str:
-        """What reports call the data set."""
+        """The data set's name in reports."""
         return self.batches.name
 
     @property
@@ -43,16 +43,16 @@ class CountedBatches:
 
 
 def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
-    """A data set whose length is known, and whose images can be picked.
+    """Returns the data set with a known length, so that images can be picked.
 
-    Of one in batches the labels are read, in a pass over all of it.
+    Labels of batches are read in one pass over all of them.
 
     Args:
       dataset: the data, with labels.
 
     Raises:
-      TypeError: if the type of a batch is refused by `Dataset`.
-      ValueError: if its values are, or there is no batch.
+      TypeError: if `Dataset` rejects the type of a batch.
+      ValueError: if `Dataset` rejects its values, or there is no batch.
     """
     if isinstance(dataset, Dataset):
         return dataset
@@ -60,35 +60,34 @@ def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
     for batch in dataset.batches():
         image = np.array(batch.images[0]) if image is None else image
         labels.append(batch.labels)
-    assert image is not None  # `batches` refuses data without a batch.
+    assert image is not None  # `batches` rejects data without a batch.
     return CountedBatches(dataset, image, np.concatenate(labels))
 
 
 def must_be_read(dataset: Dataset | CountedBatches) -> bool:
-    """Whether the images are not all in memory."""
+    """Whether some images are not in memory."""
     return not isinstance(dataset, Dataset) or isinstance(dataset.images, np.memmap)
 
 
 def picked(
     dataset: Dataset | CountedBatches, order: np.ndarray, spans: Sequence[slice]
 ) -> Iterator[np.ndarray]:
-    """The images of some spans of an order.
+    """Yields the images of some spans of an order.
 
-    The images of batches that come first in the order, as many as fit in 1 GiB, are
-    read once and kept. For those behind them all batches are read anew, once for each
-    GiB.
+    For batches, the first images of the order, up to 1 GiB, are read once and kept.
+    Each further GiB takes another pass over all batches.
 
     Args:
       dataset: the data.
       order: `[N]`, the images' indices, the same in every call.
-      spans: places in the order, ascending.
+      spans: positions in the order, ascending.
 
     Yields:
       The images `[n, ...]` of each span, in the order.
 
     Raises:
-      ValueError: if an image of a memory map is refused by `Dataset`, or a batch
-        is not what it was on an earlier pass.
+      ValueError: if `Dataset` rejects an image of a memory map, or a batch differs
+        from an earlier pass.
     """
     if isinstance(dataset, Dataset):
         yield from _from_array(dataset.images, order, spans)
@@ -122,7 +121,7 @@ def _from_array(
 
 
 def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
-    """The images of some indices, from one pass over the batches."""
+    """Reads the images of some indices in one pass over the batches."""
     image = dataset.image
     found = np.empty((len(indices), *image.shape), image.dtype)
     places = np.argsort(indices)

@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, devices, key, classifier and data."""
+"""The provenance of a result: versions, devices, key, classifier and data."""
 
 import functools
 import hashlib
@@ -14,7 +14,7 @@ from jaxrob._arguments.checks import check_type
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.checks import first_look
+from jaxrob._engine.checks import first_image_and_length
 from jaxrob._fingerprint import fingerprinted
 from jaxrob._identity.digest import contiguous, digest, host_array
 from jaxrob._identity.fingerprinted import Fingerprinted
@@ -23,7 +23,7 @@ from jaxrob._keys import check_key
 from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
-# Images hashed at a time: those of a memory map are read as they are needed.
+# Images hashed at a time, so that a memory map is read in pieces.
 _CHUNK = 4096
 
 
@@ -33,10 +33,10 @@ def provenance(
     key: jax.Array | None = None,
     mesh: Mesh | None = None,
 ) -> dict[str, Any]:
-    """What a reader needs to repeat a result, to be kept beside it.
+    """Returns the facts that a reader needs to repeat a result.
 
-    `Assessment.provenance` holds it, together with the alteration. Results of the same
-    provenance were computed from the same classifier, data and key, by the same
+    `Assessment.provenance` holds them, together with the alteration. Results of the
+    same provenance were computed from the same classifier, data and key, by the same
     versions, on the same kind and number of devices.
 
     Example::
@@ -53,21 +53,21 @@ def provenance(
     Returns:
       Values that JSON can hold, by name:
 
-      * "versions": of Python, jaxrob and the packages that results depend on, by name.
+      * "versions": of Python, jaxrob and the packages that affect results, by name.
       * "devices": their "platform" ("cpu", "gpu" or "tpu"), "kind" and "count".
       * "key": the key's data, a list of integers; or None.
-      * "stochastic": whether the key decides what the classifier answers; in an
-        assessment also whether it decides how images are altered.
-      * "classifier": a digest of the variables, and of what `apply_fn` computes: its
+      * "stochastic": whether the classifier's answers depend on the key; in an
+        assessment, whether its answers or the alteration do.
+      * "classifier": a digest of the variables and of the program of `apply_fn`: its
         operations and constants, as JAX traces them for images of this shape. None
-        for a function on the host that has no name and version (see
-        `Classifier.from_host`), because JAX cannot look into it.
-      * "network": its "name" and "class_names", None where they are not given; of one
-        on the host also the "version": a digest of its file or weights, or what was
-        given.
+        for a function on the host without a name and version (see
+        `Classifier.from_host`), because JAX cannot trace it.
+      * "network": its "name" and "class_names", None where they are not given; for a
+        network on the host also its "version": a digest of its file or weights, or the
+        version given.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
         does not depend on the batches they come in; "labels" is "given", or "own
-        answers" where they are what the network answers on the unaltered images.
+        answers" where they are the network's answers on the unaltered images.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
@@ -77,7 +77,7 @@ def provenance(
         mesh = checked_mesh(mesh)
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
     if not isinstance(classifier.apply_fn, Fingerprinted):
-        classifier = fingerprinted(classifier, first_look(dataset)[0].shape)
+        classifier = fingerprinted(classifier, first_image_and_length(dataset)[0].shape)
     return {
         "versions": {**_versions()},
         "devices": {
@@ -98,19 +98,19 @@ def provenance(
 
 
 def arguments_digest(classifier: Classifier, *arguments: Any) -> str:
-    """A digest of a classifier and other arguments, the same in every process.
+    """Returns a digest of a classifier and other arguments, equal in every process.
 
     Args:
       classifier: the classifier, fingerprinted.
-      *arguments: values that `identity.text` tells apart.
+      *arguments: values that `identity.text` can identify.
     """
     return digest([str(classifier_fingerprint(classifier)), text(arguments)])
 
 
 def classifier_fingerprint(classifier: Classifier) -> str | None:
-    """A digest of a fingerprinted classifier: its variables and its function's program.
+    """Returns a digest of a fingerprinted classifier's variables and program.
 
-    None if a function on the host has no name and version.
+    Returns None if a function on the host has no name and version.
     """
     function = classifier.apply_fn
     assert isinstance(function, Fingerprinted)
@@ -130,7 +130,7 @@ def _versions() -> dict[str, str]:
 
 
 def _network(classifier: Classifier) -> dict[str, Any]:
-    """What a classifier is called; the version of one on the host."""
+    """Returns a classifier's names, and a host network's version."""
     names = classifier.class_names
     found = {
         "name": classifier.name,
@@ -148,20 +148,20 @@ def _labels(dataset: Dataset | BatchedDataset) -> str:
 
 
 def alteration_fingerprint(alteration: Alteration) -> str | None:
-    """Describes a fingerprinted alteration; None if it calls a function on the host.
+    """Describes a fingerprinted alteration; None if it has a host callback.
 
-    JAX cannot look into that, so nothing tells it from another one.
+    JAX cannot trace a host callback, so the alteration is not identifiable.
     """
     return alteration.description if is_identifiable(alteration) else None
 
 
 def classifier_name(classifier: Classifier) -> str:
-    """The name of the classifier's function, the same in every process."""
+    """Returns the name of the classifier's function, the same in every process."""
     return name_of(classifier.apply_fn)
 
 
 def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
-    """A digest of images and labels, whatever the batches they come in."""
+    """Returns a digest of images and labels that does not depend on the batches."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     images, labels, kind = hashlib.blake2b(), hashlib.blake2b(), ""
     for batch in batches:

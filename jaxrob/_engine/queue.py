@@ -11,17 +11,17 @@ from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
-from jaxrob._engine.execution import Execution, check_alike
+from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.sizes import images_in_block
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
 
-# The span of all images.
+# Stands for all images, even if their number is unknown.
 _EVERYWHERE = (0, sys.maxsize)
 
 
 class Frontier(NamedTuple):
-    """Levels `[L]` of an alteration to be evaluated: canonical and distinct."""
+    """Levels `[L]` of an alteration to evaluate, canonical and distinct."""
 
     alteration: Alteration
     levels: np.ndarray
@@ -33,11 +33,11 @@ def evaluate_queue(
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
 ) -> list[Curve | ReducedCurve]:
-    """The answers on every image at every level of several alterations.
+    """Evaluates every image at every level of several alterations.
 
-    The data are read once, and the steps of all frontiers stand in one queue, so that
-    an accelerator does not wait between alterations. What `evaluate` checks of the
-    arguments must have been checked.
+    The data are read once, and the steps of all frontiers share one queue, so that an
+    accelerator does not wait between alterations. The caller has checked the arguments
+    as `evaluate` does.
 
     Args:
       execution: the classifier, and how levels are evaluated.
@@ -50,12 +50,12 @@ def evaluate_queue(
     Raises:
       ValueError: if the batch size is below 1, a label is no class of the classifier,
         the classifier returned NaN or rows that are no probabilities, or the journal
-        holds answers that cannot be.
+        holds impossible answers.
       OSError: if the journal cannot be written.
     """
     classifier, mesh = execution.classifier, execution.mesh
     length = len(dataset) if isinstance(dataset, Dataset) else None
-    check_alike(execution, frontiers, length)
+    check_same_request(execution, frontiers, length)
     rows, num_classes = execution.rows, execution.info.num_classes
     size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
 
@@ -67,8 +67,8 @@ def evaluate_queue(
 
     def new_task(frontier: Frontier, collector: CurveCollector) -> EvaluationTask:
         alteration, levels = frontier
-        if execution.kept is not None:
-            execution.kept.check(alteration, num_classes, length)
+        if execution.cached is not None:
+            execution.cached.check(alteration, num_classes, length)
         return EvaluationTask(
             alteration, levels, [_EVERYWHERE] * len(levels), collector
         )

@@ -1,7 +1,6 @@
-"""The records of a journal, read back: whatever a line may hold is checked.
+"""Reads the records of a journal, and checks whatever a line may hold.
 
-A checksum tells damage. It does not tell what another program, or another version of
-this one, has written.
+A line's checksum detects damage, not records written by another program or version.
 """
 
 import base64
@@ -15,12 +14,12 @@ import numpy as np
 
 T = TypeVar("T")
 
-# Booleans, numbers and strings, as NumPy names their types; never objects.
+# NumPy's names of booleans, numbers and strings; never objects.
 _DTYPE = re.compile(r"\|[bui]1|<[uif][248]|<U[0-9]{1,6}")
 
 
 def malformed(path: pathlib.Path, number: int, what: str) -> ValueError:
-    """The error of a record whose checksum fits; number 0 is the header."""
+    """Returns the error for an intact but wrong record; number 0 is the header."""
     name = f"record {number}" if number else "the header"
     return ValueError(f"{path}: {name} is wrong: {what}; move it away to start anew")
 
@@ -30,12 +29,12 @@ def read_records(
     records: list[dict[str, Any]],
     read: Callable[[dict[str, Any]], T],
 ) -> Iterator[tuple[int, T]]:
-    """What `read` makes of each record of a journal, in their order, numbered from 1.
+    """Yields each record's number, from 1, and the result of `read` on it.
 
     Args:
       path: the file, for messages.
       records: the records.
-      read: raises a ValueError that says what is wrong with a record.
+      read: parses a record; its ValueError says what is wrong with the record.
 
     Raises:
       ValueError: if `read` raises one; the message names the file and the record.
@@ -48,8 +47,8 @@ def read_records(
         yield number, found
 
 
-def part(record: dict[str, Any], name: str, kind: type[T]) -> T:
-    """A part of a record that is a text, a whole number or a dictionary.
+def entry(record: dict[str, Any], name: str, kind: type[T]) -> T:
+    """Returns an entry of a record: a text, a whole number, a list or a dictionary.
 
     Raises:
       ValueError: if it is missing, or of another type.
@@ -64,22 +63,22 @@ def part(record: dict[str, Any], name: str, kind: type[T]) -> T:
     return value
 
 
-def array_part(
+def array_entry(
     record: dict[str, Any], name: str, kinds: str, shape: tuple[int | None, ...]
 ) -> np.ndarray:
-    """A part of a record that is an array.
+    """Returns an entry of a record that is an array.
 
     Args:
       record: the record.
-      name: the part's name.
-      kinds: the kinds of type allowed, in NumPy's letters.
+      name: the entry's name.
+      kinds: the allowed kinds of dtype, in NumPy's letters.
       shape: the lengths of its axes, None for any.
 
     Raises:
       ValueError: if it is missing, or not such an array.
     """
     try:
-        array = decoded(part(record, name, dict))
+        array = decoded(entry(record, name, dict))
     except ValueError as error:
         raise ValueError(f"{name!r}: {error}") from error
     fits = len(array.shape) == len(shape) and all(
@@ -94,13 +93,13 @@ def array_part(
 
 
 def decoded(value: dict[str, Any]) -> np.ndarray:
-    """The array that a record holds in this form.
+    """Decodes an array from a record's dtype, shape and base64 data.
 
     Raises:
-      ValueError: if it is not in this form.
+      ValueError: if the record is not of this form.
     """
-    dtype, text = part(value, "dtype", str), part(value, "data", str)
-    shape = part(value, "shape", list)
+    dtype, text = entry(value, "dtype", str), entry(value, "data", str)
+    shape = entry(value, "shape", list)
     if not _DTYPE.fullmatch(dtype):
         raise ValueError(f"dtype {dtype!r} is none of booleans, numbers or strings")
     if any(type(axis) is not int or axis < 0 for axis in shape):

@@ -1,4 +1,4 @@
-"""How many images and levels one compiled step takes."""
+"""The number of images and levels in one compiled step."""
 
 import math
 
@@ -10,26 +10,26 @@ from jaxrob._classifier import Classifier, TraceInfo, trace_info
 from jaxrob._devices.memory import bucket, is_best_with_few_rows, rows_that_fit
 from jaxrob._devices.mesh import platform
 
-# On a CPU and most TPUs a step takes that many levels one after the other. A CPU takes
-# fewer where the classifier would need more operations: about a second on two cores,
-# after which the answers are safe in the journal.
-_MAX_LEVELS_IN_TURN = 16
+# The most levels in a step on CPUs and most TPUs, where levels are sequential. On a CPU
+# a step has fewer if it would exceed the operations: about a second on two cores, after
+# which its answers are journaled.
+_MAX_SEQUENTIAL_LEVELS = 16
 _MAX_OPERATIONS_CPU = 2**36
 
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
-    """Whether a step takes its levels one after the other, not all at once.
+    """Whether a step takes its levels sequentially, not batched.
 
-    One level keeps a CPU or most TPUs busy, and its images replace those of the level
-    before in the caches, or in a TPU's memory on the chip. On a CPU a perceptron takes
-    a fifth longer with a step for each level. For a TPU the compiler estimates a third
-    of the cycles of all levels at once (MNIST CNN, 16 levels of 1,000 images).
+    One level keeps a CPU or most TPUs busy, and its images reuse the caches, or the
+    TPU's on-chip memory, of the level before. On a CPU a perceptron takes a fifth
+    longer with one step per level. For a TPU the compiler estimates a third of the
+    cycles of batched levels (MNIST CNN, 16 levels of 1,000 images).
     """
     return is_best_with_few_rows(image_shape, mesh)
 
 
 def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -> int:
-    """Images that a classifier takes in one step, all devices together.
+    """Returns the number of images in one step, over all devices.
 
     Args:
       classifier: the classifier. It is traced, not run.
@@ -37,12 +37,12 @@ def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -
       mesh: the devices.
 
     Returns:
-      The largest number that makes a step faster and fits in memory: a multiple of the
-      devices, and of the batches that a network on the host takes, and the same in all
+      The largest number that still speeds up a step and fits in memory. It is a
+      multiple of the devices and of a host network's batch size, and the same in all
       processes.
 
     Raises:
-      ValueError: if the classifier does not take images of this shape.
+      ValueError: if the classifier rejects images of this shape.
     """
     largest_array = trace_info(classifier, image_shape).largest_array
     rows = rows_that_fit(largest_array, image_shape, mesh)
@@ -50,13 +50,13 @@ def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -
 
 
 def whole_batches(classifier: Classifier, rows: int) -> int:
-    """As many rows, or fewer, of which a network on the host fills its batches."""
+    """Rounds rows down to full batches of a network on the host, but at least one."""
     batch_size = batch_size_of(classifier)
     return max(batch_size, rows // batch_size * batch_size)
 
 
 def batch_size_of(classifier: Classifier) -> int:
-    """The images in each batch of a network on the host; 1 if any number will do."""
+    """Returns the batch size of a network on the host; 1 if any size will do."""
     network = on_host(classifier.apply_fn)
     return network.function.batch_size or 1 if network is not None else 1
 
@@ -68,13 +68,13 @@ def images_in_block(
     batch_size: int | None,
     mesh: Mesh,
 ) -> int:
-    """Images in a block, a multiple of the devices.
+    """Returns the number of images in a block, a multiple of the devices.
 
     Args:
       classifier: the classifier.
       rows: the most that fit, see `rows_for`.
-      length: images in all, None if it is not known.
-      batch_size: how many the caller asks for, or None.
+      length: images in all, None if unknown.
+      batch_size: the number that the caller asks for, or None.
       mesh: the devices.
 
     Raises:
@@ -85,7 +85,7 @@ def images_in_block(
     elif length is None:
         images = rows
     else:
-        # Blocks of equal size, so that the last one is hardly padded.
+        # Blocks of equal size keep the padding of the last one small.
         images = math.ceil(length / math.ceil(length / rows))
         images = math.ceil(images / batch_size_of(classifier))
         images *= batch_size_of(classifier)
@@ -100,10 +100,10 @@ def levels_in_step(
     num_levels: int,
     mesh: Mesh,
 ) -> int:
-    """Levels that a step takes.
+    """Returns the number of levels in a step.
 
     Args:
-      info: what a trace tells of the classifier.
+      info: facts about the classifier, from a trace.
       image_shape: the shape of one image.
       rows: the most images that fit, see `rows_for`.
       images: images in a block.
@@ -112,8 +112,8 @@ def levels_in_step(
     """
     if levels_are_sequential(image_shape, mesh):
         if platform(mesh) == "tpu":
-            return _MAX_LEVELS_IN_TURN
+            return _MAX_SEQUENTIAL_LEVELS
         most = int(_MAX_OPERATIONS_CPU / max(1, info.operations * images))
-        return min(max(1, most), _MAX_LEVELS_IN_TURN)
-    # Each size is compiled, so there are few; none is far larger than there are levels.
+        return min(max(1, most), _MAX_SEQUENTIAL_LEVELS)
+    # Each size is compiled, so there are only a few, none far above `num_levels`.
     return max(1, min(rows // images, bucket(num_levels, 4)))

@@ -1,4 +1,4 @@
-"""The compiled step: a block of images, altered at a few levels and classified."""
+"""The compiled step: alters a block of images at a few levels and classifies it."""
 
 import functools
 from typing import Any
@@ -27,17 +27,17 @@ def prepare(
     alteration: Alteration,
     mesh: Mesh,
 ) -> Any:
-    """The part of an alteration that does not depend on the level.
+    """Computes the part of an alteration that does not depend on the level.
 
     Args:
-      images: `[B, ...]`, bytes or floats, split over the devices.
-      index: uint32 `[B]`, their indices in the data set, split likewise.
+      images: `[B, ...]`, bytes or floats, sharded over the devices.
+      index: uint32 `[B]`, their indices in the data set, sharded too.
       key: the random key.
       alteration: the alteration.
       mesh: the devices.
 
     Returns:
-      A pytree of `[B, ...]`, split likewise: what `answer_at_levels` alters.
+      A sharded pytree of `[B, ...]`, the input of `answer_at_levels`.
     """
 
     def local(images: jax.Array, index: jax.Array, key: jax.Array) -> Any:
@@ -62,25 +62,24 @@ def answer_at_levels(
     alteration: Alteration,
     mesh: Mesh,
 ) -> Answers:
-    """A classifier's answers on a block of images at a few levels.
+    """Computes a classifier's answers on a block of images at a few levels.
 
     The devices do not communicate.
 
     Args:
-      classifier: the classifier, whole on every device.
+      classifier: the classifier, replicated.
       prepared: the block, from `prepare`.
       index: uint32 `[B]`, the images' indices in the data set.
       key: the random key.
       levels: float32 `[L]`.
-      num_levels: how many of the levels count, the first ones. On a CPU and a TPU the
-        answers at the others are zeros.
-      scale: float32, a number by which the altered pixels are multiplied; 1 leaves
-        them as they are, bit for bit.
+      num_levels: only the first `num_levels` levels count. A CPU or TPU leaves the
+        answers at the others zero.
+      scale: float32 factor of the altered pixels; 1 keeps them bit for bit.
       alteration: the alteration.
       mesh: the devices.
 
     Returns:
-      Answers `[L, B]`, split over the devices by image.
+      Answers `[L, B]`, sharded by image.
     """
 
     def local(
@@ -94,8 +93,8 @@ def answer_at_levels(
     ) -> Answers:
         keys = classifier_keys(key, index) if classifier.stochastic else None
 
-        # Levels outside, images inside: what depends on the level alone is computed
-        # once for each level.
+        # The vmap over images is inside: what depends on the level alone is computed
+        # once per level.
         def altered(level: jax.Array) -> jax.Array:
             images = jax.vmap(lambda image: alteration.at_level(image, level))(prepared)
             return images * scale.astype(images.dtype)
@@ -115,7 +114,7 @@ def answer_at_levels(
             none = jax.tree.map(lambda part: jnp.zeros(shape, part.dtype), one)
             return jax.lax.fori_loop(0, num_levels, add, none)
         if len(levels) == 1:
-            # Batched over one level, plain gathers would become batched ones.
+            # A vmap over one level would turn plain gathers into batched ones.
             return jax.tree.map(lambda part: part[None], at_level(levels[0]))
         images = jax.vmap(altered)(levels)
         images = images.reshape(-1, *images.shape[2:])
@@ -178,7 +177,7 @@ def outputs_at_level(
     alteration: Alteration,
     mesh: Mesh,
 ) -> jax.Array:
-    """What a classifier returns on a block at one level, `[S, B, K]`.
+    """Computes a classifier's raw outputs `[S, B, K]` on a block at one level.
 
     The arguments are those of `answer_at_levels`.
     """

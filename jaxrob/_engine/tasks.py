@@ -1,4 +1,4 @@
-"""Tasks on blocks of images: their steps in one row, so that no device waits."""
+"""Runs tasks on blocks of images as one sequence of steps, so that no device waits."""
 
 import collections
 import contextlib
@@ -20,23 +20,23 @@ from jaxrob._engine.checks import check_valid
 from jaxrob._engine.collect import Collector
 from jaxrob._engine.execution import Execution
 from jaxrob._engine.mistakes import (
-    MANY,
-    Again,
+    MAX_CHECKED,
+    Rerun,
     check_batch_invariance,
     check_logits,
     check_scale,
     is_flat,
+    is_worthwhile,
     row_of,
     scale_check,
-    worth_asking,
 )
 from jaxrob._engine.on_host import Altered, alter, ask
 from jaxrob._engine.sizes import levels_are_sequential, levels_in_step
 from jaxrob._engine.step import answering, outputs_at_level, preparing
 from jaxrob.alterations import Alteration
 
-# Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
-# one keeps the cores busy while the host looks at answers; more would only compete.
+# Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps
+# the cores busy while the host processes answers; more would compete for them.
 _AHEAD = 8
 _AHEAD_CPU = 1
 
@@ -44,15 +44,15 @@ T = TypeVar("T")
 
 
 class EvaluationTask(NamedTuple):
-    """What is wanted at some levels of an alteration, and where its answers go.
+    """The images requested at some levels of an alteration, and their collector.
 
     Attributes:
       alteration: the alteration.
       levels: `[L]`, canonical.
-      spans: the images wanted at each level, all from a first place to before a last
-        one in the order in which the images come.
+      spans: each level's images: positions from a start to before a stop, in the order
+        in which the images arrive.
       collector: takes the answers.
-      in_random_order: whether the images come in the random order, not the data's own.
+      in_random_order: whether the images arrive in the random order, not the data's.
     """
 
     alteration: Alteration
@@ -69,18 +69,18 @@ def run_tasks(
     dataset: Dataset | BatchedDataset,
     number: int,
 ) -> None:
-    """Computes what the tasks want on each block, and hands it to their collectors.
+    """Computes the tasks' answers block by block, for their collectors.
 
     Args:
-      execution: what the steps share.
+      execution: the state that the steps share.
       tasks: the tasks.
       placed: the blocks.
-      dataset: the data that they are cut from; a few images are looked at.
-      number: answers in all; 0 if it is not known.
+      dataset: the data that the blocks are cut from, for the check of logits.
+      number: answers in all; 0 if unknown.
 
     Raises:
       ValueError: if the classifier returned NaN or rows that are no probabilities, or
-        the journal holds answers that cannot be.
+        the journal holds impossible answers.
       OSError: if the journal cannot be written.
     """
     classifier = execution.classifier
@@ -100,33 +100,30 @@ def run_tasks(
             for step in _dispatched(task, block, execution, number)
         )
         if execution.network is not None:
-            # While the host works on one level, the devices alter to the next.
-            steps = (_asked(step, classifier) for step in _held_back(steps, 1))
-        for step in _held_back(steps, ahead):
+            # While the host classifies one level, the devices alter to the next.
+            steps = (_asked(step, classifier) for step in _delayed(steps, 1))
+        for step in _delayed(steps, ahead):
             _finish(step, execution)
-        if classifier.outputs == "logits" and "outputs" not in execution.looked:
-            # No answer was more certain than that of distributions taken as logits.
-            execution.looked.add("outputs")
+        if classifier.outputs == "logits" and "outputs" not in execution.checked:
+            # Probabilities taken as logits would explain all confidences.
+            execution.checked.add("outputs")
             check_logits(classifier, dataset, execution.key, execution.mesh)
 
 
 class _Step(NamedTuple):
-    """A step that was dispatched.
-
-    It does not hold the images: they are freed while its answers are awaited.
-    """
+    """A dispatched step, without its images, which are freed before it is finished."""
 
     task: EvaluationTask
     block: Block
     rows: list[int]  # which levels of the task
-    # [l, B], with what fills up the step; or what a network on the host is asked.
+    # [l, B], with padding levels; or the images for a network on the host.
     answers: Answers[jax.Array] | Altered
 
 
 def _dispatched(
     task: EvaluationTask, placed: PlacedBlock, execution: Execution, number: int
 ) -> Iterator[_Step]:
-    """Dispatches the steps on a block, one by one; answers that are known need none."""
+    """Dispatches the steps on a block, one by one, except for journaled answers."""
     block, images, index = placed
     wanted = [
         row for row, span in enumerate(task.spans) if block.part(*span).labels.size
@@ -150,56 +147,56 @@ def _dispatched(
         return gathered(call.run())
 
     prepared = preparing(images, index, execution.key, **static).run()
-    # What is known already leaves a step's shape as it is, and so its rounding.
+    # Journaled answers do not change a step's shape, and so not its rounding.
     each = _levels_a_step(execution, len(images), len(wanted))
-    least = missing[_least(task.levels[missing], task.alteration)]
+    mildest = missing[_mildest(task.levels[missing], task.alteration)]
     for first in range(0, len(missing), each):
         rows = missing[first : first + each]
-        # Filled up with the last level: every step has the same shape.
+        # Padded with the last level, so that every step has the same shape.
         filled = rows + rows[-1:] * (each - len(rows))
         at = task.levels[filled].astype(np.float32)
         step = _Step(task, block, rows, answer(prepared, at, len(rows)))
-        due = _checks_due(execution, placed, each, number, least in rows)
+        due = _checks_due(execution, placed, each, number, mildest in rows)
         if due:
             answers = _answered(step.answers, execution.classifier)
             step = step._replace(answers=answers)
-            again = _again(execution, task.alteration, index, at, answer)
+            rerun = _rerun(execution, task.alteration, index, at, answer)
             stochastic = task.alteration.stochastic
-            _look_closer(due, execution, placed, answers, again, stochastic)
+            _run_checks(due, execution, placed, answers, rerun, stochastic)
         if platform(mesh) != "cpu":
             jax.copy_to_host_async(step.answers)
         yield step
 
 
-def _look_closer(
+def _run_checks(
     due: set[str],
     execution: Execution,
     placed: PlacedBlock,
     answers: Answers,
-    again: Again,
+    rerun: Rerun,
     stochastic: bool,
 ) -> None:
-    """Makes the checks that ask a classifier once more."""
+    """Runs the due checks, which run the classifier again."""
     classifier, labels = execution.classifier, placed.block.labels
-    if "company" in due:
-        if not check_batch_invariance(classifier, placed, answers, again, stochastic):
-            # Its other answers tell nothing.
-            execution.looked.add("scale")
+    if "batch invariance" in due:
+        if not check_batch_invariance(classifier, placed, answers, rerun, stochastic):
+            # Other answers of such a classifier prove nothing.
+            execution.checked.add("scale")
             return
     if "scale" in due:
-        row, as_bytes = again.as_bytes(placed.images)
+        row, as_bytes = rerun.as_bytes(placed.images)
         if check_scale(classifier, row_of(answers, row), row_of(as_bytes, 0), labels):
-            execution.looked.add("outputs")
+            execution.checked.add("outputs")
 
 
-def _again(
+def _rerun(
     execution: Execution,
     alteration: Alteration,
     index: jax.Array,
     at: np.ndarray,
     answer: Callable[..., Answers | Altered],
-) -> Again:
-    """Asks about images in a block again, at one of the levels of a step."""
+) -> Rerun:
+    """Returns functions that classify other images in a block, at a step's levels."""
     classifier = execution.classifier
     static = {"alteration": alteration, "mesh": execution.mesh}
 
@@ -213,16 +210,16 @@ def _again(
         return fetch(outputs_at_level(*given, **static))
 
     def as_bytes(images: jax.Array) -> tuple[int, Answers]:
-        row = _least(at, alteration)
+        row = _mildest(at, alteration)
         prepared = preparing(images, index, execution.key, **static).run()
         found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
-        return row, _answered(found, classifier, MANY)
+        return row, _answered(found, classifier, MAX_CHECKED)
 
-    return Again(answers, outputs, as_bytes)
+    return Rerun(answers, outputs, as_bytes)
 
 
-def _least(levels: np.ndarray, alteration: Alteration) -> int:
-    """The place of the level that alters least."""
+def _mildest(levels: np.ndarray, alteration: Alteration) -> int:
+    """Returns the index of the level nearest to the identity."""
     return int(np.abs(levels - alteration.identity).argmin())
 
 
@@ -236,43 +233,49 @@ def _levels_a_step(execution: Execution, images: int, num_levels: int) -> int:
 
 
 def _checks_due(
-    execution: Execution, placed: PlacedBlock, levels: int, number: int, is_least: bool
+    execution: Execution,
+    placed: PlacedBlock,
+    levels: int,
+    number: int,
+    is_mildest: bool,
 ) -> set[str]:
-    """Which checks ask again at a step, once in a call: those that are worth it.
+    """Names the checks to run at a step: each once in a call, if it is worth it.
 
     Args:
-      execution: what the steps share.
+      execution: the state that the steps share.
       placed: the block.
-      levels: in a step.
-      number: answers in all.
-      is_least: whether the step holds the level that alters least.
+      levels: levels in a step.
+      number: answers in all; 0 if unknown.
+      is_mildest: whether the step has the level nearest to the identity.
     """
-    mesh, looked = execution.mesh, execution.looked
-    in_turn = levels_are_sequential(execution.image_shape, mesh)
-    one_more = len(placed.images) * (1 if in_turn else levels)
-    few = one_more if execution.network is None else min(len(placed.images), MANY)
+    mesh, checked = execution.mesh, execution.checked
+    sequential = levels_are_sequential(execution.image_shape, mesh)
+    one_more = len(placed.images) * (1 if sequential else levels)
+    few = (
+        one_more if execution.network is None else min(len(placed.images), MAX_CHECKED)
+    )
     scale = scale_check(execution.classifier, placed.block.labels)
-    checks = [("company", "company", one_more)]
-    if is_least and scale is not None and len(execution.image_shape) == 3:
+    checks = [("batch invariance", "batch invariance", one_more)]
+    if is_mildest and scale is not None and len(execution.image_shape) == 3:
         checks.append(("scale", scale, few))
     due = set()
     for name, what, cost in checks:
-        if name not in looked:
-            looked.add(name)
-            if worth_asking(what, execution.classifier, cost, number, mesh):
+        if name not in checked:
+            checked.add(name)
+            if is_worthwhile(what, execution.classifier, cost, number, mesh):
                 due.add(name)
     return due
 
 
 def _asked(step: _Step, classifier: Classifier) -> _Step:
-    """The step with its answers, of a network on the host too."""
+    """Returns the step with its answers, running a network on the host."""
     return step._replace(answers=_answered(step.answers, classifier))
 
 
 def _answered(
     answers: Answers | Altered, classifier: Classifier, number: int | None = None
 ) -> Answers:
-    """Answers; of a network on the host to the first so many images at least."""
+    """Returns the answers; runs a network on the host on at least `number` images."""
     if isinstance(answers, Answers):
         return answers
     network = on_host(classifier.apply_fn)
@@ -280,8 +283,8 @@ def _answered(
     return ask(classifier, network, answers, number)
 
 
-def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
-    """The items in their order, each once `number` more of them were made."""
+def _delayed(items: Iterable[T], number: int) -> Iterator[T]:
+    """Yields the items in order, each after `number` further ones were computed."""
     waiting = collections.deque()
     for item in items:
         waiting.append(item)
@@ -294,14 +297,14 @@ def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
 def _collect_if_journaled(
     task: EvaluationTask, block: Block, row: int, execution: Execution
 ) -> bool:
-    """Whether the journal has what is wanted of a block at a level; collects it."""
-    kept = execution.kept
-    if kept is None:
+    """Collects a level's answers on a block if the journal has them; says whether."""
+    cached = execution.cached
+    if cached is None:
         return False
     part = block.part(*task.spans[row])
     order = task.in_random_order
     level = task.levels[row]
-    known = kept.find(task.alteration, level, part.start, part.stop, order)
+    known = cached.find(task.alteration, level, part.start, part.stop, order)
     if known is None:
         return False
     _collect(task, part, [row], Answers(*(one[None] for one in known)), execution)
@@ -309,7 +312,7 @@ def _collect_if_journaled(
 
 
 def _finish(step: _Step, execution: Execution) -> None:
-    """Awaits a step's answers, checks them, writes them down and collects them."""
+    """Awaits a step's answers, checks, journals and collects them."""
     task, block, rows, _ = step
     whole = Answers(*map(np.asarray, step.answers))
     parts = [block.part(*task.spans[row]) for row in rows]
@@ -321,9 +324,9 @@ def _finish(step: _Step, execution: Execution) -> None:
         alike = [rows[i] for i in at]
         levels = task.levels[alike]
         check_valid(answers.predicted, levels, execution.classifier, task.alteration)
-        if execution.kept is not None:
+        if execution.cached is not None:
             order = task.in_random_order
-            execution.kept.add(task.alteration, levels, part.start, answers, order)
+            execution.cached.add(task.alteration, levels, part.start, answers, order)
         _collect(task, part, alike, answers, execution)
 
 
@@ -334,8 +337,8 @@ def _collect(
     answers: HostAnswers,
     execution: Execution,
 ) -> None:
-    if "outputs" not in execution.looked:
+    if "outputs" not in execution.checked:
         if not is_flat(answers.confidence, execution.info.num_classes):
-            execution.looked.add("outputs")
+            execution.checked.add("outputs")
     task.collector.add(block, rows, answers)
     execution.bar.update(answers.predicted.size)

@@ -1,12 +1,13 @@
-"""Files of a folder that are written, and read, together: all of them or none.
+"""Writes and reads several files of a folder atomically: all of them or none.
 
-They are first written into a new folder within the folder. Once all are on the disk it
-is renamed to `unfinished.swap`: from then on they count. They are moved to their
-places, and it goes. If a process is killed before, the next one goes on from there: a
-writer, or a reader. Who may not write there reads what is still in it from there.
+A writer first writes all files into a new subfolder. Once they are on the disk, it
+renames the subfolder to `unfinished.swap`: this commits them. It then moves them to
+their places and removes the subfolder. If it is killed after the commit, the next
+writer or reader finishes its work. A reader without write permission reads unmoved
+files from the subfolder.
 
-Each writer holds a lock on its new folder, under both names, which the system lets go
-whenever the process ends. So what a killed one left is told from what another is at.
+Each writer locks its subfolder, under both names; the system releases the lock when the
+process ends. The lock distinguishes a killed writer's subfolder from an active one.
 """
 
 import contextlib
@@ -26,33 +27,33 @@ from jaxrob._files.writing import not_written, sync, write_new
 
 try:
     import fcntl
-except ImportError:  # Windows has none.
+except ImportError:  # Windows does not have it.
     fcntl = None
 
 T = TypeVar("T")
 
 _SWAP, _NEW = "unfinished.swap", "unfinished.new-"
-# Parts have endings.
+# Other files have an ending, so none is named like the manifest.
 _MANIFEST, _FORMAT = "manifest", "jaxrob swap 1"
 _MOST_BYTES = 64 << 20
-# So often files are read anew that were written meanwhile, which takes longer.
+# Attempts to read files that are being rewritten. Writing takes longer than reading.
 _TRIES = 100
 
 
 def write_together(
     folder: pathlib.Path, contents: Mapping[str, bytes], gone: Collection[str]
 ) -> None:
-    """Writes files in place of what is there, and removes others, together.
+    """Replaces some files and removes others, atomically.
 
     Args:
-      folder: where; it is there.
-      contents: the files by name. The last one must be of every writing: it tells
-        `read_together` whether there was one.
-      gone: the names of files that are removed, if they are there.
+      folder: the folder, which exists.
+      contents: the files by name. Every call must write the last one, so that
+        `read_together` can detect a call by it.
+      gone: the names of files to remove, if they exist.
 
     Raises:
-      OSError: if one cannot be written, for instance on a full disk. Then all stays as
-        it was, and the error names the file.
+      OSError: if a file cannot be written, for instance on a full disk. The folder then
+        stays unchanged, and the error names the file.
     """
     for name in (*contents, *gone):
         _check_replaceable(folder / name)
@@ -65,7 +66,7 @@ def write_together(
             for name, content in parts.items():
                 path = folder / name
                 write_new(new / name, content)
-            # After all are written: the first one takes most of the time.
+            # Synced after all writes, because the first sync takes most of the time.
             for name in parts:
                 path = folder / name
                 sync(new / name)
@@ -80,21 +81,21 @@ def write_together(
 def read_together(
     folder: pathlib.Path, last: str, read: Callable[[Callable[[str], pathlib.Path]], T]
 ) -> T:
-    """What a function makes of files that are written together, all of one writing.
+    """Calls a function that reads files, all from one `write_together`.
 
     Args:
-      folder: where they are.
-      last: the name of the file that is of every writing.
-      read: takes a function that tells where a file of a name is. It is called again if
-        the files were written meanwhile.
+      folder: the folder.
+      last: the name of the file that every `write_together` writes.
+      read: takes a function from a file's name to its path. It is called again if the
+        files were rewritten meanwhile.
 
     Raises:
-      OSError: as `read`, or if the files are written anew all the time.
-      ValueError: as `read`, or if what was left of an unfinished writing is damaged.
+      OSError: as `read`, or if the files are rewritten all the time.
+      ValueError: as `read`, or if an interrupted writer's subfolder is damaged.
     """
-    # Where this may not be done, what is left is read from where it is.
+    # Without write permission, unmoved files are read where they are.
     with contextlib.suppress(OSError, ValueError):
-        _finish_left(folder, wait=False)
+        _finish_interrupted(folder, wait=False)
     for _ in range(_TRIES):
         before = _state(folder, last)
         try:
@@ -109,17 +110,17 @@ def read_together(
 
 
 def is_there(folder: pathlib.Path, name: str) -> bool:
-    """Whether a folder has a file of a name, among those written together.
+    """Whether a folder has a file of this name, among those written together.
 
     Raises:
       OSError: as `read_together`.
-      ValueError: likewise.
+      ValueError: as `read_together`.
     """
     return read_together(folder, name, lambda place: os.path.lexists(place(name)))
 
 
 class _Manifest(NamedTuple):
-    """What a finished writing moves to its place, and what it removes."""
+    """The files that a committed writer moves to their places, and removes."""
 
     moved: tuple[str, ...]
     gone: tuple[str, ...]
@@ -132,16 +133,16 @@ def _check_replaceable(path: pathlib.Path) -> None:
 
 @contextlib.contextmanager
 def _new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
-    """A new folder, locked, which goes at the end unless it has another name then."""
+    """Makes a locked subfolder; removes it at the end unless it was renamed."""
     while True:
         new = folder / f"{_NEW}{secrets.token_hex(8)}"
         try:
             os.mkdir(new)
         except OSError as error:
             raise not_written(folder, error) from error
-        # Before it is locked another writer may take it for left, and remove it.
-        with _held(new, wait=True, unless_known=True) as is_held:
-            if not is_held:
+        # Until it is locked, another writer may take it for abandoned and remove it.
+        with _locked(new, wait=True, without_locks=True) as is_locked:
+            if not is_locked:
                 continue
             try:
                 yield new
@@ -151,7 +152,7 @@ def _new_folder(folder: pathlib.Path) -> Iterator[pathlib.Path]:
 
 
 def _commit(new: pathlib.Path, folder: pathlib.Path) -> None:
-    """Makes a new folder count, once what another writer left is finished."""
+    """Renames the subfolder to the committed name, after finishing other writers'."""
     while True:
         try:
             os.rename(new, folder / _SWAP)
@@ -159,28 +160,28 @@ def _commit(new: pathlib.Path, folder: pathlib.Path) -> None:
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST):
                 raise
-        _finish_left(folder, wait=True)
+        _finish_interrupted(folder, wait=True)
 
 
-def _finish_left(folder: pathlib.Path, wait: bool) -> None:
-    """Finishes what a killed writer left, or another one is at if it is waited for."""
-    with _held(folder / _SWAP, wait, unless_known=True) as is_held:
-        if is_held:
+def _finish_interrupted(folder: pathlib.Path, wait: bool) -> None:
+    """Finishes a killed writer's work; with `wait`, first waits for an active one."""
+    with _locked(folder / _SWAP, wait, without_locks=True) as is_locked:
+        if is_locked:
             _finish(folder)
 
 
 def _finish(folder: pathlib.Path) -> None:
-    """Moves all to its place. Whatever was moved before, it goes on from there."""
+    """Moves all files to their places; skips those moved before."""
     swap = folder / _SWAP
     manifest = _manifest(folder)
-    # Where there are no locks another process may be at it too.
+    # Without locks another process may be moving the same files.
     with contextlib.suppress(FileNotFoundError):
         if manifest is None and os.listdir(swap):
             raise FileExistsError(errno.EEXIST, "it is in the way", str(swap))
         if manifest is not None:
             _move(folder, swap, manifest)
             (swap / _MANIFEST).unlink()
-    # Another writer's may already be in the place of the empty folder.
+    # Another writer's subfolder may already have replaced the empty one.
     with contextlib.suppress(OSError):
         swap.rmdir()
 
@@ -190,7 +191,7 @@ def _move(folder: pathlib.Path, swap: pathlib.Path, manifest: _Manifest) -> None
         try:
             os.replace(swap / name, folder / name)
         except FileNotFoundError:
-            pass  # It was moved before.
+            pass  # Moved before.
         except OSError as error:
             raise OSError(
                 error.errno,
@@ -208,14 +209,14 @@ def _remove_leftovers(folder: pathlib.Path) -> None:
     for left in folder.glob(f"{_NEW}*"):
         with (
             contextlib.suppress(OSError),
-            _held(left, wait=False, unless_known=False) as is_held,
+            _locked(left, wait=False, without_locks=False) as is_locked,
         ):
-            if is_held:
+            if is_locked:
                 shutil.rmtree(left, ignore_errors=True)
 
 
 def _places(folder: pathlib.Path) -> Callable[[str], pathlib.Path]:
-    """Where files are: those of an unfinished writing are where it left them."""
+    """Returns a function from names to paths; unmoved files are in the subfolder."""
     manifest, swap = _manifest(folder), folder / _SWAP
 
     def place(name: str) -> pathlib.Path:
@@ -228,7 +229,7 @@ def _places(folder: pathlib.Path) -> Callable[[str], pathlib.Path]:
 
 
 def _state(folder: pathlib.Path, last: str) -> tuple[Any, ...]:
-    """What differs once files were written together."""
+    """Returns a value that changes whenever files are written together."""
     found = []
     for path in (folder / _SWAP, folder / last):
         try:
@@ -240,10 +241,10 @@ def _state(folder: pathlib.Path, last: str) -> tuple[Any, ...]:
 
 
 def _manifest(folder: pathlib.Path) -> _Manifest | None:
-    """What an unfinished writing is to do; None if there is none.
+    """Reads an interrupted writer's manifest; None if there is no such writer.
 
     Raises:
-      ValueError: if it is none that `write_together` writes, or leads elsewhere.
+      ValueError: if `write_together` would not write it, or it is a link.
     """
     swap = folder / _SWAP
     if not os.path.lexists(swap):
@@ -265,7 +266,7 @@ def _manifest(folder: pathlib.Path) -> _Manifest | None:
 
 
 def _check_manifest(document: Any) -> None:
-    """Refuses what is not two lists of names of files in the folder."""
+    """Rejects a document without two lists of names of files in the folder."""
     form = document.get("format") if isinstance(document, dict) else None
     if form != _FORMAT or document.keys() != {"format", "moved", "gone"}:
         raise ValueError(f"it must be of the format {_FORMAT!r}, moved and gone")
@@ -280,13 +281,13 @@ def _is_name(name: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _held(path: pathlib.Path, wait: bool, unless_known: bool) -> Iterator[bool]:
-    """Whether a folder is there and locked for this process, while it lasts.
+def _locked(path: pathlib.Path, wait: bool, without_locks: bool) -> Iterator[bool]:
+    """Locks a folder for the context; yields whether it exists and is locked.
 
     Args:
       path: the folder.
-      wait: whether to wait for another process that has locked it.
-      unless_known: what holds where the file system knows no locks.
+      wait: whether to wait for another process's lock.
+      without_locks: the result if the file system does not support locks.
     """
     no_link = getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_NOFOLLOW", 0)
     try:
@@ -296,13 +297,15 @@ def _held(path: pathlib.Path, wait: bool, unless_known: bool) -> Iterator[bool]:
         return
     try:
         locked = _lock(descriptor, wait)
-        yield (unless_known if locked is None else locked) and _is_of(descriptor, path)
+        yield (without_locks if locked is None else locked) and _is_same_folder(
+            descriptor, path
+        )
     finally:
         os.close(descriptor)
 
 
 def _lock(descriptor: int, wait: bool) -> bool | None:
-    """Whether an open folder is now locked; None where there are no locks."""
+    """Locks an open folder; returns whether it is, or None if locks are missing."""
     if fcntl is None:
         return None
     try:
@@ -310,12 +313,12 @@ def _lock(descriptor: int, wait: bool) -> bool | None:
         return True
     except BlockingIOError:
         return False
-    except OSError:  # Some file systems of networks know no locks.
+    except OSError:  # Some network file systems do not support locks.
         return None
 
 
-def _is_of(descriptor: int, path: pathlib.Path) -> bool:
-    """Whether an open folder is still what goes by a name."""
+def _is_same_folder(descriptor: int, path: pathlib.Path) -> bool:
+    """Whether a path still leads to an open folder."""
     with contextlib.suppress(FileNotFoundError):
         return os.path.samestat(os.fstat(descriptor), os.lstat(path))
     return False

@@ -1,4 +1,4 @@
-"""Files that are written whole and to the disk, or not at all."""
+"""Writes files completely and to the disk, or not at all."""
 
 import contextlib
 import os
@@ -6,10 +6,11 @@ import secrets
 
 
 def write_file(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file in place of what is there. Until it is whole, that stays.
+    """Replaces a file atomically; the old one stays until the new one is complete.
 
     Raises:
-      OSError: if it cannot be written, for instance on a full disk; it names the file.
+      OSError: if it cannot be written, for instance on a full disk; the error names
+        the file.
     """
     path = os.fspath(path)
     unfinished = f"{path}.{secrets.token_hex(4)}.part"
@@ -27,10 +28,10 @@ def write_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def write_new(path: str | os.PathLike[str], content: bytes) -> None:
-    """Writes a file where there is none. `sync` takes it to the disk.
+    """Writes a new file; `sync` then flushes it to the disk.
 
     Raises:
-      OSError: if it cannot be written; what there is of it stays.
+      OSError: if it exists or cannot be written; an incomplete file stays.
     """
     file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666)
     try:
@@ -42,7 +43,7 @@ def write_new(path: str | os.PathLike[str], content: bytes) -> None:
 
 
 def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
-    """The error for a file that cannot be written, by its own name."""
+    """Returns the error for a file that cannot be written, under its final name."""
     return OSError(
         error.errno,
         f"it cannot be written ({error.strerror}); what was there stays",
@@ -51,7 +52,7 @@ def not_written(path: str | os.PathLike[str], error: OSError) -> OSError:
 
 
 def sync(path: str | os.PathLike[str]) -> None:
-    """Waits until a file, or the names in a folder, are on the disk."""
+    """Waits until a file, or a folder's list of names, is on the disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

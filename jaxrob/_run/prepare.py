@@ -22,10 +22,10 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.memory_maps import make_room
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._engine.cached_answers import kept_in
+from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.checks import (
     check_together,
-    first_look,
+    first_image_and_length,
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.provenance import provenance
@@ -144,7 +144,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
     classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
     make_room()
     with collected() as warned:
-        image, _ = first_look(dataset)
+        image, _ = first_image_and_length(dataset)
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         with progress_bar(_title(alterations), arguments.progress) as bar:
@@ -154,10 +154,12 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
             about = classifier, dataset, key, mesh
             source = functools.cache(functools.partial(provenance, *about))
             path = arguments.journal
-            with kept_in(path, classifier, alterations, source, mesh) as kept:
-                # Signs of mistakes in the run that gave labels are looked for again.
+            with cached_answers_in(
+                path, classifier, alterations, source, mesh
+            ) as cached:
+                # Checks for mistakes run again after those on the labels.
                 execution = dataclasses.replace(
-                    execution, reduced=arguments.reduced, kept=kept, looked=set()
+                    execution, reduced=arguments.reduced, cached=cached, checked=set()
                 )
                 what = classifier, dataset, alterations, image
                 yield Run(*what, key, execution, source, warned, each)

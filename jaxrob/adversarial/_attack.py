@@ -6,7 +6,7 @@ from typing import Annotated, NamedTuple
 import numpy as np
 
 from jaxrob._arguments.checks import checked_sequence
-from jaxrob._codec import Array, Part, document, from_json, refuse, to_json
+from jaxrob._codec import Array, Layout, document, from_json, refuse, to_json
 
 _Flags = Annotated[np.ndarray, Array("N", "bool")]
 _Classes = Annotated[np.ndarray, Array("N", "int32", at_least=0)]
@@ -38,7 +38,7 @@ class Attack(NamedTuple):
     """
 
     images: Annotated[
-        np.ndarray, Part(make=lambda axes: np.zeros((0, 0, 0, 0), np.float32))
+        np.ndarray, Layout(make=lambda axes: np.zeros((0, 0, 0, 0), np.float32))
     ]
     success: _Flags
     similarity: Annotated[np.ndarray, Array("N", at_least=-_MOST, at_most=_MOST)]

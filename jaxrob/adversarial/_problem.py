@@ -18,7 +18,7 @@ from jaxrob._devices.mesh import checked_mesh, replicated
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_images
-from jaxrob._engine.mistakes import MANY, check_scale, scale_check, worth_asking
+from jaxrob._engine.mistakes import MAX_CHECKED, check_scale, is_worthwhile, scale_check
 from jaxrob._fingerprint import fingerprinted
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats
@@ -111,8 +111,8 @@ def make_problem(
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
     scale = scale_check(classifier, labels)
-    if scale is not None and worth_asking(scale, classifier, MANY, 0, mesh):
-        few = 255 * images[:MANY], labels[:MANY]
+    if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0, mesh):
+        few = 255 * images[:MAX_CHECKED], labels[:MAX_CHECKED]
         as_bytes, _ = _answers(classifier, *few, keys, rows, mesh)
         check_scale(classifier, before, as_bytes, labels)
     return Problem(

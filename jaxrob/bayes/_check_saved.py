@@ -9,7 +9,7 @@ import numpy as np
 from flax import nnx
 
 from jaxrob._classifier import OUTPUTS
-from jaxrob._codec import Integer, Part, Row, Text, document, refuse
+from jaxrob._codec import Integer, Layout, Row, Text, document, refuse
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import host_array
 from jaxrob.bayes._head import MOST_SAMPLES, Head
@@ -26,7 +26,7 @@ _SETTINGS = {
 }
 
 
-_MAY_LACK = Part(may_lack=True)
+_MAY_LACK = Layout(may_lack=True)
 
 
 class Described(NamedTuple):

@@ -1,4 +1,4 @@
-"""Axes of matplotlib, and what plots of curves draw alike on them."""
+"""Matplotlib axes, and elements that plots of curves share."""
 
 from typing import Any
 
@@ -10,11 +10,11 @@ from jaxrob.reporting._style import MARGIN, axis_label
 
 
 def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
-    """The axes, or those of a new figure of this size in inches.
+    """Returns the axes, or those of a new figure of this size in inches.
 
     Raises:
       ImportError: if matplotlib is missing.
-      TypeError: if they are no axes.
+      TypeError: if `axes` are no axes.
     """
     if axes is None:
         return pyplot().figure(figsize=size, layout="constrained").add_subplot()
@@ -24,10 +24,10 @@ def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
 
 
 def pyplot() -> Any:
-    """The `pyplot` of matplotlib.
+    """Imports matplotlib's `pyplot`.
 
     Raises:
-      ImportError: if it is missing.
+      ImportError: if matplotlib is missing.
     """
     try:
         from matplotlib import pyplot as module
@@ -41,12 +41,12 @@ def pyplot() -> Any:
 def draw_band(
     axes: Any, levels: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str
 ) -> None:
-    """Draws a confidence band, `[L]` each."""
+    """Draws a confidence band; all arrays are `[L]`."""
     axes.fill_between(levels, low, high, color=colour, alpha=0.15, linewidth=0)
 
 
 def frame(axes: Any, assessment: Assessment, images: str) -> None:
-    """Sets the axes' limits and the label of the levels, which ends with `images`."""
+    """Sets the axes' limits and the label of the levels, with `images` at its end."""
     margin = MARGIN * (assessment.upper - assessment.lower)
     axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
     axes.set_ylim(0, 1.02)
@@ -54,6 +54,6 @@ def frame(axes: Any, assessment: Assessment, images: str) -> None:
 
 
 def literal(name: str) -> str:
-    """A name that matplotlib takes for no formula, and its legend does not skip."""
+    """Escapes a name, so that matplotlib reads no formula and its legend shows it."""
     text = name.replace("$", r"\$")
     return f" {text}" if text.startswith("_") else text

@@ -1,4 +1,4 @@
-"""What benchmarks of common corruptions say of a network, beside its robustness."""
+"""Summaries over common corruptions, as benchmarks publish them."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -8,20 +8,20 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import ALEXNET, CorruptionError, FailingLevel, ReferenceErrors
 
-# Dividing by 1 leaves the mean error.
-_ITSELF = ReferenceErrors(1.0, 1.0)
+# Division by errors of 1 gives the mean error itself.
+_NO_REFERENCE = ReferenceErrors(1.0, 1.0)
 
 
 class Corruption(NamedTuple):
-    """What is known of one corruption.
+    """The results of one corruption.
 
     Attributes:
       name: the corruption's name.
       error: the mean error over severities 1 to 5.
-      relative_to_alexnet: the corruption error; None of other than 1,000 classes at
+      relative_to_alexnet: the corruption error; None unless there are 1,000 classes at
         224 px.
-      fails_at: the severity from which on the network is not good enough; None where
-        the unaltered images were not evaluated, or not all images were.
+      fails_at: the lowest severity at which the network is not good enough; None if
+        the unaltered images, or some others, were not evaluated.
     """
 
     name: str
@@ -31,13 +31,13 @@ class Corruption(NamedTuple):
 
 
 class Corruptions(NamedTuple):
-    """What is known of all common corruptions that were assessed.
+    """The results of all common corruptions that were assessed.
 
     Attributes:
-      rows: of each.
-      mean: the mean error over the fifteen of the benchmark.
-      mce: mCE, relative to AlexNet's errors; None of other than 1,000 classes at 224
-        px.
+      rows: a row for each corruption.
+      mean: the mean error over the benchmark's fifteen corruptions.
+      mce: mCE, relative to AlexNet's errors; None unless there are 1,000 classes at
+        224 px.
     """
 
     rows: tuple[Corruption, ...]
@@ -46,9 +46,9 @@ class Corruptions(NamedTuple):
 
 
 def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
-    """What is known of the corruptions by severity among the assessments, if any.
+    """Summarises the assessments of corruptions by severity; None if there are none.
 
-    What cannot be known is NaN, with the reason.
+    Values that cannot be computed are NaN, with the reason.
     """
     found = {one.alteration: one for one in assessments if one.unit == "severity"}
     if not found:
@@ -57,14 +57,14 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     rows = tuple(
         Corruption(
             name,
-            _known(
+            _or_unknown(
                 lambda one=one: metrics.corruption_error(
-                    _all(one), _ITSELF, one.confidence_level
+                    _complete(one), _NO_REFERENCE, one.confidence_level
                 )
             ),
-            _known(
+            _or_unknown(
                 lambda one=one, name=name: metrics.corruption_error(
-                    _all(one), ALEXNET[name], one.confidence_level
+                    _complete(one), ALEXNET[name], one.confidence_level
                 )
             )
             if like_alexnet and name in ALEXNET
@@ -75,13 +75,13 @@ def corruptions(assessments: Sequence[Assessment]) -> Corruptions | None:
     )
     mce = None
     if like_alexnet:
-        mce = _known(lambda: _mean(found, ALEXNET))
-    mean = _known(lambda: _mean(found, None))
+        mce = _or_unknown(lambda: _mean(found, ALEXNET))
+    mean = _or_unknown(lambda: _mean(found, None))
     return Corruptions(rows, mean, mce)
 
 
 def lines(found: Corruptions) -> list[str]:
-    """The means, a line each."""
+    """Returns a line of text for each mean."""
     return [
         f"{name}: {share(one)}" + (f" ({one.reason})" if one.reason else "")
         for name, one in means(found)
@@ -89,7 +89,7 @@ def lines(found: Corruptions) -> list[str]:
 
 
 def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
-    """The means by what they are called."""
+    """Returns pairs of a name and a mean."""
     pairs = [("mean error over 15 corruptions, severities 1 to 5", found.mean)]
     if found.mce is not None:
         pairs.append(("mCE, relative to AlexNet's errors on ImageNet-C", found.mce))
@@ -97,7 +97,7 @@ def means(found: Corruptions) -> list[tuple[str, CorruptionError]]:
 
 
 def share(one: CorruptionError) -> str:
-    """An error with its interval, as text."""
+    """Returns an error with its interval as text."""
     if math.isnan(one.value):
         return "not known"
     low, high = one.confidence_interval
@@ -106,7 +106,7 @@ def share(one: CorruptionError) -> str:
 
 
 def severity(one: FailingLevel | None) -> str:
-    """The severity at which a network fails with its interval, as text."""
+    """Returns the severity at which a network fails, with its interval, as text."""
     if one is None:
         return "not known"
     if math.isinf(one.confidence_interval.low):
@@ -136,15 +136,15 @@ def _mean(
     found: Mapping[str, Assessment], reference: Mapping[str, ReferenceErrors] | None
 ) -> CorruptionError:
     level = min(one.confidence_level for one in found.values())
-    every = {name: _all(one) for name, one in found.items()}
+    every = {name: _complete(one) for name, one in found.items()}
     return metrics.mean_corruption_error(every, reference, confidence_level=level)
 
 
-def _all(one: Assessment) -> Assessment:
-    """The assessment.
+def _complete(one: Assessment) -> Assessment:
+    """Returns an assessment on all images, as benchmarks' means require.
 
     Raises:
-      ValueError: if it is from few images: benchmarks' means are of all.
+      ValueError: if it is from few images.
     """
     if one.sampling is not None:
         raise ValueError("few images were looked at, and means are of all of them")
@@ -152,14 +152,14 @@ def _all(one: Assessment) -> Assessment:
 
 
 def _is_like_alexnet(one: Assessment) -> bool:
-    """Whether it is of as many classes, and as far as that is known of one size."""
+    """Whether the number of classes and, if known, the image size are AlexNet's."""
     alexnet = next(iter(ALEXNET.values()))
     size = one.provenance.get("settings", {}).get("size", alexnet.size)
     return one.curve.confusion.shape[1] == alexnet.num_classes and size == alexnet.size
 
 
-def _known(measured: Callable[[], CorruptionError]) -> CorruptionError:
-    """What was measured, or why it cannot be."""
+def _or_unknown(measured: Callable[[], CorruptionError]) -> CorruptionError:
+    """Returns the measured error, or NaN and the reason why it is not known."""
     try:
         return measured()
     except ValueError as error:

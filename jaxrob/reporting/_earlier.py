@@ -1,4 +1,4 @@
-"""Earlier assessments, which something is to be no worse than."""
+"""Reads earlier assessments, to which new ones are compared."""
 
 import os
 import pathlib
@@ -12,18 +12,17 @@ from jaxrob.reporting._folder import read_results
 def earlier_assessments(
     paths: Sequence[str | os.PathLike[str]], alterations: Sequence[str]
 ) -> list[Assessment]:
-    """The assessments that something is to be no worse than.
+    """Reads the earlier assessments that new ones must not fall below.
 
     Args:
-      paths: of results folders, which hold one for each of the alterations, or of JSON
-        files of single assessments.
-      alterations: the names of those assessed now.
+      paths: results folders with an assessment of each alteration, or JSON files of
+        single assessments.
+      alterations: the names of the alterations assessed now.
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if a file is missing or holds no assessment, or one of an alteration
-        that is not among these, or a folder lacks one of them; the message begins with
-        the path.
+      ValueError: if a file is missing, or holds no assessment of one of the
+        alterations, or a folder lacks one of them; the message begins with the path.
       OSError: if a file cannot be read.
     """
     wanted = str | os.PathLike

@@ -1,4 +1,4 @@
-"""Which excursions across the threshold several assessments may have missed."""
+"""Excursions across the threshold that several assessments may have missed."""
 
 from collections.abc import Sequence
 
@@ -6,13 +6,13 @@ from jaxrob._assessment.assessment import Assessment
 
 
 def excursions(assessments: Sequence[Assessment]) -> str:
-    """What is seen for sure, and in half of the places at least, by every one of them.
+    """Says how wide an excursion every assessment detects, surely or half the time.
 
     Args:
       assessments: of any networks and alterations.
 
     Returns:
-      A few sentences; none where all levels are scored, which needs no crossing.
+      A few sentences; empty if all assessments score levels, without a threshold.
     """
     found = [one.diagnostics for one in assessments if one.scores is None]
     if not found:

@@ -1,4 +1,4 @@
-"""What tables, plots and reports say of a robustness from few images."""
+"""Texts about a robustness from few images, for tables, plots and reports."""
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
@@ -12,23 +12,23 @@ _ENDED = {
 
 
 def sampling_of(one: Assessment) -> Sampling:
-    """What was looked at.
+    """Returns an assessment's sampling.
 
     Raises:
-      ValueError: if all images were.
+      ValueError: if it is on all images.
     """
     if one.sampling is None:
         raise ValueError(f"{one.alteration} was assessed on all images")
     return one.sampling
 
 
-def of_all_images(one: Assessment) -> int:
-    """How many altered images all images at these levels would have been."""
+def full_evaluations(one: Assessment) -> int:
+    """Returns the number of altered images that all images would take."""
     return one.diagnostics.points * sampling_of(one).num_images
 
 
-def asked_for(sampling: Sampling) -> str:
-    """What was asked of the number of images, in words."""
+def request_text(sampling: Sampling) -> str:
+    """Describes the precision or budget that was asked for."""
     said = []
     if sampling.half_width:
         said.append(f"within {sampling.half_width:g}")
@@ -41,8 +41,8 @@ def asked_for(sampling: Sampling) -> str:
     return ", ".join(said) or "whether what is required is reached"
 
 
-def how_sure(sampling: Sampling) -> str:
-    """The certainty of what is said of the data set, in words."""
+def confidence_text(sampling: Sampling) -> str:
+    """Describes the confidence in statements about the data set."""
     if sampling.error is None:
         return "as its strategy says"
     if not sampling.error:
@@ -50,30 +50,31 @@ def how_sure(sampling: Sampling) -> str:
     return f"with {100 * (1 - sampling.error):g} % confidence"
 
 
-def ended(sampling: Sampling) -> str:
-    """Why no more images were looked at, in words."""
+def ending_text(sampling: Sampling) -> str:
+    """Describes why sampling ended."""
     if sampling.error is None and sampling.status == "precise":
         return "its strategy found it precise enough"
     return _ENDED[sampling.status]
 
 
 def is_open_by_levels(sampling: Sampling) -> bool:
-    """Whether only the levels leave something open, as with all images.
+    """Whether only the choice of levels leaves an error, as with all images.
 
-    That is where the answer of all images was wanted and found, or no finer levels are.
+    It does if the answer of all images was requested and found, or if no finer levels
+    exist.
     """
     is_found = sampling.status == "precise" and not sampling.half_width
     return (is_found and sampling.error is not None) or sampling.status == "resolution"
 
 
 def seen(sampling: Sampling) -> str:
-    """How many images were looked at, at the levels with the fewest and the most."""
+    """Returns the number of images, at the levels with the fewest and the most."""
     fewest, most = int(sampling.seen.min()), int(sampling.seen.max())
     return f"{fewest:,}" if fewest == most else f"{fewest:,} to {most:,}"
 
 
 def images_at_levels(one: Assessment) -> str:
-    """How many images stand behind the values: a number, or from the fewest on."""
+    """Returns the number of images at each level, or its range over the levels."""
     if one.sampling is None:
         return f"{int(one.curve.confusion[0].sum()):,}"
     return f"{seen(one.sampling)} of {one.sampling.num_images:,}"

@@ -1,4 +1,4 @@
-"""Folders of results: one network's assessments, and what belongs to them."""
+"""Writes and reads folders of one network's results."""
 
 import dataclasses
 import io
@@ -25,27 +25,27 @@ T = TypeVar("T")
 
 _INDEX, _ROMA, _ATTACK = "results.json", "roma.json", "attack.json"
 _PICTURES = "pictures.npz"
-# Far above what a thousand alterations say, and what answers on a million images take.
+# Far above the index of a thousand alterations, and answers on a million images.
 _MOST_INDEX = 64 << 20
 _MOST_BYTES = 1 << 30
 _MOST_FILES = 10_000
-# Names of alterations may be longer than those of files.
+# Alterations' names may be longer than file names.
 _LONGEST = 60
-# What tells an assessment's file from others, where there is no index.
+# Identifies an assessment's file where there is no index.
 _ASSESSMENT = b'"jaxrob assessment '
 
 
 def write_results(folder: str | os.PathLike[str], results: Results) -> None:
-    """Writes results into a folder, which is made if need be.
+    """Writes results into a folder, which is created if it is missing.
 
     `results.json` is the index. Each assessment is a file of its own, named after its
     alteration, with the plan's digest in its provenance. RoMA's result is `roma.json`,
     the attack's, without its images, `attack.json`, and the pictures are in
     `pictures.npz`. Equal results give equal bytes.
 
-    Results that the folder already holds are replaced, all of them at once: whenever a
-    run is killed, `read_results` gives those from before or the new ones. So the disk
-    needs room for both.
+    Results already in the folder are replaced atomically: whenever a run is killed,
+    `read_results` returns either the old results or the new ones. So the disk needs
+    space for both.
 
     Example::
 
@@ -62,9 +62,9 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if a requirement or the plan is none that a file may hold.
-      OSError: if the folder cannot be written to, or the disk is full. Then the folder
-        holds what it held, and the error names the file.
+      ValueError: if a file could not hold a requirement or the plan.
+      OSError: if the folder cannot be written to, or the disk is full. The folder then
+        stays unchanged, and the error names the file.
     """
     path = checked_path("folder", folder)
     check_type("results", results, Results, "a jaxrob.reporting.Results")
@@ -72,7 +72,7 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
     roma = None if results.roma is None else _ROMA
     attack = None if results.attack is None else _ATTACK
     index = to_json(index_of(results, names, roma, attack), indent=1)
-    from_json(index, Index)  # Refused before anything is replaced.
+    from_json(index, Index)  # Rejects a bad index before anything is replaced.
     contents: dict[str, bytes] = {}
     for name, one in zip(names, results.assessments):
         if results.plan is not None:
@@ -94,8 +94,8 @@ def write_results(folder: str | os.PathLike[str], results: Results) -> None:
 def read_results(folder: str | os.PathLike[str]) -> Results:
     """Reads the results that `write_results` wrote.
 
-    A folder without `results.json` is read too: all its files that are assessments, in
-    the order of their names, without pictures. Nothing is executed or unpickled.
+    From a folder without `results.json` it reads all assessments, sorted by file name,
+    without pictures. Nothing is executed or unpickled.
 
     Args:
       folder: the folder.
@@ -103,15 +103,15 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
     Raises:
       OSError: if a file cannot be read.
       ValueError: if there is no such folder, a file is too large or a link that leads
-        out of the folder, or something in it is missing, unknown, outside its range, or
-        does not go with the rest. The message names the file.
+        out of the folder, or an entry is missing, unknown, outside its range, or
+        contradicts others. The message names the file.
     """
     path = checked_path("folder", folder)
     if not path.is_dir():
         raise ValueError(f"folder must be one of results; got {path}, which is none")
 
     def read(place: Callable[[str], pathlib.Path]) -> Results:
-        # A link that leads nowhere is refused where it is read.
+        # A dangling link to the index is rejected when it is read.
         if not os.path.lexists(place(_INDEX)):
             return _without_index(path)
         return _by_index(place)
@@ -120,7 +120,7 @@ def read_results(folder: str | os.PathLike[str]) -> Results:
 
 
 def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
-    """The results, by their index; `place` tells where a file is."""
+    """Reads the results listed in the index; `place` returns a file's path."""
     index = _read(place(_INDEX), lambda text: from_json(text, Index), _MOST_INDEX)
     assessments = tuple(
         _read(place(entry.file), Assessment.from_json) for entry in index.entries
@@ -153,7 +153,7 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
 
 
 def _names(alterations: Sequence[str]) -> list[str]:
-    """A file's name for each alteration, all different wherever they are kept."""
+    """Returns a file name for each alteration, distinct even if case is ignored."""
     names: list[str] = []
     taken = {name.casefold() for name in (_INDEX, _ROMA, _ATTACK)}
     for alteration in alterations:
@@ -198,7 +198,7 @@ def _assessment_or_none(content: bytes) -> Assessment | None:
 
 
 def _read(path: pathlib.Path, made: Callable[[bytes], T], most: int = _MOST_BYTES) -> T:
-    """What a function makes of a file's bytes, with the file's name in its errors."""
+    """Applies a function to a file's bytes, and names the file in its errors."""
     _check_inside(path)
     content = content_of(path, most)
     try:
@@ -208,9 +208,9 @@ def _read(path: pathlib.Path, made: Callable[[bytes], T], most: int = _MOST_BYTE
 
 
 def _check_inside(path: pathlib.Path) -> None:
-    """Refuses a link that leads out of its folder, before anything is read.
+    """Rejects a link that leads out of its folder, before anything is read.
 
-    A folder that somebody else sent could otherwise show what it does not hold.
+    Somebody else's folder could otherwise show files outside it.
     """
     if not path.is_symlink():
         return
@@ -223,7 +223,7 @@ def _check_inside(path: pathlib.Path) -> None:
 
 
 def _packed(results: Results) -> bytes:
-    """The images as an npz file; nothing if there is none."""
+    """Returns the images as an npz file; empty if there are no images."""
     images: dict[str, Any] = {
         one.digest: one.image
         for some in results.pictures
@@ -240,7 +240,7 @@ def _packed(results: Results) -> bytes:
 def _with_images(
     path: pathlib.Path, entries: Sequence[Entry]
 ) -> tuple[tuple[Picture, ...], ...]:
-    """The pictures with those of their images that are kept."""
+    """Returns the pictures with their images, where these were kept."""
     wanted = {one.digest for entry in entries for one in entry.pictures}
     images: Mapping[str, np.ndarray] = {}
     if wanted and os.path.lexists(path):

@@ -1,4 +1,4 @@
-"""Whether results are good enough, so that continuous integration can decide."""
+"""Decides whether results are good enough, for instance in continuous integration."""
 
 import math
 import re
@@ -17,12 +17,12 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison, compare
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.reporting._adjusted import adjusted, said
+from jaxrob.reporting._adjusted import adjusted, difference_text
 from jaxrob.reporting._few import is_open_by_levels
 from jaxrob.reporting._joint import joint_interval
 from jaxrob.roma import RomaResult
 
-#: What may be required: of an assessment, and of RoMA.
+#: The quantities that may be required, of an assessment and of RoMA.
 QUANTITIES = ("robustness", "robustness.low", "decided_ratio", "plr", "plr.low")
 
 
@@ -37,7 +37,7 @@ class Requirement(NamedTuple):
 
 
 def requirement(text: str, quantities: Sequence[str]) -> Requirement:
-    """Reads a requirement such as "robustness>=0.9", from a command line for instance.
+    """Parses a requirement such as "robustness>=0.9", for instance from a command line.
 
     Example::
 
@@ -48,16 +48,16 @@ def requirement(text: str, quantities: Sequence[str]) -> Requirement:
 
     Args:
       text: a quantity, ">=" and a number in [0, 1]; spaces do not matter.
-      quantities: the quantities there are.
+      quantities: the quantities allowed.
 
     Raises:
-      ValueError: if the text is not of this form, or there is no such quantity.
+      ValueError: if the text is not of this form, or names another quantity.
     """
     return checked_requirement("text", text, quantities)
 
 
 def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requirement:
-    """`requirement` of a text that messages call by a name."""
+    """Parses a requirement like `requirement`, with the text's name for messages."""
     checked_text(name, text, may_be_empty=True)
     quantities = checked_names("quantities", quantities)
     found = re.fullmatch(r"\s*([^<>=]*[^<>=\s])\s*>=\s*(\S+)\s*", text)
@@ -83,28 +83,29 @@ def checked_requirement(name: str, text: str, quantities: Sequence[str]) -> Requ
 def quantities(
     result: Assessment | RomaResult,
 ) -> dict[str, float | ConfidenceInterval]:
-    """What may be required of a result.
+    """Returns the quantities of a result that may be required.
 
-    Of an assessment, "robustness", "robustness.low", the lower end of its
-    confidence interval, and "decided_ratio", the lowest share of decided inputs at an
-    accepted level (not known where none is accepted). Of RoMA, "plr", the mean over the
-    inputs, and "plr.low", the mean of the lower ends of their intervals; an input
-    without an answer counts with the share of its plain draws that are not distinctly
-    misclassified, and has no interval. With inputs that a budget left undecided "plr"
-    is an interval, in which each of them is as low, or as high, as its own says.
-    Inputs that a run with a half width did not look
-    at count as those of their category that it did; in "plr.low", as low as they can
+    An assessment has "robustness", "robustness.low", the lower end of its confidence
+    interval, and "decided_ratio", the lowest share of decided inputs at an accepted
+    level (not known if no level is accepted).
+
+    RoMA has "plr", the mean over the inputs, and "plr.low", the mean of the lower ends
+    of their intervals. An input without an answer counts with the share of its crude
+    Monte Carlo samples that are not distinctly misclassified, and has no interval. If a
+    budget left inputs undecided, "plr" is an interval, whose ends take each of these
+    inputs at the lower or upper end of its own. If a half width left inputs unseen,
+    they count like the seen ones of their category; in "plr.low", as low as they can
     be with the confidence of the result.
 
-    From few images (`Assessment.sampling`) the robustness is the interval that holds
-    that of all images of the data set, unless its width is that of the levels alone;
-    "decided_ratio" is not known.
+    From few images (`Assessment.sampling`) the robustness is the interval of that on
+    all images of the data set, unless only the levels leave its width; "decided_ratio"
+    is not known.
 
     Returns:
-      The values, in [0, 1], or intervals; NaN where one is not known.
+      The values, in [0, 1], or intervals; NaN if not known.
 
     Raises:
-      TypeError: if it is neither.
+      TypeError: if `result` is neither.
     """
     if isinstance(result, Assessment):
         return {
@@ -123,14 +124,14 @@ def quantities(
 
 
 def _mean_plr(result: RomaResult) -> float | ConfidenceInterval:
-    """The mean plr, or where it is if inputs that were left undecided may change it."""
+    """Returns the mean plr, or its interval if a budget left inputs undecided."""
     if (result.status == "undecided").any():
         return result.mean_plr_interval
     return result.mean_plr
 
 
 def _robustness(result: Assessment) -> float | ConfidenceInterval:
-    """The robustness, or where it is if images left out may change the verdict."""
+    """Returns the robustness, or its interval if unseen images may change it."""
     if math.isnan(result.robustness):
         return math.nan
     if result.sampling is None or is_open_by_levels(result.sampling):
@@ -142,14 +143,13 @@ def unmet(
     requirements: Sequence[Requirement],
     found: Mapping[str, Assessment | RomaResult | Quantities],
 ) -> list[str]:
-    """What falls short, in words: nothing if all is good enough.
+    """Returns a sentence for each requirement that is not met; empty if all are.
 
     Args:
-      requirements: the requirements; each holds for everything found.
-      found: what was found, by the name of what it belongs to, such as an alteration:
-        a result, or its `quantities`. A value that is NaN is not good enough, nor an
-        interval that does not lie above the requirement as a whole. A
-        `RobustnessWarning` says so where an assessment with alpha would pass that
+      requirements: the requirements; each applies to everything found.
+      found: results, or their `quantities`, by name, such as an alteration's. NaN is
+        not good enough, nor is an interval that lies partly below the requirement. A
+        `RobustnessWarning` says so if an assessment with alpha may pass although it
         leaves most inputs undecided.
     """
     requirements = _checked(requirements, found)
@@ -160,8 +160,9 @@ def unmet(
     assessments = [one for one in found.values() if isinstance(one, Assessment)]
     _warn_of_undecided(requirements, assessments)
     return [
-        f"{name}: {one.quantity} is {_said(values[name][one.quantity], one.least)}, at "
-        f"least {one.least:g} is required"
+        f"{name}: {one.quantity} is "
+        f"{_missed_text(values[name][one.quantity], one.least)}, at least "
+        f"{one.least:g} is required"
         for name in values
         for one in requirements
         if _falls_short(values[name], one)
@@ -173,29 +174,29 @@ def is_open(
 ) -> bool:
     """Whether a requirement that is not met is not shown to be missed either.
 
-    That it is missed is one of several statements, any of which may be wrong: of a
-    lower end it is shown by an interval that holds with all others at once.
+    A lower end is shown to be missed only by an interval with simultaneous coverage,
+    because a report may state as much of each assessment.
 
     Args:
       result: a result.
-      requirement: what is required of it.
-      number: of how many assessments such statements may be made.
+      requirement: the requirement.
+      number: the number of assessments.
     """
     quantity, least = requirement
     low, high = ends(quantities(result)[quantity])
-    # From few images an interval, which may hold what is required.
+    # From few images the value is an interval, which may hold the requirement.
     if math.isnan(low) or low < least <= high:
         return True
     if isinstance(result, RomaResult):
         return quantity == "plr.low" and result.mean_plr >= least
-    # What cannot be told of all at once is not shown.
+    # NaN, where no joint interval is known, shows nothing.
     return quantity == "robustness.low" and not (
         joint_interval(result, number)[1] < least
     )
 
 
 def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
-    """The interval of a value, of a number the number alone."""
+    """Returns the interval of a value; both ends of a number are the number."""
     return (
         value
         if isinstance(value, ConfidenceInterval)
@@ -203,8 +204,8 @@ def ends(value: float | ConfidenceInterval) -> ConfidenceInterval:
     )
 
 
-def _said(value: float | ConfidenceInterval, least: float) -> str:
-    """A value that does not reach what is required, in words."""
+def _missed_text(value: float | ConfidenceInterval, least: float) -> str:
+    """Returns a value that misses a requirement as text."""
     low, high = ends(value)
     if math.isnan(low):
         return "not known"
@@ -217,25 +218,25 @@ def _said(value: float | ConfidenceInterval, least: float) -> str:
 def regressions(
     new: Assessment | Sequence[Assessment], old: Assessment | Sequence[Assessment]
 ) -> list[str]:
-    """What is less robust than in earlier assessments, in words.
+    """Returns a sentence for each regression against earlier assessments.
 
     Assessments of one alteration are compared by `jaxrob.compare`, at the new one's
     confidence level. The new one is a regression if the interval of the difference in
     robustness lies below 0, or that of the difference in the measure's mean over the
-    range, which distinguishes networks that are accepted everywhere; and if the p-value
-    says the same, adjusted for all that is compared (Holm 1979): of networks that are
-    alike, any is called a regression in at most 5 % of all cases.
+    range, which distinguishes networks that are accepted everywhere. In addition the
+    p-value, adjusted for all comparisons (Holm 1979), must be significant: between
+    equally robust networks, the chance of any regression is at most 5 %.
 
     Args:
       new: an assessment, or one for each alteration.
-      old: likewise, of the same network before, or of another, on the same images.
+      old: earlier assessments, of the same network or another, on the same images.
 
     Returns:
       A sentence for each earlier assessment that is better, has no counterpart, or
-      cannot be compared; then it says why. Nothing if all is as good.
+      cannot be compared, with the reason. Empty if there is no regression.
 
     Raises:
-      TypeError: if one is no assessment.
+      TypeError: if `new` or `old` holds anything but assessments.
     """
     by_name = {one.alteration: one for one in _assessments("new", new, 1)}
     pairs, found = [], []
@@ -248,7 +249,7 @@ def regressions(
             pairs.append((now, before, compare(now, before, now.confidence_level)))
         except ValueError as error:
             found.append(f"{before.alteration}: no comparison is possible, {error}")
-    return _worse(pairs) + found
+    return _regressions(pairs) + found
 
 
 def _assessments(
@@ -261,13 +262,15 @@ def _assessments(
     )
 
 
-def _worse(pairs: Sequence[tuple[Assessment, Assessment, Comparison]]) -> list[str]:
-    """A sentence for each pair of which the first is worse than the second."""
+def _regressions(
+    pairs: Sequence[tuple[Assessment, Assessment, Comparison]],
+) -> list[str]:
+    """Returns a sentence for each pair whose first is worse than the second."""
     return [
         f"{new.alteration}: robustness is {new.robustness:.6g}, it was "
-        f"{old.robustness:.6g} ({said(one)})"
+        f"{old.robustness:.6g} ({difference_text(one)})"
         for (new, old, found), one in zip(pairs, adjusted([row[2] for row in pairs]))
-        # A robustness that is NaN is not known to be as good.
+        # NaN counts as worse, because it is not known to be as good.
         if one.is_worse or math.isnan(found.difference)
     ]
 
@@ -277,17 +280,17 @@ def verdict(
     found: Mapping[str, Assessment | RomaResult | Quantities],
     regressions: Sequence[str] = (),
 ) -> str:
-    """What is not good enough, in one line; "" if all is.
+    """Returns everything that is not good enough in one line; "" if all is.
 
     The command and the scripts end with this line, and status 1. It begins with "not
-    shown to be good enough" where nothing is worse and, of each requirement that is
-    not met, more images might still show that it is; that it is missed has to be sure
-    of all that is found at once. A report of the same says the same in its headline.
+    shown to be good enough" if there are no regressions and more images might still
+    show every unmet requirement to be met. A requirement counts as missed only with
+    simultaneous coverage of all results. A report's headline agrees with this line.
 
     Args:
-      requirements: what has to be reached, see `unmet`.
-      found: what was found, see `unmet`.
-      regressions: what else is not good enough, in words; see `regressions`.
+      requirements: the requirements, see `unmet`.
+      found: the results, see `unmet`.
+      regressions: further faults as text, see `regressions`.
     """
     worse = checked_sequence("regressions", regressions, str, "texts", min_length=0)
     failed = [*unmet(requirements, found), *worse]
@@ -308,11 +311,11 @@ def verdict(
 def _warn_of_undecided(
     requirements: Sequence[Requirement], assessments: Sequence[Assessment]
 ) -> None:
-    """Warns of a gate that a network passes which leaves most images undecided.
+    """Warns of a gate that a network may pass while it leaves most images undecided.
 
     Args:
-      requirements: what is required of the assessments.
-      assessments: what it is required of.
+      requirements: the requirements.
+      assessments: the assessments that they apply to.
     """
     asked = {one.quantity for one in requirements}
     of_decided = [one for one in assessments if one.is_of_decided]
@@ -361,7 +364,7 @@ def _falls_short(values: Quantities, requirement: Requirement) -> bool:
 
 
 def _check_value(name: str, values: Quantities, quantity: str) -> None:
-    """Refuses values without a quantity, or with one that is no number in [0, 1]."""
+    """Rejects values without a quantity, or where it is no number in [0, 1]."""
     if quantity not in values:
         raise ValueError(f"{name} must have {quantity!r}; got {tuple(values)}")
     for value in ends(values[quantity]):

@@ -3,11 +3,11 @@
 from collections.abc import Sequence
 from typing import Annotated, NamedTuple
 
-from jaxrob._codec import Part, Text, document, refuse
+from jaxrob._codec import Layout, Text, document, refuse
 from jaxrob.reporting._plan import Plan, Required
 from jaxrob.reporting._results import Picture, Results
 
-# The name of a file in the folder itself, nowhere else.
+# The name of a file in the folder itself, without a path.
 _File = Text(
     "the name of a file in the folder, such as rotation.json",
     r"(?!results\.json$)\w[^/\\:\0]{0,250}\.json",
@@ -15,7 +15,7 @@ _File = Text(
 
 
 class Entry(NamedTuple):
-    """What the index says of one assessment.
+    """The index's entry of one assessment.
 
     Attributes:
       file: the name of its file in the folder.
@@ -30,9 +30,9 @@ class Entry(NamedTuple):
 
 @document("jaxrob results 1", sealed=lambda one: False)
 class Index(NamedTuple):
-    """What the index says; the fields are those of `Results`, or names of files.
+    """The index's contents: fields of `Results`, or the names of their files.
 
-    What pictures say is checked with their assessments.
+    Pictures are checked later, with their assessments.
     """
 
     network: Annotated[str | None, Text()]
@@ -40,7 +40,7 @@ class Index(NamedTuple):
     plan: Plan | None
     requirements: tuple[Required, ...]
     regressions: tuple[str, ...]
-    entries: Annotated[tuple[Entry, ...], Part("assessments")]
+    entries: Annotated[tuple[Entry, ...], Layout("assessments")]
     roma: Annotated[str | None, _File]
     attack: Annotated[str | None, _File]
 
@@ -52,13 +52,13 @@ class Index(NamedTuple):
 def index_of(
     results: Results, files: Sequence[str], roma: str | None, attack: str | None
 ) -> Index:
-    """The index of results.
+    """Makes the index of results.
 
     Args:
       results: the results.
       files: the names of the assessments' files.
-      roma: the name of RoMA's, or None.
-      attack: the name of the attack's, or None.
+      roma: the name of RoMA's file, or None.
+      attack: the name of the attack's file, or None.
     """
     return Index(
         network=results.network,

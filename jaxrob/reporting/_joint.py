@@ -1,4 +1,4 @@
-"""Intervals of several results that hold at once."""
+"""Intervals of several results with simultaneous coverage."""
 
 import math
 
@@ -7,10 +7,10 @@ from jaxrob._assessment.assessment import Assessment
 
 
 def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
-    """The interval that, by Bonferroni's inequality, holds with `number` others.
+    """Returns one of `number` intervals with simultaneous coverage, by Bonferroni.
 
-    NaN where a thousand resamples are too few to tell it, those of measures that are no
-    proportion, and from few images, which were chosen for one confidence.
+    NaN for measures that are no proportion, because a thousand resamples are too few
+    for it, and from few images, whose number was chosen for one confidence level.
     """
     measure = metrics.measures[one.measure]
     exact = measure.is_proportion

@@ -1,4 +1,4 @@
-"""The confidence level of results, in words."""
+"""The confidence level of results as text."""
 
 from collections.abc import Sequence
 
@@ -7,11 +7,11 @@ from jaxrob.roma import RomaResult
 
 
 def percent_of(confidence_level: float) -> str:
-    """A level in as many digits as it has: 95 %, 99.9 %."""
+    """Returns a level in as many digits as it has: 95 %, 99.9 %."""
     return f"{100 * confidence_level:.8g} %"
 
 
 def level_of(results: Sequence[Assessment | RomaResult]) -> str:
-    """The level of their intervals, or all there are: "95 % or 99 %"."""
+    """Returns the confidence levels of results' intervals: "95 % or 99 %"."""
     levels = sorted({one.confidence_level for one in results} or {0.95})
     return " or ".join(map(percent_of, levels))

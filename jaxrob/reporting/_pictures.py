@@ -1,4 +1,4 @@
-"""The pictures that a report shows of an alteration."""
+"""Pictures of an alteration, for reports."""
 
 import functools
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ from jaxrob.reporting._results import (
     sizes,
 )
 
-# An image, and what it is shown as: the level follows.
+# An image's index, and what it is shown as, which gives the level.
 _Shown = tuple[int, str]
 
 
@@ -36,19 +36,19 @@ def pictures(
     key: jax.Array | None = None,
     most: int = MOST_PICTURES,
 ) -> tuple[Picture, ...]:
-    """What the alteration does to some images, as the network saw them.
+    """Returns some altered images, as the network saw them.
 
-    About half are images of different classes, unaltered and at the ends of the range:
-    is it plausible? The others are the images that fail first, at the nearest level at
-    which they do and unaltered. Images whose answer is wrong unaltered are none of
-    those. Where the single answers are not kept (reduced), only the former are shown.
+    About half show images of different classes, unaltered and at the ends of the range:
+    is it plausible? The others show the images that fail first, unaltered and at the
+    level nearest to the identity at which they fail; images misclassified unaltered are
+    left out. Where single answers are not kept (reduced), only the first half is shown.
 
     Args:
       assessment: the assessment.
-      alteration: the alteration that it is of.
-      dataset: the images that it is of, `[N, H, W, C]` with 1, 3 or 4 channels.
-      key: the random key that it was made with, needed if the alteration is stochastic.
-      most: at most so many pictures, 3 to 16.
+      alteration: its alteration.
+      dataset: its images, `[N, H, W, C]` with 1, 3 or 4 channels.
+      key: its random key, needed if the alteration is stochastic.
+      most: the most pictures, 3 to 16.
 
     Returns:
       The pictures, those of one image beside each other.
@@ -56,7 +56,7 @@ def pictures(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if the assessment is of another alteration, key or number of images,
-        these are no pictures, a key is missing, or `most` is out of range.
+        the images are no pictures, a key is missing, or `most` is out of range.
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
@@ -90,7 +90,7 @@ def _altered(
     *,
     alteration: Alteration,
 ) -> jax.Array:
-    """uint8 `[n, H, W, C]`, each image at its level, with the noise it was given."""
+    """Alters each image at its level, with its own noise; uint8 `[n, H, W, C]`."""
 
     def one(image: jax.Array, level: jax.Array, key: jax.Array) -> jax.Array:
         prepared = alteration.prepared(image, key if alteration.stochastic else None)
@@ -101,7 +101,7 @@ def _altered(
 
 
 def _shown(assessment: Assessment, most: int) -> list[_Shown]:
-    """Which images are shown, and as what."""
+    """Chooses the images to show, and as what."""
     views = ["unaltered"]
     for name, level in (
         ("lower end", assessment.lower),
@@ -115,7 +115,7 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
     typical = _typical(assessment, (most - 2 * len(failing)) // len(views))
     shown = [(number, view) for number in typical for view in views]
     for number in failing:
-        # Unaltered it may stand there already.
+        # A typical image is shown unaltered already.
         if (number, "unaltered") not in shown:
             shown.append((number, "unaltered"))
         shown.append((number, "first failure"))
@@ -123,17 +123,17 @@ def _shown(assessment: Assessment, most: int) -> list[_Shown]:
 
 
 def _first_to_fail(assessment: Assessment) -> list[int]:
-    """The images that fail first, the very first in front."""
+    """Returns the images that fail, the earliest failure first."""
     if not isinstance(assessment.curve, Curve):
         return []
     distance = np.abs(assessment.first_failing_level - assessment.identity)
-    # NaN, where an image never fails, is not above 0 either.
+    # NaN, for images that never fail, is not above 0 either.
     numbers = np.flatnonzero(distance > 0)
     return numbers[np.argsort(distance[numbers], kind="stable")].tolist()
 
 
 def _typical(assessment: Assessment, count: int) -> list[int]:
-    """Images of different classes, the first of each; then whichever come first."""
+    """Returns the first image of each class, then the first others."""
     number = sizes(assessment)[1]
     first = np.array([], int)
     if isinstance(assessment.curve, Curve):
@@ -159,7 +159,7 @@ def _picture(
     curve = assessment.curve
     if isinstance(curve, Curve):
         label = int(curve.labels[number])
-        # The strategy need not have asked for this level.
+        # The strategy may have skipped this level.
         if len(at := np.flatnonzero(curve.levels == level)):
             unknown = curve.unknown[at[0], number]
             predicted = curve.num_classes if unknown else curve.predicted[at[0], number]
@@ -170,7 +170,7 @@ def _picture(
 
 
 def _with_label(picture: Picture, dataset: Dataset | BatchedDataset) -> Picture:
-    """The picture with the class that the data say, where the curve says none."""
+    """Returns the picture with its label from the data set, if the curve has none."""
     if picture.label is None and isinstance(dataset, Dataset):
         if dataset.labels is not None:
             return picture._replace(label=int(dataset.labels[picture.index]))
@@ -180,7 +180,7 @@ def _with_label(picture: Picture, dataset: Dataset | BatchedDataset) -> Picture:
 def _images(
     assessment: Assessment, dataset: Dataset | BatchedDataset, numbers: Sequence[int]
 ) -> np.ndarray:
-    """The images at these places, after a check that there are as many as assessed."""
+    """Returns the images at these indices, after checking the data set's length."""
     batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
     found: dict[int, np.ndarray] = {}
     start = 0
@@ -190,7 +190,7 @@ def _images(
                 found[number] = np.asarray(batch.images[number - start])
         start += len(batch)
     length = sizes(assessment)[1]
-    # Of few images only those that count are known: a recall's are of one class.
+    # From few images only those that count are known: for a recall, one class's.
     if start < length or (start > length and assessment.sampling is None):
         raise ValueError(
             f"dataset must be the one assessed, of {length} images; got {start}"
@@ -207,7 +207,7 @@ def _images(
 def _checked_key(
     assessment: Assessment, alteration: Alteration, key: jax.Array | None
 ) -> jax.Array | None:
-    """The key, which must be that of the assessment where it matters."""
+    """Returns the key, which must be the assessment's if the alteration needs it."""
     if not alteration.stochastic:
         return None
     if key is None:
@@ -228,7 +228,7 @@ def _checked_key(
 def _checked_alteration(
     assessment: Assessment, alteration: Alteration, shape: tuple[int, ...]
 ) -> Alteration:
-    """The alteration, fingerprinted, which must be that of the assessment."""
+    """Returns the alteration, fingerprinted, which must be the assessment's."""
     alteration = fingerprinted(alteration, shape)
     known = assessment.provenance.get("alteration")
     found = alteration_fingerprint(alteration)

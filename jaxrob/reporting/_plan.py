@@ -1,4 +1,4 @@
-"""What was planned before a network was assessed."""
+"""Plans, made before a network is assessed."""
 
 import dataclasses
 import datetime
@@ -30,7 +30,7 @@ def _day(text: str, place: str) -> datetime.date:
     return day
 
 
-#: A requirement, which documents write as "robustness>=0.5".
+#: A requirement, written in documents as "robustness>=0.5".
 Required = Annotated[
     Requirement,
     As(
@@ -52,7 +52,7 @@ class PlannedAlteration:
       upper: the highest.
       settings: its other settings by name, such as `{"fill": "edge"}`: texts, numbers
         and booleans.
-      reason: why the range is plausible, in the planner's words; None if not said.
+      reason: why the range is plausible, in the planner's words; None if not given.
     """
 
     name: Annotated[str, Text()]
@@ -67,23 +67,23 @@ class PlannedAlteration:
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """What is assessed and what is good enough, as a plan's file says it.
+    """What is assessed and what is good enough, as a plan's file states it.
 
-    No file can prove that it was written before the results. The digest only tells it
-    from any other plan.
+    No file can prove that it was written before the results. The digest only
+    distinguishes it from any other plan.
 
     Attributes:
-      name: what the plan is called.
+      name: the plan's name.
       date: the day that it states.
       digest: SHA-256 of the file's bytes, 64 hexadecimal digits.
       alterations: what may happen to the images, at least one.
       threshold: the lowest value of the measure that is accepted, in [0, 1].
       measure: the quality measure, a name in `jaxrob.metrics.measures`.
-      requirements: what each assessment has to reach.
-      half_width: how exactly the robustness on the data set is wanted, from as few
-        images as that needs, see `jaxrob.assess`; None if not said.
-      budget: the most altered images that are classified; None if not said.
-      curtail: whether a level ends only where the images left cannot change its side.
+      requirements: the requirements that each assessment must meet.
+      half_width: the half width wanted for the robustness on the data set, from as few
+        images as that takes, see `jaxrob.assess`; None if not given.
+      budget: the most altered images that are classified; None if not given.
+      curtail: whether a level ends only when the images left cannot change its side.
     """
 
     name: Annotated[str, Text()]
@@ -103,7 +103,7 @@ class Plan:
 
     @property
     def wants_few(self) -> bool:
-        """Whether it says how few images are wanted."""
+        """Whether the plan asks for few images."""
         return self.curtail or not (self.half_width is None and self.budget is None)
 
 
@@ -133,8 +133,8 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
     Raises:
       OSError: if it cannot be read.
-      ValueError: if it is no TOML, a part is missing, unknown, of a wrong type or
-        outside its range. The message names the file and the part.
+      ValueError: if it is not TOML, or an entry is missing, unknown, of a wrong type or
+        outside its range. The message names the file and the entry.
     """
     path = checked_path("path", path)
     try:
@@ -151,7 +151,7 @@ def read_plan(path: str | os.PathLike[str]) -> Plan:
 
 
 def _plan_of(document: dict[str, Any], digest: str) -> Plan:
-    """A plan from what its file says."""
+    """Makes a plan from its file's parsed contents."""
     date = document.get("date")
     if date is not None and type(date) is not datetime.date:
         raise TypeError(

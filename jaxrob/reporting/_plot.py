@@ -33,13 +33,13 @@ from jaxrob.reporting._table import robustness_text
 
 
 def plot(assessment: Assessment, axes: Any = None) -> Any:
-    """The measure over the level, in the manner of the 2020 paper's figures 1 and 2.
+    """Plots the measure over the level, like the 2020 paper's figures 1 and 2.
 
-    The threshold is a dashed line, the identity a dotted one, and shaded is where the
-    values, joined by straight lines, are accepted. The robustness in the title is that
-    of the assessment's own rule. From few images (`Assessment.sampling`) the values
-    are those of the images looked at, with bands of the confidence level, level by
-    level, which are wider where fewer were.
+    The threshold is a dashed line, the identity a dotted one. Shading shows where the
+    values, joined by straight lines, are accepted. The robustness in the title follows
+    the assessment's rule. From few images (`Assessment.sampling`) the values are those
+    of the images evaluated, with pointwise bands of the confidence level, which are
+    wider at levels with fewer images.
 
     Args:
       assessment: the assessment.
@@ -90,11 +90,11 @@ def figure(
     columns: int = 4,
     num_examples: int = 7,
 ) -> Any:
-    """A panel for each assessment, with a strip of altered examples under it.
+    """Plots each assessment in a panel, with a strip of altered examples under it.
 
     Args:
       assessments: the assessments.
-      alterations: the alterations they are of, in the same order.
+      alterations: their alterations, in the same order.
       image: one image `[H, W, C]`, uint8 or float in [0, 1].
       key: a random key for stochastic alterations.
       columns: panels in a row.
@@ -133,11 +133,11 @@ def figure(
         levels = np.linspace(alteration.lower, alteration.upper, num_examples)
         levels = alteration.snap(levels)
         strip = examples(alteration, image, levels, key)
-        # One picture: the images side by side, a white pixel between them.
+        # Joined into one picture, with a white pixel between the images.
         strip = np.pad(strip, ((0, 0), (0, 0), (0, 1), (0, 0)), constant_values=1)
         strip = np.concatenate(list(strip), axis=1)[:, :-1]
         bottom.imshow(strip.clip(0, 1), cmap="gray", vmin=0, vmax=1)
-        # Labels under all of them would overlap.
+        # Labels under all images would overlap.
         labelled = np.unique([0, (num_examples - 1) / 2, num_examples - 1])
         width = (strip.shape[1] + 1) / num_examples
         shown = np.interp(labelled, np.arange(num_examples), levels)
@@ -152,7 +152,7 @@ def figure(
 def examples(
     alteration: Alteration, image: np.ndarray, levels: np.ndarray, key: jax.Array
 ) -> np.ndarray:
-    """One image altered at several levels.
+    """Alters one image at several levels.
 
     Args:
       alteration: the alteration.

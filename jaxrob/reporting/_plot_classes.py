@@ -1,4 +1,4 @@
-"""Plots by class: which are confused at a level, and how robust each category is."""
+"""Plots by class: the confusion at a level, and each category's robustness."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -12,7 +12,7 @@ from jaxrob.reporting._level import percent_of
 from jaxrob.reporting._style import LINES
 from jaxrob.roma import RomaResult
 
-# More numbers in the cells could not be read.
+# More numbers or names would be illegible.
 _MOST_NUMBERS = 15
 _MOST_NAMES = 40
 
@@ -23,14 +23,14 @@ def plot_confusion(
     class_names: Sequence[str] | None = None,
     axes: Any = None,
 ) -> Any:
-    """Which classes are taken for which, at the evaluated level next to `level`.
+    """Plots the confusion of classes at the evaluated level nearest to `level`.
 
-    Shares of each class's images are coloured; up to 15 classes have the counts
-    written in. With alpha the last column is "unknown".
+    Colours show shares of each class's images; up to 15 classes also have counts. With
+    alpha the last column is "unknown".
 
     Args:
       assessment: the assessment.
-      level: a level within the range. The title tells the one that is shown.
+      level: a level within the range. The title states the level shown.
       class_names: the classes' names; by default their numbers.
       axes: matplotlib axes to draw on; by default those of a new figure.
 
@@ -78,9 +78,9 @@ def plot_confusion(
 def plot_categories(
     result: RomaResult, class_names: Sequence[str] | None = None, axes: Any = None
 ) -> Any:
-    """Mean plr of each category, with its interval over the inputs.
+    """Plots each category's mean plr, with its interval over the inputs.
 
-    See `RomaResult.categorial`, which it shows. The least robust category is lowest.
+    It shows `RomaResult.categorial`. The least robust category is lowest.
 
     Args:
       result: probabilistic local robustness.
@@ -88,7 +88,7 @@ def plot_categories(
       axes: matplotlib axes to draw on; by default those of a new figure.
 
     Returns:
-      The axes. How many inputs have an answer stands behind each name.
+      The axes. The number of inputs with an answer stands behind each name.
 
     Raises:
       ImportError: if matplotlib is missing.

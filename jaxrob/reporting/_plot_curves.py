@@ -1,4 +1,4 @@
-"""Plots of several curves over the level: of measures, and of networks."""
+"""Plots of several curves over the level, by measure or by network."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -15,12 +15,11 @@ from jaxrob.reporting._style import LINES, MOST_MARKS, THRESHOLD, common_thresho
 
 
 def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
-    """Accuracy, decided ratio and effectiveness over the level, with bands.
+    """Plots accuracy, decided ratio and effectiveness over the level, with bands.
 
-    The bands are pointwise: `jaxrob.metrics.bands` of the accuracy and effectiveness,
-    Wilson's of the decided ratio. Without alpha all are decided, and the three are one;
-    then the accuracy alone is drawn. How many images there are at each level stands
-    below.
+    The bands are pointwise: `jaxrob.metrics.bands` for accuracy and effectiveness,
+    Wilson's for the decided ratio. Without alpha all inputs are decided, and only the
+    accuracy is drawn. The number of images at each level stands below.
 
     Args:
       assessment: the assessment, whatever its measure.
@@ -68,10 +67,10 @@ def plot_networks(
     names: Sequence[str],
     axes: Any = None,
 ) -> Any:
-    """The measure over the level of several networks, for the same alteration.
+    """Plots the measure over the level of several networks, for the same alteration.
 
-    Lines that coincide are told apart: each is thinner and its marks are smaller than
-    those of the one before, and all differ in dashes.
+    Coinciding lines stay distinguishable: each is thinner than the one before, with
+    smaller marks, and all differ in dashes.
 
     Args:
       assessments: one for each network, at most six, of one alteration, range and
@@ -80,13 +79,13 @@ def plot_networks(
       axes: matplotlib axes to draw on; by default those of a new figure.
 
     Returns:
-      The axes. The threshold is drawn where it is the same for all.
+      The axes. The threshold is drawn if it is the same for all.
 
     Raises:
       ImportError: if matplotlib is missing.
       TypeError: if an argument has a wrong type.
-      ValueError: if the assessments differ in what they must share, or the names are
-        not as many.
+      ValueError: if the assessments differ in alteration, unit, range or measure, are
+        more than six, or the names are not as many.
     """
     wanted = "jaxrob.Assessment"
     assessments = checked_sequence("assessments", assessments, Assessment, wanted)
@@ -130,12 +129,12 @@ def _line(
     index: int,
     number: int,
 ) -> Any:
-    """One of several lines. Those drawn earlier are wider, and look out beneath."""
+    """Draws one of several lines; earlier lines are wider and stay visible beneath."""
     style = LINES[index]
     below = number - 1 - index
     width = 1.4 + 1.8 * below
     if index:
-        # White between a line and a wider one beneath it.
+        # A white edge separates the line from a wider one beneath.
         axes.plot(levels, values, color="white", linewidth=width + 0.5)
     (line,) = axes.plot(
         levels,

@@ -1,4 +1,4 @@
-"""A plot of images and when they fail."""
+"""Plots images at the levels at which they fail."""
 
 import math
 import textwrap
@@ -15,7 +15,7 @@ def plot_first_failures(
     class_names: Sequence[str] | None = None,
     columns: int = 6,
 ) -> Any:
-    """The images that fail first, each at the level at which it does.
+    """Plots the images that fail first, each at the level at which it fails.
 
     Example::
 
@@ -23,8 +23,8 @@ def plot_first_failures(
         reporting.plot_first_failures(shown).savefig("failures.png")
 
     Args:
-      pictures: of an assessment, by `jaxrob.reporting.pictures`. Those shown as
-        something else than "first failure", or without an image, are left out.
+      pictures: an assessment's pictures, from `jaxrob.reporting.pictures`. Those not
+        shown as "first failure", or without an image, are left out.
       class_names: the classes' names; by default their numbers.
       columns: images in a row.
 
@@ -34,7 +34,7 @@ def plot_first_failures(
     Raises:
       ImportError: if matplotlib is missing.
       TypeError: if an argument has a wrong type.
-      ValueError: if none of the pictures is of a failure.
+      ValueError: if no picture shows a failure.
     """
     wanted = "jaxrob.reporting.Picture"
     pictures = checked_sequence("pictures", pictures, Picture, wanted)

@@ -1,4 +1,4 @@
-"""All results of one network, as a folder holds them."""
+"""All results of one network, as stored in a folder."""
 
 import dataclasses
 import hashlib
@@ -18,7 +18,7 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
-from jaxrob._codec import Part, Text
+from jaxrob._codec import Layout, Text
 from jaxrob._curve import Curve
 from jaxrob._files.strict_json import short
 from jaxrob._identity.digest import contiguous
@@ -27,9 +27,9 @@ from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._plan import Plan
 from jaxrob.roma import RomaResult
 
-#: Pictures of one alteration, at most.
+#: The most pictures of one alteration.
 MOST_PICTURES = 16
-#: What a picture may be shown as.
+#: The roles in which a picture may be shown.
 SHOWN_AS = ("unaltered", "lower end", "upper end", "first failure")
 #: Numbers of channels that a picture may have.
 CHANNELS = (1, 3, 4)
@@ -40,8 +40,9 @@ class Picture(NamedTuple):
     """An image at a level, as a report shows it.
 
     Attributes:
-      image: uint8 `[H, W, C]` with 1, 3 or 4 channels; None where it was not kept.
-      digest: of its shape and bytes, 32 hexadecimal digits: its name among the kept.
+      image: uint8 `[H, W, C]` with 1, 3 or 4 channels; None if it was not kept.
+      digest: a digest of its shape and bytes, 32 hexadecimal digits: its name in the
+        file of pictures.
       level: the level of the alteration.
       index: the image's place in the data set, from 0.
       label: its right class; None if not known.
@@ -51,10 +52,10 @@ class Picture(NamedTuple):
         failure": the level nearest to the identity at which the answer is wrong.
     """
 
-    image: Annotated[np.ndarray | None, Part(make=lambda axes: None)]
+    image: Annotated[np.ndarray | None, Layout(make=lambda axes: None)]
     digest: Annotated[str, _Digest]
     level: float
-    index: Annotated[int, Part("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
+    index: Annotated[int, Layout("image")]  # pyright: ignore[reportIncompatibleMethodOverride]
     label: int | None
     predicted: int | None
     shown_as: Annotated[str, Text(allowed=SHOWN_AS)]
@@ -62,27 +63,27 @@ class Picture(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Results:
-    """What was found about one network. A report is made of it alone.
+    """All results of one network, from which alone a report is made.
 
     Attributes:
       network: the network's name; None if it has none.
       class_names: the names of the K classes; None if they are not given.
       assessments: one for each alteration.
-      reasons: for each assessment why its range is plausible, or None. Empty stands
-        for None everywhere.
-      pictures: for each assessment the pictures that a report shows, at most 16. Empty
-        stands for no pictures.
+      reasons: for each assessment why its range is plausible, or None. An empty tuple
+        means None for all.
+      pictures: for each assessment the pictures that a report shows, at most 16. An
+        empty tuple means no pictures.
       roma: probabilistic local robustness, or None.
-      attack: adversarial examples, or None. Of a folder its `images` are empty, of the
-        shape `[0, 0, 0, 0]`.
-      requirements: what had to be reached.
-      regressions: what is worse than it was in an earlier result, a sentence each.
+      attack: adversarial examples, or None. Read from a folder, its `images` are empty,
+        of the shape `[0, 0, 0, 0]`.
+      requirements: the requirements.
+      regressions: regressions against an earlier result, a sentence each.
       plan: the plan that was followed, or None.
 
     Raises:
       TypeError: if a field has a wrong type.
-      ValueError: if the fields do not go together: other numbers of classes or entries,
-        pictures of other levels or images, assessments of different networks.
+      ValueError: if the fields contradict each other: different numbers of classes or
+        entries, pictures of other levels or images, assessments of different networks.
     """
 
     network: str | None
@@ -97,7 +98,7 @@ class Results:
     plan: Plan | None = None
 
     def __post_init__(self) -> None:
-        """Checks the fields, and fills in what is left out for every assessment."""
+        """Checks the fields, and fills in defaults for every assessment."""
         if self.network is not None:
             checked_text("network", self.network)
         for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
@@ -126,7 +127,7 @@ class Results:
                 )
             object.__setattr__(self, name, given)
         object.__setattr__(self, "pictures", tuple(map(tuple, self.pictures)))
-        # A reason that says nothing is none.
+        # An empty reason becomes None.
         reasons = tuple(one or None for one in self.reasons)
         object.__setattr__(self, "reasons", reasons)
         if self.class_names is not None:
@@ -136,18 +137,18 @@ class Results:
 
 
 def picture_digest(image: np.ndarray) -> str:
-    """32 hexadecimal digits that tell a picture from others, uint8 `[H, W, C]`."""
+    """Returns a digest of a uint8 picture `[H, W, C]`, 32 hexadecimal digits."""
     found = hashlib.sha256(repr(tuple(map(int, image.shape))).encode())
     found.update(contiguous(image))
     return found.hexdigest()[:32]
 
 
 def check_digest(name: str, digest: Any) -> None:
-    """Refuses what is no `picture_digest`.
+    """Rejects values that are no `picture_digest`.
 
     Raises:
       TypeError: if it is no text.
-      ValueError: if it is another text.
+      ValueError: if it is any other text.
     """
     check_type(name, digest, str, "a text")
     if not re.fullmatch("[0-9a-f]{32}", digest):
@@ -155,10 +156,10 @@ def check_digest(name: str, digest: Any) -> None:
 
 
 def check_picture(name: str, image: Any) -> None:
-    """Refuses what is no picture, uint8 `[H, W, C]`.
+    """Rejects values that are no uint8 picture `[H, W, C]`.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: if it is not.
     """
     fits = isinstance(image, np.ndarray) and image.dtype == np.uint8
     if not fits or image.ndim != 3 or image.shape[2] not in CHANNELS or not image.size:
@@ -169,7 +170,7 @@ def check_picture(name: str, image: Any) -> None:
 
 
 def sizes(assessment: Assessment) -> tuple[int, int]:
-    """The number of classes, and that of images that count."""
+    """Returns the number of classes, and of the images that count."""
     curve = assessment.curve
     if assessment.sampling is not None:
         return curve.confusion.shape[1], assessment.sampling.num_images

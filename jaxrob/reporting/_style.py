@@ -1,4 +1,4 @@
-"""How figures look, whether matplotlib draws them or a page holds them as SVG."""
+"""The look of figures, for matplotlib and SVG."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -6,21 +6,21 @@ from typing import Any, NamedTuple
 from jaxrob._assessment.assessment import Assessment
 
 ACCEPTED, THRESHOLD = "#2a9d5c", "#c0392b"
-#: Space between the range and the frame, as a share of the range or of the frame: a
-#: line at an end would hide behind the frame.
+#: Margin between the range and the frame, as a share of either, so that the frame does
+#: not hide a line at an end.
 MARGIN = 0.015
-#: A mark at each level shows that levels are samples. More marks would hide the line.
+#: The most levels with a mark each; more marks would hide the line.
 MOST_MARKS = 64
 
 
 class LineStyle(NamedTuple):
-    """How one of several lines is drawn; they differ in more than the colour.
+    """The style of one of several lines, which differ in more than the colour.
 
     Attributes:
-      colour: as in HTML.
+      colour: an HTML colour.
       dashes: lengths of dashes and gaps in SVG; empty for a solid line.
-      linestyle: the dashes for matplotlib.
-      marker: the marks for matplotlib.
+      linestyle: matplotlib's linestyle.
+      marker: matplotlib's marker.
     """
 
     colour: str
@@ -40,16 +40,16 @@ LINES = (
 
 
 def axis_label(quantity: str, unit: str) -> str:
-    """A quantity with its unit in brackets, if it has one."""
+    """Returns a quantity with its unit in brackets, if it has one."""
     return f"{quantity} [{unit}]" if unit else quantity
 
 
 def value_label(one: Assessment) -> str:
-    """The measure, and whether the right answers are the network's own."""
+    """Returns the measure's name, and says if the labels are pseudo-labels."""
     return f"{one.measure} (own answers)" if one.is_stability else one.measure
 
 
 def common_threshold(assessments: Sequence[Assessment]) -> float | None:
-    """The threshold of all, or None if they differ in it."""
+    """Returns the threshold that all share, or None if they differ."""
     first, *others = {one.threshold for one in assessments}
     return None if others else first

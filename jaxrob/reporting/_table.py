@@ -1,4 +1,4 @@
-"""Assessments as one text table."""
+"""Assessments as a text table."""
 
 import math
 import operator
@@ -14,10 +14,10 @@ from jaxrob.reporting._corruptions import corruptions
 from jaxrob.reporting._corruptions import lines as corruption_lines
 from jaxrob.reporting._excursions import excursions
 from jaxrob.reporting._few import (
-    asked_for,
-    ended,
-    how_sure,
-    of_all_images,
+    confidence_text,
+    ending_text,
+    full_evaluations,
+    request_text,
     sampling_of,
 )
 from jaxrob.reporting._level import level_of
@@ -25,26 +25,26 @@ from jaxrob.reporting._warned import by_cause
 
 
 def table(assessments: Sequence[Assessment]) -> str:
-    """Assessments side by side, for a terminal or a log: a row for each.
+    """Formats assessments for a terminal or a log, a row for each.
 
-    Columns: the alteration and its range, the measure at the identity and at its
-    worst, the level where it is worst, the robustness ("timeout" where numerical
-    integration failed, "undecided" where nothing is decided at an accepted level), by
-    how much it may be off because of few levels ("-" where no strategy knows) and its
-    confidence interval because of few images, the levels evaluated and the
-    seconds; with alpha also the lowest share of inputs decided at an accepted level,
-    and beside a value that is of the decided inputs alone their share ("0.984 of 66%").
-    The measure and its threshold are below the table, or in a last column where they
-    differ, and so are what a strategy saved that chose the levels, and how wide a dip
-    or peak must be to be seen in every one. Where the
-    right answers are the network's own, a line says that it is stability. Of
-    corruptions by severity the mean error over the fifteen of the benchmarks, and mCE
-    of 1,000 classes, have a line each. A warning for each cause follows, the gravest
-    first, with what it is of.
+    The columns are the alteration and its range, the measure at the identity and at its
+    worst, the level where it is worst, the robustness ("timeout" if numerical
+    integration failed, "undecided" if nothing is decided at an accepted level), its
+    error bound because of few levels ("-" if the strategy has none) and its confidence
+    interval because of few images, the levels evaluated and the seconds. With alpha
+    there is also the lowest share of inputs decided at an accepted level, and a value
+    of the decided inputs alone is followed by their share ("0.984 of 66%").
 
-    From few images (`Assessment.sampling`) there are also where the robustness on all
-    images of the data set is, the altered images classified, their share of all at
-    these levels, and how it ended; lines below say what was asked.
+    Lines below the table state the measure and its threshold (a last column, if they
+    differ), the savings of a strategy that chose the levels, and how wide a dip or peak
+    must be to be seen in every assessment. A line marks stability, where the labels are
+    the network's own answers. For corruptions by severity, the mean error over the
+    fifteen of the benchmarks, and mCE of 1,000 classes, have a line each. A warning for
+    each cause follows, the gravest first, with the alterations concerned.
+
+    From few images (`Assessment.sampling`) further columns show the interval of the
+    robustness on all images of the data set, the altered images classified, their share
+    of all at these levels, and how it ended; lines below say what was asked.
 
     Example::
 
@@ -85,7 +85,7 @@ def table(assessments: Sequence[Assessment]) -> str:
     if few:
         header += ("on this data set", "images", "of all", "ended")
         rows = [(*row, *_of_few(one)) for row, one in zip(rows, assessments)]
-    # Names of users and files begin no line of their own, and steer no terminal.
+    # Without line breaks or control characters in the names of users and files.
     rows = [tuple(map(readable, row)) for row in rows]
     widths = [max(map(len, column)) for column in zip(header, *rows)]
     lines = [_line(row, widths) for row in (header, *rows)]
@@ -109,7 +109,7 @@ def table(assessments: Sequence[Assessment]) -> str:
 
 
 def robustness_text(assessment: Assessment, form: str) -> str:
-    """The robustness in a number format, or why it is not known."""
+    """Formats the robustness, or says why it is not known."""
     if not math.isnan(assessment.robustness):
         return format(assessment.robustness, form)
     return "undecided" if assessment.undecided.any() else "timeout"
@@ -134,7 +134,7 @@ def _row(assessment: Assessment) -> tuple[str, ...]:
 
 
 def _value(assessment: Assessment, index: int) -> str:
-    """The measure at a level, and of which share of the images it is."""
+    """Formats the measure at a level, with the share of images that it covers."""
     value = f"{assessment.values[index]:.4f}"
     if assessment.is_of_decided:
         value += f" of {assessment.decided_ratio[index]:.1%}"
@@ -142,7 +142,7 @@ def _value(assessment: Assessment, index: int) -> str:
 
 
 def _of_few(assessment: Assessment) -> tuple[str, ...]:
-    """Where the robustness of all images is, how many were looked at, and why."""
+    """Returns the further columns of an assessment from few images."""
     sampling = assessment.sampling
     if sampling is None:
         return "-", f"{assessment.evaluations:,}", "100.0%", "all"
@@ -150,19 +150,19 @@ def _of_few(assessment: Assessment) -> tuple[str, ...]:
     return (
         f"{low:.2%} - {high:.2%}",
         f"{sampling.evaluations:,}",
-        f"{sampling.evaluations / of_all_images(assessment):.1%}",
+        f"{sampling.evaluations / full_evaluations(assessment):.1%}",
         sampling.status,
     )
 
 
 def _words_of_few(few: Sequence[Assessment]) -> list[str]:
-    """What the columns of few images are, and what all would have cost."""
+    """Explains the columns of few images, and the cost of all images."""
     if not few:
         return []
     samplings = [sampling_of(one) for one in few]
-    sure = dict.fromkeys(how_sure(one) for one in samplings)
-    asked = dict.fromkeys(asked_for(one) for one in samplings)
-    spent, whole = sum(one.evaluations for one in few), sum(map(of_all_images, few))
+    sure = dict.fromkeys(confidence_text(one) for one in samplings)
+    asked = dict.fromkeys(request_text(one) for one in samplings)
+    spent, whole = sum(one.evaluations for one in few), sum(map(full_evaluations, few))
     return [
         f"on this data set: where the robustness of all its images is, "
         f"{' or '.join(sure)} (asked: {'; '.join(asked)})",
@@ -175,7 +175,7 @@ def _words_of_few(few: Sequence[Assessment]) -> list[str]:
 
 
 def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
-    """What choosing levels saved, beside even grids that leave as little open."""
+    """States the savings of chosen levels over even grids of equal error bound."""
     chosen = [
         one
         for one in assessments
@@ -195,7 +195,10 @@ def _words_of_saved(assessments: Sequence[Assessment]) -> list[str]:
 
 
 def _even_grid(assessment: Assessment) -> int:
-    """The levels of an even grid with the same error bound: a step a crossing."""
+    """Counts the levels of an even grid with the same error bound.
+
+    Each crossing leaves one step of a grid open.
+    """
     above = assessment.values >= assessment.threshold
     crossings = int((above[1:] != above[:-1]).sum())
     if not crossings or not assessment.error_bound:
@@ -204,7 +207,7 @@ def _even_grid(assessment: Assessment) -> int:
 
 
 def _endings(samplings: Sequence[Sampling]) -> dict[str, str]:
-    return {one.status: ended(one) for one in samplings}
+    return {one.status: ending_text(one) for one in samplings}
 
 
 def _condition(assessment: Assessment) -> str:
@@ -216,7 +219,7 @@ def _condition(assessment: Assessment) -> str:
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
-    """Two columns of text, then numbers aligned to the right."""
+    """Formats a row: two text columns, then numbers aligned to the right."""
     left = [cell.ljust(width) for cell, width in zip(cells[:2], widths)]
     right = [cell.rjust(width) for cell, width in zip(cells[2:], widths[2:])]
     return "  ".join(left + right).rstrip()

@@ -1,4 +1,4 @@
-"""Warnings by their causes: one for each, counted, the gravest first."""
+"""Groups warnings by cause, the gravest first."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -15,8 +15,8 @@ class Warned(NamedTuple):
     """A cause of warnings.
 
     Attributes:
-      of: what the warnings are of, in words.
-      text: what was seen and what to do; of several, the words of the first.
+      of: the alterations, or RoMA, that the warnings concern.
+      text: the first warning's text: the finding and the remedy.
     """
 
     of: str
@@ -26,20 +26,20 @@ class Warned(NamedTuple):
 def by_cause(
     assessments: Sequence[Assessment], roma: RomaResult | None = None
 ) -> tuple[Warned, ...]:
-    """A warning for each cause.
+    """Returns a warning for each cause.
 
-    What looks like a mistake comes first, because the numbers may then mean nothing;
-    signs that few levels, or few images, deceive come after it. Warnings that differ in
-    numbers alone have one cause.
+    Likely mistakes come first, because they may make the numbers meaningless. Signs
+    that few levels, or few images, mislead come after them. Warnings that differ only
+    in numbers have one cause.
 
     Args:
-      assessments: of one network.
-      roma: of the same network, or None.
+      assessments: one network's assessments.
+      roma: the same network's RoMA result, or None.
     """
     found: dict[str, list[tuple[str, str]]] = {}
     for one in assessments:
         for text in one.warnings:
-            # Some begin with the name, because they are also seen one by one.
+            # Some begin with the alteration's name, because they also appear alone.
             own = text.removeprefix(f"{one.alteration}: ")
             cause = cause_of(own.replace(one.alteration, "it"))
             found.setdefault(cause, []).append((one.alteration, own))

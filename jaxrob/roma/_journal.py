@@ -8,7 +8,7 @@ import numpy as np
 from jaxrob._arguments.computing import computing
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess
-from jaxrob._engine.records import array_part, part, read_records
+from jaxrob._engine.records import array_entry, entry, read_records
 from jaxrob.roma._estimate import MOST_MODES, Answers
 from jaxrob.roma._work import Inputs, Settings
 
@@ -61,8 +61,8 @@ def answers_in(
 
 def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
     """The indices of inputs, and their answers, that a record holds."""
-    indices = array_part(record, "indices", "u", (None,))
-    fields, length = part(record, "fields", dict), len(indices)
+    indices = array_entry(record, "indices", "u", (None,))
+    fields, length = entry(record, "fields", dict), len(indices)
     if not 0 < length <= _INPUTS:
         raise ValueError(f"'indices' are {length}, not 1 to {_INPUTS}")
     if unknown := sorted(fields.keys() - set(Answers._fields)):
@@ -72,7 +72,7 @@ def _read(record: dict[str, Any]) -> tuple[tuple[int, ...], Answers]:
         if name in fields or name not in Answers._field_defaults:
             kinds = _KINDS.get(name, "f")
             shape = (length, MOST_MODES) if name == "modes" else (length,)
-            arrays[name] = array = array_part(fields, name, kinds, shape)
+            arrays[name] = array = array_entry(fields, name, kinds, shape)
             if kinds == "i" and array.min() < 0:
                 raise ValueError(f"{name!r} must hold numbers from 0")
             if kinds == "f" and np.isposinf(array).any():

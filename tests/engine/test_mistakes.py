@@ -327,7 +327,7 @@ class TestTrainingMode:
         by_evaluate(net())  # JAX's own small programs, of the first call alone.
         with compilations() as with_check:
             by_evaluate(net())
-        monkeypatch.setattr(tasks, "worth_asking", lambda *_: False)
+        monkeypatch.setattr(tasks, "is_worthwhile", lambda *_: False)
         with compilations() as without:
             by_evaluate(net())
         assert len(with_check) == len(without) > 0

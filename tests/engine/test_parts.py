@@ -15,7 +15,7 @@ import jaxrob
 from jaxrob import alterations
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine import picked, sizes, tasks
-from jaxrob._engine.cached_answers import kept_in
+from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.execution import progress_bar, set_up
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import BLOCK, Part, answer_parts
@@ -227,8 +227,8 @@ class TestJournal:
         classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
         mesh = checked_mesh(None)
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh)
-        with kept_in(path, classifier, fingerprinted, source, mesh) as kept:
-            return answered(parts, classifier, kept=kept)[1]
+        with cached_answers_in(path, classifier, fingerprinted, source, mesh) as cached:
+            return answered(parts, classifier, cached=cached)[1]
 
     def test_cut_anywhere_it_goes_on_and_computes_nothing_twice(self, tmp_path):
         expected = answered(PARTS)[1]

@@ -185,7 +185,7 @@ def test_a_reader_or_writer_that_is_killed_as_it_goes_on_changes_nothing(tmp_pat
                 read(folder)
             found = {}
             with pytest.MonkeyPatch.context() as patch:
-                patch.setattr(swap, "_finish_left", lambda folder, wait: None)
+                patch.setattr(swap, "_finish_interrupted", lambda folder, wait: None)
                 found = read(folder)
             assert found == (expected or found) and found in (OLD, NEW)
             expected = found

@@ -380,7 +380,7 @@ def test_a_run_that_is_killed_leaves_the_old_results_or_the_new_ones(tmp_path, a
             pass
         # Read even where nothing may be moved to its place.
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(swap, "_finish_left", lambda folder, wait: None)
+            patch.setattr(swap, "_finish_interrupted", lambda folder, wait: None)
             read = reporting.read_results(folder)
         again = reporting.read_results(folder)
         for found in (read, again):

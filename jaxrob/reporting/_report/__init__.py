@@ -1,4 +1,4 @@
-"""The report: what an assessor needs, from results alone."""
+"""Reports for assessors, made from results alone."""
 
 import functools
 from collections.abc import Sequence
@@ -10,12 +10,12 @@ from jaxrob.reporting._results import Results
 
 
 def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
-    """A report as one HTML page, to be read by somebody who was not there.
+    """Makes a report, as one HTML page, for readers who did not run the tests.
 
-    It says what was tested and how, whether each requirement is met, what is not known,
-    and what it does not say. Nothing is loaded from elsewhere and there is no script;
-    pictures and figures are within the page. It prints well. The same results give the
-    same text, of the same version of jaxrob and its dependencies.
+    It states what was tested and how, whether each requirement is met, what is not
+    known, and the limits of its statements. The page loads nothing and has no script;
+    pictures and figures are within it. It prints well. The same results give the same
+    text with the same versions of jaxrob and its dependencies.
 
     Example::
 
@@ -23,8 +23,8 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
         pathlib.Path("report.html").write_text(reporting.to_html([results]), "utf-8")
 
     Args:
-      results: what was found, of each network. All are on one page, side by side where
-        they were asked the same.
+      results: the results of each network. All are on one page, side by side where
+        they were tested alike.
       earlier: earlier results to compare with: none, one for all, or one for each.
 
     Raises:
@@ -36,13 +36,13 @@ def to_html(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
 
 
 def to_markdown(results: Sequence[Results], earlier: Sequence[Results] = ()) -> str:
-    """The same report as Markdown, in GitHub's flavour: without figures and pictures.
+    """Makes the same report as GitHub-flavoured Markdown, without figures and pictures.
 
-    Tables stand for the curves. Names are escaped, so that none becomes markup.
+    Tables replace the curves. Names are escaped, so that they cannot become markup.
 
     Args:
-      results: as of `to_html`.
-      earlier: as of `to_html`.
+      results: as for `to_html`.
+      earlier: as for `to_html`.
 
     Raises:
       ImportError: if Jinja2 is missing.
@@ -63,7 +63,7 @@ def _written(
             f"networks; got {len(earlier)}"
         )
     environment = _environment(template)
-    # Jinja2 must be there before what takes seconds.
+    # After Jinja2 was found, because this import takes seconds.
     from jaxrob.reporting._report.document import document
 
     text = environment.get_template(template).render(it=document(results, earlier))
@@ -81,7 +81,7 @@ def _checked(name: str, value: Any, fewest: int) -> tuple[Results, ...]:
 
 @functools.cache
 def _environment(template: str) -> Any:
-    """How a template is read: whatever it is given is escaped, or an error."""
+    """Returns an environment that escapes values and rejects undefined names."""
     try:
         import jinja2
     except ImportError as error:

@@ -1,10 +1,10 @@
-"""How sure it is that a requirement is met, or that it is not."""
+"""The certainty of verdicts on requirements, in words."""
 
 import math
 
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.sampling import Sampling
-from jaxrob.reporting._few import how_sure, is_open_by_levels
+from jaxrob.reporting._few import confidence_text, is_open_by_levels
 from jaxrob.reporting._gate import Requirement
 from jaxrob.reporting._report.text import interval, percent, points
 
@@ -12,13 +12,13 @@ from jaxrob.reporting._report.text import interval, percent, points
 def certainty(
     one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
 ) -> str:
-    """In words, what the two errors leave of a verdict on an alteration's robustness.
+    """Describes how sure a verdict on an alteration's robustness is, by both errors.
 
     Args:
       one: the assessment.
-      requirement: what is required of it.
-      joint: the interval that holds together with all others of the report.
-      number: how many those are.
+      requirement: the requirement.
+      joint: the interval with simultaneous coverage over the report.
+      number: the number of the report's intervals.
     """
     if requirement.quantity not in ("robustness", "robustness.low"):
         return "" if one.sampling else "a value of the tested images alone"
@@ -29,12 +29,12 @@ def certainty(
 
 
 def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
-    """How sure a verdict is on the images of the data set, of which few were seen."""
+    """Describes how sure a verdict from few images is for the whole data set."""
     low, high = one.dataset_interval
     if low >= least:
-        return f"on this data set it is reached, {how_sure(sampling)}"
+        return f"on this data set it is reached, {confidence_text(sampling)}"
     if high < least:
-        return f"on this data set it is missed, {how_sure(sampling)}"
+        return f"on this data set it is missed, {confidence_text(sampling)}"
     if is_open_by_levels(sampling):
         return f"on this data set {interval(low, high)}, which the levels leave open"
     return "not sure on this data set; more images would tell"
@@ -43,20 +43,21 @@ def _on_data(one: Assessment, sampling: Sampling, least: float) -> str:
 def _of_all(
     one: Assessment, requirement: Requirement, joint: tuple[float, float], number: int
 ) -> str:
-    """How sure it is for all images of the kind tested."""
+    """Describes how sure a verdict is for the population of images."""
     low, high = one.confidence_interval
     if math.isnan(one.robustness) or math.isnan(low) or math.isnan(high):
         return ""
     found, least = interval(low, high), requirement.least
     if low >= least:
-        reached = joint[0] - least, low - least
-        return f"shown: the whole interval, {found}, is high enough" + _still(
-            one, reached, "taken off", number
+        margins = joint[0] - least, low - least
+        return f"shown: the whole interval, {found}, is high enough" + _adjustments(
+            one, margins, "taken off", number
         )
     if high < least:
-        reached = least - joint[1], least - high
-        return f"shown to fall short: the whole interval, {found}, is too low" + _still(
-            one, reached, "added", number
+        margins = least - joint[1], least - high
+        return (
+            f"shown to fall short: the whole interval, {found}, is too low"
+            + _adjustments(one, margins, "added", number)
         )
     words = f"not shown either way: the interval, {found}, holds {percent(least)}"
     if requirement.quantity == "robustness" and one.sampling is None:
@@ -64,31 +65,34 @@ def _of_all(
     return words
 
 
-def _still(one: Assessment, reached: tuple[float, float], how: str, number: int) -> str:
-    """What is left where all intervals are to hold at once, and of the levels' error.
+def _adjustments(
+    one: Assessment, margins: tuple[float, float], how: str, number: int
+) -> str:
+    """Says whether a verdict survives adjusted intervals, and the levels' error.
 
     Args:
       one: the assessment.
-      reached: by how much the adjusted interval lies on the right side, and the plain.
-      how: what the levels' error does to the plain one.
-      number: how many intervals there are.
+      margins: by how much the adjusted interval, and the plain one, clear the
+        requirement.
+      how: whether the levels' error is "added" to the plain interval or "taken off".
+      number: the number of intervals.
     """
     holds, fails, unknown = [], [], []
     if number > 1:
         words = f"for all {number} intervals at once"
-        if math.isnan(reached[0]):
+        if math.isnan(margins[0]):
             unknown.append(words)
         else:
-            # An end on what is required is high enough, and not too low.
-            kept = reached[0] >= 0 if how == "taken off" else reached[0] > 0
+            # An end equal to the requirement meets it.
+            kept = margins[0] >= 0 if how == "taken off" else margins[0] > 0
             (holds if kept else fails).append(words)
     if one.sampling is not None:
-        pass  # The interval is of levels and images together.
+        pass  # The interval covers the errors of levels and images.
     elif one.error_bound is None:
         unknown.append("with the error of the levels")
     elif one.error_bound > 0:
         words = f"with the levels' {points(one.error_bound)} {how}"
-        left = reached[1] - one.error_bound
+        left = margins[1] - one.error_bound
         kept = left >= 0 if how == "taken off" else left > 0
         (holds if kept else fails).append(words)
     return (

@@ -1,4 +1,4 @@
-"""Results beside an earlier one, and networks beside each other."""
+"""Compares results with earlier ones, and networks with each other."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -7,25 +7,25 @@ from jaxrob._arguments.readable import readable
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.compare import Comparison as Found
 from jaxrob._assessment.compare import compare
-from jaxrob.reporting._adjusted import Adjusted, adjusted, both
+from jaxrob.reporting._adjusted import Adjusted, adjusted, p_value_text
 from jaxrob.reporting._results import Results
 
 
 class Difference(NamedTuple):
-    """How the robustness to one alteration differs, as text.
+    """The difference in robustness to one alteration, as text.
 
     Attributes:
       alteration: the alteration's name.
-      now: the robustness; empty where nothing can be compared.
-      before: that of the other.
-      difference: the first minus the second.
+      now: the robustness; empty if nothing can be compared.
+      before: the other robustness.
+      difference: `now` minus `before`.
       interval: its interval.
-      p_value: its p-value, alone and adjusted for all comparisons of the report.
+      p_value: its p-value, plain and adjusted for all comparisons of the report.
       mean: the difference of the measure's mean over the range.
       mean_interval: its interval.
       mean_p_value: its p-values.
-      words: what that means, or why nothing can be compared.
-      is_worse: whether it is worse beyond what chance explains.
+      words: the conclusion, or why nothing can be compared.
+      is_worse: whether it is significantly worse.
     """
 
     alteration: str
@@ -42,7 +42,7 @@ class Difference(NamedTuple):
 
 
 class Comparison(NamedTuple):
-    """A network beside another: their names, and a row for each alteration."""
+    """Two networks' names, and a row for each alteration."""
 
     first: str
     second: str
@@ -50,7 +50,7 @@ class Comparison(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """Results to be compared, and the names of what they are of."""
+    """Results to compare, and their names in the report."""
 
     new: Results
     old: Results
@@ -69,7 +69,7 @@ class _Row(NamedTuple):
 
 
 def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
-    """Each alteration's robustness of pairs of results, all of one report."""
+    """Compares all pairs of results of one report, alteration by alteration."""
     rows = [_rows(pair) for pair in pairs]
     known = [row.found for some in rows for row in some if row.found is not None]
     together = iter(adjusted(known))
@@ -78,7 +78,9 @@ def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
             pair.first,
             pair.second,
             tuple(
-                _not(row) if row.found is None else _difference(row, next(together))
+                _not_compared(row)
+                if row.found is None
+                else _difference(row, next(together))
                 for row in some
             ),
         )
@@ -87,7 +89,7 @@ def comparisons(pairs: Sequence[Pair]) -> tuple[Comparison, ...]:
 
 
 def compared(comparisons: Sequence[Comparison]) -> int:
-    """How many differences have an interval."""
+    """Counts the differences with an interval."""
     return sum(bool(row.interval) for one in comparisons for row in one.rows)
 
 
@@ -105,10 +107,10 @@ def _rows(pair: Pair) -> list[_Row]:
 
 
 def _row(new: Assessment, old: Assessment) -> _Row:
-    # `compare` reads this of both; one that is made by hand may lack it.
-    told = all("alteration" in one.provenance for one in (new, old))
-    told &= all("dataset" in one.provenance for one in (new, old))
-    if not told:
+    # `compare` reads these entries; an assessment made by hand may lack them.
+    is_known = all("alteration" in one.provenance for one in (new, old))
+    is_known &= all("dataset" in one.provenance for one in (new, old))
+    if not is_known:
         why = "no comparison: where they come from is not known"
         return _Row(new.alteration, why=why)
     try:
@@ -126,17 +128,17 @@ def _difference(row: _Row, one: Adjusted) -> Difference:
         f"{100 * row.old.robustness:.1f} %",
         f"{100 * found.difference:+.1f} points",
         _points(found.confidence_interval),
-        both(found.p_value, one.p_value),
+        p_value_text(found.p_value, one.p_value),
         f"{100 * found.mean_difference:+.1f} points",
         _points(found.mean_interval),
-        both(found.mean_p_value, one.mean_p_value),
+        p_value_text(found.mean_p_value, one.mean_p_value),
         _words(one),
         one.is_worse,
     )
 
 
 def _words(one: Adjusted) -> str:
-    """What a comparison shows, among all of the report."""
+    """States a comparison's conclusion, given all others of the report."""
     if one.side:
         how = "more" if one.side > 0 else "less"
         return f"{how} robust, beyond what chance explains"
@@ -158,7 +160,7 @@ def _points(interval: tuple[float, float]) -> str:
     return f"{100 * interval[0]:+.1f} to {100 * interval[1]:+.1f}"
 
 
-def _not(row: _Row) -> Difference:
+def _not_compared(row: _Row) -> Difference:
     return Difference(
         row.name, "", "", "", "", "", "", "", "", readable(row.why), False
     )

@@ -12,11 +12,11 @@ from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve
 from jaxrob._identity.digest import digest
 from jaxrob.reporting._few import (
-    asked_for,
-    ended,
-    how_sure,
+    confidence_text,
+    ending_text,
+    full_evaluations,
     images_at_levels,
-    of_all_images,
+    request_text,
     seen,
 )
 from jaxrob.reporting._level import percent_of
@@ -306,13 +306,13 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
     """Returns both intervals and their cost, where few images were looked at."""
     if one.sampling is None:
         return ()
-    sampling, whole = one.sampling, of_all_images(one)
+    sampling, whole = one.sampling, full_evaluations(one)
     spent = percent(sampling.evaluations / whole)
     return (
         (
             "on this data set",
             f"{interval(*one.dataset_interval, 2)}, levels and images together, "
-            f"{how_sure(sampling)} (asked: {asked_for(sampling)})",
+            f"{confidence_text(sampling)} (asked: {request_text(sampling)})",
         ),
         (
             "on all images of this kind",
@@ -325,7 +325,7 @@ def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
             f"{sampling.num_images:,} at these levels would have been {whole:,} "
             f"({spent} of that)",
         ),
-        ("ended because", f"{ended(sampling)} ({sampling.status})"),
+        ("ended because", f"{ending_text(sampling)} ({sampling.status})"),
     )
 
 

@@ -1,4 +1,4 @@
-"""Words that a report uses and that not every reader knows."""
+"""Explains a report's technical terms."""
 
 from collections.abc import Sequence
 
@@ -16,10 +16,10 @@ _RULES = {
 
 
 def glossary(results: Sequence[Results]) -> tuple[tuple[str, str], ...]:
-    """The words that a report of these results uses: pairs of a word and its meaning.
+    """Returns the terms in a report of these results: pairs of a term and its meaning.
 
     Args:
-      results: what the report is of.
+      results: the report's results.
     """
     ones = [each for one in results for each in one.assessments]
     words: list[tuple[str, str]] = []

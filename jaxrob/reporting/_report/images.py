@@ -1,4 +1,4 @@
-"""Pictures as data that stand in the page."""
+"""Pictures embedded in the page."""
 
 import base64
 import io
@@ -12,12 +12,12 @@ from jaxrob._arguments.readable import readable
 from jaxrob.reporting._report.text import short, with_unit
 from jaxrob.reporting._results import Picture
 
-# So much may all pictures of a report take, as base64: a page of 5 MB is still read by
-# everything, and the rest of it takes less than 2 MB.
+# The most base64 bytes of all pictures: every browser reads a page of 5 MB, and the
+# rest takes less than 2 MB.
 _MOST_BYTES = 2_500_000
-# Sides in pixels to which larger pictures are reduced, until all take less.
+# Sides in pixels, tried in turn, to which larger pictures are reduced until all fit.
 _SIDES = (128, 96, 64, 48, 32, 24, 16)
-_SHOWN = 72  # Pixels that a picture takes on the page.
+_SHOWN = 72  # A picture's longer side on the page, in pixels.
 _UNREDUCED = 10**9
 
 
@@ -25,10 +25,10 @@ class Shown(NamedTuple):
     """A picture with its words.
 
     Attributes:
-      drawn: an `img` element; empty where the picture was not kept.
+      drawn: an `img` element; empty if the picture was not kept.
       level: the level with its unit.
       shown_as: why it is shown.
-      words: the image's number, its class and what the network answered.
+      words: the image's number, its class and the network's answer.
       wrong: whether the answer is wrong.
     """
 
@@ -40,7 +40,7 @@ class Shown(NamedTuple):
 
 
 def side_of(pictures: Sequence[Picture]) -> int | None:
-    """To how many pixels a side pictures are reduced, so that all fit; None if not."""
+    """Returns the side in pixels at which all pictures fit; None if unreduced."""
     kept = {one.digest: one.image for one in pictures if one.image is not None}
     side = _SIDES[-1]
     for side in _SIDES:
@@ -52,13 +52,13 @@ def side_of(pictures: Sequence[Picture]) -> int | None:
 
 
 def shown(picture: Picture, names: Sequence[str], unit: str, side: int | None) -> Shown:
-    """A picture as a report shows it.
+    """Prepares a picture for a report.
 
     Args:
       picture: the picture.
       names: the classes' names.
       unit: the unit of its level.
-      side: what `side_of` gave.
+      side: the result of `side_of`.
     """
     label = _class_of(picture.label, names)
     answer = _class_of(picture.predicted, names)
@@ -81,7 +81,7 @@ def _drawn(image: np.ndarray, side: int, words: str) -> Markup:
     data = base64.b64encode(_png(image, side)).decode()
     height, width = image.shape[:2]
     scale = _SHOWN / max(height, width)
-    # Small pictures show their pixels; smoothed they would look as if blurred.
+    # Small pictures show their pixels, because smoothing would look like blur.
     kind = "pixels" if max(height, width) < _SHOWN else "smooth"
     return Markup(
         '<img class="{}" width="{}" height="{}" alt="{}" '
@@ -96,7 +96,7 @@ def _drawn(image: np.ndarray, side: int, words: str) -> Markup:
 
 
 def _png(image: np.ndarray, side: int) -> bytes:
-    """The image as a PNG, reduced to so many pixels a side if it is larger."""
+    """Encodes an image as PNG, reduced to `side` pixels a side if it is larger."""
     try:
         from PIL import Image
     except ImportError as error:

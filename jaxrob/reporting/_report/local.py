@@ -1,4 +1,4 @@
-"""What a report says of random perturbations and of attacks, if there were any."""
+"""A report's statements on random perturbations and attacks."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,22 +12,22 @@ from jaxrob.reporting._report import svg
 from jaxrob.reporting._report.text import counted, interval, number, percent, short
 from jaxrob.roma import RomaResult
 
-# Categories are compared in pairs, which of a thousand would take minutes.
+# More categories are not compared in pairs; a thousand would take minutes.
 _MOST_CATEGORIES = 40
 _MOST_INPUTS = 10
 
 
 class Local(NamedTuple):
-    """Probabilistic local robustness, in words.
+    """Probabilistic local robustness as text.
 
     Attributes:
       facts: pairs of a name and a text.
-      categories: for each its name, inputs, those with an answer, plr, its interval.
-      categories_words: what is to be said of them.
-      figure: the categories.
-      lowest: the inputs that are least robust: index, class, plr, interval, status.
-      warnings: what to beware of.
-      level: that of the intervals.
+      categories: each category's name, inputs, inputs with an answer, plr, interval.
+      categories_words: sentences about the categories.
+      figure: a plot of the categories.
+      lowest: the least robust inputs: index, class, plr, interval, status.
+      warnings: the warnings and caveats.
+      level: the intervals' confidence level.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -40,14 +40,14 @@ class Local(NamedTuple):
 
 
 class Attacked(NamedTuple):
-    """What attacks found, in words: pairs of a name and a text, and a row a class."""
+    """An attack's results as text: pairs of a name and a text, and a row per class."""
 
     facts: tuple[tuple[str, str], ...]
     classes: tuple[tuple[str, ...], ...]
 
 
 def local(roma: RomaResult, names: Sequence[str]) -> Local:
-    """What is said of a result of RoMA."""
+    """Describes a result of RoMA."""
     total, answered = len(roma.plr), int(roma.answered.sum())
     statuses, counts = np.unique(roma.status, return_counts=True)
     facts = [
@@ -78,7 +78,7 @@ def local(roma: RomaResult, names: Sequence[str]) -> Local:
 
 
 def attacked(attack: Attack, names: Sequence[str]) -> Attacked:
-    """What is said of an attack."""
+    """Describes an attack."""
     correct, success = np.asarray(attack.correct), np.asarray(attack.success)
     tried = int(correct.sum())
     rate = success.sum() / tried if tried else np.nan
@@ -123,7 +123,7 @@ def _budget(roma: RomaResult) -> list[tuple[str, str]]:
 
 
 def _precision(roma: RomaResult) -> list[tuple[str, str]]:
-    """How many images a run with a half width looked at, and what that says of all."""
+    """Describes the images seen with a half width, and the mean plr of all."""
     if roma.half_width is None:
         return []
     return [
@@ -186,7 +186,7 @@ def _categories(
 
 
 def _lowest(roma: RomaResult, names: Sequence[str]) -> tuple[tuple[str, ...], ...]:
-    """The inputs of the lowest plr, that is of the highest adversarial probability."""
+    """Returns the inputs of the lowest plr: the highest adversarial probability."""
     numbers = roma.excluded if roma.labels is None else roma.labels
     order = np.argsort(-roma.log_adversarial_probability, kind="stable")
     order = order[roma.answered[order]][:_MOST_INPUTS]

@@ -1,4 +1,4 @@
-"""How many intervals a report states, and what holds for all of them at once."""
+"""The number of a report's intervals, and their simultaneous coverage."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,12 +9,12 @@ from jaxrob.reporting._results import Results
 
 
 class Multiplicity(NamedTuple):
-    """What is to be said of intervals that are many.
+    """A report's statements on many intervals.
 
     Attributes:
-      number: the intervals of robustness in the report.
+      number: the number of intervals of robustness in the report.
       words: sentences.
-      has_joint: whether intervals that hold together are among the tables.
+      has_joint: whether the tables have intervals with simultaneous coverage.
     """
 
     number: int
@@ -23,16 +23,16 @@ class Multiplicity(NamedTuple):
 
 
 def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
-    """What is to be said of the report's intervals.
+    """Describes the simultaneous coverage of the report's intervals.
 
     Args:
-      results: what the report is of.
-      comparisons: how many differences with an interval it states.
+      results: the report's results.
+      comparisons: the number of its differences with an interval.
     """
     ones = [each for one in results for each in one.assessments]
     romas = [one.roma for one in results if one.roma is not None]
     number, level = len(ones), level_of(ones or romas)
-    # Of several levels, the least sure.
+    # The lowest of several confidence levels.
     error = 1 - min((one.confidence_level for one in ones or romas), default=0.95)
     words = [
         f"The report states {counted(number, 'interval')} of a robustness, one for "
@@ -44,7 +44,7 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
             "chance that at least one does is at most "
             f"{100 * min(1, error * number):.3g} %. Details therefore have a second "
             "interval, called adjusted: it is wider (a confidence of "
-            f"{_nearly_all(error / number)} % each, by Bonferroni's inequality), so "
+            f"{_complement(error / number)} % each, by Bonferroni's inequality), so "
             f"that all adjusted ones hold at once with {percent_of(1 - error)}."
         )
     words.append(
@@ -80,6 +80,6 @@ def multiplicity(results: Sequence[Results], comparisons: int) -> Multiplicity:
     return Multiplicity(number, tuple(words), number > 1)
 
 
-def _nearly_all(error: float) -> str:
-    """100 % less an error, in as many digits as that takes."""
+def _complement(error: float) -> str:
+    """Formats 100 % less an error, in as many digits as that takes."""
     return f"{100 - float(f'{100 * error:.3g}'):.10g}"

@@ -1,4 +1,4 @@
-"""What was tested: the network, the data, the plan, and on what it ran."""
+"""What was tested: the network, the data, the plan, versions and devices."""
 
 import re
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ class Tested(NamedTuple):
 
     Attributes:
       facts: pairs of a name and a text.
-      images: pairs of a class's name and how many images it has.
-      images_words: how many images there are, in a sentence.
-      versions: pairs of a package and its version; with the devices and the key.
+      images: pairs of a class's name and its number of images.
+      images_words: a sentence about the number of images.
+      versions: pairs of a package and its version; then the devices and the key.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -33,12 +33,12 @@ class Tested(NamedTuple):
 
 
 class PlanFacts(NamedTuple):
-    """The plan, and where the results differ from it.
+    """The plan, and the results' differences from it.
 
     Attributes:
       facts: pairs of a name and a text.
       rows: for each planned alteration its name, range, settings and reason.
-      differences: what differs, a sentence each.
+      differences: the differences, a sentence each.
     """
 
     facts: tuple[tuple[str, str], ...]
@@ -47,7 +47,7 @@ class PlanFacts(NamedTuple):
 
 
 def tested(results: Results, names: Sequence[str]) -> Tested:
-    """What was tested of one network."""
+    """Describes what was tested of one network."""
     sources = [one.provenance for one in results.assessments]
     counts = [
         one.curve.confusion[0].sum(-1)
@@ -56,18 +56,18 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
     ]
     facts = [
         ("network", results.network or "without a name"),
-        ("network's digest", _same(_told(one, "classifier") for one in sources)),
+        ("network's digest", _same(_entry_text(one, "classifier") for one in sources)),
         ("classes", f"{len(names):,}" if names else _UNKNOWN),
-        ("data", _same(_told(one, "dataset", "name") for one in sources)),
+        ("data", _same(_entry_text(one, "dataset", "name") for one in sources)),
         (
             "data's digest",
-            _same(_told(one, "dataset", "fingerprint") for one in sources),
+            _same(_entry_text(one, "dataset", "fingerprint") for one in sources),
         ),
         ("right answers", _labels(results.assessments)),
     ]
     if size := _size(results):
         facts.insert(-1, ("size of the images", size))
-    versions = [_told(one, "network", "version") for one in sources]
+    versions = [_entry_text(one, "network", "version") for one in sources]
     if any(versions):
         facts.insert(2, ("network's file or weights", _same(versions)))
     images, words = _images(counts, names) if counts else ((), "")
@@ -81,7 +81,7 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
 
 
 def plan_facts(results: Results) -> PlanFacts | None:
-    """What the plan says, and where the results differ from it; None without one."""
+    """Describes the plan, and the results' differences from it; None without a plan."""
     plan = results.plan
     if plan is None:
         return None
@@ -111,7 +111,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
 
 
 def class_names(results: Results) -> tuple[str, ...]:
-    """The classes' names, or "class 0" and so on where none were given."""
+    """Returns the classes' names, or "class 0" and so on if none were given."""
     for one in results.assessments:
         number = one.curve.confusion.shape[1]
         break
@@ -120,7 +120,7 @@ def class_names(results: Results) -> tuple[str, ...]:
     given = results.class_names or ()
     if not given:
         for one in results.assessments:
-            found = _told_any(one.provenance, "network", "class_names")
+            found = _entry(one.provenance, "network", "class_names")
             if isinstance(found, list) and all(isinstance(each, str) for each in found):
                 given = tuple(found)
                 break
@@ -128,7 +128,7 @@ def class_names(results: Results) -> tuple[str, ...]:
 
 
 def _classes_elsewhere(results: Results) -> int:
-    """The number of classes as far as RoMA and attacks show it."""
+    """Returns the number of classes that RoMA, attacks and class names show."""
     found = []
     if results.roma is not None:
         found += [results.roma.excluded, results.roma.labels]
@@ -165,7 +165,7 @@ def _images(
 
 
 def _few_images(assessments: Sequence[Assessment], words: str) -> str:
-    """What was said of the images where all were looked at, and where not."""
+    """Adds to the words about the images how many of them were evaluated."""
     few = [one for one in assessments if one.sampling is not None]
     if not few:
         return words or "No alteration was assessed."
@@ -182,7 +182,7 @@ def _few_images(assessments: Sequence[Assessment], words: str) -> str:
 
 
 def _size(results: Results) -> str:
-    """The images' size, of which the pictures tell."""
+    """Describes the images' size, if all pictures have the same; else empty."""
     shapes = {
         each.image.shape
         for row in results.pictures
@@ -207,27 +207,31 @@ def _labels(assessments: Sequence[Assessment]) -> str:
 
 def _versions(sources: Sequence[dict[str, Any]]) -> tuple[tuple[str, str], ...]:
     found: list[tuple[str, str]] = []
-    versions = [_told_any(one, "versions") for one in sources]
+    versions = [_entry(one, "versions") for one in sources]
     names = sorted({key for one in versions if isinstance(one, dict) for key in one})
     found += [
-        (name, _same(_told(one, "versions", name) for one in sources)) for name in names
+        (name, _same(_entry_text(one, "versions", name) for one in sources))
+        for name in names
     ]
     devices = (
-        f"{_told(one, 'devices', 'count')} x {_told(one, 'devices', 'kind')} "
-        f"(platform {_told(one, 'devices', 'platform')})"
-        if isinstance(_told_any(one, "devices"), dict)
+        f"{_entry_text(one, 'devices', 'count')} x "
+        f"{_entry_text(one, 'devices', 'kind')} "
+        f"(platform {_entry_text(one, 'devices', 'platform')})"
+        if isinstance(_entry(one, "devices"), dict)
         else ""
         for one in sources
     )
     found.append(("devices", _same(devices) or _UNKNOWN))
-    found.append(("random key (seed)", _same(_told(one, "key") for one in sources)))
+    found.append(
+        ("random key (seed)", _same(_entry_text(one, "key") for one in sources))
+    )
     return tuple(found)
 
 
 def _differences(results: Results, plan: Plan) -> list[str]:
     found = []
-    done = {_plain(one.alteration): one for one in results.assessments}
-    wanted = {_plain(one.name): one for one in plan.alterations}
+    done = {_normalised(one.alteration): one for one in results.assessments}
+    wanted = {_normalised(one.name): one for one in plan.alterations}
     for key, planned in wanted.items():
         if key not in done:
             found.append(f"{planned.name} was planned but is not among the results.")
@@ -253,7 +257,7 @@ def _differences(results: Results, plan: Plan) -> list[str]:
 
 
 def _planned_few(plan: Plan) -> str:
-    """What a plan says of the number of images."""
+    """Describes the number of images that a plan asks for."""
     said = [] if plan.half_width is None else [f"half width {plan.half_width:g}"]
     said += [] if plan.budget is None else [f"budget {plan.budget:,}"]
     return ", ".join(said + ["curtailed"] * plan.curtail)
@@ -265,7 +269,8 @@ def _is_few_as_planned(plan: Plan, one: Assessment) -> bool:
     asked = one.sampling
     if (asked.budget, asked.curtail) != (plan.budget, plan.curtail):
         return False
-    # Curtailed alone, the answer of all images is wanted, unless a requirement ends it.
+    # With curtail alone, the answer of all images is wanted: half width 0, or None if a
+    # requirement ends sampling.
     alone = plan.half_width is None and plan.budget is None
     return asked.half_width == plan.half_width or (alone and asked.half_width == 0)
 
@@ -279,30 +284,30 @@ def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:
     ]
 
 
-def _plain(name: str) -> str:
-    """An alteration's name, whether a function's or an assessment's.
+def _normalised(name: str) -> str:
+    """Normalises an alteration's name, from a plan or an assessment.
 
-    Of a user's file, "rain.py:rain", it is the function's; a benchmark's corruption is
-    "corruptions.fog" in a plan.
+    "rain.py:rain", of a user's file, becomes "rain"; "corruptions.fog", a benchmark's
+    corruption in a plan, becomes "fog".
     """
     return re.sub(r"\W+", "_", name.rpartition(":")[2].removeprefix("corruptions."))
 
 
-def _told(source: dict[str, Any], *path: str) -> str:
-    """An entry of a provenance as text; empty where it is not there or is null."""
-    found = _told_any(source, *path)
+def _entry_text(source: dict[str, Any], *path: str) -> str:
+    """Returns an entry of a provenance as text; empty if it is missing or null."""
+    found = _entry(source, *path)
     return "" if found is None else str(found)
 
 
-def _told_any(source: Any, *path: str) -> Any:
-    """An entry of a provenance, which may come from anywhere."""
+def _entry(source: Any, *path: str) -> Any:
+    """Returns an entry of a provenance of any structure; None if it is missing."""
     for name in path:
         source = source.get(name) if isinstance(source, dict) else None
     return source
 
 
 def _same(texts: Any) -> str:
-    """What all say; each of them where they differ."""
+    """Returns the text that all share; lists the texts if they differ."""
     found = list(dict.fromkeys(texts))
     if len(found) <= 1:
         return found[0] if found and found[0] else _UNKNOWN if found else ""

@@ -1,4 +1,4 @@
-"""Texts and numbers as a report shows them."""
+"""Formats texts and numbers for a report."""
 
 import math
 import re
@@ -8,28 +8,28 @@ from markupsafe import Markup, escape
 from jaxrob._arguments.readable import readable
 
 _UNKNOWN = "not known"
-# What may begin something in Markdown other than text. "<", ">" and "&" are entities.
+# Characters with a meaning in Markdown. "<", ">" and "&" become entities instead.
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]|~$#!]|(?<=[a-zA-Z]):(?=//)|(?<=[wW]{3})\.)")
 
 
 def html(value: object) -> object:
-    """What a template writes into HTML, which it escapes afterwards."""
+    """Makes a template's value readable, for HTML, which Jinja2 then escapes."""
     if isinstance(value, str) and not isinstance(value, Markup):
         return readable(value)
     return value
 
 
 def markdown(value: object) -> object:
-    """What a template writes into Markdown: no name is taken for Markdown or HTML."""
+    """Escapes a template's value, so that a name is never Markdown or HTML."""
     if not isinstance(value, str) or isinstance(value, Markup):
         return value
     text = _MARKDOWN.sub(r"\\\1", readable(value))
-    # Of a name in which someone is mentioned nobody should be told.
+    # "@" in a name must not notify anyone.
     return Markup(str(escape(text)).replace("@", "&#64;").replace("&#39;", "'"))
 
 
 def short(text: str, most: int = 60) -> str:
-    """A text, cut in the middle where it is longer, since names often end alike."""
+    """Cuts a long text in the middle, which keeps both ends of a name."""
     text = readable(text)
     if len(text) <= most:
         return text
@@ -38,9 +38,9 @@ def short(text: str, most: int = 60) -> str:
 
 
 def percent(share: float, digits: int = 1) -> str:
-    """A share in per cent, or that it is not known.
+    """Formats a share in per cent; NaN is "not known".
 
-    What is less than all, or more than nothing, does not look like it.
+    A share inside (0, 1) gets enough digits not to look like 0 or 100 %.
     """
     if math.isnan(share):
         return _UNKNOWN
@@ -51,29 +51,29 @@ def percent(share: float, digits: int = 1) -> str:
 
 
 def number(value: float) -> str:
-    """A number in four digits, or that it is not known."""
-    # A zero has no sign that means something.
+    """Formats a number in four digits; NaN is "not known"."""
+    # Adding 0.0 removes the sign of -0.0.
     return _UNKNOWN if math.isnan(value) else f"{value + 0.0:.4g}"
 
 
 def interval(low: float, high: float, digits: int = 1) -> str:
-    """The ends of an interval of shares."""
+    """Formats the ends of an interval of shares."""
     if math.isnan(low) or math.isnan(high):
         return _UNKNOWN
     return f"{100 * low:.{digits}f} to {100 * high:.{digits}f} %"
 
 
 def with_unit(value: float, unit: str) -> str:
-    """A level with its unit; in brackets where that is more than a word."""
-    return _beside(number(value), unit)
+    """Formats a level with its unit, in brackets if it is more than a word."""
+    return _joined(number(value), unit)
 
 
 def range_with_unit(low: float, high: float, unit: str) -> str:
-    """Two levels with their unit."""
-    return _beside(f"{number(low)} to {number(high)}", unit)
+    """Formats two levels with their unit."""
+    return _joined(f"{number(low)} to {number(high)}", unit)
 
 
-def _beside(numbers: str, unit: str) -> str:
+def _joined(numbers: str, unit: str) -> str:
     if unit == "severity":
         return f"severity {numbers}"
     if " " in unit:
@@ -82,10 +82,10 @@ def _beside(numbers: str, unit: str) -> str:
 
 
 def points(share: float) -> str:
-    """A difference of shares, in percentage points."""
+    """Formats a difference of shares in percentage points."""
     return percent(share).replace(" %", " points")
 
 
 def counted(number: int, one: str, more: str | None = None) -> str:
-    """A number of things, such as "1 image" or "2 images"."""
+    """Formats a count, such as "1 image" or "2 images"."""
     return f"{number:,} {one if number == 1 else more or one + 's'}"

@@ -1,4 +1,4 @@
-"""Whether each requirement is met: what a reader wants to know first."""
+"""Verdicts: whether each requirement is met."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from jaxrob.roma import RomaResult
 
 _MOST_NAMES = 5  # Names of alterations in a sentence.
 MET, NOT_MET, NOT_KNOWN = "met", "not met", "not known"
-# What each quantity is, for readers who know none of the names.
+# The quantities' meanings, for readers who do not know their names.
 _MEANINGS = {
     "robustness": "the share of the range over which the network is good enough, on "
     "the images of the data set",
@@ -32,17 +32,17 @@ _MEANINGS = {
 
 
 class Check(NamedTuple):
-    """A requirement, and what was found of one alteration.
+    """A requirement, and the value found for one alteration.
 
     Attributes:
-      requirement: as it was written.
+      requirement: the requirement as text.
       of: the alteration's name, or "RoMA".
       found: the value found.
       verdict: `MET`, `NOT_MET` or `NOT_KNOWN`, which counts as not met.
-      certainty: how sure that is, in words.
+      certainty: how sure the verdict is, in words.
       is_open: whether it is not met, but not shown to be missed either.
-      is_missed_at_once: whether it is shown to be missed, for all images of the kind,
-        by an interval that holds with all others.
+      is_missed_at_once: whether an interval with simultaneous coverage shows that it is
+        missed for the population of images.
     """
 
     requirement: str
@@ -55,15 +55,15 @@ class Check(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What is to be said of one network.
+    """The verdict on one network.
 
     Attributes:
       network: the network's name.
-      passed: whether all is good enough; None where nothing was required.
-      words: that in a sentence.
-      meanings: pairs of a quantity that is required and what it is.
+      passed: whether all is good enough; None if nothing was required.
+      words: the verdict in a sentence.
+      meanings: pairs of a required quantity and its meaning.
       checks: each requirement of each alteration; those that are not met come first.
-      regressions: what is worse than it was, a sentence each.
+      regressions: the regressions, a sentence each.
     """
 
     network: str
@@ -80,13 +80,13 @@ def verdict_of(
     joints: Sequence[tuple[float, float]],
     number: int,
 ) -> Verdict:
-    """The verdict on one network.
+    """Decides whether one network is good enough.
 
     Args:
-      results: what was found.
-      network: the name that the report gives it.
-      joints: of each assessment the interval that holds together with all others.
-      number: how many intervals the report states.
+      results: its results.
+      network: its name in the report.
+      joints: each assessment's interval with simultaneous coverage over the report.
+      number: the number of the report's intervals.
     """
     found = _checks(results, joints, number)
     checks = tuple(
@@ -130,18 +130,18 @@ def _names(checks: Sequence[Check]) -> str:
 
 
 def is_as_planned(results: Results) -> bool:
-    """Whether what was required is what the plan requires, if there is one."""
+    """Whether the requirements are the plan's, if there is a plan."""
     plan = results.plan
     return plan is None or set(results.requirements) == set(plan.requirements)
 
 
 def written(requirement: Requirement) -> str:
-    """A requirement as a user writes it."""
+    """Returns a requirement as a user writes it."""
     return f"{requirement.quantity} >= {requirement.least:g}"
 
 
 def _other_than_planned(results: Results) -> str:
-    """A sentence, where a verdict is not on what the plan requires."""
+    """Returns a sentence if the requirements are not the plan's, else ""."""
     if results.plan is None or is_as_planned(results):
         return ""
     planned = ", ".join(map(written, results.plan.requirements)) or "nothing"
@@ -165,7 +165,7 @@ def _checks(
 
 
 def _of_decided(one: Assessment) -> str:
-    """Of which images a robustness is, where "unknown" answers do not count."""
+    """States the share of decided images, if "unknown" answers do not count."""
     if not one.is_of_decided or math.isnan(one.lowest_decided_ratio):
         return ""
     least = percent(one.lowest_decided_ratio)
@@ -192,7 +192,7 @@ def _check(
     unknown = math.isnan(low) or low < requirement.least <= high
     shown = NOT_KNOWN
     if low == high:
-        shown = _beside(low, requirement.least)
+        shown = _distinct_percent(low, requirement.least)
     elif low < high:
         shown = interval(low, high)
     return Check(
@@ -206,8 +206,8 @@ def _check(
     )
 
 
-def _beside(value: float, least: float) -> str:
-    """A share in as few digits as tell it from what is required."""
+def _distinct_percent(value: float, least: float) -> str:
+    """Formats a share in as few digits as distinguish it from the requirement."""
     for digits in range(1, 14):
         text = percent(value, digits)
         if value == least or text != percent(least, digits):
@@ -216,6 +216,6 @@ def _beside(value: float, least: float) -> str:
 
 
 def overall(verdicts: Sequence[Verdict]) -> bool | None:
-    """Whether all networks are good enough; None if nothing was required of any."""
+    """Whether all networks are good enough; None if nothing was required."""
     passed = [one.passed for one in verdicts if one.passed is not None]
     return all(passed) if passed else None
