@@ -11,6 +11,8 @@ import pytest
 from jaxrob import Assessment, Curve, ReducedCurve
 from jaxrob._assessment.diagnostics import Diagnostics
 
+from .documents import all_of, assert_refused, changed, drop, put
+
 
 def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
     rng = np.random.default_rng(0)
@@ -60,10 +62,7 @@ def same_settings(one, other):
 
 
 def strict(text):
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    return json.loads(text, parse_constant=refuse)
+    return json.loads(text, parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("alpha", [None, 0.6])
@@ -100,9 +99,8 @@ def test_what_is_not_known_is_null():
 
 @pytest.mark.parametrize("wrong", [[], {}, {"points": 3}, "x", None])
 def test_diagnostics_of_another_shape(wrong):
-    document = strict(assessment().to_json()) | {"diagnostics": wrong}
-    with pytest.raises(ValueError, match="diagnostics"):
-        Assessment.from_json(json.dumps(document))
+    change = put("diagnostics", wrong)
+    assert_refused(assessment().to_json(), change, "diagnostics")
 
 
 def test_scores_have_no_probabilities():
@@ -177,27 +175,6 @@ def packed(array):
         "dtype": array.dtype.name,
         "base64_zlib": base64.b64encode(zlib.compress(array.tobytes())).decode(),
     }
-
-
-def put(*path_and_value):
-    """A change of one entry of the document."""
-    *path, last, value = path_and_value
-
-    def change(document):
-        for name in path:
-            document = document[name]
-        document[last] = value(document[last]) if callable(value) else value
-
-    return change
-
-
-def drop(*path):
-    def change(document):
-        for name in path[:-1]:
-            document = document[name]
-        del document[path[-1]]
-
-    return change
 
 
 def swap_counts(document):
@@ -286,10 +263,7 @@ for part in dataclasses.fields(Assessment):
 
 @pytest.mark.parametrize("name", TAMPERED)
 def test_tampering_is_a_value_error(name):
-    document = json.loads(assessment(alpha=0.6).to_json())
-    TAMPERED[name](document)
-    with pytest.raises(ValueError):
-        Assessment.from_json(json.dumps(document))
+    assert_refused(assessment(alpha=0.6).to_json(), TAMPERED[name])
 
 
 @pytest.mark.parametrize(
@@ -332,21 +306,22 @@ def test_a_small_text_cannot_fill_the_memory():
 def test_a_range_widened_later_does_not_keep_its_counted_share(strategy):
     before = assessment(rule="count", strategy=strategy)
     assert Assessment.from_json(before.to_json()).robustness == before.robustness
-    document = strict(before.to_json())
-    for wider in ({"upper": 0.8}, {"upper": 3e38}, {"lower": 0.0, "identity": 0.0}):
-        with pytest.raises(ValueError, match="levels at both ends of the range"):
-            Assessment.from_json(json.dumps(document | wider))
-    for beyond in ({"upper": 1e308}, {"lower": -1e308, "upper": 1e308}):
-        with pytest.raises(ValueError, match="lower and upper must lie.* float32"):
-            Assessment.from_json(json.dumps(document | beyond))
+    for wider, message in (
+        ({"upper": 0.8}, "levels at both ends of the range"),
+        ({"upper": 3e38}, "levels at both ends of the range"),
+        ({"lower": 0.0, "identity": 0.0}, "levels at both ends of the range"),
+        ({"upper": 1e308}, "lower and upper must lie.* float32"),
+        ({"lower": -1e308, "upper": 1e308}, "lower and upper must lie.* float32"),
+    ):
+        change = all_of(*(put(*entry) for entry in wider.items()))
+        assert_refused(before.to_json(), change, message)
     # Levels drawn at random need not lie at the ends: the interval tells.
-    drawn = strict(assessment(rule="count", strategy="Random(n=5, seed=0)").to_json())
-    with pytest.raises(ValueError, match="the confidence_interval stated"):
-        Assessment.from_json(json.dumps(drawn | {"upper": 0.8}))
+    drawn = assessment(rule="count", strategy="Random(n=5, seed=0)").to_json()
+    assert_refused(drawn, put("upper", 0.8), "the confidence_interval stated")
 
 
 def test_a_stated_robustness_is_written_as_in_the_file():
-    document = strict(assessment().to_json()) | {"robustness": 0.123}
+    text = changed(assessment().to_json(), put("robustness", 0.123))
     with pytest.raises(ValueError, match="robustness stated, 0.123, is not") as error:
-        Assessment.from_json(json.dumps(document))
+        Assessment.from_json(text)
     assert "np." not in str(error.value)
