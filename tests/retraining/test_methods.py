@@ -1,7 +1,5 @@
 """The five methods on digits of 28 x 28 pixels and on synthetic stripes."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -180,28 +178,28 @@ def test_the_original_is_trained_where_none_is_given(tmp_path):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_wrong_arguments(name):
-    method = functools.partial(METHODS[name], batch_size=20)
     dataset = grey_and_light(40)
-    with pytest.raises(TypeError, match="alterations must be a sequence"):
-        method(SMALL, dataset, BLUR, key=KEY)
-    with pytest.raises(ValueError, match="alterations is empty"):
-        method(SMALL, dataset, [], key=KEY)
-    with pytest.raises(TypeError, match="of jaxrob.Alteration; got .*str"):
-        method(SMALL, dataset, ["blur"], key=KEY)
-    with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
-        method(SMALL, dataset.images, [BLUR], key=KEY)
+    refused = [
+        ({"alterations": BLUR}, TypeError, "alterations must be a sequence"),
+        ({"alterations": []}, ValueError, "alterations is empty"),
+        ({"alterations": ["blur"]}, TypeError, "of jaxrob.Alteration; got .*str"),
+        ({"dataset": dataset.images}, TypeError, "dataset must be a jaxrob.Dataset"),
+    ]
     if name == "worst_level":
-        with pytest.raises(ValueError, match="candidates must be at least 1; got 0"):
-            method(SMALL, dataset, [BLUR], key=KEY, candidates=0)
-        return
-    with pytest.raises(ValueError, match="levels must be one of"):
-        method(SMALL, dataset, [BLUR], key=KEY, levels="best")
+        message = "candidates must be at least 1; got 0"
+        refused.append(({"candidates": 0}, ValueError, message))
+    else:
+        refused.append(({"levels": "best"}, ValueError, "levels must be one of"))
     if name.startswith("limited"):
-        for wrong in ([0.5, 0.5], [1.5]):
-            with pytest.raises(ValueError, match="robustness must"):
-                method(SMALL, dataset, [BLUR], key=KEY, robustness=wrong)
-        with pytest.raises(ValueError, match="threshold must lie in"):
-            method(SMALL, dataset, [BLUR], key=KEY, threshold=2)
+        refused += [
+            ({"robustness": [0.5, 0.5]}, ValueError, "robustness must"),
+            ({"robustness": [1.5]}, ValueError, "robustness must"),
+            ({"threshold": 2}, ValueError, "threshold must lie in"),
+        ]
+    usual = {"dataset": dataset, "alterations": [BLUR], "key": KEY, "batch_size": 20}
+    for wrong, error, message in refused:
+        with pytest.raises(error, match=message):
+            METHODS[name](SMALL, **(usual | wrong))
 
 
 class SmallNnx(nnx.Module):
