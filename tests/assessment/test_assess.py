@@ -222,14 +222,9 @@ def test_asap_evaluates_no_jpeg_quality_twice(strategy):
         return np.eye(2, dtype=np.float32)[bright.astype(int)]
 
     jpeg = alterations.jpeg_compression()
-    result = jaxrob.assess(
-        jaxrob.Classifier.from_host(predict, 2, "scores"),
-        jaxrob.Dataset(images, labels),
-        jpeg,
-        0.9,
-        strategy=strategy,
-        batch_size=200,
-    )
+    on_host = jaxrob.Classifier.from_host(predict, 2, "scores")
+    settings = {"threshold": 0.9, "strategy": strategy, "batch_size": 200}
+    result = assess(jaxrob.Dataset(images, labels), jpeg, on_host, **settings)
     qualities = np.unique(jpeg.canonical(result.levels))
     assert 0 < result.robustness < 1
     assert result.diagnostics.points == len(qualities) < len(result.levels)
@@ -370,13 +365,10 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
             last = 20 if len(history.levels) else 10
             return strategies.all_images(np.linspace(0, last, 21))
 
-    images = np.zeros((150, 8, 8, 1), np.uint8)
-    result = jaxrob.assess(
-        jaxrob.Classifier.from_host(predict, 2, "scores"),
-        jaxrob.Dataset(images, np.zeros(150, int)),
-        alterations.jpeg_compression(),
-        strategy=Again(),
-    )
+    data = jaxrob.Dataset(np.zeros((150, 8, 8, 1), np.uint8), np.zeros(150, int))
+    on_host = jaxrob.Classifier.from_host(predict, 2, "scores")
+    jpeg = alterations.jpeg_compression()
+    result = assess(data, jpeg, on_host, strategy=Again())
     assert len(result.levels) == 31
     # Unaltered, the qualities 100 (from level 0.5) and 99 ... 80, and one of them once
     # more among other images.
@@ -528,13 +520,10 @@ def test_unknown_answers_are_left_out_of_the_accuracy():
         return jnp.where(sure[:, None], jnp.array([9.0, 0.0]), jnp.array([0.0, 0.1]))
 
     images = np.repeat(np.float32([0, 1]), 10).reshape(-1, 1, 1, 1)
+    data = jaxrob.Dataset(images, np.zeros(20, int))
+    given = data, NOTHING, jaxrob.Classifier(apply, None)
     with pytest.warns(jaxrob.RobustnessWarning, match="only 50.0% of the inputs"):
-        result = jaxrob.assess(
-            jaxrob.Classifier(apply, None),
-            jaxrob.Dataset(images, np.zeros(20, int)),
-            jaxrob.Alteration("nothing", lambda image, level: image, 0, 1),
-            alpha=0.8,
-        )
+        result = assess(*given, strategy=ASAP, alpha=0.8)
     assert (result.values == 1).all()
     assert (result.curve.indecision == 0.5).all()
     assert (result.curve.with_unknown(None).accuracy == 0.5).all()

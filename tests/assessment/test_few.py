@@ -326,10 +326,9 @@ def test_what_does_not_go_together_is_refused(settings, message):
 def test_mean_recall_with_unknown_answers_is_refused():
     dataset = jaxrob.Dataset(DATASET.images[:60], np.arange(60) % 3)
     classifier = jaxrob.Classifier(lambda _, x: jnp.tile(x[:, 0, 0, :1], 3), None)
+    settings = {"measure": "recall", "alpha": 0.1, "half_width": 0.1}
     with pytest.raises(ValueError, match="more than 2 classes with alpha"):
-        jaxrob.assess(
-            classifier, dataset, DIM, 0.3, "recall", alpha=0.1, half_width=0.1
-        )
+        jaxrob.assess(classifier, dataset, DIM, 0.3, **settings)
 
 
 def test_a_budget_below_the_first_levels_is_refused():
