@@ -16,8 +16,9 @@ in `accelerators/targets`. What is compiled, `--what`:
 * steps: evaluate's step and preparation for each alteration, beside the forward pass;
 * alter: the same for the least network there is (mean colour and a dense layer),
   beside reading each picture once and writing it once for each level;
-* roma: plain draws with their statistics, tilted draws, a level of splitting;
-* bayesian: a step of a classifier with T = 10 draws of its weights;
+* roma: plain draws with their statistics and counted alone, tilted draws, a level of
+  splitting;
+* bayesian: a step of a classifier with T = 10 sets of weights;
 * lbfgs: an evaluation of L-BFGS, beside the bare gradient;
 * training: a step of data augmentation, beside one of plain training;
 * sizes: steps of 1, 4 and 16 levels, and of smaller blocks.

@@ -22,6 +22,7 @@ from checks.hostile import VALUES
 from checks.of_frameworks import of_frameworks
 from checks.of_images import of_images
 from checks.of_numbers import of_numbers
+from checks.of_steps import of_steps
 from checks.of_training import of_training
 from checks.outcomes import Outcome, outcome
 from common import files
@@ -69,6 +70,7 @@ def all_cases() -> Iterator[list[Case]]:
                 *of_numbers(),
                 *of_images(path),
                 *of_training(path),
+                *of_steps(),
                 *of_frameworks(path),
             ]
         finally:

@@ -20,8 +20,7 @@ from absl import app, flags
 from checks import shapes
 from common import define, files, startup
 
-from jaxrob import metrics
-from jaxrob._assessment.diagnostics import diagnose
+from jaxrob import Diagnostics, metrics
 from jaxrob.strategies import ASAP, Strategy, Task, sample
 
 _GENERATORS = {"first": shapes.first, "other": shapes.other}
@@ -100,7 +99,7 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
                 "error": abs(robustness - truth),
                 "bound": bound,
                 "held": abs(robustness - truth) <= bound + 1e-12,
-                "signs": list(diagnose(task, found, len(found.levels)).signs),
+                "signs": list(Diagnostics.of(task, found).signs),
             }
         )
     return rows

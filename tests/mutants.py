@@ -1,11 +1,12 @@
 """Small faults in `jaxrob/`, which the tests should notice.
 
-    python tests/mutants.py draw --seed=35 --number=40 > tests/mutants.json
-    python tests/mutants.py apply 7
+    python tests/mutants.py draw --seed=35 --number=40
+    python tests/mutants.py apply --seed=35 --number=40 7
 
 `draw` picks faults of five kinds over all rooms: a number off by one, a changed sign,
 `>` for `>=` and the like, a dropped key (of a call, a dict or a random number), and a
-swapped axis. `apply` writes one into the file that it concerns; git undoes it.
+swapped axis. `apply` draws the same ones from the same code, and writes one into its
+file; git undoes it.
 
 A fault survives if no test runs its line, or if it changes nothing that one could see.
 """
@@ -15,12 +16,10 @@ import ast
 import json
 import pathlib
 import random
-import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
-LIST = ROOT / "tests/mutants.json"
 
 COMPARISONS = {
     ast.Gt: (">", ">="),
@@ -82,20 +81,12 @@ def draw(seed: int, number: int) -> list[Mutant]:
 
 
 def apply(mutant: Mutant, root: pathlib.Path = ROOT) -> None:
-    """Writes the fault; at the nearest place, where lines have moved since."""
+    """Writes the fault into the file from which it was drawn."""
     path = root / mutant.path
-    source = path.read_text()
-    places = []
-    start = source.find(mutant.before)
-    while start >= 0:
-        if start == 0 or source[start - 1] == "\n":
-            places.append(start)
-        start = source.find(mutant.before, start + 1)
-    if not places:
-        raise ValueError(f"{mutant.path} has no such lines: {mutant.before!r}")
-    place = min(places, key=lambda at: abs(source.count("\n", 0, at) - mutant.line))
-    after = source[place + len(mutant.before) :]
-    path.write_text(source[:place] + mutant.after + after)
+    lines = path.read_text().splitlines(keepends=True)
+    length = mutant.before.count("\n")
+    lines[mutant.line - 1 : mutant.line - 1 + length] = [mutant.after]
+    path.write_text("".join(lines))
 
 
 def _room(path: str) -> str:
@@ -193,17 +184,17 @@ def _position(lines: list[str], line: int, column: int) -> tuple[int, int]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True, dest="command")
-    drawing = commands.add_parser("draw")
-    drawing.add_argument("--seed", type=int, required=True)
-    drawing.add_argument("--number", type=int, required=True)
-    commands.add_parser("apply").add_argument("index", type=int)
+    for name in ("draw", "apply"):
+        command = commands.add_parser(name)
+        command.add_argument("--seed", type=int, required=True)
+        command.add_argument("--number", type=int, required=True)
+    commands.choices["apply"].add_argument("index", type=int)
     given = parser.parse_args()
+    mutants = draw(given.seed, given.number)
     if given.command == "draw":
-        rows = [mutant._asdict() for mutant in draw(given.seed, given.number)]
-        json.dump(rows, sys.stdout, indent=1)
-        print()
+        print(json.dumps([one._asdict() for one in mutants], indent=1))
     else:
-        apply(Mutant(**json.loads(LIST.read_text())[given.index]))
+        apply(mutants[given.index])
 
 
 if __name__ == "__main__":

@@ -126,9 +126,11 @@ def measured_parts(mesh, data):
     from jaxrob._engine.order import random_order
     from jaxrob._engine.parts import Part, answer_parts
     from jaxrob._engine.picked import counted
-    from jaxrob._run.as_they_are import as_they_are
+    from jaxrob._run.fingerprints import fingerprint_inputs
 
-    classifier, (noise,) = as_they_are(make_classifier(), [NOISE], data.images[0])
+    classifier, (noise,) = fingerprint_inputs(
+        make_classifier(), [NOISE], data.images[0]
+    )
     key = jax.random.key(7)
     order = random_order(key, NUM_IMAGES)
     parts = [Part(noise, 0.1, 0, NUM_IMAGES), Part(noise, 0.2, 13, 50)]

@@ -50,17 +50,38 @@ def test_images_without_an_axis_of_channels(call):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: roma.assess(CLASSIFIER, DATASET, key=KEY),
-        lambda: roma.assess(CLASSIFIER, IMAGES, DATASET, key=KEY),
-        lambda: adversarial.lbfgs(CLASSIFIER, DATASET, LABELS),
-        lambda: adversarial.pgd(CLASSIFIER, DATASET, None, epsilon=0.1),
-        lambda: adversarial.adversariability(CLASSIFIER, DATASET, LABELS),
+        lambda *given: vars(roma.assess(CLASSIFIER, *given, num_samples=20, key=KEY)),
+        lambda *given: vars(
+            roma.global_robustness(
+                CLASSIFIER, *given, by="label", num_samples=20, key=KEY
+            )
+        ),
+        lambda *given: adversarial.lbfgs(CLASSIFIER, *given),
+        lambda *given: adversarial.fgsm(CLASSIFIER, *given, epsilon=0.1),
+        lambda *given: adversarial.adversariability(CLASSIFIER, *given),
     ],
 )
 def test_a_data_set_in_place_of_images(call):
-    message = "not a data set; .* say images=dataset.images, labels=dataset.labels"
-    with pytest.raises(TypeError, match=message):
-        call()
+    jax.tree.map(np.testing.assert_array_equal, call(DATASET), call(IMAGES, LABELS))
+    with pytest.raises(TypeError, match="labels must be left out where images is a"):
+        call(DATASET, LABELS)
+    with pytest.raises(TypeError, match="labels must be an array, not a data set"):
+        call(IMAGES, DATASET)
+    batches = jaxrob.Dataset.from_batches([(IMAGES, LABELS)])
+    with pytest.raises(TypeError, match="images must be an array or a jaxrob.Dataset"):
+        call(batches)
+
+
+def test_a_data_set_without_labels_is_images():
+    unlabelled = jaxrob.Dataset(IMAGES)
+    given = {"num_samples": 20, "key": KEY}
+    found = roma.assess(CLASSIFIER, unlabelled, **given)
+    assert found.labels is None
+    np.testing.assert_array_equal(
+        found.plr, roma.assess(CLASSIFIER, IMAGES, **given).plr
+    )
+    with pytest.raises(TypeError, match="labels must be an array .*; got None"):
+        adversarial.fgsm(CLASSIFIER, unlabelled, epsilon=0.1)
 
 
 @pytest.mark.parametrize(

@@ -11,13 +11,7 @@ import pytest
 import jaxrob
 
 ROOT = pathlib.Path(__file__).parents[1]
-# What compiles the library's own steps, one by one, has to name them.
-COMPILES_STEPS = ROOT / "experiments" / "accelerators"
-SCRIPTS = sorted(
-    path
-    for path in (ROOT / "experiments").rglob("*.py")
-    if COMPILES_STEPS not in path.parents
-)
+SCRIPTS = sorted((ROOT / "experiments").rglob("*.py"))
 LINT = "from importlinter.cli import lint_imports_command as run; run(['--no-cache'])"
 
 
@@ -132,23 +126,8 @@ def private_parts(source):
     ]
 
 
-# They drive parts of it by drawn answers, for thousands of runs without a network.
-WITHOUT_A_NETWORK = {
-    "asap_warnings.py",
-    "checks/drawn_searches.py",
-    "checks/of_comparisons.py",
-    "checks/of_intervals.py",
-}
-
-
 @pytest.mark.parametrize(
-    "script",
-    [
-        path
-        for path in SCRIPTS
-        if str(path.relative_to(ROOT / "experiments")) not in WITHOUT_A_NETWORK
-    ],
-    ids=lambda path: str(path.relative_to(ROOT)),
+    "script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_scripts_use_what_is_public(script):
     assert private_parts(script.read_text()) == []

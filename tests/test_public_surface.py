@@ -22,6 +22,7 @@ ROOMS = (
     "reporting",
     "retraining",
     "roma",
+    "steps",
     "strategies",
     "training",
     "uncertainty",

@@ -34,7 +34,8 @@ def _started(num_processes: int, num_devices: int) -> list[Any]:
     environment = os.environ | {
         "JAX_NUM_CPU_DEVICES": f"{num_devices}",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": f"{int(not optimised)}",
-        "PYTHONPATH": str(pathlib.Path(__file__).parents[1]),
+        # This checkout, whichever is installed.
+        "PYTHONPATH": os.pathsep.join(map(str, pathlib.Path(__file__).parents[1:3])),
     }
     if jax.config.jax_compilation_cache_dir is not None:
         environment["JAX_COMPILATION_CACHE_DIR"] = jax.config.jax_compilation_cache_dir

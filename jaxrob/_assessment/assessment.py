@@ -2,6 +2,7 @@
 
 import dataclasses
 import functools
+import importlib
 import math
 from typing import Annotated, Any
 
@@ -35,6 +36,10 @@ from jaxrob.strategies import History, Task
 _UNIT = Number(at_least=0, at_most=1)
 # Ends of intervals of other versions of NumPy and SciPy are so near.
 _ROUNDING = 1e-6
+# Diagnostics that follow from the levels and the range alone.
+_OF_PLACES = ("widest_interval", "half_met")
+# The room that plots, looked up by name in the call, because it builds on this module.
+_PLOTTING = "jaxrob.reporting"
 
 
 # From few images, the numbers are not those of the counts alone.
@@ -104,23 +109,30 @@ class Assessment:
         rules = metrics.RULES if self.scores is None else ("trapezoid",)
         check_choice("rule", self.rule, rules)
         bounds = (self.lower, self.upper)
-        check_levels(self.levels, bounds, self.rule, self.strategy)
+        check_levels(self.levels, bounds, self.rule)
         check_counts(self.curve.confusion, self.sampling is not None)
         if self.sampling is not None:
-            self._check_few(self.sampling)
+            refuse(
+                isinstance(self.curve, Curve),
+                "answers must not be there from few images",
+            )
+            check_sampling(self.sampling, self)
+        self._check_diagnostics()
 
-    def _check_few(self, sampling: Sampling) -> None:
-        """Refuses what no `assess` gives from few images."""
-        refuse(
-            isinstance(self.curve, Curve), "answers must not be there from few images"
-        )
-        check_sampling(sampling, self)
+    def _check_diagnostics(self) -> None:
+        """Refuses diagnostics of other levels, or of another range.
+
+        The widths of unseen excursions follow from the levels' places in the range: so
+        a range that was changed later is found, whatever the strategy and the rule.
+        """
         task = Task(self.lower, self.upper, self.threshold, self.identity)
         history = History(self.levels, self.values, rounds=self.diagnostics.rounds)
         again = diagnose_few(task, history, self.diagnostics.points)
         for name, stated, found in zip(again._fields, self.diagnostics, again):
+            # Of all images, the others need the levels of the same effect too.
+            is_known = self.sampling is not None or name in _OF_PLACES
             refuse(
-                not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True),
+                is_known and not np.isclose(stated, found, 1e-9, 1e-12, equal_nan=True),
                 f"diagnostics.{name} is stated as {stated:g}, but is {found:g} by the "
                 "levels and their values",
             )
@@ -366,7 +378,4 @@ class Assessment:
 
     def plot(self, axes: Any = None) -> Any:
         """The measure over the level, see `jaxrob.reporting.plot`."""
-        # The one place that knows of reporting, which builds on this module.
-        from jaxrob import reporting
-
-        return reporting.plot(self, axes)
+        return importlib.import_module(_PLOTTING).plot(self, axes)

@@ -1,6 +1,5 @@
-"""What an assessment's document must hold beyond its fields' types and limits."""
+"""Checks of an assessment's document beyond its fields' types and limits."""
 
-import re
 from typing import Annotated, NamedTuple
 
 import numpy as np
@@ -8,32 +7,30 @@ import numpy as np
 from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
 
-# Beyond that, sums of counts would no longer be exact.
+# Sums of larger counts would not be exact.
 _MOST_INPUTS = 2**53
-# Levels so close to an end, as a share of the range, are that end.
+# Levels nearer to an end than this share of the range count as that end.
 _NEAR = 1e-6
-# Strategies that always ask for both ends, whatever the rule.
-_WITH_ENDS = r"Uniform\(n=\d+\)|ASAP\(.*\)"
 
 
 class DataSet(NamedTuple):
-    """Of the provenance: the images."""
+    """The images in the provenance."""
 
     fingerprint: str
     labels: str = ""
 
 
 class Network(NamedTuple):
-    """Of the provenance: the network, which reports print."""
+    """The network in the provenance, which reports print."""
 
     name: str | None = None
     class_names: tuple[str, ...] | None = None
 
 
 class Provenance(NamedTuple):
-    """What `compare` and reports read of the provenance; it may hold more."""
+    """The parts of the provenance that `compare` and reports read; it may hold more."""
 
-    # Null of an alteration that calls the host, which nothing tells from others.
+    # Null for an alteration that calls the host, which has no fingerprint.
     alteration: str | None
     dataset: DataSet
     network: Network = Network()
@@ -45,13 +42,8 @@ class Provenance(NamedTuple):
     plan: Annotated[str, Text("64 hexadecimal digits", "[0-9a-f]{64}")] = ""
 
 
-def check_levels(
-    levels: np.ndarray, bounds: tuple[float, float], rule: str, strategy: str
-) -> None:
+def check_levels(levels: np.ndarray, bounds: tuple[float, float], rule: str) -> None:
     """Refuses levels that do not ascend, lie outside the range, or do not fit the rule.
-
-    Levels that a strategy has at both ends must be there even where the rule counts
-    them: they are all that tells a range that was changed later.
 
     Raises:
       ValueError: if they are such.
@@ -65,14 +57,9 @@ def check_levels(
     )
     near = _NEAR * (upper - lower)
     are_at_ends = levels[0] - lower <= near and upper - levels[-1] <= near
-    if rule in ("right", "linear"):
-        refuse(
-            not are_at_ends,
-            f"rule {rule!r} needs levels at both ends of {where}; {got}",
-        )
     refuse(
-        not are_at_ends and bool(re.fullmatch(_WITH_ENDS, strategy)),
-        f"{short(strategy)} looks at levels at both ends of {where}; {got}",
+        rule in ("right", "linear") and not are_at_ends,
+        f"rule {rule!r} needs levels at both ends of {where}; {got}",
     )
 
 

@@ -19,7 +19,7 @@ _Scores = Array("L", at_least=-1, at_most=1)
 
 
 class Scores(NamedTuple):
-    """What tolerance and penalization make of a curve, see `metrics.level_scores`.
+    """A curve scored by tolerance and penalization, see `metrics.level_scores`.
 
     Attributes:
       settings: the tolerance, the penalization, the nominal value and the distribution
@@ -27,7 +27,7 @@ class Scores(NamedTuple):
       values: float64 `[L]` in [-1, 1], the score of the measure at each level.
       low: float64 `[L]`, the lowest score within the measure's band.
       high: float64 `[L]`, the highest.
-      weights: float64 `[L]`, how much each level counts.
+      weights: float64 `[L]`, the weight of each level.
     """
 
     settings: str
@@ -50,8 +50,8 @@ class Scoring:
 
     Attributes:
       tolerance: the reward of accepted values, see `metrics.tolerance_robustness`.
-      penalization: the penalty of the others, likewise.
-      level_distribution: how probable the levels are, a NumPyro distribution.
+      penalization: the penalty of the other values, see the same.
+      level_distribution: the probability of the levels, a NumPyro distribution.
     """
 
     tolerance: str | Callable[[float, float], float] | None = None
@@ -60,7 +60,7 @@ class Scoring:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is asked for: a level is accepted or not, all count alike."""
+        """Whether levels are just accepted or not, with equal weights."""
         return (
             self.tolerance is None
             and self.penalization is None
@@ -73,11 +73,11 @@ class Scoring:
         return self.tolerance in ("linear", metrics.linear_tolerance)
 
     def check(self, threshold: float, bounds: tuple[float, float]) -> None:
-        """Refuses what could not score the levels of a range.
+        """Rejects a scoring that does not suit the levels of a range.
 
         Raises:
           TypeError: as `metrics.tolerance_robustness`.
-          ValueError: likewise.
+          ValueError: as `metrics.tolerance_robustness`.
         """
         if not self.is_plain:
             check_scoring(
@@ -97,7 +97,7 @@ class Scoring:
         nominal: float | None,
         confidence_level: float,
     ) -> Scores:
-        """The scores of a curve.
+        """Returns the scores of a curve.
 
         Args:
           curve: the curve.
@@ -105,7 +105,7 @@ class Scoring:
           threshold: the lowest value accepted.
           bounds: the range.
           nominal: the measure's value at the identity, if it is needed.
-          confidence_level: of the bands.
+          confidence_level: the confidence level of the bands.
         """
         values = metrics.measures[measure](curve.confusion)
         bands = metrics.bands(curve.confusion, measure, confidence_level)
@@ -132,7 +132,7 @@ class Scoring:
 
 
 def _named(value: Any) -> str:
-    """A function by its name, a distribution of NumPyro by its class and parameters."""
+    """Returns a function's name, or a NumPyro distribution's class and parameters."""
     if hasattr(value, "gather_pytree_data_fields"):
         fields = sorted(type(value).gather_pytree_data_fields())
         known = {name: vars(value).get(name) for name in fields}

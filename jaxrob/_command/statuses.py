@@ -1,10 +1,10 @@
 """The statuses with which the command ends."""
 
 import errno
-import sys
-import types
-from collections.abc import Iterator
+import traceback
+from collections.abc import Iterable
 
+from jaxrob._arguments.computing import was_computing
 from jaxrob._command import user_code
 from jaxrob._command.refused import Refused
 
@@ -16,7 +16,7 @@ MEANING = {
     FAILED: "all else: a crash, a file that cannot be read, too little memory",
 }
 
-# What the library raises where an argument or a file is not what it should be.
+# Errors that the library raises for a wrong argument or file.
 _BAD_INPUT = (
     Refused,
     ValueError,
@@ -27,34 +27,23 @@ _BAD_INPUT = (
     IsADirectoryError,
     NotADirectoryError,
 )
-# Functions below which answers are computed, by their modules.
-_COMPUTING = (
-    ("_engine.parts", "answer_parts"),
-    ("_engine.queue", "evaluate_queue"),
-    ("_run.pseudo_labels", "labelled"),
-    ("roma._journal", "answers_in"),
-    ("strategies._drive", "_check_defined"),
-    ("strategies._drive", "concluded"),
-    ("training._fit", "fit"),
-)
 
-
-# Whether answers are there: what fails from then on is no bad input.
+# Whether answers are known, in a list that functions can write to.
 _answers = [False]
 
 
 def begin() -> None:
-    """A command begins: nothing is computed yet."""
+    """Begins a command: nothing is computed yet."""
     _answers[0] = False
 
 
 def answers_are_there() -> None:
-    """All that could be checked before was checked."""
+    """Notes that answers are known: an error from now on is no wrong use."""
     _answers[0] = True
 
 
 def of_error(error: BaseException) -> int:
-    """The status for an error: of wrong use, or of all else.
+    """Returns the status for an error: wrong use, or a failure.
 
     What is raised while answers are computed, or by the user's own code, is no wrong
     use of the command, whatever its type.
@@ -67,34 +56,20 @@ def of_error(error: BaseException) -> int:
     )
     if _answers[0] or not is_bad:
         return FAILED
-    computing = _computing()
-    for code in _codes(error):
-        if code in computing or user_code.is_from(code.co_filename):
+    for one in _chain(error):
+        frames = traceback.extract_tb(one.__traceback__)
+        if was_computing(one) or any(user_code.is_from(at.filename) for at in frames):
             return FAILED
     return WRONG_USE
 
 
-def _computing() -> set[types.CodeType]:
-    """The functions below which answers are computed, of the modules loaded."""
-    found = set()
-    for place, name in _COMPUTING:
-        module = sys.modules.get(f"jaxrob.{place}")
-        if module is not None:
-            found.add(getattr(module, name).__code__)
-    return found
-
-
-def _codes(error: BaseException) -> Iterator[types.CodeType]:
-    """What was running when an error was raised, or one that it came from."""
-    seen: set[int] = set()
+def _chain(error: BaseException) -> Iterable[BaseException]:
+    """Returns an error and those that it came from."""
+    found: dict[int, BaseException] = {}
     waiting: list[BaseException | None] = [error]
     while waiting:
         one = waiting.pop()
-        if one is None or id(one) in seen:
-            continue
-        seen.add(id(one))
-        waiting += [one.__cause__, one.__context__]
-        trace = one.__traceback__
-        while trace is not None:
-            yield trace.tb_frame.f_code
-            trace = trace.tb_next
+        if one is not None and id(one) not in found:
+            found[id(one)] = one
+            waiting += [one.__cause__, one.__context__]
+    return found.values()

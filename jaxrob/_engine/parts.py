@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.computing import computing
 from jaxrob._dataset import Dataset
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.blocks import Block, picked_blocks
@@ -13,12 +14,9 @@ from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.execution import Execution, check_alike
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
-from jaxrob._engine.tasks import Task, run_tasks
+from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
-
-# Images in a block, the same on all devices, so that what is computed for a part does
-# not depend on them. Parts that end between its multiples compute a block twice.
-BLOCK = 128
+from jaxrob.strategies._strategy import BLOCK
 
 
 class Part(NamedTuple):
@@ -37,6 +35,7 @@ class Part(NamedTuple):
     stop: int
 
 
+@computing()
 def answer_parts(
     execution: Execution,
     dataset: Dataset | CountedBatches,
@@ -69,13 +68,15 @@ def answer_parts(
     cut, num_classes = _images_in_block(execution), execution.info.num_classes
     answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
 
-    def new_task(alteration: Alteration, rows: list[int]) -> Task:
+    def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.kept is not None:
             execution.kept.check(alteration, num_classes, len(order))
         levels = np.array([parts[row].level for row in rows])
         spans = [(parts[row].start, parts[row].stop) for row in rows]
         collector = _PartCollector(spans, [answers[row] for row in rows])
-        return Task(alteration, levels, spans, collector, in_random_order=True)
+        return EvaluationTask(
+            alteration, levels, spans, collector, in_random_order=True
+        )
 
     by_alteration: dict[Alteration, list[int]] = {}
     for row, part in enumerate(parts):

@@ -6,13 +6,14 @@ from typing import NamedTuple
 
 import numpy as np
 
+from jaxrob._arguments.computing import computing
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_alike
 from jaxrob._engine.sizes import images_in_block
-from jaxrob._engine.tasks import Task, run_tasks
+from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
 
 # The span of all images.
@@ -26,6 +27,7 @@ class Frontier(NamedTuple):
     levels: np.ndarray
 
 
+@computing()
 def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
@@ -63,11 +65,13 @@ def evaluate_queue(
         has_probabilities = classifier.outputs != "scores"
         return AnswerCollector(levels, num_classes, length, has_probabilities)
 
-    def new_task(frontier: Frontier, collector: CurveCollector) -> Task:
+    def new_task(frontier: Frontier, collector: CurveCollector) -> EvaluationTask:
         alteration, levels = frontier
         if execution.kept is not None:
             execution.kept.check(alteration, num_classes, length)
-        return Task(alteration, levels, [_EVERYWHERE] * len(levels), collector)
+        return EvaluationTask(
+            alteration, levels, [_EVERYWHERE] * len(levels), collector
+        )
 
     collectors = [new_collector(frontier.levels) for frontier in frontiers]
     tasks = list(map(new_task, frontiers, collectors))

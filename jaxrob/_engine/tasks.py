@@ -32,7 +32,7 @@ from jaxrob._engine.mistakes import (
 )
 from jaxrob._engine.on_host import Altered, alter, ask
 from jaxrob._engine.sizes import levels_are_sequential, levels_in_step
-from jaxrob._engine.step import answer_at_levels, outputs_at_level, prepare
+from jaxrob._engine.step import answering, outputs_at_level, preparing
 from jaxrob.alterations import Alteration
 
 # Steps that are dispatched before the answers of an earlier one are awaited. On a CPU
@@ -43,7 +43,7 @@ _AHEAD_CPU = 1
 T = TypeVar("T")
 
 
-class Task(NamedTuple):
+class EvaluationTask(NamedTuple):
     """What is wanted at some levels of an alteration, and where its answers go.
 
     Attributes:
@@ -64,7 +64,7 @@ class Task(NamedTuple):
 
 def run_tasks(
     execution: Execution,
-    tasks: Sequence[Task],
+    tasks: Sequence[EvaluationTask],
     placed: Generator[PlacedBlock, None, None],
     dataset: Dataset | BatchedDataset,
     number: int,
@@ -116,7 +116,7 @@ class _Step(NamedTuple):
     It does not hold the images: they are freed while its answers are awaited.
     """
 
-    task: Task
+    task: EvaluationTask
     block: Block
     rows: list[int]  # which levels of the task
     # [l, B], with what fills up the step; or what a network on the host is asked.
@@ -124,7 +124,7 @@ class _Step(NamedTuple):
 
 
 def _dispatched(
-    task: Task, placed: PlacedBlock, execution: Execution, number: int
+    task: EvaluationTask, placed: PlacedBlock, execution: Execution, number: int
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one; answers that are known need none."""
     block, images, index = placed
@@ -145,13 +145,11 @@ def _dispatched(
         if execution.network is not None:
             given = {"preprocessing": execution.network.preprocessing, **static}
             return alter(images, at[0], np.float32(scale), **given)
-        how = at, np.int32(num_levels), np.float32(scale)
-        answers = answer_at_levels(
-            execution.classifier, images, index, execution.key, *how, **static
-        )
-        return gathered(answers)
+        block = execution.classifier, images, index, execution.key
+        call = answering(*block, at, num_levels, **static, scale=scale)
+        return gathered(call.run())
 
-    prepared = prepare(images, index, execution.key, **static)
+    prepared = preparing(images, index, execution.key, **static).run()
     # What is known already leaves a step's shape as it is, and so its rounding.
     each = _levels_a_step(execution, len(images), len(wanted))
     least = missing[_least(task.levels[missing], task.alteration)]
@@ -206,17 +204,17 @@ def _again(
     static = {"alteration": alteration, "mesh": execution.mesh}
 
     def answers(images: jax.Array) -> Answers:
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         return _answered(answer(prepared, at, 1), classifier)
 
     def outputs(images: jax.Array) -> jax.Array:
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         given = classifier, prepared, index, execution.key, at[0]
         return fetch(outputs_at_level(*given, **static))
 
     def as_bytes(images: jax.Array) -> tuple[int, Answers]:
         row = _least(at, alteration)
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
         return row, _answered(found, classifier, MANY)
 
@@ -294,7 +292,7 @@ def _held_back(items: Iterable[T], number: int) -> Iterator[T]:
 
 
 def _collect_if_journaled(
-    task: Task, block: Block, row: int, execution: Execution
+    task: EvaluationTask, block: Block, row: int, execution: Execution
 ) -> bool:
     """Whether the journal has what is wanted of a block at a level; collects it."""
     kept = execution.kept
@@ -330,7 +328,7 @@ def _finish(step: _Step, execution: Execution) -> None:
 
 
 def _collect(
-    task: Task,
+    task: EvaluationTask,
     block: Block,
     rows: list[int],
     answers: HostAnswers,

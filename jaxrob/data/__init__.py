@@ -1,8 +1,8 @@
 """Data sets as `jaxrob.Dataset`: an embedded one and readers for files on disk.
 
-Every reader checks what it reads and raises a ValueError that names the file, what
-was found and what was expected. Nothing is ever unpickled, and archives are read in
-memory: nothing is extracted to disk.
+Every reader checks its files and raises a ValueError that names the file, what was
+found and what was expected. Nothing is ever unpickled, and archives are read in memory:
+nothing is extracted to disk.
 """
 
 from jaxrob.data._cifar10 import cifar10

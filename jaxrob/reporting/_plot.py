@@ -16,17 +16,20 @@ from jaxrob._arguments.checks import (
     checked_integer,
     checked_sequence,
 )
-from jaxrob._arguments.naming import named
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._keys import check_key
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
+from jaxrob.reporting._axes import checked_axes, draw_band, frame, pyplot
 from jaxrob.reporting._few import images_at_levels
+from jaxrob.reporting._style import (
+    ACCEPTED,
+    LINES,
+    MOST_MARKS,
+    THRESHOLD,
+    value_label,
+)
 from jaxrob.reporting._table import robustness_text
-
-_LINE = "#1f4e79"
-_ACCEPTED = "#2a9d5c"
-_THRESHOLD = "#c0392b"
 
 
 def plot(assessment: Assessment, axes: Any = None) -> Any:
@@ -50,32 +53,27 @@ def plot(assessment: Assessment, axes: Any = None) -> Any:
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     axes = checked_axes(axes)
-    # Few levels are shown as what they are, samples; many as a curve.
-    marker = "o" if len(assessment.levels) <= 64 else None
+    colour, _, _, marker = LINES[0]
     for interval in assessment.accepted:
-        axes.axvspan(*interval, color=_ACCEPTED, alpha=0.18, linewidth=0)
-    axes.axhline(assessment.threshold, color=_THRESHOLD, linestyle="--", linewidth=1)
+        axes.axvspan(*interval, color=ACCEPTED, alpha=0.18, linewidth=0)
+    axes.axhline(assessment.threshold, color=THRESHOLD, linestyle="--", linewidth=1)
     axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
     axes.plot(
-        assessment.levels, assessment.values, color=_LINE, marker=marker, markersize=2.5
+        assessment.levels,
+        assessment.values,
+        color=colour,
+        marker=marker if len(assessment.levels) <= MOST_MARKS else None,
+        markersize=2.5,
     )
     images = ""
     if assessment.sampling is not None:
-        low, high = metrics.bands(
+        band = metrics.bands(
             assessment.curve.confusion, assessment.measure, assessment.confidence_level
         )
-        axes.fill_between(
-            assessment.levels, low, high, color=_LINE, alpha=0.15, linewidth=0
-        )
+        draw_band(axes, assessment.levels, *band, colour)
         images = f"; {images_at_levels(assessment)} images"
-    # A margin, or an identity at one end would hide behind the frame.
-    margin = 0.015 * (assessment.upper - assessment.lower)
-    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
-    axes.set_ylim(0, 1.02)
-    unit = f" [{assessment.unit}]" if assessment.unit else ""
-    axes.set_xlabel(f"level{unit}{images}")
-    of = " (own answers)" if assessment.is_stability else ""
-    axes.set_ylabel(f"{assessment.measure}{of}")
+    frame(axes, assessment, images)
+    axes.set_ylabel(value_label(assessment))
     what = "stability" if assessment.is_stability else "robustness"
     title = f"{assessment.alteration}: {what} {robustness_text(assessment, '.1%')}"
     if assessment.curve.alpha is not None and assessment.accepted:
@@ -178,37 +176,8 @@ def examples(
     return np.asarray(jax.jit(alter)(jnp.asarray(levels, jnp.float32)))
 
 
-def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
-    """The axes, or those of a new figure of this size in inches.
-
-    Raises:
-      ImportError: if matplotlib is missing.
-      TypeError: if they are no axes.
-    """
-    if axes is None:
-        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
-    if not hasattr(axes, "axvspan"):
-        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
-    return axes
-
-
 def _checked_image(image: Any) -> np.ndarray:
     image = checked_array("image", image, "H, W, C", at_least=0, at_most=255)
     if image.dtype != np.uint8:
         image = checked_array("image", image, "H, W, C", at_least=0, at_most=1)
     return image
-
-
-def pyplot() -> Any:
-    """The `pyplot` of matplotlib.
-
-    Raises:
-      ImportError: if it is missing.
-    """
-    try:
-        from matplotlib import pyplot as module
-    except ImportError as error:
-        raise ImportError(
-            'plots need matplotlib: pip install "jaxrob[command]"'
-        ) from error
-    return module

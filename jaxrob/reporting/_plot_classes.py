@@ -7,9 +7,9 @@ import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_names, checked_number
 from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._axes import checked_axes, literal
 from jaxrob.reporting._level import percent_of
-from jaxrob.reporting._plot import checked_axes
-from jaxrob.reporting._plot_curves import literal
+from jaxrob.reporting._style import LINES
 from jaxrob.roma import RomaResult
 
 # More numbers in the cells could not be read.
@@ -103,8 +103,9 @@ def plot_categories(
     order = np.argsort(np.where(np.isnan(found.plr), -1, found.plr), kind="stable")
     places = np.arange(len(order))
     low, high = found.interval[order].T
-    axes.hlines(places, low, high, color="#1f4e79", linewidth=2)
-    axes.plot(found.plr[order], places, "o", color="#1f4e79", markersize=5)
+    colour = LINES[0].colour
+    axes.hlines(places, low, high, color=colour, linewidth=2)
+    axes.plot(found.plr[order], places, "o", color=colour, markersize=5)
     labels = [
         f"{literal(found.names[index])} ({found.answered[index]} of "
         f"{found.inputs[index]})"

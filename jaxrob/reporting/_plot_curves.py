@@ -9,19 +9,9 @@ from jaxrob import metrics
 from jaxrob._arguments.checks import check_type, checked_names, checked_sequence
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.metrics import wilson
+from jaxrob.reporting._axes import checked_axes, draw_band, frame, literal
 from jaxrob.reporting._few import images_at_levels
-from jaxrob.reporting._plot import checked_axes
-
-# Told apart without colours too: by dashes and marks.
-_STYLES = (
-    ("#1f4e79", "-", "o"),
-    ("#d1700b", "--", "s"),
-    ("#7b3fa0", ":", "^"),
-    ("#2a7d4f", "-.", "D"),
-    ("#b3266b", (0, (5, 1)), "v"),
-    ("#444444", (0, (1, 2)), "P"),
-)
-_MOST_MARKS = 64
+from jaxrob.reporting._style import LINES, MOST_MARKS, THRESHOLD, common_threshold
 
 
 def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
@@ -62,17 +52,11 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
             assessment.curve.effectiveness,
             metrics.bands(confusion, "effectiveness", assessment.confidence_level),
         )
-    for index, (name, (values, (low, high))) in enumerate(lines.items()):
+    for index, (name, (values, band)) in enumerate(lines.items()):
         line = _line(axes, assessment.levels, values, name, index, len(lines))
-        axes.fill_between(
-            assessment.levels,
-            low,
-            high,
-            color=line.get_color(),
-            alpha=0.15,
-            linewidth=0,
-        )
-    _frame(axes, assessment, f"{images_at_levels(assessment)} images at each level")
+        draw_band(axes, assessment.levels, *band, line.get_color())
+    axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
+    frame(axes, assessment, f"; {images_at_levels(assessment)} images at each level")
     axes.set_ylabel("share of images")
     axes.set_title(assessment.alteration, fontsize=10)
     axes.legend(fontsize=8)
@@ -112,9 +96,9 @@ def plot_networks(
             f"names must be as many as assessments; got {len(names)} and "
             f"{len(assessments)}"
         )
-    if len(assessments) > len(_STYLES):
+    if len(assessments) > len(LINES):
         raise ValueError(
-            f"assessments must be at most {len(_STYLES)}, which can be told apart; got "
+            f"assessments must be at most {len(LINES)}, which can be told apart; got "
             f"{len(assessments)}"
         )
     first = assessments[0]
@@ -127,10 +111,11 @@ def plot_networks(
     axes = checked_axes(axes)
     for index, (one, name) in enumerate(zip(assessments, names)):
         _line(axes, one.levels, one.values, name, index, len(names))
-    if len({one.threshold for one in assessments}) == 1:
-        axes.axhline(first.threshold, color="#c0392b", linestyle="--", linewidth=1)
+    if (threshold := common_threshold(assessments)) is not None:
+        axes.axhline(threshold, color=THRESHOLD, linestyle="--", linewidth=1)
+    axes.axvline(first.identity, color="0.35", linestyle=":", linewidth=1)
     images = dict.fromkeys(images_at_levels(one) for one in assessments)
-    _frame(axes, first, f"{' or '.join(sorted(images, key=len))} images")
+    frame(axes, first, f"; {' or '.join(sorted(images, key=len))} images")
     axes.set_ylabel(first.measure)
     axes.set_title(first.alteration, fontsize=10)
     axes.legend(fontsize=8)
@@ -146,7 +131,7 @@ def _line(
     number: int,
 ) -> Any:
     """One of several lines. Those drawn earlier are wider, and look out beneath."""
-    colour, dashes, marker = _STYLES[index]
+    style = LINES[index]
     below = number - 1 - index
     width = 1.4 + 1.8 * below
     if index:
@@ -155,28 +140,13 @@ def _line(
     (line,) = axes.plot(
         levels,
         values,
-        color=colour,
-        linestyle=dashes,
+        color=style.colour,
+        linestyle=style.linestyle,
         linewidth=width,
-        marker=marker if len(levels) <= _MOST_MARKS else None,
+        marker=style.marker if len(levels) <= MOST_MARKS else None,
         markersize=4 + 2.2 * below,
         markeredgecolor="white",
         markeredgewidth=0.6,
         label=literal(name),
     )
     return line
-
-
-def _frame(axes: Any, assessment: Assessment, images: str) -> None:
-    axes.axvline(assessment.identity, color="0.35", linestyle=":", linewidth=1)
-    margin = 0.015 * (assessment.upper - assessment.lower)
-    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
-    axes.set_ylim(0, 1.02)
-    unit = f" [{assessment.unit}]" if assessment.unit else ""
-    axes.set_xlabel(f"level{unit}; {images}")
-
-
-def literal(name: str) -> str:
-    """A name that matplotlib takes for no formula, and its legend does not skip."""
-    text = name.replace("$", r"\$")
-    return f" {text}" if text.startswith("_") else text

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from jaxrob._arguments.checks import checked_integer, checked_names, checked_sequence
-from jaxrob.reporting._plot import pyplot
-from jaxrob.reporting._plot_curves import literal
+from jaxrob.reporting._axes import literal, pyplot
 from jaxrob.reporting._results import Picture
 
 

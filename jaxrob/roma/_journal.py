@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from jaxrob._arguments.computing import computing
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess
 from jaxrob._engine.records import array_part, part, read_records
-from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Answers
 from jaxrob.roma._work import Inputs, Settings
 
@@ -17,6 +18,7 @@ _INPUTS = 256
 _KINDS = {"status": "U", "hits": "i", "evaluations": "i", "needed": "i"}
 
 
+@computing()
 def answers_in(
     journal: Journal | JournalOfFirstProcess | None,
     estimate: Callable[[Inputs, Settings], Answers],

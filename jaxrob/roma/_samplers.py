@@ -98,7 +98,7 @@ def _draw_level(key: jax.Array, image: jax.Array) -> tuple[jax.Array, jax.Array]
 def _move_level(
     key: jax.Array, latent: tuple[jax.Array, jax.Array], share: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The level moves a little; the alteration's own noise stays or is drawn anew."""
+    """The level moves a little; the alteration's own noise stays or is redrawn."""
     normal, data = latent
     which, whether, rest = jax.random.split(key, 3)
     fresh = jax.random.normal(which)

@@ -39,7 +39,7 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "rule": "right",
         "strategy": "Uniform(n=5)",
         "error_bound": None,
-        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08),
+        "diagnostics": diagnostics(levels, 1.5),
         "warnings": (),
         "scores": None,
         "curve": curve,
@@ -53,6 +53,13 @@ def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
         "seconds": 1 / 3,
     }
     return Assessment(**(settings | changes))
+
+
+def diagnostics(levels, jitter):
+    """Of evenly spaced levels, at both ends of the range too."""
+    gaps = levels - 1
+    half_met = 0.5 / (gaps - 0.5)
+    return Diagnostics(levels, 1, 1 / gaps, jitter, 0.0, 0.2, 0.01, 0.1, half_met)
 
 
 def same_settings(one, other):
@@ -87,7 +94,7 @@ def test_what_is_not_known_is_null():
     before = assessment(
         levels=2,
         rule="quadrature",
-        diagnostics=Diagnostics(2, 1, 1.0, np.nan, 0.0, 0.2, np.nan, np.nan, 0.7),
+        diagnostics=diagnostics(2, np.nan),
     )
     text = before.to_json()
     after = Assessment.from_json(text)
@@ -302,22 +309,24 @@ def test_a_small_text_cannot_fill_the_memory():
     assert peak < 10 * 2**20
 
 
-@pytest.mark.parametrize("strategy", ["Uniform(n=5)", "ASAP(limit=9)"])
+@pytest.mark.parametrize("strategy", ["Uniform(n=5)", "Random(n=5, seed=0)", "Mine()"])
 def test_a_range_widened_later_does_not_keep_its_counted_share(strategy):
     before = assessment(rule="count", strategy=strategy)
     assert Assessment.from_json(before.to_json()).robustness == before.robustness
+    by_levels = "diagnostics.* by the levels"
+    by_float32 = "lower and upper must lie.* float32"
     for wider, message in (
-        ({"upper": 0.8}, "levels at both ends of the range"),
-        ({"upper": 3e38}, "levels at both ends of the range"),
-        ({"lower": 0.0, "identity": 0.0}, "levels at both ends of the range"),
-        ({"upper": 1e308}, "lower and upper must lie.* float32"),
-        ({"lower": -1e308, "upper": 1e308}, "lower and upper must lie.* float32"),
+        ({"upper": 0.7 + 1e-6}, by_levels),
+        ({"upper": 0.8}, by_levels),
+        # A gap of the widest interval's own share is added.
+        ({"upper": 0.9}, by_levels),
+        ({"upper": 3e38}, by_levels),
+        ({"lower": 0.0, "identity": 0.0}, by_levels),
+        ({"upper": 1e308}, by_float32),
+        ({"lower": -1e308, "upper": 1e308}, by_float32),
     ):
         change = all_of(*(put(*entry) for entry in wider.items()))
         assert_refused(before.to_json(), change, message)
-    # Levels drawn at random need not lie at the ends: the interval tells.
-    drawn = assessment(rule="count", strategy="Random(n=5, seed=0)").to_json()
-    assert_refused(drawn, put("upper", 0.8), "the confidence_interval stated")
 
 
 def test_a_stated_robustness_is_written_as_in_the_file():

@@ -1,6 +1,5 @@
 """0 good; 1 not good enough, and nothing else; 2 wrong use; 3 everything else."""
 
-import importlib
 import pathlib
 import shutil
 import socket
@@ -11,6 +10,7 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.computing import computing
 from jaxrob._command import statuses
 from jaxrob.strategies import _drive
 
@@ -310,10 +310,20 @@ def test_the_statuses_are_those_of_the_page():
         assert f"| {status} |" in page.read_text()
 
 
-def test_the_functions_below_which_answers_are_computed_are_there():
-    for place, name in statuses._COMPUTING:
-        module = importlib.import_module(f"jaxrob.{place}")
-        assert callable(getattr(module, name))
+def test_what_is_raised_while_computing_is_no_wrong_use():
+    with pytest.raises(ValueError) as before:
+        raise ValueError("threshold must be in [0, 1]")
+    assert statuses.of_error(before.value) == 2
+    with pytest.raises(TypeError) as wrapped:
+        try:
+            with computing():
+                raise ValueError("an answer that cannot be")
+        except ValueError as error:
+            raise TypeError("wrapped") from error
+    assert statuses.of_error(wrapped.value) == 3
+    # Nobody's error is its own cause, unless a user's code says so.
+    wrapped.value.__cause__ = wrapped.value
+    assert statuses.of_error(wrapped.value) == 3
 
 
 def test_a_measure_that_is_undefined_is_found_in_the_answers():

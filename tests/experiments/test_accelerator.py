@@ -9,9 +9,9 @@ import pytest
 from accelerators import compiling, costs, environment, hlo, measuring, targets
 from accelerators.networks import NETWORKS, Mean
 from accelerators.programs import (
-    Program,
     alterations_by_name,
     further_alterations,
+    of_function,
     step,
 )
 from jax.sharding import Mesh
@@ -367,8 +367,8 @@ def test_programs_run_where_there_is_a_device():
         return x + 1
 
     giving = jax.jit(own, donate_argnums=0)
-    one = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=program.args[4].sharding)
-    program = Program("gives away what it takes", giving, (one,), {}, 0)
+    one = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=program.args[2].sharding)
+    program = of_function("gives away what it takes", giving, (one,), 0)
     compiled = compiling.compile_for(program, GPU, mesh)
     assert measuring.seconds(program, compiled.executable) > 0
 

@@ -12,12 +12,12 @@ import jaxrob
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
     "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
-    "ConfidenceInterval", "FailingLevel", "Found",
+    "ConfidenceInterval", "Evaluation", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "SequentialComparison", "Strategy", "corruptions",
-    "measures", "penalizations", "per_class", "presets", "tolerances",
+    "RomaResult", "SampleSize", "SequentialComparison", "Step", "Strategy",
+    "corruptions", "measures", "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 

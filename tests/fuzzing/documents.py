@@ -133,7 +133,7 @@ def assessments():
                 strategy="Uniform(n=3)",
                 error_bound=0.5,
                 diagnostics=Diagnostics(
-                    3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01, 0.1, 0.08
+                    3, 1, 0.5, float("nan"), 0.0, 0.2, 0.01, 0.1, 1 / 3
                 ),
                 warnings=("beware",),
                 scores=None,

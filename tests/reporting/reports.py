@@ -53,7 +53,7 @@ def assessment(limits=None, name="gaussian blur", answers=None, **changes):
         "rule": "linear",
         "strategy": "Uniform(n=9)",
         "error_bound": 0.0125,
-        "diagnostics": Diagnostics(9, 1, 0.125, 1.0, 0.0, 0.2, 0.01, 0.1, 0.08),
+        "diagnostics": Diagnostics(9, 1, 0.125, 1.0, 0.0, 0.2, 0.01, 0.1, 1 / 15),
         "warnings": (),
         "scores": None,
         "curve": curve(limits) if answers is None else answers,

@@ -164,6 +164,15 @@ def test_a_verdict_for_each_requirement_and_alteration():
     assert "zoom: it was better" in page
 
 
+def test_the_two_errors_are_told_apart_in_both_forms():
+    one = dataclasses.replace(made.assessment(), confidence_level=0.9)
+    page, text = both([made.results((one,))])
+    sentence = "all images of this kind, with a confidence of 90 %?"
+    for shown in (words(page), text.replace("*", "")):
+        assert sentence in shown
+    assert "\n* **levels**: only" in text and "\n* **images**: only" in text
+
+
 def test_nothing_required_is_nothing_passed():
     page, text = both([made.results(requirements=())])
     sentence = "No requirement was given, so nothing was passed or failed."

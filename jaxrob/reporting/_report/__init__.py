@@ -88,9 +88,10 @@ def _environment(template: str) -> Any:
         raise ImportError(
             'reports need Jinja2: pip install "jaxrob[command]"'
         ) from error
+    from jaxrob.reporting import _style
     from jaxrob.reporting._report import text
 
-    return jinja2.Environment(
+    environment = jinja2.Environment(
         loader=jinja2.PackageLoader("jaxrob.reporting._report", "templates"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
@@ -98,3 +99,5 @@ def _environment(template: str) -> Any:
         lstrip_blocks=True,
         finalize=text.html if ".html" in template else text.markdown,
     )
+    environment.globals["style"] = _style
+    return environment

@@ -1,4 +1,4 @@
-"""What a report says of one assessment."""
+"""The content of a report about one assessment."""
 
 import math
 from collections.abc import Sequence
@@ -33,6 +33,7 @@ from jaxrob.reporting._report.text import (
     with_unit,
 )
 from jaxrob.reporting._results import Picture
+from jaxrob.reporting._style import axis_label, value_label
 
 # Classes that fill a page's width; of more, the worst are shown.
 _MOST_CLASSES = 40
@@ -42,7 +43,7 @@ _MOST_FAILURES = 10
 _MOST_NAMES = 5  # Names of classes in a sentence.
 # Levels in the table of the curve's numbers; of more, some are shown.
 _MOST_ROWS = 64
-_MOST_WORDS = 400  # Letters that say what a level or a setting is.
+_MOST_WORDS = 400  # Letters that describe a level or a setting.
 
 
 class OfClass(NamedTuple):
@@ -84,19 +85,19 @@ class Confusion(NamedTuple):
 
 
 class Alteration(NamedTuple):
-    """What is said of one alteration; texts but for the figures.
+    """The content about one alteration: texts and figures.
 
     Attributes:
-      anchor: where the page has it.
+      anchor: the id of its section in the page.
       name: the alteration's name.
       label: the same, cut where it is long.
-      unit: the unit of its levels, "none" where they have none, and what a level is.
+      unit: the unit of its levels ("none" without one), and the meaning of a level.
       range: the levels that are plausible, with the unit.
       span: the same without it.
       identity: the level that alters nothing.
       reason: why the range is plausible; empty where nobody said.
-      settings: how the alteration was made, beside its range.
-      digest: tells the alteration from any other.
+      settings: the alteration's settings other than its range.
+      digest: identifies the alteration.
       condition: when a level is accepted.
       measure: the measure's name.
       what: "robustness" or "stability".
@@ -105,13 +106,13 @@ class Alteration(NamedTuple):
       level_bound: the same in a cell of a table.
       few: pairs of a name and what is to be said of few images; empty of all.
       image_error: its interval because few images were.
-      joint_error: that interval, if all of the report are to hold at once.
+      joint_error: that interval, adjusted so that all of the report hold at once.
       unaltered: the measure where nothing is altered.
       lowest: the measure where it is lowest.
-      lowest_at: where that is.
+      lowest_at: the level of the lowest value.
       accepted: the intervals of levels that are accepted.
       counted_as: why these may add up to another share; empty where they do not.
-      undecided: what is to be said of answers "unknown".
+      undecided: sentences about answers "unknown".
       figure: the curve.
       pictures: the images shown.
       images: how many were tested at each level.
@@ -119,7 +120,7 @@ class Alteration(NamedTuple):
         widest gap, the width of an excursion that has an even chance to be seen, the
         part of the range near the threshold, and the jitter.
       classes: the classes shown, worst first.
-      num_classes: how many there are.
+      num_classes: the number of classes.
       spread: a figure of all classes' robustness, where not all are in the table.
       worst_class: the worst classes in a sentence or two.
       bad_unaltered: the classes that are not good enough unaltered; empty without any.
@@ -128,9 +129,9 @@ class Alteration(NamedTuple):
       first_failures: the images that fail first.
       num_failures: how many fail though they are right unaltered.
       rows: levels of the curve.
-      num_levels: how many levels there are.
+      num_levels: the number of levels.
       may_be_unknown: whether answers may be "unknown".
-      warnings: what to beware of.
+      warnings: the assessment's warnings, and those of its diagnostics.
     """
 
     anchor: str
@@ -187,12 +188,12 @@ def alteration(
     side: int | None,
     joint: tuple[float, float],
 ) -> Alteration:
-    """All that is said of an assessment.
+    """Returns the content about an assessment.
 
     Args:
       one: the assessment.
       names: the classes' names.
-      anchor: where the page has it.
+      anchor: the id of its section in the page.
       reason: why the range is plausible.
       pictures: the images shown.
       side: the side to which they are reduced.
@@ -262,12 +263,12 @@ def _settings(one: Assessment) -> str:
 
 
 def _unit(one: Assessment) -> str:
-    """The unit, and what a level is."""
+    """Returns the unit, and the meaning of a level."""
     return (short(one.unit, 40) or "none") + _words(one, "level")
 
 
 def _words(one: Assessment, name: str) -> str:
-    """What the alteration says a level or a setting is, in parentheses."""
+    """Returns the alteration's words about a level or a setting, in parentheses."""
     found = one.provenance.get("words", {}).get(name)
     return f" ({short(found, _MOST_WORDS)})" if found else ""
 
@@ -302,7 +303,7 @@ def _level_bound(one: Assessment) -> str:
 
 
 def _few(one: Assessment) -> tuple[tuple[str, str], ...]:
-    """Both certainties, and what they cost, where few images were looked at."""
+    """Returns both intervals and their cost, where few images were looked at."""
     if one.sampling is None:
         return ()
     sampling, whole = one.sampling, of_all_images(one)
@@ -334,7 +335,7 @@ def _unaltered(one: Assessment) -> str:
 
 
 def _value(one: Assessment, index: int) -> str:
-    """The measure at a level, and of which share of the images it is."""
+    """Returns the measure at a level, and the share of images that it counts."""
     value = percent(one.values[index])
     if one.is_of_decided:
         value += f" of the {percent(one.decided_ratio[index])} decided"
@@ -349,7 +350,7 @@ def _accepted(one: Assessment) -> str:
 
 
 def _counted_as(one: Assessment) -> str:
-    """Why the levels that are named add up to another share than is stated."""
+    """Explains why the named levels add up to another share than the robustness."""
     if one.scores is not None or math.isnan(one.robustness):
         return ""
     if one.sampling is not None:
@@ -405,7 +406,7 @@ def _undecided(one: Assessment) -> str:
 
 
 def _first_unknown(one: Assessment) -> str:
-    """How many images become "unknown"; of one image, at which level first."""
+    """Counts the images that become "unknown"; of one image, names the level."""
     if one.sampling is not None or not isinstance(one.curve, Curve):
         return ""
     first = one.first_unknown_level
@@ -442,16 +443,14 @@ def _figure(one: Assessment) -> Markup:
         lines.append(svg.Line("decided", one.levels, one.decided_ratio))
         if one.measure != "effectiveness":
             lines.append(svg.Line("effectiveness", one.levels, one.curve.effectiveness))
-    unit = f" [{one.unit}]" if one.unit else ""
-    of = " (own answers)" if one.is_stability else ""
-    images = images_at_levels(one)
     return svg.curves(
         lines,
         (one.lower, one.upper),
         alt=f"{one.measure} over the level of {short(one.alteration)}: "
         f"{_robustness(one)} of the range is accepted",
-        x_label=f"level of {short(one.alteration)}{unit}; {images} images each",
-        y_label=f"{one.measure}{of}",
+        x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
+        + f"; {images_at_levels(one)} images each",
+        y_label=value_label(one),
         level=percent_of(one.confidence_level),
         threshold=one.threshold if one.scores is None else None,
         identity=one.identity,
@@ -473,7 +472,7 @@ def _sampling(one: Assessment) -> tuple[str, ...]:
 
 
 def _per_class(one: Assessment, inputs: np.ndarray) -> np.ndarray:
-    """`[K]`, by which classes are ordered: robustness, or the lowest value."""
+    """Returns what classes are ordered by, `[K]`: robustness, or the lowest value."""
     if one.sampling is not None:
         return np.full(len(inputs), np.nan)
     if one.scores is None:
@@ -489,7 +488,7 @@ def _lowest_of_classes(one: Assessment) -> np.ndarray:
 
 
 def _order(per_class: np.ndarray, lowest: np.ndarray, inputs: np.ndarray) -> list[int]:
-    """Classes with images, the worst first; those that are not known at the end."""
+    """Returns the classes with images, worst first and unknown ones last."""
     order = np.lexsort((np.arange(len(inputs)), lowest, per_class))
     return [int(index) for index in order if inputs[index]]
 
@@ -515,7 +514,7 @@ def _classes(
 
 
 def _spread(one: Assessment, per_class: np.ndarray, is_cut: bool) -> Markup:
-    """How the classes' robustness spreads, where the table has only the worst."""
+    """Draws the spread of the classes' robustness, where the table is cut."""
     known = per_class[~np.isnan(per_class)]
     if not is_cut or one.scores is not None or not len(known):
         return Markup("")
@@ -550,7 +549,7 @@ def _worst_class(
 
 
 def _lowest_class(one: Assessment, names: Sequence[str], worst: int) -> str:
-    """The class that falls lowest, if it is not the one that was named."""
+    """Names the class of the lowest value, if it is another than the worst class."""
     lowest = _lowest_of_classes(one)
     at = int(np.nanargmin(lowest))
     if lowest[at] == lowest[worst]:
@@ -560,7 +559,7 @@ def _lowest_class(one: Assessment, names: Sequence[str], worst: int) -> str:
 
 
 def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
-    """Classes to which the alteration does not have to do anything."""
+    """Names the classes that are not good enough even unaltered."""
     at = np.flatnonzero(one.levels == one.identity)
     if one.scores is not None or not len(at):
         return ""
@@ -578,7 +577,7 @@ def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) ->
 
 
 def _confusions(counts: np.ndarray, names: Sequence[str]) -> tuple[Confusion, ...]:
-    """The most frequent wrong answers, `[K, K + 1]` counts at one level."""
+    """Returns the most frequent wrong answers in a level's counts, `[K, K + 1]`."""
     wrong = counts[:, :-1].copy()
     np.fill_diagonal(wrong, 0)
     flat = wrong.ravel()
@@ -597,7 +596,7 @@ def _confusions(counts: np.ndarray, names: Sequence[str]) -> tuple[Confusion, ..
 def _failures(
     one: Assessment, names: Sequence[str]
 ) -> tuple[str, tuple[Failure, ...], int]:
-    """How many images fail, and which fail first though they are right unaltered."""
+    """Counts the images that fail, and lists the first that were right unaltered."""
     curve = one.curve
     if one.sampling is not None:
         return (
@@ -627,7 +626,7 @@ def _failures(
 
 
 def _not_yet(one: Assessment, failing: float) -> str:
-    """The level before the first failing one; empty where none is known."""
+    """Returns the level before the first failing one; empty if none is known."""
     nearer = np.abs(one.levels - one.identity) < abs(failing - one.identity)
     same = (one.levels - one.identity) * (failing - one.identity) >= 0
     before = one.levels[nearer & same]
@@ -637,9 +636,10 @@ def _not_yet(one: Assessment, failing: float) -> str:
 
 
 def _rows(one: Assessment) -> tuple[Level, ...]:
-    """All levels; of many some, evenly picked, and those that the number hangs on.
+    """Returns rows for all levels, or for a selection if there are too many.
 
-    These are both ends, the identity, the lowest value, and both sides of crossings.
+    The selection is evenly spaced, and has both ends, the identity, the lowest value,
+    and both sides of crossings.
     """
     low, high = metrics.bands(one.curve.confusion, one.measure, one.confidence_level)
     last = len(one.levels) - 1
@@ -662,7 +662,7 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
 
 
 def _is_accepted(one: Assessment, index: int) -> str:
-    """Whether a level is accepted; from few images that may be open."""
+    """Says whether a level is accepted, or open, as it may be from few images."""
     if one.sampling is None:
         return "yes" if one.values[index] >= one.threshold else "no"
     return {1: "yes", -1: "no"}.get(int(one.sampling.sides[index]), "open")

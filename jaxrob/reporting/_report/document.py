@@ -1,12 +1,12 @@
-"""All that a report says, before it is written as HTML or Markdown."""
+"""The content of a report, before it is written as HTML or Markdown."""
 
 from collections.abc import Sequence
+from importlib import metadata
 from typing import NamedTuple
 
 import numpy as np
 from markupsafe import Markup
 
-import jaxrob
 from jaxrob._assessment.assessment import Assessment
 from jaxrob.reporting._corruptions import corruptions, means, severity, share
 from jaxrob.reporting._excursions import excursions
@@ -32,20 +32,21 @@ from jaxrob.reporting._report.tested import (
 from jaxrob.reporting._report.text import short
 from jaxrob.reporting._report.verdict import Verdict, overall, verdict_of
 from jaxrob.reporting._results import Results
+from jaxrob.reporting._style import axis_label, common_threshold
 from jaxrob.reporting._warned import Warned, by_cause
 
-_MOST_WARNED = 5  # What is named of which there are warnings.
+_MOST_WARNED = 5  # Alterations with warnings that are named at the top.
 
 
 class Benchmark(NamedTuple):
-    """What is said of common corruptions; texts.
+    """The means and errors that benchmarks of common corruptions publish, as text.
 
     Attributes:
       means: pairs of a mean and its value with its interval, or why it is not known.
       rows: for each corruption its name, mean error, error relative to AlexNet's, and
         the severity at which the network fails.
-      has_reference: whether errors relative to AlexNet's are there.
-      level: that of the intervals.
+      has_reference: whether errors relative to AlexNet's are known.
+      level: the intervals' confidence level.
     """
 
     means: tuple[tuple[str, str], ...]
@@ -55,21 +56,21 @@ class Benchmark(NamedTuple):
 
 
 class Network(NamedTuple):
-    """What is said of one network.
+    """The content about one network.
 
     Attributes:
-      anchor: where the page has it.
-      name: what the report calls it.
+      anchor: the id of its section in the page.
+      name: its name in the report.
       verdict: whether it is good enough.
-      tested: what was tested.
-      plan: what was planned, or None.
-      alterations: what is said of each.
-      corruptions: what benchmarks say of them, or None.
-      local: of random perturbations, or None.
-      attacked: of attacks, or None.
-      no_pictures: why none are shown, or not all; empty if all are.
-      condition: when a level is accepted, if that is the same for all alterations.
-      strategy: what chose the levels and how the integral over them is taken, likewise.
+      tested: facts about the network and the images.
+      plan: the plan, or None.
+      alterations: the content about each alteration.
+      corruptions: benchmarks of common corruptions, or None.
+      local: the content about random perturbations, or None.
+      attacked: the content about attacks, or None.
+      no_pictures: why pictures are missing; empty if all are shown.
+      condition: when a level is accepted; None if alterations differ in it.
+      strategy: the strategy and the integration rule; None if alterations differ in it.
       warned: a warning for each cause.
     """
 
@@ -96,32 +97,32 @@ class Side(NamedTuple):
 
 
 class Document(NamedTuple):
-    """What a report says.
+    """The content of a report.
 
     Attributes:
       title: the report's title.
-      version: of jaxrob, which made the report.
+      version: the version of jaxrob that made the report.
       passed: whether all is good enough; None where nothing was required.
-      networks: what is said of each network.
-      overview: the robustness of all networks to all alterations.
-      sides: curves of several networks together.
+      networks: the content about each network.
+      overview: a figure of the robustness of all networks to all alterations.
+      sides: figures of several networks' curves.
       earlier: comparisons with earlier results.
       between: comparisons of the networks with the first one.
-      multiplicity: how many intervals there are.
+      multiplicity: the number of intervals, and sentences about it.
       level: the confidence level of intervals of robustness.
       reduced: the side to which pictures are reduced, or None.
-      num_warnings: how many causes of warnings there are.
-      warned: what they are of.
-      meanings: pairs of a quantity that is required and what it is.
-      excursions: which the levels may have missed; empty where all are scored.
+      num_warnings: the number of causes of warnings.
+      warned: the alterations that the warnings are about.
+      meanings: pairs of a required quantity and its meaning.
+      excursions: which the levels may have missed; empty where all levels are scored.
       has_plan: whether there was a plan for some network.
-      has_stability: whether some numbers are of stability.
+      has_stability: whether some numbers are stabilities.
       has_unknown: whether some answers may be "unknown".
       has_bound: whether some error of the levels is known.
       has_scores: whether levels are scored, or weighted by a distribution.
       has_few: whether only a part of the images was looked at somewhere.
-      has_all: whether all were somewhere.
-      glossary: words that not every reader knows, and what they mean.
+      has_all: whether all images were looked at somewhere.
+      glossary: words that not every reader knows, and their meanings.
     """
 
     title: str
@@ -150,11 +151,11 @@ class Document(NamedTuple):
 
 
 def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document:
-    """All that a report of these results says.
+    """Returns the content of a report of these results.
 
     Args:
-      results: of each network.
-      earlier: none, one for all networks, or one for each.
+      results: the results of each network.
+      earlier: earlier results: nothing, one for all networks, or one for each.
     """
     names = _distinct([one.network or "network" for one in results])
     olds = list(earlier) * len(results) if len(earlier) == 1 else list(earlier)
@@ -179,7 +180,7 @@ def document(results: Sequence[Results], earlier: Sequence[Results]) -> Document
     warned = [each for one in networks for each in one.warned]
     return Document(
         title=f"Robustness of {_listed([short(name) for name in names])}",
-        version=jaxrob.__version__,
+        version=metadata.version("jaxrob"),
         passed=overall([one.verdict for one in networks]),
         networks=networks,
         overview=_overview(results, names),
@@ -241,7 +242,7 @@ def _network(
 
 
 def _chosen_by(one: Alteration) -> str:
-    """What chose the levels, and how the robustness comes from them."""
+    """Returns the strategy, and the integration rule of all images."""
     strategy, _, rule, *_ = one.sampling
     return strategy if one.few else f"{strategy}, rule “{rule}”"
 
@@ -290,12 +291,12 @@ def _named(warned: Sequence[Warned]) -> str:
 
 
 def _of_all(texts: Sequence[str]) -> str | None:
-    """What all say, or None if they differ."""
+    """Returns the text that all share, or None if they differ."""
     return texts[0] if len(set(texts)) == 1 else None
 
 
 def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
-    """A row for each alteration, in the order in which they first occur."""
+    """Draws a row for each alteration, in the order in which they first occur."""
     found: dict[str, dict[int, Assessment]] = {}
     for which, one in enumerate(results):
         for each in one.assessments:
@@ -332,14 +333,14 @@ def _overview(results: Sequence[Results], names: Sequence[str]) -> Markup:
 
 
 def _open(one: Assessment) -> tuple[float, float] | None:
-    """What levels, and images not looked at, leave open on the data set."""
+    """Returns the interval that levels and unseen images leave open on the data set."""
     if one.sampling is None and one.error_bound is None:
         return None
     return one.dataset_interval
 
 
 def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]:
-    """A figure for each alteration that several networks have in the same range."""
+    """Draws a figure for each alteration that several networks share."""
     found: dict[tuple, list[tuple[str, Assessment]]] = {}
     for name, one in zip(names, results):
         for each in one.assessments:
@@ -350,14 +351,13 @@ def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]
         if len(group) < 2:
             continue
         first = group[0][1]
-        thresholds = {one.threshold for _, one in group}
         figure = svg.curves(
             [svg.Line(short(name, 40), one.levels, one.values) for name, one in group],
             (lower, upper),
             alt=f"{measure} of {len(group)} networks over the level of {short(title)}",
-            x_label=f"level of {short(title)}" + (f" [{unit}]" if unit else ""),
+            x_label=axis_label(f"level of {short(title)}", unit),
             y_label=measure,
-            threshold=first.threshold if len(thresholds) == 1 else None,
+            threshold=common_threshold([one for _, one in group]),
             identity=first.identity,
         )
         figures.append(Side(title, figure))
@@ -365,7 +365,7 @@ def _sides(results: Sequence[Results], names: Sequence[str]) -> tuple[Side, ...]
 
 
 def _distinct(names: Sequence[str]) -> list[str]:
-    """Names, with a number where several networks have the same."""
+    """Appends a number to names that several networks share."""
     return [
         name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
         for index, name in enumerate(names)

@@ -1,8 +1,8 @@
-"""Figures of a report, as SVG that stands in the page.
+"""Draws a report's figures as SVG within the page.
 
-They are made by hand: matplotlib's would take twenty times the bytes, and give several
-figures of a page the same ids. Colours are in the page's style sheet; dashes, widths
-and marks tell lines apart on paper without colours, and where lines coincide.
+They are written by hand: matplotlib's would take twenty times the bytes, and give
+several figures of a page the same ids. Colours are in the page's style sheet; dashes,
+widths and marks distinguish lines on paper without colours, and where they coincide.
 """
 
 import math
@@ -14,19 +14,17 @@ from markupsafe import Markup
 
 from jaxrob._arguments.readable import readable
 from jaxrob.reporting._report.text import number, short
+from jaxrob.reporting._style import LINES, MARGIN, MOST_MARKS
 
 _WIDTH, _HEIGHT = 640, 250
 _LEFT, _RIGHT, _TOP, _BOTTOM = 46, 20, 14, 40
-# Beyond that, a mark at each level would hide the line.
-_MOST_MARKS = 64
-_KINDS = 6  # Classes of the style sheet, from k0.
 
 
 class Line(NamedTuple):
     """A curve over the level.
 
     Attributes:
-      name: what the legend calls it.
+      name: its name in the legend.
       levels: `[L]`, ascending.
       values: `[L]` in [0, 1]; NaN where not known.
       low: `[L]`, its band's lower end; None without a band.
@@ -44,11 +42,11 @@ class Estimate(NamedTuple):
     """A row of `estimates`.
 
     Attributes:
-      name: what stands before the row.
+      name: the text before the row.
       values: a share for each network; NaN where not known, None where not assessed.
       low: the lower ends of their intervals.
       high: the upper ends.
-      open: what another reason leaves open, low and high; None where that is not known.
+      open: the ends that another error leaves open; None where they are not known.
     """
 
     name: str
@@ -70,23 +68,22 @@ def curves(
     accepted: Sequence[tuple[float, float]] = (),
     level: str = "",
 ) -> Markup:
-    """Shares over the level.
+    """Draws shares over the level.
 
     Args:
       lines: the curves; the first lies lowest and is drawn widest.
       bounds: the range's ends.
       alt: the figure in words.
-      x_label: what is below the axis.
-      y_label: what stands above the other axis.
+      x_label: the text below the axis of levels.
+      y_label: the text above the axis of shares.
       threshold: the lowest value that is accepted.
       identity: the level at which nothing is altered.
       accepted: the intervals of levels that are accepted, which are shaded.
       level: the confidence level of the bands, if there are some.
     """
     lower, upper = bounds
-    # A margin, or what lies at the ends would hide behind the frame.
-    span = (_WIDTH - _LEFT - _RIGHT) * 0.97
-    start = _LEFT + (_WIDTH - _LEFT - _RIGHT) * 0.015
+    span = (_WIDTH - _LEFT - _RIGHT) * (1 - 2 * MARGIN)
+    start = _LEFT + (_WIDTH - _LEFT - _RIGHT) * MARGIN
 
     def x(level: float) -> float:
         return start + span * (level - lower) / (upper - lower)
@@ -111,11 +108,8 @@ def curves(
         parts.append(
             _segment("threshold", _LEFT, _y(threshold), _WIDTH - _RIGHT, _y(threshold))
         )
-    kinds = [f"k{index % _KINDS}" for index in range(len(lines))]
-    for line, kind in zip(lines, kinds):
-        parts.append(_band(line, kind, x))
-    for index, (line, kind) in enumerate(zip(lines, kinds)):
-        parts.append(_drawn(line, kind, x, index, len(lines)))
+    parts += [_band(line, index, x) for index, line in enumerate(lines)]
+    parts += [_drawn(line, x, index, len(lines)) for index, line in enumerate(lines)]
     return _figure(parts, _HEIGHT, alt) + _legend(
         [line.name for line in lines] if len(lines) > 1 else [],
         (
@@ -149,16 +143,16 @@ def estimates(
     required: Sequence[float] = (),
     opened_by: str = "levels",
 ) -> Markup:
-    """Shares with their intervals, a row for each thing and a mark for each network.
+    """Draws shares and intervals: rows of estimates, with a mark for each network.
 
     Args:
-      rows: what is shown, from the top.
-      names: of what each row has a value, such as networks.
+      rows: the estimates, from the top.
+      names: the names of each row's values, such as networks.
       alt: the figure in words.
-      x_label: what stands below the axis.
+      x_label: the text below the axis.
       level: the intervals' confidence level.
       required: the least values that are good enough.
-      opened_by: what leaves open what is drawn below the marks.
+      opened_by: the reason for the intervals below the marks.
     """
     left, pitch = 190, max(20, 12 * len(names) + 6)
     height = 12 + pitch * len(rows) + 36
@@ -182,7 +176,7 @@ def estimates(
             for which in range(len(names))
         ]
     opened = [one for row in rows for one in row.open]
-    # What is drawn of RoMA's categories is told by the axis.
+    # RoMA's categories have no legend: the axis says it all.
     samples = [
         (True, str(_segment("line k0", 0, 6, 26, 6)), f"{level} interval (images)")
     ]
@@ -200,7 +194,7 @@ def estimates(
 
 
 def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Markup:
-    """How many things have a share in each of so many equal parts of [0, 1]."""
+    """Draws a histogram of shares: counts in equal parts of [0, 1]."""
     most = max(max(counts), 1)
     width = (_WIDTH - _LEFT - _RIGHT) / len(counts)
     height = 150
@@ -231,22 +225,21 @@ def bars(counts: Sequence[int], *, alt: str, x_label: str, y_label: str) -> Mark
 
 def _estimate(row: Estimate, which: int, y: float, x) -> Markup:
     value, low, high = row.values[which], row.low[which], row.high[which]
-    kind = f"k{which % _KINDS}"
     parts = Markup("")
     if value is None:
         return _text(x(0) + 4, y + 4, "not assessed", "start")
     if not (math.isnan(low) or math.isnan(high)):
-        parts += _segment(f"line {kind}", x(low), y, x(high), y)
+        parts += _segment(f"line {_kind(which)}", x(low), y, x(high), y)
     if math.isnan(value):
         return parts + _text(x(0) + 4, y + 4, "not known", "start")
     opened = row.open[which] if row.open else None
     if opened is not None:
         parts += _segment("levels", x(opened[0]), y + 4.5, x(opened[1]), y + 4.5)
-    return parts + _mark(which, x(value), y, kind)
+    return parts + _mark(which, x(value), y)
 
 
-def _drawn(line: Line, kind: str, x, index: int, number: int) -> Markup:
-    """A line and its marks. Lines below are wider, so that those above hide none."""
+def _drawn(line: Line, x, index: int, number: int) -> Markup:
+    """Draws a line and its marks. Lines below are wider: those above hide none."""
     known = ~np.isnan(line.values)
     points = [(x(a), _y(b)) for a, b in zip(line.levels[known], line.values[known])]
     width = 1.8 + min(2.4, 9 / max(number - 1, 1)) * (number - 1 - index)
@@ -255,12 +248,12 @@ def _drawn(line: Line, kind: str, x, index: int, number: int) -> Markup:
     if index:
         # White between a line and a wider one beneath it.
         drawn += _polyline("under", width + 0.6, path)
-    drawn += _polyline(f"line {kind}", width, path)
-    if len(points) > _MOST_MARKS:
+    drawn += _polyline(f"line {_kind(index)}", width, path)
+    if len(points) > MOST_MARKS:
         return drawn
     # Of coinciding lines the marks below look out beneath those above.
     size = 1 + 0.55 * (number - 1 - index)
-    marks = [_mark(index, a, b, kind, size) for a, b in points]
+    marks = [_mark(index, a, b, size) for a, b in points]
     return drawn + Markup("").join(marks)
 
 
@@ -270,17 +263,17 @@ def _polyline(kind: str, width: float, path: str) -> Markup:
     )
 
 
-def _band(line: Line, kind: str, x) -> Markup:
+def _band(line: Line, index: int, x) -> Markup:
     if line.low is None or line.high is None:
         return Markup("")
     there = [(x(a), _y(b)) for a, b in zip(line.levels, line.high)]
     back = [(x(a), _y(b)) for a, b in zip(line.levels, line.low)][::-1]
     path = " ".join(f"{_at(a)},{_at(b)}" for a, b in there + back)
-    return Markup('<polygon class="band {}" points="{}"/>').format(kind, path)
+    return Markup('<polygon class="band {}" points="{}"/>').format(_kind(index), path)
 
 
-def _mark(index: int, x: float, y: float, kind: str, size: float = 1) -> Markup:
-    """A disc, a square, a triangle or a diamond, in turn."""
+def _mark(index: int, x: float, y: float, size: float = 1) -> Markup:
+    """Draws a disc, a square, a triangle or a diamond, in turn."""
     corners = (
         None,
         ((-3, -3), (3, -3), (3, 3), (-3, 3)),
@@ -289,25 +282,30 @@ def _mark(index: int, x: float, y: float, kind: str, size: float = 1) -> Markup:
     )[index % 4]
     if corners is None:
         return Markup('<circle class="mark {}" cx="{}" cy="{}" r="{}"/>').format(
-            kind, _at(x), _at(y), _at(2.8 * size)
+            _kind(index), _at(x), _at(y), _at(2.8 * size)
         )
     path = " ".join(f"{_at(x + size * a)},{_at(y + size * b)}" for a, b in corners)
-    return Markup('<polygon class="mark {}" points="{}"/>').format(kind, path)
+    return Markup('<polygon class="mark {}" points="{}"/>').format(_kind(index), path)
+
+
+def _kind(index: int) -> str:
+    """The class of a line in the style sheet."""
+    return f"k{index % len(LINES)}"
 
 
 def _legend(names: list[str], others: Sequence[tuple[bool, str, str]]) -> Markup:
-    """What is what, in words with a sample, below the figure.
+    """Returns the legend below the figure: samples with words.
 
     Args:
       names: of lines.
-      others: of what else there is: whether it is there, a sample, and words.
+      others: for other parts, whether they are drawn, a sample, and words.
     """
     samples = [
         Markup(
             '<span class="key"><svg width="34" height="12">{}{}</svg> {}</span>'
         ).format(
-            _segment(f"line k{index % _KINDS}", 1, 6, 33, 6),
-            _mark(index, 17, 6, f"k{index % _KINDS}"),
+            _segment(f"line {_kind(index)}", 1, 6, 33, 6),
+            _mark(index, 17, 6),
             readable(name),
         )
         for index, name in enumerate(names)

@@ -1,0 +1,59 @@
+"""Axes of matplotlib, and what plots of curves draw alike on them."""
+
+from typing import Any
+
+import numpy as np
+
+from jaxrob._arguments.naming import named
+from jaxrob._assessment.assessment import Assessment
+from jaxrob.reporting._style import MARGIN, axis_label
+
+
+def checked_axes(axes: Any, size: tuple[float, float] = (5, 3.2)) -> Any:
+    """The axes, or those of a new figure of this size in inches.
+
+    Raises:
+      ImportError: if matplotlib is missing.
+      TypeError: if they are no axes.
+    """
+    if axes is None:
+        return pyplot().figure(figsize=size, layout="constrained").add_subplot()
+    if not hasattr(axes, "axvspan"):
+        raise TypeError(f"axes must be axes of matplotlib; got {named(axes)}")
+    return axes
+
+
+def pyplot() -> Any:
+    """The `pyplot` of matplotlib.
+
+    Raises:
+      ImportError: if it is missing.
+    """
+    try:
+        from matplotlib import pyplot as module
+    except ImportError as error:
+        raise ImportError(
+            'plots need matplotlib: pip install "jaxrob[command]"'
+        ) from error
+    return module
+
+
+def draw_band(
+    axes: Any, levels: np.ndarray, low: np.ndarray, high: np.ndarray, colour: str
+) -> None:
+    """Draws a confidence band, `[L]` each."""
+    axes.fill_between(levels, low, high, color=colour, alpha=0.15, linewidth=0)
+
+
+def frame(axes: Any, assessment: Assessment, images: str) -> None:
+    """Sets the axes' limits and the label of the levels, which ends with `images`."""
+    margin = MARGIN * (assessment.upper - assessment.lower)
+    axes.set_xlim(assessment.lower - margin, assessment.upper + margin)
+    axes.set_ylim(0, 1.02)
+    axes.set_xlabel(f"{axis_label('level', assessment.unit)}{images}")
+
+
+def literal(name: str) -> str:
+    """A name that matplotlib takes for no formula, and its legend does not skip."""
+    text = name.replace("$", r"\$")
+    return f" {text}" if text.startswith("_") else text
