@@ -139,18 +139,11 @@ def test_images_before_an_image_do_not_change_its_noise(classifier, dataset):
 
 
 def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset):
-    class Batches:
-        def __init__(self, cuts):
-            self.cuts = [0, *cuts, NUM_IMAGES]
-
-        def __iter__(self):
-            for first, last in zip(self.cuts, self.cuts[1:]):
-                yield dataset.images[first:last], dataset.labels[first:last]
-
     levels = [0.0, 0.1]
     reference = evaluate(classifier, dataset, levels, batch_size=32)
     for cuts in ([1], [30, 31, 90], list(range(3, NUM_IMAGES, 3))):
-        batched = jaxrob.Dataset.from_batches(Batches(cuts))
+        batches = list(zip(np.split(IMAGES, cuts), np.split(LABELS, cuts)))
+        batched = jaxrob.Dataset.from_batches(batches)
         curve = evaluate(classifier, batched, levels, batch_size=32)
         np.testing.assert_array_equal(curve.predicted, reference.predicted)
         confidence, expected = curve.confidence, reference.confidence

@@ -99,15 +99,6 @@ def normalise(x, statistics, layer, epsilon):
     return x * layer["scale"] + layer["bias"]
 
 
-def test_mlp_against_numpy():
-    images, variables = problem(MLP(), (3, 28, 28, 1))
-    params = variables["params"]
-    hidden = relu(dense(images.reshape(3, 784), params["Dense_0"]))
-    expected = dense(hidden, params["Dense_1"])
-    found = jax.jit(MLP().apply)(variables, images)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
-
-
 def convolve(x, kernel, bias):
     """Of an odd size, stride 1, zeros outside."""
     kernel = np.asarray(kernel)
@@ -123,35 +114,56 @@ def halve(x):
     return x.reshape(b, h // 2, 2, w // 2, 2, c).max((2, 4))
 
 
-def test_mnist_cnn_against_numpy():
-    images, variables = problem(MnistCNN(), (2, 28, 28, 1))
+def mlp(variables, x):
     params = variables["params"]
-    x = images
+    hidden = relu(dense(x.reshape(len(x), -1), params["Dense_0"]))
+    return dense(hidden, params["Dense_1"])
+
+
+def mnist_cnn(variables, x):
     for i in range(2):
-        x = halve(relu(convolve(x, **params[f"Conv_{i}"])))
-    x = relu(dense(x.reshape(2, 3136), params["Dense_0"]))
-    expected = dense(x, params["Dense_1"])
-    found = jax.jit(MnistCNN().apply)(variables, images)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+        x = halve(relu(convolve(x, **variables["params"][f"Conv_{i}"])))
+    return mlp(variables, x)
 
 
-def test_vgg16_against_numpy():
-    images, variables = problem(VGG16(), (2, 32, 32, 3))
+def strided_cnn(variables, x):
+    for i in range(3):
+        # Of an odd size with stride 2, the first, third, ... pixels are kept.
+        x = relu(convolve(x, **variables["params"][f"Conv_{i}"])[:, ::2, ::2])
+    return mlp(variables, x)
+
+
+def vgg16(variables, x):
     params, statistics = variables["params"], variables["batch_stats"]
 
     def normalised(x, i):
         name = f"BatchNorm_{i}"
         return normalise(x, statistics[name], params[name], 1e-3)
 
-    x = images
     for i in range(13):
         x = normalised(relu(convolve(x, **params[f"Conv_{i}"])), i)
         if i in (1, 3, 6, 9, 12):
             x = halve(x)
-    x = normalised(relu(dense(x.reshape(2, 512), params["Dense_0"])), 13)
-    expected = dense(x, params["Dense_1"])
-    found = jax.jit(VGG16().apply)(variables, images)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    x = normalised(relu(dense(x.reshape(len(x), -1), params["Dense_0"])), 13)
+    return dense(x, params["Dense_1"])
+
+
+STRIDED = StridedCNN(num_classes=3, features=(4, 6, 8))
+
+
+@pytest.mark.parametrize(
+    ("module", "by_hand", "shape", "tolerances"),
+    [
+        (MLP(), mlp, (3, 28, 28, 1), {"atol": 1e-5}),
+        (MnistCNN(), mnist_cnn, (2, 28, 28, 1), {"atol": 1e-5}),
+        (STRIDED, strided_cnn, (2, 17, 9, 3), {"atol": 1e-5}),
+        (VGG16(), vgg16, (2, 32, 32, 3), {"atol": 1e-3, "rtol": 1e-3}),
+    ],
+)
+def test_against_numpy(module, by_hand, shape, tolerances):
+    images, variables = problem(module, shape)
+    found = jax.jit(module.apply)(variables, images)
+    np.testing.assert_allclose(found, by_hand(variables, images), **tolerances)
 
 
 @pytest.mark.parametrize("stem_stride", [1, 2])
@@ -203,20 +215,6 @@ def test_resnet_normalises_by_the_batch_in_training():
         0.9 * before + 0.1 * mean,
         atol=1e-5,
     )
-
-
-def test_strided_cnn_against_numpy():
-    module = StridedCNN(num_classes=3, features=(4, 6, 8))
-    images, variables = problem(module, (2, 17, 9, 3))
-    params = variables["params"]
-    x = images
-    for i in range(3):
-        # Of an odd size with stride 2, the first, third, ... pixels are kept.
-        x = relu(convolve(x, **params[f"Conv_{i}"])[:, ::2, ::2])
-    x = relu(dense(x.reshape(2, -1), params["Dense_0"]))
-    expected = dense(x, params["Dense_1"])
-    found = jax.jit(module.apply)(variables, images)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(

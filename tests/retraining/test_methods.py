@@ -29,6 +29,11 @@ METHODS = {
 }
 
 
+def retrain(name, dataset, alterations, **given):
+    given |= SETTINGS
+    return METHODS[name](SMALL, dataset, alterations, key=KEY, **given)
+
+
 def grey_and_light(n, seed=0):
     """Uniform images: class 0 about 0.3, class 1 about 0.7, with one fixed dark row.
 
@@ -64,15 +69,13 @@ def retrained(original):
     given = {"limited": {"classifier": original, "robustness": [0.5, 1.0]}}
     given["network"] = {"classifier": original}
     return {
-        name: method(
-            SMALL,
+        name: retrain(
+            name,
             grey_and_light(200),
             [BRIGHTNESS, BLUR],
-            key=KEY,
             **given.get(name.split("_")[0], {}),
-            **SETTINGS,
         )
-        for name, method in METHODS.items()
+        for name in METHODS
     }
 
 
@@ -141,36 +144,24 @@ def test_sigmoid_networks_are_joined_before_they_are_normalised():
 def test_the_limited_methods_find_what_is_weak(original, retrained):
     validation = grey_and_light(60, seed=3)
     given = {"classifier": original, "threshold": 0.9}
-    found = retraining.limited_data_augmentation(
-        SMALL, grey_and_light(200), [BRIGHTNESS, BLUR], key=KEY, validation=validation,
-        **given, **SETTINGS,
-    )  # fmt: skip
+    both, name = [BRIGHTNESS, BLUR], "limited_data_augmentation"
+    found = retrain(name, grey_and_light(200), both, validation=validation, **given)
     # Brightness alone, as the robustness said of the other one.
-    known = retrained["limited_data_augmentation"]
+    known = retrained[name]
     for a, b in zip(jax.tree.leaves(known), jax.tree.leaves(found)):
         assert (a == b).all()
     with pytest.raises(ValueError, match="validation must be given"):
-        retraining.limited_data_augmentation(
-            SMALL, validation, [BRIGHTNESS], key=KEY, **given, **SETTINGS
-        )
+        retrain(name, validation, [BRIGHTNESS], **given)
+    name, given["validation"] = "limited_network_parallelization", validation
     with pytest.raises(ValueError, match="nothing to mend"):
-        retraining.limited_network_parallelization(
-            SMALL,
-            validation,
-            [BLUR],
-            key=KEY,
-            validation=validation,
-            **given,
-            **SETTINGS,
-        )
+        retrain(name, validation, [BLUR], **given)
 
 
 @pytest.mark.slow
 def test_the_original_is_trained_where_none_is_given(tmp_path):
-    joined = retraining.limited_network_parallelization(
-        SMALL, grey_and_light(200), [BRIGHTNESS, BLUR], key=KEY, threshold=0.9,
-        checkpoint=tmp_path / "second", **SETTINGS,
-    )  # fmt: skip
+    settings = {"threshold": 0.9, "checkpoint": tmp_path / "second"}
+    name, both = "limited_network_parallelization", [BRIGHTNESS, BLUR]
+    joined = retrain(name, grey_and_light(200), both, **settings)
     first, second = joined.variables
     assert robustness(first) < robustness(second)
     assert (tmp_path / "second-original").exists()
