@@ -121,7 +121,7 @@ def test_what_is_no_request_is_refused(asked, message):
         assess(broken())
 
 
-BESIDE = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.5))
+TOO_NARROW = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.5))
 
 
 @pytest.mark.parametrize(
@@ -139,7 +139,7 @@ BESIDE = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.
             Found(robustness=0.1, interval=Interval(0.4, 0.5)),
             "interval must hold 0.1; got 0.4 to 0.5",
         ),
-        (BESIDE, "population_interval must hold 0.4"),
+        (TOO_NARROW, "population_interval must hold 0.4"),
         (Found(sides=np.ones(3, int)), "sides must be 1, 0 or -1 for each of 2"),
     ],
 )

@@ -113,7 +113,7 @@ def roma(jaxrob_command, tmp_path):
 
 @pytest.fixture
 def interrupted(monkeypatch):
-    """Interrupts every run that comes to the alteration zoom."""
+    """Interrupts each run when it reaches the alteration zoom."""
     known = jaxrob.assess
 
     def assess(classifier, dataset, alteration, *arguments, **named):

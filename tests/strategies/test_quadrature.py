@@ -262,5 +262,5 @@ def test_no_warning_where_quad_fails():
 
 
 def test_with_one_interval_quad_fails_on_every_function():
-    """Constant ones included; so that fewer than 2 are refused."""
+    """Even on constants: `limit` must therefore be at least 2."""
     assert quad(lambda x: 0 * x, 0.0, 1.0, 1)[0] is None
