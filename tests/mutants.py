@@ -1,4 +1,4 @@
-"""Small faults in `jaxrob/`, which the tests should notice.
+"""Small faults in `jaxrob/`, which the tests should detect.
 
     python tests/mutants.py draw --seed=35 --number=40
     python tests/mutants.py apply --seed=35 --number=40 7
@@ -8,7 +8,7 @@
 swapped axis. `apply` draws the same ones from the same code, and writes one into its
 file; git undoes it.
 
-A fault survives if no test runs its line, or if it changes nothing that one could see.
+A fault survives if no test runs its line, or if it has no visible effect.
 """
 
 import argparse
@@ -33,7 +33,7 @@ SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
 
 
 class Mutant(NamedTuple):
-    """The lines from `line` on, as they are and with the fault."""
+    """A fault: the lines from `line` on, before and after."""
 
     kind: str
     path: str
@@ -43,7 +43,7 @@ class Mutant(NamedTuple):
 
 
 def candidates(path: pathlib.Path) -> Iterator[Mutant]:
-    """All faults of a file, in functions only: other lines run at the import."""
+    """Yields all faults of a file, in functions only: other lines run at the import."""
     source = path.read_text()
     lines = source.splitlines(keepends=True)
     name = str(path.relative_to(ROOT))
@@ -59,7 +59,7 @@ def candidates(path: pathlib.Path) -> Iterator[Mutant]:
 
 
 def draw(seed: int, number: int) -> list[Mutant]:
-    """As many of each kind, and at least one from each room."""
+    """Draws equally many faults of each kind, and at least one from each room."""
     rng = random.Random(seed)
     found: dict[str, dict[str, list[Mutant]]] = {}
     for path in sorted((ROOT / "jaxrob").rglob("*.py")):
@@ -102,7 +102,7 @@ def _nodes_in_functions(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All below, but for messages, annotations and functions within."""
+    """Yields all nodes except messages, annotations and nested functions."""
     yield node
     for child in ast.iter_child_nodes(node):
         skipped = ast.FunctionDef | ast.JoinedStr | ast.Raise
@@ -113,7 +113,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _edits(source: str, node: ast.AST):
-    """Kind, ends of what is replaced, and what replaces it."""
+    """Yields the kind, the ends of the replaced text, and its replacement."""
     match node:
         case ast.Constant(value=bool() | str()):
             return
@@ -158,7 +158,7 @@ def _edits_of_call(source: str, node: ast.Call):
 
 
 def _operator(kind: str, source: str, left: ast.expr, right: ast.expr, change):
-    """The operator between two operands, which the tree does not place."""
+    """Replaces the operator between two operands, whose position the tree lacks."""
     first, last = _ends(left)[1], _ends(right)[0]
     lines = source.splitlines(keepends=True)
     (start, begin), (end, stop) = _position(lines, *first), _position(lines, *last)
@@ -177,7 +177,7 @@ def _text(source: str, node: ast.AST) -> str:
 
 
 def _position(lines: list[str], line: int, column: int) -> tuple[int, int]:
-    """The tree counts columns in bytes."""
+    """Converts a column from bytes, as the tree counts, to characters."""
     return line, len(lines[line - 1].encode()[:column].decode())
 
 

@@ -1,4 +1,4 @@
-"""Imports run one way, and what runs another is found out."""
+"""Imports run one way, and the contracts detect others."""
 
 import ast
 import pathlib
@@ -16,7 +16,7 @@ LINT = "from importlinter.cli import lint_imports_command as run; run(['--no-cac
 
 
 def copy_package(folder):
-    """The package and its contracts in a folder of their own."""
+    """Copies the package and its contracts into a folder of their own."""
     package = folder / "jaxrob"
     shutil.copytree(
         pathlib.Path(jaxrob.__file__).parent,
@@ -28,7 +28,7 @@ def copy_package(folder):
 
 
 def lint_imports(folder):
-    """The exit status and the report."""
+    """Returns the exit status and the report."""
     done = subprocess.run(
         [sys.executable, "-c", LINT], cwd=folder, capture_output=True, text=True
     )
@@ -97,7 +97,7 @@ def test_a_violation_is_named(tmp_path, files, broken, named):
 
 
 def private_parts(source):
-    """What a script takes of the library that is not public, with its lines."""
+    """Returns a script's uses of private parts of the library, with their lines."""
     tree = ast.parse(source)
     found, names = [], {"jaxrob"}
     for node in ast.walk(tree):

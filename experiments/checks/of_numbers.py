@@ -213,13 +213,6 @@ def _of_curves() -> list[Case]:
             confidence_level=A(0.9, INSIDE_SHARE),
             bounds=bounds,
         ),
-        case(
-            "metrics.level_weights",
-            metrics.level_weights,
-            levels=LEVELS,
-            level_distribution=A(None, OR_NONE),
-            bounds=bounds,
-        ),
     ]
 
 
@@ -237,21 +230,6 @@ def _of_tolerance() -> list[Case]:
             nominal=A(0.9, SHARE),
             level_distribution=A(None, OR_NONE),
             bounds=A((0.0, 1.0), OR_NONE),
-        ),
-        case(
-            "metrics.level_scores",
-            metrics.level_scores,
-            values=VALUES,
-            threshold=A(0.8, SHARE),
-            tolerance=score,
-            penalization=score,
-            nominal=A(0.9, SHARE | OR_NONE),
-        ),
-        case(
-            "metrics.scored_robustness",
-            metrics.scored_robustness,
-            scores=VALUES,
-            weights=VALUES,
         ),
         case(
             "metrics.linear_tolerance",

@@ -14,7 +14,7 @@ from pinned import everywhere
 
 
 def one_device() -> Any:
-    """The same calls here, as what the others are beside."""
+    """The same calls on one device, for comparison."""
     return everywhere.measured(None, "journal")
 
 
@@ -44,7 +44,7 @@ def _started(num_processes: int, num_devices: int) -> list[Any]:
         subprocess.Popen(
             [*command, f"{number}"],
             env=environment,
-            # Of Gloo's connections.
+            # Messages of Gloo's connections.
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

@@ -10,7 +10,8 @@ from jaxrob import metrics
 from jaxrob._codec import Array, refuse
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.identity import text
-from jaxrob.metrics._tolerance import check_scoring
+from jaxrob.metrics._level_weights import level_weights
+from jaxrob.metrics._tolerance import check_scoring, level_scores
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -19,7 +20,7 @@ _Scores = Array("L", at_least=-1, at_most=1)
 
 
 class Scores(NamedTuple):
-    """A curve scored by tolerance and penalization, see `metrics.level_scores`.
+    """A curve scored by tolerance and penalization, see `level_scores`.
 
     Attributes:
       settings: the tolerance, the penalization, the nominal value and the distribution
@@ -110,7 +111,7 @@ class Scoring:
         values = metrics.measures[measure](curve.confusion)
         bands = metrics.bands(curve.confusion, measure, confidence_level)
         middle, *ends = (
-            metrics.level_scores(
+            level_scores(
                 some, threshold, self.tolerance, self.penalization, nominal=nominal
             )
             for some in (values, *bands)
@@ -118,7 +119,7 @@ class Scoring:
         # A function of the user's need not be monotone.
         low = np.minimum(middle, np.min(ends, 0))
         high = np.maximum(middle, np.max(ends, 0))
-        weights = metrics.level_weights(curve.levels, self.level_distribution, bounds)
+        weights = level_weights(curve.levels, self.level_distribution, bounds)
         return Scores(self._settings(nominal), middle, low, high, weights)
 
     def _settings(self, nominal: float | None) -> str:

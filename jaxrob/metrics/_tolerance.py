@@ -54,8 +54,10 @@ def tolerance_robustness(
       robustness, Definition 11.
 
     The integral is computed by the trapezoidal rule over the given levels, however they
-    are spaced; see `level_weights`. With both steps, the defaults, it is the 2020
-    paper's Definition 4, the mass of the levels whose value is at least the threshold.
+    are spaced: each level weighs half the mass of the distribution between it and
+    either neighbour, the outermost ones all the mass beyond them, divided by the mass
+    of the range. With both steps, the defaults, it is the 2020 paper's Definition 4,
+    the mass of the levels whose value is at least the threshold.
 
     Args:
       levels: `[n]` distinct levels, in any order.
@@ -87,7 +89,8 @@ def tolerance_robustness(
       ValueError: if the arrays' shapes differ, there are fewer than two levels (one
         with bounds), levels repeat or lie outside the bounds, a number is not finite or
         not in its range, a name is unknown, a function leaves its range, nominal is
-        missing, or as `level_weights`.
+        missing, or the distribution is discrete or multivariate, has no CDF, or no mass
+        in the range.
     """
     threshold = checked_share("threshold", threshold)
     min_length = 1 if bounds is not None else 2

@@ -60,8 +60,8 @@ def from_alteration(
       clip: whether perturbed images are clipped to [0, 1].
 
     Raises:
-      TypeError: as `metrics.level_weights`.
-      ValueError: as `metrics.level_weights`.
+      TypeError: as `metrics.tolerance_robustness`.
+      ValueError: as `metrics.tolerance_robustness`.
     """
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)

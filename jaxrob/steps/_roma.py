@@ -72,7 +72,8 @@ def roma(
         "splitting".
       num_inputs: the inputs in all. A step takes 64 for each device at most.
       num_samples: plain draws for each input.
-      perturbation: the perturbation; by default `jaxrob.roma.ball("linf", 0.04)`.
+      perturbation: the perturbation; by default `jaxrob.roma.ball` of
+        L-infinity and radius 0.04.
       rows: perturbed images that each device classifies at once; by default as many as
         fit into its memory.
       dtype: "uint8" or "float32", the type of the images.

@@ -8,7 +8,7 @@ from checks.outcomes import outcome
 
 import jaxrob
 
-# What a call returns, tables, and what is only read.
+# Results of calls, tables, and read-only names.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
     "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
@@ -28,7 +28,7 @@ def cases():
 
 
 def public_functions(room):
-    """The names of what a room offers to call."""
+    """Returns the names of a room's callables."""
     module = getattr(jaxrob, room)
     names = getattr(module, "__all__", None)
     if names is None:

@@ -298,5 +298,5 @@ def attack_target():
         assert len({len(part) for part in found[1:]}) == 1
         assert (found.labels >= 0).all() and found.images.size == 0
 
-    read = adversarial.attack_from_json
+    read = adversarial.Attack.from_json
     return sealed_target("attack", attack_result(), read, check)
