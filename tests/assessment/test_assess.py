@@ -1,5 +1,6 @@
 """Assessments from classifiers whose accuracy is known in closed form."""
 
+import contextlib
 import dataclasses
 
 import jax
@@ -13,45 +14,48 @@ import jaxrob
 from jaxrob import alterations, reporting, strategies
 from jaxrob.metrics import RULES
 
+from .test_few import DIM
+
 NUM_IMAGES = 200
 # Image n is right at levels up to its limit.
 LIMITS = (np.arange(NUM_IMAGES) + 1) / NUM_IMAGES
 
 
-class ByLevel:
-    """A classifier cannot know the level; the alteration tells it in a channel."""
-
-    alteration = jaxrob.Alteration(
-        "dim",
-        lambda image, level: image.at[..., 1].set(level),
-        0.0,
-        1.0,
-    )
-    dataset = jaxrob.Dataset(
-        np.stack(
-            [
-                np.float32(LIMITS)[:, None, None] * np.ones((1, 2, 2), np.float32),
-                np.zeros((NUM_IMAGES, 2, 2), np.float32),
-            ],
-            axis=-1,
-        ),
-        np.arange(NUM_IMAGES) % 2,
-    )
-
-    @staticmethod
-    def apply(variables, images):
-        limit, level = images[:, 0, 0, 0], images[:, 0, 0, 1]
-        label = jnp.round(limit * NUM_IMAGES - 1) % 2
-        right = limit + 1e-6 > level
-        return jax.nn.one_hot(jnp.where(right, label, 1 - label).astype(int), 2)
+DATASET = jaxrob.Dataset(
+    np.float32(np.stack([LIMITS, 0 * LIMITS], axis=-1))[:, None, None],
+    np.arange(NUM_IMAGES) % 2,
+)
+NOTHING = jaxrob.Alteration("nothing", lambda image, level: image, -1.0, 1.0, 0.0)
+ASAP, ELEVEN = strategies.ASAP(), strategies.Uniform(11)
 
 
-CLASSIFIER = jaxrob.Classifier(ByLevel.apply, None, outputs="scores")
+def apply(variables, images):
+    """A classifier cannot know the level; the alteration writes it into a channel."""
+    limit, level = images[:, 0, 0, 0], images[:, 0, 0, 1]
+    label = jnp.round(limit * NUM_IMAGES - 1) % 2
+    right = limit + 1e-6 > level
+    return jax.nn.one_hot(jnp.where(right, label, 1 - label).astype(int), 2)
 
 
-def assess(**settings):
+CLASSIFIER = jaxrob.Classifier(apply, None, outputs="scores")
+
+
+def assess(dataset=DATASET, alteration=DIM, classifier=CLASSIFIER, **settings):
     settings = {"strategy": strategies.Uniform(41)} | settings
-    return jaxrob.assess(CLASSIFIER, ByLevel.dataset, ByLevel.alteration, **settings)
+    return jaxrob.assess(classifier, dataset, alteration, **settings)
+
+
+class Batches:
+    """The data set in batches; counts the passes over it."""
+
+    def __init__(self, size=NUM_IMAGES, change=lambda number, *pair: pair):
+        self.size, self.change, self.passes = size, change, 0
+
+    def __iter__(self):
+        self.passes += 1
+        pair = self.change(self.passes, DATASET.images, DATASET.labels)
+        for first in range(0, NUM_IMAGES, self.size):
+            yield tuple(part[first : first + self.size] for part in pair)
 
 
 def exact_accuracy(level):
@@ -98,14 +102,8 @@ def test_other_measures(measure):
 def test_per_class_is_the_assessment_of_the_class_alone():
     result = assess(threshold=0.6)
     for k in range(2):
-        chosen = np.flatnonzero(ByLevel.dataset.labels == k)
-        alone = jaxrob.assess(
-            CLASSIFIER,
-            ByLevel.dataset[chosen],
-            ByLevel.alteration,
-            0.6,
-            strategy=strategies.Uniform(41),
-        )
+        chosen = np.flatnonzero(DATASET.labels == k)
+        alone = assess(DATASET[chosen], threshold=0.6)
         assert result.robustness_per_class[k] == alone.robustness
 
 
@@ -130,40 +128,23 @@ def test_reduced_gives_the_same_numbers():
 
 
 def test_several_alterations_give_a_tuple():
-    other = jaxrob.Alteration("nothing", lambda image, level: image, -1, 1, 0)
-    results = jaxrob.assess(
-        CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, other], 0.8
-    )
+    results = assess(alteration=[DIM, NOTHING], strategy=ASAP)
     assert [result.alteration for result in results] == ["dim", "nothing"]
-    assert results[0].robustness == assess(strategy=strategies.ASAP()).robustness
+    assert results[0].robustness == assess(strategy=ASAP).robustness
     assert results[1].robustness == 1.0
 
 
 def test_several_alterations_share_each_pass_over_the_data():
-    class Batches:
-        passes = 0
-
-        def __iter__(self):
-            self.passes += 1
-            yield ByLevel.dataset.images, ByLevel.dataset.labels
-
-    dim = ByLevel.alteration
-    several = [
-        dim,
-        jaxrob.Alteration("slow", dim.fn, 0.0, 0.5),
-        jaxrob.Alteration("nothing", lambda image, level: image, -1.0, 1.0, 0.0),
-    ]
+    several = [DIM, jaxrob.Alteration("slow", DIM.fn, 0.0, 0.5), NOTHING]
     batches = Batches()
-    together = jaxrob.assess(
-        CLASSIFIER, jaxrob.Dataset.from_batches(batches), several, 0.8
-    )
+    together = assess(jaxrob.Dataset.from_batches(batches), several, strategy=ASAP)
     rounds = max(result.diagnostics.rounds for result in together)
     assert {result.diagnostics.rounds for result in together} != {rounds}
     # Beside the rounds: the look at the first image and the fingerprint.
     first_looks = batches.passes - rounds
     assert first_looks <= 2 + rounds
     for alteration, result in zip(several, together):
-        alone = jaxrob.assess(CLASSIFIER, ByLevel.dataset, alteration, 0.8)
+        alone = assess(alteration=alteration, strategy=ASAP)
         assert result.robustness == alone.robustness
         assert result.diagnostics == alone.diagnostics or np.isnan(
             alone.diagnostics.jitter
@@ -173,10 +154,7 @@ def test_several_alterations_share_each_pass_over_the_data():
 
 
 def test_one_progress_bar_for_all_alterations(capfd):
-    other = jaxrob.Alteration("nothing", lambda image, level: image, -1.0, 1.0, 0.0)
-    results = jaxrob.assess(
-        CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, other], 0.8, progress=True
-    )
+    results = assess(alteration=[DIM, NOTHING], strategy=ASAP, progress=True)
     shown = capfd.readouterr().err
     total = NUM_IMAGES * sum(result.diagnostics.points for result in results)
     assert shown.count("2 alterations: 100%") >= 1
@@ -188,9 +166,7 @@ def test_the_interval_holds_the_robustness_and_narrows_with_the_images():
     widths = []
     for repeats in (1, 16):
         chosen = np.tile(np.arange(NUM_IMAGES), repeats)
-        result = jaxrob.assess(
-            CLASSIFIER, ByLevel.dataset[chosen], ByLevel.alteration, 0.8
-        )
+        result = assess(DATASET[chosen], strategy=ASAP)
         low, high = result.confidence_interval
         assert low <= result.robustness <= high
         widths.append(high - low)
@@ -218,17 +194,12 @@ def test_an_integration_that_does_not_converge_is_a_timeout():
     assert np.isnan(again.robustness)
 
 
-@pytest.mark.parametrize("strategy", [strategies.ASAP(), strategies.ASAP(64, 128.0)])
+@pytest.mark.parametrize("strategy", [ASAP, strategies.ASAP(64, 128.0)])
 def test_order_and_batches_of_images_change_nothing(strategy):
     order = np.random.default_rng(0).permutation(NUM_IMAGES)
     plain = assess(strategy=strategy)
-    permuted = jaxrob.assess(
-        CLASSIFIER, ByLevel.dataset[order], ByLevel.alteration, strategy=strategy
-    )
-    for other in (
-        permuted,
-        *(assess(strategy=strategy, batch_size=b) for b in (7, 64)),
-    ):
+    for changes in ({"dataset": DATASET[order]}, {"batch_size": 7}, {"batch_size": 64}):
+        other = assess(strategy=strategy, **changes)
         np.testing.assert_array_equal(other.levels, plain.levels)
         np.testing.assert_array_equal(other.values, plain.values)
         assert other.robustness == plain.robustness
@@ -251,14 +222,9 @@ def test_asap_evaluates_no_jpeg_quality_twice(strategy):
         return np.eye(2, dtype=np.float32)[bright.astype(int)]
 
     jpeg = alterations.jpeg_compression()
-    result = jaxrob.assess(
-        jaxrob.Classifier.from_host(predict, 2, "scores"),
-        jaxrob.Dataset(images, labels),
-        jpeg,
-        0.9,
-        strategy=strategy,
-        batch_size=200,
-    )
+    on_host = jaxrob.Classifier.from_host(predict, 2, "scores")
+    settings = {"threshold": 0.9, "strategy": strategy, "batch_size": 200}
+    result = assess(jaxrob.Dataset(images, labels), jpeg, on_host, **settings)
     qualities = np.unique(jpeg.canonical(result.levels))
     assert 0 < result.robustness < 1
     assert result.diagnostics.points == len(qualities) < len(result.levels)
@@ -279,12 +245,8 @@ def test_linear_tolerance_is_the_mean_of_the_scaled_accuracy():
     assert result.rule == "trapezoid" and result.error_bound is None
     low, high = result.confidence_interval
     assert low < result.robustness < high < low + 0.2
-    linear = assess(
-        tolerance="linear",
-        penalization="linear",
-        threshold=0.5,
-        strategy=strategies.Uniform(201),
-    )
+    settings = {"threshold": 0.5, "strategy": strategies.Uniform(201)}
+    linear = assess(tolerance="linear", penalization="linear", **settings)
     assert linear.robustness == pytest.approx(0.5, abs=6e-3)
 
 
@@ -311,31 +273,20 @@ def test_levels_count_by_their_probability():
 
 
 def test_the_nominal_value_is_that_of_the_identity_though_no_strategy_looks_there():
-    alteration = jaxrob.Alteration("dim", ByLevel.alteration.fn, -0.5, 1.0, 0.0)
+    below = jaxrob.Alteration("dim", DIM.fn, -0.5, 1.0, 0.0)
     # Below 0 all are right but the value must be that at 0.
     settings = {"strategy": strategies.Uniform(2), "threshold": 0.0}
     with pytest.warns(jaxrob.RobustnessWarning, match=r"leaves \[0, 1\]"):
-        result = jaxrob.assess(
-            CLASSIFIER, ByLevel.dataset, alteration, tolerance="linear", **settings
-        )
+        result = assess(alteration=below, tolerance="linear", **settings)
     assert result.diagnostics.points == 3 and len(result.levels) == 2
     assert "nominal=1.0" in result.scores.settings
-
-
-def test_scoring_errors():
-    with pytest.raises(ValueError, match="rule does not go with tolerance"):
-        assess(tolerance="linear", rule="right")
-    with pytest.raises(ValueError, match="tolerance must be one of"):
-        assess(tolerance="quadratic")
-    with pytest.raises(ValueError, match="no|none"):
-        assess(level_distribution=numpyro.distributions.Uniform(5.0, 6.0))
 
 
 @pytest.mark.parametrize(
     ("strategy", "rule"),
     [
-        (strategies.ASAP(), "quadrature"),
-        (strategies.ASAP(), "count"),
+        (ASAP, "quadrature"),
+        (ASAP, "count"),
         (strategies.Random(9), "right"),
         (strategies.Quadrature(), "linear"),
         (strategies.Uniform(9), "quadrature"),
@@ -346,21 +297,15 @@ def test_rules_that_do_not_suit_the_levels_are_refused_first(strategy, rule):
         raise AssertionError("computed")
 
     with pytest.raises(ValueError, match=f"rule must be one of .* got '{rule}'"):
-        jaxrob.assess(
-            jaxrob.Classifier.from_host(predict, 2),
-            ByLevel.dataset,
-            ByLevel.alteration,
-            strategy=strategy,
-            rule=rule,
-        )
+        on_host = jaxrob.Classifier.from_host(predict, 2)
+        assess(classifier=on_host, strategy=strategy, rule=rule)
 
 
 def test_an_end_that_is_the_identity_but_for_rounding():
     lower = 0.3 - 0.1 - 0.2
     assert lower != 0
-    alteration = jaxrob.Alteration("dim", ByLevel.alteration.fn, lower, 1.0, 0.0)
-    result = jaxrob.assess(CLASSIFIER, ByLevel.dataset, alteration)
-    assert result.levels[0] == 0.0
+    nearly = jaxrob.Alteration("dim", DIM.fn, lower, 1.0, 0.0)
+    assert assess(alteration=nearly, strategy=ASAP).levels[0] == 0.0
 
 
 class Halving:
@@ -420,13 +365,10 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
             last = 20 if len(history.levels) else 10
             return strategies.all_images(np.linspace(0, last, 21))
 
-    images = np.zeros((150, 8, 8, 1), np.uint8)
-    result = jaxrob.assess(
-        jaxrob.Classifier.from_host(predict, 2, "scores"),
-        jaxrob.Dataset(images, np.zeros(150, int)),
-        alterations.jpeg_compression(),
-        strategy=Again(),
-    )
+    data = jaxrob.Dataset(np.zeros((150, 8, 8, 1), np.uint8), np.zeros(150, int))
+    on_host = jaxrob.Classifier.from_host(predict, 2, "scores")
+    jpeg = alterations.jpeg_compression()
+    result = assess(data, jpeg, on_host, strategy=Again())
     assert len(result.levels) == 31
     # Unaltered, the qualities 100 (from level 0.5) and 99 ... 80, and one of them once
     # more among other images.
@@ -434,13 +376,8 @@ def test_no_level_is_evaluated_twice_over_all_rounds():
 
 
 def test_the_identity_is_met_although_the_grid_rounds():
-    result = jaxrob.assess(
-        CLASSIFIER,
-        ByLevel.dataset,
-        jaxrob.Alteration("nothing", lambda image, level: image, -0.9, 0.9, 0.0),
-        strategy=strategies.Uniform(41),
-    )
-    assert 0.0 in result.levels
+    narrower = dataclasses.replace(NOTHING, lower=-0.9, upper=0.9)
+    assert 0.0 in assess(alteration=narrower).levels
 
 
 def test_provenance_tells_classifiers_data_and_keys_apart():
@@ -451,26 +388,15 @@ def test_provenance_tells_classifiers_data_and_keys_apart():
     assert provenance["devices"]["platform"] == jax.devices()[0].platform
     again = assess(key=jax.random.key(3)).provenance
     assert again == provenance
-    changed = jaxrob.assess(
-        jaxrob.Classifier(ByLevel.apply, np.zeros(1), outputs="scores"),
-        ByLevel.dataset[:-1],
-        ByLevel.alteration,
-    ).provenance
+    other = jaxrob.Classifier(apply, np.zeros(1), outputs="scores")
+    changed = assess(DATASET[:-1], classifier=other).provenance
     assert changed["classifier"] != provenance["classifier"]
     assert changed["dataset"]["fingerprint"] != provenance["dataset"]["fingerprint"]
 
 
 def test_batches_have_the_fingerprint_of_the_array():
-    class Batches:
-        def __iter__(self):
-            for first in range(0, NUM_IMAGES, 37):
-                part = ByLevel.dataset[first : first + 37]
-                yield part.images, part.labels
-
-    batched = jaxrob.assess(
-        CLASSIFIER, jaxrob.Dataset.from_batches(Batches()), ByLevel.alteration
-    )
-    whole = assess(strategy=strategies.ASAP())
+    batches = jaxrob.Dataset.from_batches(Batches(37))
+    batched, whole = (assess(some, strategy=ASAP) for some in (batches, DATASET))
     assert batched.robustness == whole.robustness
     assert batched.provenance["dataset"] == whole.provenance["dataset"]
 
@@ -484,6 +410,10 @@ def test_batches_have_the_fingerprint_of_the_array():
         ({"rule": "left"}, "rule must be one of .* got 'left'"),
         ({"alpha": 0.5}, "alpha needs uncertainties"),
         ({"alpha": 0.5, "reduced": True}, "does not go with reduced"),
+        ({"tolerance": "linear", "rule": "right"}, "rule does not go with tolerance"),
+        ({"tolerance": "quadratic"}, "tolerance must be one of"),
+        ({"level_distribution": numpyro.distributions.Uniform(5.0, 6.0)}, "no|none"),
+        ({"alteration": []}, "empty"),
     ],
 )
 def test_bad_settings(settings, message):
@@ -495,28 +425,16 @@ def test_bad_settings(settings, message):
 def test_batches_that_differ_on_a_later_pass_are_refused(what):
     """A loader that shuffles; one that augments, whose labels stay."""
 
-    class Loader:
-        passes = 0
+    def change(number, images, labels):
+        rng = np.random.default_rng(number)
+        if what == "order":
+            order = rng.permutation(NUM_IMAGES)
+            return images[order], labels[order]
+        return images * rng.uniform(0.9, 1.0), labels
 
-        def __iter__(self):
-            self.passes += 1
-            rng = np.random.default_rng(self.passes)
-            images, labels = ByLevel.dataset.images, ByLevel.dataset.labels
-            if what == "order":
-                order = rng.permutation(NUM_IMAGES)
-                images, labels = images[order], labels[order]
-            else:
-                images = images * rng.uniform(0.9, 1.0)
-            yield images, labels
-
+    loader = jaxrob.Dataset.from_batches(Batches(change=change))
     with pytest.raises(ValueError, match="the same order, on every pass; batch 0"):
-        jaxrob.assess(
-            CLASSIFIER,
-            jaxrob.Dataset.from_batches(Loader()),
-            ByLevel.alteration,
-            0.5,
-            strategy=Halving(),
-        )
+        assess(loader, threshold=0.5, strategy=Halving())
 
 
 class Inside(Halving):
@@ -578,26 +496,21 @@ def test_what_would_fail_later_fails_before_anything_is_computed():
     assert not calls
 
 
-def test_arguments_of_a_wrong_type_are_named():
-    with pytest.raises(TypeError, match="classifier must be a jaxrob.Classifier"):
-        jaxrob.assess("x", ByLevel.dataset, ByLevel.alteration)
-    with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
-        jaxrob.assess(CLASSIFIER, (1, 2), ByLevel.alteration)
-    with pytest.raises(TypeError, match="got 'blur', of type str at 1"):
-        jaxrob.assess(CLASSIFIER, ByLevel.dataset, [ByLevel.alteration, "blur"])
-    with pytest.raises(TypeError, match="key must be a random key"):
-        assess(key=0)
-
-
-@pytest.mark.parametrize("wrong", ["blur", {"a": 1}, None])
-def test_things_that_are_no_alteration(wrong):
-    with pytest.raises(TypeError, match="sequence"):
-        jaxrob.assess(CLASSIFIER, ByLevel.dataset, wrong)
-
-
-def test_no_alterations():
-    with pytest.raises(ValueError, match="empty"):
-        jaxrob.assess(CLASSIFIER, ByLevel.dataset, [])
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        ({"classifier": "x"}, "classifier must be a jaxrob.Classifier"),
+        ({"dataset": (1, 2)}, "dataset must be a jaxrob.Dataset"),
+        ({"alteration": [DIM, "blur"]}, "got 'blur', of type str at 1"),
+        ({"alteration": "blur"}, "sequence"),
+        ({"alteration": {"a": 1}}, "sequence"),
+        ({"alteration": None}, "sequence"),
+        ({"key": 0}, "key must be a random key"),
+    ],
+)
+def test_arguments_of_a_wrong_type_are_named(wrong, message):
+    with pytest.raises(TypeError, match=message):
+        assess(**wrong)
 
 
 def test_unknown_answers_are_left_out_of_the_accuracy():
@@ -607,13 +520,10 @@ def test_unknown_answers_are_left_out_of_the_accuracy():
         return jnp.where(sure[:, None], jnp.array([9.0, 0.0]), jnp.array([0.0, 0.1]))
 
     images = np.repeat(np.float32([0, 1]), 10).reshape(-1, 1, 1, 1)
+    data = jaxrob.Dataset(images, np.zeros(20, int))
+    given = data, NOTHING, jaxrob.Classifier(apply, None)
     with pytest.warns(jaxrob.RobustnessWarning, match="only 50.0% of the inputs"):
-        result = jaxrob.assess(
-            jaxrob.Classifier(apply, None),
-            jaxrob.Dataset(images, np.zeros(20, int)),
-            jaxrob.Alteration("nothing", lambda image, level: image, 0, 1),
-            alpha=0.8,
-        )
+        result = assess(*given, strategy=ASAP, alpha=0.8)
     assert (result.values == 1).all()
     assert (result.curve.indecision == 0.5).all()
     assert (result.curve.with_unknown(None).accuracy == 0.5).all()
@@ -631,10 +541,9 @@ def unsure(most_sure):
     return jaxrob.Classifier(apply, None, outputs="probabilities")
 
 
-def assess_unsure(most_sure, **settings):
-    return jaxrob.assess(
-        unsure(most_sure), ByLevel.dataset, ByLevel.alteration, alpha=0.9, **settings
-    )
+def assess_unsure(most_sure, strategy=ELEVEN, **settings):
+    settings |= {"strategy": strategy, "alpha": 0.9}
+    return assess(classifier=unsure(most_sure), **settings)
 
 
 def test_robustness_is_not_known_where_nothing_is_decided():
@@ -649,7 +558,7 @@ def test_robustness_is_not_known_where_nothing_is_decided():
     assert np.isnan(after.robustness) and after.warnings == result.warnings
     assert len(result.warnings) == 1
     # Unknown answers count against the effectiveness: that is known.
-    effective = assess_unsure(1.0, measure="effectiveness", threshold=0.3)
+    effective = assess_unsure(1.0, ASAP, measure="effectiveness", threshold=0.3)
     assert effective.robustness < 1 and effective.warnings == ()
     # A comparison with it says nothing, and says so.
     found = jaxrob.compare(result, result)
@@ -662,10 +571,10 @@ def test_robustness_is_not_known_where_nothing_is_decided():
 
 def test_three_quarters_decided_are_the_least_without_a_warning():
     with pytest.warns(jaxrob.RobustnessWarning, match="only 65.0% of the inputs"):
-        few = assess_unsure(4.2, strategy=strategies.Uniform(11))
+        few = assess_unsure(4.2)
     assert few.robustness == 1 and few.lowest_decided_ratio == 0.65
     assert "65.0%" in reporting.table([few])
-    some = assess_unsure(8.0, strategy=strategies.Uniform(11))
+    some = assess_unsure(8.0)
     assert some.robustness == 1 and some.warnings == ()
     assert (
         reporting.quantities(some)["decided_ratio"] == some.lowest_decided_ratio > 0.75
@@ -673,7 +582,7 @@ def test_three_quarters_decided_are_the_least_without_a_warning():
 
 
 def test_each_line_says_of_how_many_images_it_is():
-    some = assess_unsure(8.0, strategy=strategies.Uniform(11))
+    some = assess_unsure(8.0)
     shares = [f"{some.decided_ratio[at]:.1%}" for at in (0, 10)]
     assert shares[0] > shares[1]
     row = reporting.table([some]).splitlines()[2]
@@ -703,39 +612,26 @@ def test_a_gate_that_passes_what_declines_warns(required, measure, warns):
     levels = strategies.Uniform(2)
     one = assess_unsure(8.0, measure=measure, threshold=0.3, strategy=levels)
     needed = [reporting.Requirement(name, 0.5) for name in required]
-    if warns:
-        with pytest.warns(
-            jaxrob.RobustnessWarning, match='Require "decided_ratio>=0.9"'
-        ):
-            reporting.unmet(needed, {"dim": one})
-    else:
+    text = 'Require "decided_ratio>=0.9"'
+    warned = pytest.warns(jaxrob.RobustnessWarning, match=text)
+    with warned if warns else contextlib.nullcontext():
         reporting.unmet(needed, {"dim": one})
     plain = dataclasses.replace(one, curve=one.curve.with_unknown(None))
     reporting.unmet(needed, {"dim": plain})
 
 
 @pytest.mark.parametrize(
-    "image, said",
+    "image, level, said",
     [
-        (5, "The image is unknown unaltered."),
+        (5, 0.0, "The image is unknown unaltered."),
         # 1 - 4 s**2 is above 0.1 where s, 8 * 0.15 - level, is below 0.474.
-        (29, "The image is unknown first at 0.8 (not yet at 0.7)."),
-        (199, "The image is unknown at no level that was looked at."),
+        (29, 0.8, "The image is unknown first at 0.8 (not yet at 0.7)."),
+        (199, np.nan, "The image is unknown at no level that was looked at."),
     ],
 )
-def test_where_one_image_is_unknown_first(image, said):
-    pick = slice(image, image + 1)
-    dataset = jaxrob.Dataset(ByLevel.dataset.images[pick], [image % 2])
-    result = jaxrob.assess(
-        unsure(8.0),
-        dataset,
-        ByLevel.alteration,
-        measure="effectiveness",
-        threshold=0.0,
-        alpha=0.9,
-        strategy=strategies.Uniform(11),
-    )
-    expected = {5: 0.0, 29: 0.8, 199: np.nan}[image]
-    np.testing.assert_allclose(result.first_unknown_level, [expected])
+def test_where_one_image_is_unknown_first(image, level, said):
+    settings = {"measure": "effectiveness", "threshold": 0.0}
+    result = assess_unsure(8.0, dataset=DATASET[image : image + 1], **settings)
+    np.testing.assert_allclose(result.first_unknown_level, [level])
     page = reporting.to_markdown([reporting.Results(None, None, (result,))])
     assert said in page

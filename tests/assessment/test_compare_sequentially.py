@@ -8,14 +8,12 @@ import scipy
 
 import jaxrob
 
+from .test_few import DIM, dataset_of
+
 NUM_IMAGES = 3000
 LIMITS = np.random.default_rng(5).permutation(NUM_IMAGES) / NUM_IMAGES * 4 / 3
 LABELS = np.random.default_rng(6).integers(0, 2, NUM_IMAGES)
-DIM = jaxrob.Alteration(
-    "dim", lambda image, level: image.at[..., 1].set(level), 0.0, 1.0
-)
-PIXELS = np.stack([LIMITS / 2, np.zeros(NUM_IMAGES), LABELS], axis=-1)
-DATASET = jaxrob.Dataset(np.float32(PIXELS)[:, None, None], LABELS)
+DATASET = dataset_of(LIMITS, LABELS)
 
 
 def classifier(strength):
@@ -72,8 +70,7 @@ def first_network(variables, images):
 
 @pytest.mark.slow
 def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
-    pixels = np.concatenate([PIXELS, OTHERS[:, None] / 2], axis=-1)
-    dataset = jaxrob.Dataset(np.float32(pixels)[:, None, None], LABELS)
+    dataset = dataset_of(LIMITS, LABELS, OTHERS / 2)
     first, second = (
         jaxrob.Classifier(one, jnp.float32(1.0))
         for one in (first_network, other_network)
@@ -145,14 +142,11 @@ def test_each_keeps_what_was_warned_of_it():
     captured = np.ones(2000, np.float32)
 
     def apply(variables, images):
-        return (
-            classifier(1.0).apply_fn(variables, images) * jnp.asarray(captured).mean()
-        )
+        outputs = classifier(1.0).apply_fn(variables, images)
+        return outputs * jnp.asarray(captured).mean()
 
     first = jaxrob.Classifier(apply, jnp.float32(1.0))
-    brighter = jaxrob.Alteration(
-        "bright", lambda image, level: image.at[..., 1].set(level), 0.0, 1.2
-    )
+    brighter = jaxrob.Alteration("bright", DIM.fn, 0.0, 1.2)
     found = jaxrob.compare_sequentially(first, classifier(1.25), DATASET, brighter)
     number = [
         {key: sum(key in one for one in result.warnings) for key in ("captures", "[0")}

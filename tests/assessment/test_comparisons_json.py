@@ -9,10 +9,10 @@ import pytest
 import jaxrob
 from jaxrob._assessment.compare import Comparison
 from jaxrob._assessment.compare_sequentially import SequentialComparison
-from jaxrob._codec._seal import SEAL, with_seal
 
+from .documents import assert_refused, put
 from .test_few import assess
-from .test_serialization import assessment, put
+from .test_serialization import assessment
 
 
 @pytest.fixture(scope="module")
@@ -79,18 +79,14 @@ IMPLAUSIBLE = {
 
 @pytest.mark.parametrize("name", IMPLAUSIBLE)
 def test_what_cannot_be_is_named(name):
-    change, message = IMPLAUSIBLE[name]
-    document = json.loads(compared().to_json())
-    change(document)
-    document.pop(SEAL)
-    with pytest.raises(ValueError, match=message):
-        Comparison.from_json(json.dumps(with_seal(document)))
+    text, read = compared().to_json(), Comparison.from_json
+    assert_refused(text, *IMPLAUSIBLE[name], read, is_sealed=True)
 
 
 def test_an_edit_is_named(early):
-    document = json.loads(compared().to_json()) | {"p_value": 0.001}
-    with pytest.raises(ValueError, match="^p_value is not what was written"):
-        Comparison.from_json(json.dumps(document))
+    message = "^p_value is not what was written"
+    text, read = compared().to_json(), Comparison.from_json
+    assert_refused(text, put("p_value", 0.001), message, read)
     for change, message in (
         (put("first", "unit", "px"), "^first.unit is not what was written"),
         (
@@ -105,7 +101,5 @@ def test_an_edit_is_named(early):
         (put("difference", 1), "^dataset_interval must hold the difference"),
         (put("beauty", 1), "unknown parts: .'beauty'.; it may have"),
     ):
-        document = json.loads(early.to_json())
-        change(document)
-        with pytest.raises(ValueError, match=message):
-            SequentialComparison.from_json(json.dumps(document))
+        read = SequentialComparison.from_json
+        assert_refused(early.to_json(), change, message, read)

@@ -1,7 +1,5 @@
 """The confidence level that is asked for: intervals, documents, words."""
 
-import json
-
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -10,22 +8,26 @@ import jaxrob
 from jaxrob import metrics, reporting, strategies
 from jaxrob.metrics._bootstrap import num_resamples
 
+from .documents import assert_refused, put
+from .test_few import DIM
+
 LIMITS = np.linspace(0, 1, 500, dtype=np.float32)
 DATASET = jaxrob.Dataset(
     np.stack([LIMITS, 0 * LIMITS], axis=-1)[:, None, None], np.zeros(500, np.int32)
 )
-DIM = jaxrob.Alteration("dim", lambda image, x: image.at[..., 1].set(x), 0.0, 1.0)
-NETWORK = jaxrob.Classifier(
-    lambda _, images: jnp.stack(
-        [images[:, 0, 0, 0] + 1e-6, images[:, 0, 0, 1]], axis=-1
-    )
-)
 
 
-def assessed(confidence_level, **settings):
+def margin(scale, images):
+    """Logits of a network that is right up to a level of `scale` times the limit."""
+    limit, level = images[:, 0, 0, 0], images[:, 0, 0, 1]
+    return jnp.stack([scale * limit + 1e-6, level], axis=-1)
+
+
+def assessed(confidence_level, scale=1.0, **settings):
     settings = {"strategy": strategies.Uniform(11)} | settings
+    network = jaxrob.Classifier(margin, jnp.float32(scale))
     return jaxrob.assess(
-        NETWORK, DATASET, DIM, 0.5, confidence_level=confidence_level, **settings
+        network, DATASET, DIM, 0.5, confidence_level=confidence_level, **settings
     )
 
 
@@ -49,21 +51,7 @@ def test_words_say_the_level():
         reporting.to_markdown([reporting.Results("net", None, (sure,))]),
     ):
         assert "99.9 % interval" in text and "95 %" not in text
-    (line,) = reporting.regressions(
-        jaxrob.assess(
-            jaxrob.Classifier(
-                lambda _, images: jnp.stack(
-                    [images[:, 0, 0, 0] / 2, images[:, 0, 0, 1]], axis=-1
-                )
-            ),
-            DATASET,
-            DIM,
-            0.5,
-            strategy=strategies.Uniform(11),
-            confidence_level=0.99,
-        ),
-        sure,
-    )
+    (line,) = reporting.regressions(assessed(0.99, scale=0.5), sure)
     assert "99 % interval" in line
 
 
@@ -71,20 +59,16 @@ def test_few_images_err_as_seldom_as_asked():
     usual, sure = (assessed(one, half_width=0.1) for one in (0.95, 0.999))
     assert (usual.sampling.error, sure.sampling.error) == pytest.approx((0.05, 0.001))
     assert sure.evaluations >= usual.evaluations
-    read = json.loads(usual.to_json())
-    read["confidence_level"] = 0.999
-    with pytest.raises(ValueError, match=r"error must be at most 0.001"):
-        jaxrob.Assessment.from_json(json.dumps(read))
+    higher = put("confidence_level", 0.999)
+    assert_refused(usual.to_json(), higher, "error must be at most 0.001")
 
 
 @pytest.mark.parametrize("level", [0, 1, 95, np.nan])
 def test_the_level_lies_between_0_and_1(level):
     with pytest.raises(ValueError, match=r"confidence_level must lie in \(0, 1\)"):
         assessed(level)
-    read = json.loads(assessed(0.95).to_json())
-    read["confidence_level"] = 1.0
-    with pytest.raises(ValueError, match="confidence_level must lie"):
-        jaxrob.Assessment.from_json(json.dumps(read))
+    certain = put("confidence_level", 1.0)
+    assert_refused(assessed(0.95).to_json(), certain, "confidence_level must lie")
 
 
 def test_the_highest_level_that_a_message_names_is_taken():

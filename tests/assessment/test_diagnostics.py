@@ -98,9 +98,8 @@ def test_six_even_levels_leave_no_wide_interval_by_rounding(ends):
         assert found.widest_interval == pytest.approx(0.2)
         assert found.warnings == ()
     fifths = np.delete(levels, 1)
-    (warning,) = diagnosed(
-        lambda x: 0 * x + 1, fifths, lower=ends[0], upper=ends[1]
-    ).warnings
+    found = diagnosed(lambda x: 0 * x + 1, fifths, lower=ends[0], upper=ends[1])
+    (warning,) = found.warnings
     assert "of 40.0 % of the range" in warning
 
 

@@ -13,6 +13,8 @@ import jaxrob
 from jaxrob import strategies
 from jaxrob.strategies._few import banded, decided
 
+from .documents import assert_refused, put
+
 NUM_IMAGES = 3000
 THRESHOLD = 0.7
 # Image n is right at levels below its limit, so the accuracy is 1 - 3/4 level.
@@ -26,9 +28,9 @@ DIM = jaxrob.Alteration(
 )
 
 
-def dataset_of(limits, labels=LABELS):
-    """Images that hold their limit, a place for the level, and their label."""
-    pixel = np.stack([limits / 2, np.zeros(len(limits)), labels], axis=-1)
+def dataset_of(limits, labels=LABELS, *more):
+    """Images that hold their limit, a place for the level, their label, and more."""
+    pixel = np.stack([limits / 2, 0 * limits, labels, *more], axis=-1)
     return jaxrob.Dataset(np.float32(pixel)[:, None, None], labels)
 
 
@@ -235,13 +237,10 @@ def test_same_key_gives_the_same_bytes():
 
 
 def test_batches_give_the_same():
-    class Batches:
-        def __iter__(self):
-            for start in range(0, NUM_IMAGES, 700):
-                part = slice(start, start + 700)
-                yield DATASET.images[part], DATASET.labels[part]
-
-    batched = assess(dataset=jaxrob.Dataset.from_batches(Batches()), half_width=0.02)
+    cuts = range(700, NUM_IMAGES, 700)
+    parts = (np.split(one, cuts) for one in (DATASET.images, DATASET.labels))
+    batches = jaxrob.Dataset.from_batches(list(zip(*parts)))
+    batched = assess(dataset=batches, half_width=0.02)
     whole = assess(half_width=0.02)
     assert batched.dataset_interval == whole.dataset_interval
     np.testing.assert_array_equal(batched.curve.confusion, whole.curve.confusion)
@@ -283,10 +282,7 @@ def test_json_round_trip():
     ],
 )
 def test_tampered_json_is_refused(name, value):
-    document = json.loads(assess(half_width=0.05).to_json())
-    document["sampling"][name] = value
-    with pytest.raises(ValueError):
-        jaxrob.Assessment.from_json(json.dumps(document))
+    assert_refused(assess(half_width=0.05).to_json(), put("sampling", name, value))
 
 
 def test_classes_are_not_known_from_few():
@@ -327,10 +323,9 @@ def test_what_does_not_go_together_is_refused(settings, message):
 def test_mean_recall_with_unknown_answers_is_refused():
     dataset = jaxrob.Dataset(DATASET.images[:60], np.arange(60) % 3)
     classifier = jaxrob.Classifier(lambda _, x: jnp.tile(x[:, 0, 0, :1], 3), None)
+    settings = {"measure": "recall", "alpha": 0.1, "half_width": 0.1}
     with pytest.raises(ValueError, match="more than 2 classes with alpha"):
-        jaxrob.assess(
-            classifier, dataset, DIM, 0.3, "recall", alpha=0.1, half_width=0.1
-        )
+        jaxrob.assess(classifier, dataset, DIM, 0.3, **settings)
 
 
 def test_a_budget_below_the_first_levels_is_refused():

@@ -12,12 +12,10 @@ import scipy
 
 import jaxrob
 
+from .test_few import DIM
+
 THRESHOLDS = (0.2, 0.5, 0.8, 1.0)
 WAYS = list(itertools.product((False, True), repeat=4))
-
-DIM = jaxrob.Alteration(
-    "dim", lambda image, level: image.at[..., 1].set(level), 0.0, 1.0
-)
 
 
 class Case(NamedTuple):

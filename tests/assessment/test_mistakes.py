@@ -31,21 +31,16 @@ def always_one(variables, images):
     return jnp.tile(jnp.float32([0, 9]), (len(images), 1))
 
 
-def test_a_network_that_fails_unaltered():
-    for strategy in (strategies.Uniform(5), strategies.ASAP()):
-        for reduced in (False, True):
-            with pytest.warns(RobustnessWarning, match="accuracy is 0, already below"):
-                found = jaxrob.assess(
-                    jaxrob.Classifier(lambda v, x: -beside(v, x), jnp.float32(0.15)),
-                    DATA,
-                    BLUR,
-                    0.8,
-                    strategy=strategy,
-                    reduced=reduced,
-                )
-            assert found.robustness == 0
-            assert any("already below" in message for message in found.warnings)
-            assert "already below" in found.to_json()
+@pytest.mark.parametrize("strategy", [strategies.Uniform(5), strategies.ASAP()])
+@pytest.mark.parametrize("reduced", [False, True])
+def test_a_network_that_fails_unaltered(strategy, reduced):
+    wrong = jaxrob.Classifier(lambda v, x: -beside(v, x), jnp.float32(0.15))
+    settings = {"strategy": strategy, "reduced": reduced}
+    with pytest.warns(RobustnessWarning, match="accuracy is 0, already below"):
+        found = jaxrob.assess(wrong, DATA, BLUR, 0.8, **settings)
+    assert found.robustness == 0
+    assert any("already below" in message for message in found.warnings)
+    assert "already below" in found.to_json()
 
 
 def test_a_network_that_answers_one_class():
@@ -64,10 +59,9 @@ def test_a_network_that_is_good_enough_is_silent():
 def test_a_translation_that_crops_jumps_at_the_identity(strategy):
     for make in (alterations.horizontal_translation, alterations.vertical_translation):
         # The crop alone moves what the classifier looks at.
+        crop = make(-2.0, 2.0, fill="crop")
         with pytest.warns(RobustnessWarning, match=r'jumps .* pass fill="edge"'):
-            jaxrob.assess(
-                CLASSIFIER, DATA, make(-2.0, 2.0, fill="crop"), strategy=strategy
-            )
+            jaxrob.assess(CLASSIFIER, DATA, crop, strategy=strategy)
         found = jaxrob.assess(CLASSIFIER, DATA, make(-2.0, 2.0), strategy=strategy)
         assert not found.warnings
 

@@ -7,7 +7,7 @@ import pytest
 
 import jaxrob
 from jaxrob import reporting
-from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics import ConfidenceInterval as Interval
 from jaxrob.strategies import Found, Including, Request, Task, all_images, sample
 
 from .test_few import DATASET, DIM, NUM_IMAGES, THRESHOLD, TRUTH, apply
@@ -42,9 +42,7 @@ class Halving:
     def result(self, task, history):
         start, end = self.bracket(task, history)
         sides = self.sides(task, history)[1]
-        return Found(
-            None, (start + end) / 2, ConfidenceInterval(start, end), "precise", sides
-        )
+        return Found(None, (start + end) / 2, Interval(start, end), "precise", sides)
 
     def sides(self, task, history):
         seen = np.array([len(scores) for scores in history.scores])
@@ -107,60 +105,46 @@ class Ends(Halving):
 
 
 @pytest.mark.parametrize(
-    ("part", "value", "message"),
+    ("asked", "message"),
     [
-        (
-            "ask",
-            [0.0, 1.0],
-            r"ask must be of jaxrob.strategies.Request, as all_images",
-        ),
-        ("ask", [Request(0.0, 0)], "images must be at least 1; got 0"),
-        ("ask", [Request(0.0, 2.5)], "images must be an int"),
-        ("ask", [Request(2.0)], r"levels must lie in \[0, 1\]"),
-        ("ask", [Request(float("nan"))], "levels must be finite"),
-        ("result", 0.5, r"result must be a jaxrob.strategies.Found; got 0.5"),
-        ("result", Found(2.0), r"result: error_bound must lie in \[0, 1\]; got 2"),
-        ("result", Found(robustness=-1.0), r"result: robustness must lie in \[0, 1\]"),
-        (
-            "result",
-            Found(interval=ConfidenceInterval(0.1, 3.0)),
-            r"result: interval must lie in \[0, 1\]",
-        ),
-        ("result", Found(status="done"), "result: status must be one of"),
-        ("result", Found(status="certain"), "result: status must be one of"),
-        (
-            "result",
-            Found(interval=ConfidenceInterval(0.5, 0.4)),
-            "interval must ascend; got 0.5",
-        ),
-        (
-            "result",
-            Found(interval=(0.4, 0.5)),
-            "must be a jaxrob.metrics.ConfidenceInterval",
-        ),
-        (
-            "result",
-            Found(robustness=0.1, interval=ConfidenceInterval(0.4, 0.5)),
-            "interval must hold 0.1; got 0.4 to 0.5",
-        ),
-        (
-            "result",
-            Found(
-                interval=ConfidenceInterval(0.4, 0.5),
-                population_interval=ConfidenceInterval(0.5, 0.5),
-            ),
-            "population_interval must hold 0.4",
-        ),
-        ("ask", None, "ask must be a list of jaxrob.strategies.Request"),
-        (
-            "result",
-            Found(sides=np.ones(3, int)),
-            "sides must be 1, 0 or -1 for each of 2",
-        ),
+        ([0.0, 1.0], r"ask must be of jaxrob.strategies.Request, as all_images"),
+        ([Request(0.0, 0)], "images must be at least 1; got 0"),
+        ([Request(0.0, 2.5)], "images must be an int"),
+        ([Request(2.0)], r"levels must lie in \[0, 1\]"),
+        ([Request(float("nan"))], "levels must be finite"),
+        (None, "ask must be a list of jaxrob.strategies.Request"),
     ],
 )
-def test_what_is_no_request_or_result_is_refused(part, value, message):
-    broken = type("Broken", (Ends,), {part: lambda self, task, history: value})
+def test_what_is_no_request_is_refused(asked, message):
+    broken = type("Broken", (Ends,), {"ask": lambda self, task, history: asked})
+    with pytest.raises((TypeError, ValueError), match=message):
+        assess(broken())
+
+
+TOO_NARROW = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.5))
+
+
+@pytest.mark.parametrize(
+    ("found", "message"),
+    [
+        (0.5, r"result must be a jaxrob.strategies.Found; got 0.5"),
+        (Found(2.0), r"result: error_bound must lie in \[0, 1\]; got 2"),
+        (Found(robustness=-1.0), r"result: robustness must lie in \[0, 1\]"),
+        (Found(interval=Interval(0.1, 3.0)), r"result: interval must lie in \[0, 1\]"),
+        (Found(status="done"), "result: status must be one of"),
+        (Found(status="certain"), "result: status must be one of"),
+        (Found(interval=Interval(0.5, 0.4)), "interval must ascend; got 0.5"),
+        (Found(interval=(0.4, 0.5)), "must be a jaxrob.metrics.ConfidenceInterval"),
+        (
+            Found(robustness=0.1, interval=Interval(0.4, 0.5)),
+            "interval must hold 0.1; got 0.4 to 0.5",
+        ),
+        (TOO_NARROW, "population_interval must hold 0.4"),
+        (Found(sides=np.ones(3, int)), "sides must be 1, 0 or -1 for each of 2"),
+    ],
+)
+def test_what_is_no_result_is_refused(found, message):
+    broken = type("Broken", (Ends,), {"result": lambda self, task, history: found})
     with pytest.raises((TypeError, ValueError), match=message):
         assess(broken())
 

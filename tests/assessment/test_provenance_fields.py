@@ -24,7 +24,8 @@ from jaxrob.alterations import (
 from jaxrob.alterations._said import settings
 from jaxrob.alterations.corruptions import contrast
 
-from .test_serialization import assessment, put
+from .documents import assert_refused, put
+from .test_serialization import assessment
 
 CROP = rotation(-5, 5, fill="crop")
 EDGE = horizontal_translation(-1, 1)
@@ -149,7 +150,4 @@ def test_a_report_says_what_a_level_is_and_no_private_name(alteration, expected)
     ],
 )
 def test_what_is_none_is_refused(name, value, message):
-    document = json.loads(assessment().to_json())
-    put("provenance", name, value)(document)
-    with pytest.raises(ValueError, match=message):
-        Assessment.from_json(json.dumps(document))
+    assert_refused(assessment().to_json(), put("provenance", name, value), message)

@@ -11,6 +11,8 @@ import pytest
 from jaxrob import Assessment, Curve, ReducedCurve
 from jaxrob._assessment.diagnostics import Diagnostics
 
+from .documents import all_of, assert_refused, changed, drop, put
+
 
 def assessment(levels=5, images=30, classes=3, alpha=None, **changes):
     rng = np.random.default_rng(0)
@@ -67,10 +69,7 @@ def same_settings(one, other):
 
 
 def strict(text):
-    def refuse(constant):
-        raise AssertionError(constant)
-
-    return json.loads(text, parse_constant=refuse)
+    return json.loads(text, parse_constant=pytest.fail)
 
 
 @pytest.mark.parametrize("alpha", [None, 0.6])
@@ -107,9 +106,8 @@ def test_what_is_not_known_is_null():
 
 @pytest.mark.parametrize("wrong", [[], {}, {"points": 3}, "x", None])
 def test_diagnostics_of_another_shape(wrong):
-    document = strict(assessment().to_json()) | {"diagnostics": wrong}
-    with pytest.raises(ValueError, match="diagnostics"):
-        Assessment.from_json(json.dumps(document))
+    change = put("diagnostics", wrong)
+    assert_refused(assessment().to_json(), change, "diagnostics")
 
 
 def test_scores_have_no_probabilities():
@@ -184,27 +182,6 @@ def packed(array):
         "dtype": array.dtype.name,
         "base64_zlib": base64.b64encode(zlib.compress(array.tobytes())).decode(),
     }
-
-
-def put(*path_and_value):
-    """A change of one entry of the document."""
-    *path, last, value = path_and_value
-
-    def change(document):
-        for name in path:
-            document = document[name]
-        document[last] = value(document[last]) if callable(value) else value
-
-    return change
-
-
-def drop(*path):
-    def change(document):
-        for name in path[:-1]:
-            document = document[name]
-        del document[path[-1]]
-
-    return change
 
 
 def swap_counts(document):
@@ -293,10 +270,7 @@ for part in dataclasses.fields(Assessment):
 
 @pytest.mark.parametrize("name", TAMPERED)
 def test_tampering_is_a_value_error(name):
-    document = json.loads(assessment(alpha=0.6).to_json())
-    TAMPERED[name](document)
-    with pytest.raises(ValueError):
-        Assessment.from_json(json.dumps(document))
+    assert_refused(assessment(alpha=0.6).to_json(), TAMPERED[name])
 
 
 @pytest.mark.parametrize(
@@ -339,24 +313,24 @@ def test_a_small_text_cannot_fill_the_memory():
 def test_a_range_widened_later_does_not_keep_its_counted_share(strategy):
     before = assessment(rule="count", strategy=strategy)
     assert Assessment.from_json(before.to_json()).robustness == before.robustness
-    document = strict(before.to_json())
-    # At 0.9 a gap of the widest interval's own share is added.
-    for wider in (
-        {"upper": 0.7 + 1e-6},
-        {"upper": 0.8},
-        {"upper": 0.9},
-        {"upper": 3e38},
-        {"lower": 0.0, "identity": 0.0},
+    by_levels = "diagnostics.* by the levels"
+    by_float32 = "lower and upper must lie.* float32"
+    for wider, message in (
+        ({"upper": 0.7 + 1e-6}, by_levels),
+        ({"upper": 0.8}, by_levels),
+        # A gap of the widest interval's own share is added.
+        ({"upper": 0.9}, by_levels),
+        ({"upper": 3e38}, by_levels),
+        ({"lower": 0.0, "identity": 0.0}, by_levels),
+        ({"upper": 1e308}, by_float32),
+        ({"lower": -1e308, "upper": 1e308}, by_float32),
     ):
-        with pytest.raises(ValueError, match="diagnostics.* by the levels"):
-            Assessment.from_json(json.dumps(document | wider))
-    for beyond in ({"upper": 1e308}, {"lower": -1e308, "upper": 1e308}):
-        with pytest.raises(ValueError, match="lower and upper must lie.* float32"):
-            Assessment.from_json(json.dumps(document | beyond))
+        change = all_of(*(put(*entry) for entry in wider.items()))
+        assert_refused(before.to_json(), change, message)
 
 
 def test_a_stated_robustness_is_written_as_in_the_file():
-    document = strict(assessment().to_json()) | {"robustness": 0.123}
+    text = changed(assessment().to_json(), put("robustness", 0.123))
     with pytest.raises(ValueError, match="robustness stated, 0.123, is not") as error:
-        Assessment.from_json(json.dumps(document))
+        Assessment.from_json(text)
     assert "np." not in str(error.value)

@@ -38,10 +38,9 @@ def accuracy_at(severity, least):
     return (100 + (STEP[LABELS == 1] * factor > least).sum()) / 200
 
 
-def assessed(least, strategy, **settings):
-    return jaxrob.assess(
-        classifier(least), DATA, CONTRAST, strategy=strategy, **settings
-    )
+def assessed(least, strategy, dataset=DATA, alteration=CONTRAST, **settings):
+    settings["strategy"] = strategy
+    return jaxrob.assess(classifier(least), dataset, alteration, **settings)
 
 
 def crossing(least, threshold=0.8):
@@ -117,18 +116,11 @@ def test_paired_comparison():
 
 def test_other_levels_and_own_answers_are_no_errors():
     physical = alterations.contrast(0.05, 1.0)
-    result = jaxrob.assess(
-        classifier(0.06), DATA, physical, strategy=strategies.Uniform(3)
-    )
+    result = assessed(0.06, strategies.Uniform(3), alteration=physical)
     reference = metrics.ReferenceErrors(0.1, 0.5)
     with pytest.raises(ValueError, match="by severity.*contrast has levels in"):
         metrics.corruption_error(result, reference)
-    stable = jaxrob.assess(
-        classifier(0.06),
-        jaxrob.Dataset(IMAGES),
-        CONTRAST,
-        strategy=strategies.Uniform(6),
-    )
+    stable = assessed(0.06, strategies.Uniform(6), jaxrob.Dataset(IMAGES))
     with pytest.raises(ValueError, match="the network's own answers"):
         metrics.corruption_error(stable, reference)
 

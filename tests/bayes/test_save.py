@@ -281,6 +281,14 @@ WRONG_DRAWS = {
     "no variables": (set_header(arrays=[]), "variables"),
     "NaN": (put_array(f"variables/params/{KERNEL}", with_nan), f"params/{KERNEL}"),
 }
+WRONG_MEMBERS = {
+    "outputs": (set_header(outputs="x"), "outputs"),
+    "no outputs": (drop_header("outputs"), "outputs"),
+    "passes": (set_header(kind="passes"), "num_samples"),
+    "0 passes": (set_header(kind="passes", num_samples=0), "num_samples"),
+    "many passes": (set_header(kind="passes", num_samples=10**12), "num_samples"),
+}
+WRONG = {"posterior": WRONG_POSTERIORS, "draws": WRONG_DRAWS, "members": WRONG_MEMBERS}
 
 
 @pytest.fixture(scope="module")
@@ -304,33 +312,16 @@ def written(tmp_path_factory, modules, images):
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"),
-    [("posterior", name) for name in WRONG_POSTERIORS]
-    + [("draws", name) for name in WRONG_DRAWS],
+    ("kind", "name"), [(kind, name) for kind, wrong in WRONG.items() for name in wrong]
 )
 def test_wrong_contents_are_named(tmp_path, written, modules, kind, name):
     path = tmp_path / "file.npz"
     path.write_bytes(written[kind])
     bayes.load(path, modules["plain"])
-    change, what = (WRONG_POSTERIORS if kind == "posterior" else WRONG_DRAWS)[name]
+    change, what = WRONG[kind][name]
     rewritten(path, change)
     with pytest.raises(ValueError, match=f"(?s)file.npz: .*{what}"):
         bayes.load(path, modules["plain"])
-
-
-def test_members_and_passes_of_other_settings(tmp_path, written, modules):
-    path = tmp_path / "file.npz"
-    for change, what in (
-        (set_header(outputs="x"), "outputs"),
-        (drop_header("outputs"), "outputs"),
-        (set_header(kind="passes"), "num_samples"),
-        (set_header(kind="passes", num_samples=0), "num_samples"),
-        (set_header(kind="passes", num_samples=10**12), "num_samples"),
-    ):
-        path.write_bytes(written["members"])
-        rewritten(path, change)
-        with pytest.raises(ValueError, match=f"file.npz: .*{what}"):
-            bayes.load(path, modules["plain"])
 
 
 def test_a_module_of_another_width_is_named(tmp_path, nnx_module):

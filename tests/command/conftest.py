@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+import jaxrob
 from jaxrob import data
 from jaxrob._command.run import main
 
@@ -81,6 +82,46 @@ def place(tmp_path_factory):
         Image.fromarray(image[..., 0]).save(name)
     np.savez(folder / "test.npz", images=test.images[:40], labels=test.labels[:40])
     return folder
+
+
+@pytest.fixture(scope="session")
+def nearest(place):
+    """`net` of net.py, without the command."""
+    means = np.load(place / "means.npy")
+
+    def net(images):
+        flat = images.reshape(len(images), -1)
+        return 2 * flat @ means.T - np.square(means).sum(1)
+
+    return net
+
+
+@pytest.fixture
+def roma(jaxrob_command, tmp_path):
+    """Runs a small estimate of RoMA; what is given comes last, and so wins."""
+
+    def run(*arguments):
+        return jaxrob_command(
+            "roma", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
+            "--num_images=10", "--num_samples=50", "--estimator=count", "--delta=0.2",
+            "--epsilon=0.3", "--noprogress", f"--output={tmp_path / 'results'}",
+            *arguments,
+        )  # fmt: skip
+
+    return run
+
+
+@pytest.fixture
+def interrupted(monkeypatch):
+    """Interrupts each run when it reaches the alteration zoom."""
+    known = jaxrob.assess
+
+    def assess(classifier, dataset, alteration, *arguments, **named):
+        if alteration.name == "zoom":
+            raise KeyboardInterrupt
+        return known(classifier, dataset, alteration, *arguments, **named)
+
+    monkeypatch.setattr(jaxrob, "assess", assess)
 
 
 @pytest.fixture

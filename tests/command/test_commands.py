@@ -8,30 +8,19 @@ from absl import flags
 from PIL import Image
 
 import jaxrob
-from jaxrob import alterations, data, reporting
+from jaxrob import alterations, data
 from jaxrob._arguments.warnings import warn
 from jaxrob._command import run
+from jaxrob.reporting import read_results as results
+
+from .outcomes import check, only, succeeded
 
 
-def results(folder):
-    return reporting.read_results(folder)
-
-
-def only(folder):
-    (one,) = results(folder).assessments
-    return one
-
-
-def net(images, place):
-    means = np.load(place / "means.npy")
-    return 2 * images.reshape(len(images), -1) @ means.T - np.square(means).sum(1)
-
-
-def test_the_answers_are_those_of_the_library(assess, place, tmp_path):
+def test_the_answers_are_those_of_the_library(assess, place, nearest, tmp_path):
     assert assess("--alterations=rotation(-30,30,fill=edge)", "--levels=7")[0] == 0
     dataset = data.image_folder(place / "pictures", grey=True)
     expected = jaxrob.assess(
-        jaxrob.Classifier.from_host(lambda images: net(images, place), 10),
+        jaxrob.Classifier.from_host(nearest, 10),
         dataset,
         alterations.rotation(-30, 30, "edge"),
         strategy=jaxrob.strategies.Uniform(7),
@@ -66,10 +55,9 @@ def test_an_npz_file(jaxrob_command, tmp_path):
         "assess", "--classifier=net.py:net", "--images=test.npz", "--levels=3",
         "--alterations=brightness", "--noprogress", f"--output={tmp_path}",
     )  # fmt: skip
-    status, out, err = jaxrob_command(*arguments, "--num_images=20")
-    assert status == 0 and "20 images" in out, err
-    status, _, err = jaxrob_command(*arguments, "--labels_array=y")
-    assert status == 2 and "it has no array 'y'; it has images, labels" in err
+    assert "20 images" in succeeded(jaxrob_command(*arguments, "--num_images=20"))
+    ran = jaxrob_command(*arguments, "--labels_array=y")
+    check(ran, 2, "it has no array 'y'; it has images, labels")
 
 
 def test_pictures_without_labels_are_stability(assess, tmp_path):
@@ -100,12 +88,8 @@ def test_labels_of_a_file_and_names_in_another_order(assess, place, tmp_path):
 
 
 def test_pictures_are_resized_and_cropped(assess, tmp_path):
-    for arguments, shape in (
-        (["--size=28,28"], "28 x 28"),
-        (["--resize=30", "--crop=28"], "28 x 28"),
-    ):
-        status, out, err = assess(*arguments)
-        assert status == 0 and shape in out, err
+    for arguments in (["--size=28,28"], ["--resize=30", "--crop=28"]):
+        assert "28 x 28" in succeeded(assess(*arguments))
 
 
 def test_photographs_of_phones_stand_upright(assess, place, tmp_path):
@@ -137,12 +121,11 @@ def test_a_report_of_an_assessment_is_that_of_its_folder(
     html, markdown, again, again_markdown = (one.read_text() for one in reports)
     assert (html, markdown) == (again, again_markdown)
     assert "net.py:net" in html and "brightness" in markdown
-    status, out, _ = jaxrob_command("report", folder)
-    assert status == 0 and (tmp_path / "results" / "report.html").read_text() == html
-    status, _, err = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
-    assert status == 2 and "there is no such folder or file" in err
-    status, _, err = jaxrob_command("report")
-    assert status == 2 and "expected folder..." in err
+    succeeded(jaxrob_command("report", folder))
+    assert (tmp_path / "results" / "report.html").read_text() == html
+    nowhere = jaxrob_command("report", f"{tmp_path / 'nowhere'}")
+    check(nowhere, 2, "there is no such folder or file")
+    check(jaxrob_command("report"), 2, "expected folder...")
 
 
 def test_warnings_of_one_cause_are_said_once(capsys):
@@ -164,22 +147,17 @@ def test_messages_name_flags(jaxrob_command, tmp_path):
     for width in (8, 9):
         Image.new("L", (width, 8)).save(folder / f"{width}.png")
     arguments = ("assess", "--classifier=net.py:net", f"--images={folder.parent}")
-    status, _, err = jaxrob_command(*arguments)
-    assert status == 2 and "pass --size=height,width to resize all" in err
-    status, _, err = jaxrob_command(*arguments, "--size=8", "--max_bytes=9")
-    assert status == 2 and "Pass --size=height,width for smaller" in err
-    assert "--max_bytes=" in err
-    status, _, err = jaxrob_command(*arguments, "--crop=9")
-    assert status == 2 and "fewer than --crop=9,9 keeps" in err
+    check(jaxrob_command(*arguments), 2, "pass --size=height,width to resize all")
+    ran = jaxrob_command(*arguments, "--size=8", "--max_bytes=9")
+    check(ran, 2, "Pass --size=height,width for smaller", "--max_bytes=")
+    check(jaxrob_command(*arguments, "--crop=9"), 2, "fewer than --crop=9,9 keeps")
 
 
 def test_compare(assess, jaxrob_command, tmp_path):
     asked = ("--alterations=brightness(-0.5,0)", "--levels=21")
     for name, network in (("old", "net"), ("new", "worse")):
-        status, _, _ = assess(
-            *asked, f"--classifier=net.py:{network}", f"--output={tmp_path / name}"
-        )
-        assert status == 0
+        given = f"--classifier=net.py:{network}", f"--output={tmp_path / name}"
+        succeeded(assess(*asked, *given))
     old, new = f"{tmp_path / 'old'}", f"{tmp_path / 'new'}"
     status, out, err = jaxrob_command("compare", old, new)
     assert status == 1 and "brightness: robustness is" in err
@@ -192,62 +170,48 @@ def test_compare(assess, jaxrob_command, tmp_path):
     text = (tmp_path / "old" / "brightness.json").read_text()
     forged = tmp_path / "forged.json"
     forged.write_text(text.replace('"brightness"', '"a\\n\\u001bblur: 5% -> 9%"'))
-    status, out, _ = jaxrob_command("compare", f"{forged}", f"{forged}")
-    assert status == 0 and out.startswith("a (U+001B)blur: 5% -> 9%: ")
-    status, _, err = jaxrob_command("compare", old)
-    assert status == 2 and "expected old new" in err
+    out = succeeded(jaxrob_command("compare", f"{forged}", f"{forged}"))
+    assert out.startswith("a (U+001B)blur: 5% -> 9%: ")
+    check(jaxrob_command("compare", old), 2, "expected old new")
     assert assess(f"--output={tmp_path / 'other'}")[0] == 0
-    status, _, err = jaxrob_command("compare", old, f"{tmp_path / 'other'}")
-    assert status == 2 and "brightness" in err, "another range"
+    check(jaxrob_command("compare", old, f"{tmp_path / 'other'}"), 2, "brightness")
 
 
 def test_the_confidence_level(assess, tmp_path):
-    asked = ("--alterations=brightness(-0.5,0)", "--levels=3")
-    status, out, err = assess(
-        *asked, "--confidence_level=0.99", f"--output={tmp_path / 'sure'}"
-    )
-    assert status == 0, err
-    assert only(f"{tmp_path / 'sure'}").confidence_level == 0.99
-    assert "99 % interval" in out
-    status, _, err = assess(*asked, "--confidence_level=1")
-    assert status == 2 and "confidence_level must lie in (0, 1)" in err
+    asked = "--alterations=brightness(-0.5,0)"
+    assert "99 % interval" in succeeded(assess(asked, "--confidence_level=0.99"))
+    assert only(tmp_path / "results").confidence_level == 0.99
+    ran = assess(asked, "--confidence_level=1")
+    check(ran, 2, "confidence_level must lie in (0, 1)")
 
 
-def test_roma(assess, jaxrob_command, tmp_path):
+def test_roma(assess, roma, tmp_path):
     folder = f"{tmp_path / 'results'}"
-    arguments = (
-        "roma", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
-        "--num_images=10", "--num_samples=50", "--estimator=count", "--delta=0.2",
-        "--epsilon=0.3", "--noprogress", f"--output={folder}",
-    )  # fmt: skip
     assert assess("--require=robustness>=0")[0] == 0
-    status, out, err = jaxrob_command(*arguments, "--require=plr>=0")
-    assert status == 0, err
+    out = succeeded(roma("--require=plr>=0"))
     both = results(folder)
     assert len(both.roma.plr) == 10 and both.assessments[0].alteration == "brightness"
     assert both.requirements == (("robustness", 0.0), ("plr", 0.0))
     assert f"mean plr {both.roma.plr.mean():.6f}" in out
-    # Fifty draws leave the lower end far below 1.
-    status, _, err = jaxrob_command(*arguments, "--require=plr.low>=0.999")
-    assert status == 1 and "not shown to be good enough: RoMA: plr.low is" in err
-    status, _, err = jaxrob_command(*arguments, "--classifier=net.py:worse")
-    assert status == 2 and "it holds results of another network" in err
-    status, _, err = jaxrob_command(*arguments, "--estimator=importance")
-    assert status == 2 and "that JAX can differentiate" in err
-    status, out, _ = jaxrob_command(*arguments, "--dry_run")
-    assert status == 0 and "10 images: about 500 forward passes" in out
-    status, out, err = jaxrob_command(*arguments, "--half_width=0.1")
-    assert status == 0 and "10 images were looked at; the mean over all lies" in out
+    assert "10 images: about 500 forward passes" in succeeded(roma("--dry_run"))
+    out = succeeded(roma("--half_width=0.1"))
+    assert "10 images were looked at; the mean over all lies" in out
     assert results(folder).roma.half_width == 0.1
-    status, out, err = jaxrob_command(
-        *arguments, "--half_width=0.1", "--confidence_level=0.99"
-    )
-    assert status == 0 and "(99 %)" in out
-    assert results(folder).roma.confidence_level == 0.99
-    status, _, err = jaxrob_command(*arguments, "--confidence_level=1")
-    assert status == 2 and "confidence_level must lie in (0, 1)" in err
-    status, _, err = jaxrob_command(*arguments, "--half_width=0")
-    assert status == 2 and "half_width must lie in (0, 0.5)" in err
+    out = succeeded(roma("--half_width=0.1", "--confidence_level=0.99"))
+    assert "(99 %)" in out and results(folder).roma.confidence_level == 0.99
+    for argument, status, says in (
+        # Fifty draws leave the lower end far below 1.
+        (
+            "--require=plr.low>=0.999",
+            1,
+            "not shown to be good enough: RoMA: plr.low is",
+        ),
+        ("--classifier=net.py:worse", 2, "it holds results of another network"),
+        ("--estimator=importance", 2, "that JAX can differentiate"),
+        ("--confidence_level=1", 2, "confidence_level must lie in (0, 1)"),
+        ("--half_width=0", 2, "half_width must lie in (0, 0.5)"),
+    ):
+        check(roma(argument), status, says)
 
 
 def test_a_dry_run_says_what_there_will_be(assess, tmp_path):
@@ -289,60 +253,70 @@ def test_the_digits_without_a_network(jaxrob_command, tmp_path):
         "assess", "--alterations=brightness", "--levels=3", "--num_images=50",
         "--noprogress", f"--output={tmp_path}",
     )  # fmt: skip
-    status, out, err = jaxrob_command(*arguments)
-    assert status == 0, err
+    out = succeeded(jaxrob_command(*arguments))
     assert "small network trained on the spot on digits/test: 50 images" in out
     assert only(tmp_path).values[1] > 0.9
-    status, _, err = jaxrob_command(*arguments, "--images=pictures")
-    assert status == 2 and "--images needs --classifier" in err
-    status, _, err = jaxrob_command("assess", "--classifier=net.py:net")
-    assert status == 2 and "--images must say which pictures" in err
+    ran = jaxrob_command(*arguments, "--images=pictures")
+    check(ran, 2, "--images needs --classifier")
+    ran = jaxrob_command("assess", "--classifier=net.py:net")
+    check(ran, 2, "--images must say which pictures")
 
 
 @pytest.mark.slow
 def test_the_list_of_alterations(jaxrob_command, place, tmp_path):
-    status, out, _ = jaxrob_command("alterations", "--size=50,200")
-    assert status == 0
+    out = succeeded(jaxrob_command("alterations", "--size=50,200"))
     rows = {line.split()[0]: line.split()[1:3] for line in out.splitlines()[2:]}
     assert rows["horizontal_translation"] == ["-20,20", "px"]
     assert rows["gaussian_blur"] == ["0,2", "px"] and len(rows) == 8 + 9 + 19 + 2
     picture = tmp_path / "strip.png"
     image = next((place / "pictures").rglob("*.png"))
-    status, _, err = jaxrob_command(
-        "alterations", f"--pictures={picture}", f"--image={image}"
-    )
-    assert status == 0, err
+    drawing = "alterations", f"--pictures={picture}"
+    succeeded(jaxrob_command(*drawing, f"--image={image}"))
     with Image.open(picture) as drawn:
         assert min(drawn.size) > 500
     for wrong in ("--pictures=strip.pdf", "--image=x.png", "--size=0"):
         assert jaxrob_command("alterations", wrong)[0] == 2
-    absent = ("alterations", f"--pictures={picture}", "--image=nowhere.png")
-    assert jaxrob_command(*absent)[0] == 2
+    assert jaxrob_command(*drawing, "--image=nowhere.png")[0] == 2
 
 
-MISTAKES = [
-    ("noise in the units of bytes", ["--alterations=gaussian_noise(0,25)"],
-     "divide it by 255**2"),
-    ("blur larger than the picture", ["--alterations=gaussian_blur(0,40)"],
-     "blurs all of an image"),
-    ("translation in percent", ["--alterations=horizontal_translation(-50,50)"],
-     'unit="relative"'),
-    ("brightness in percent", ["--alterations=brightness(0,50)"],
-     "divide percent by 100"),
-    ("a softmax declared as logits", ["--classifier=mistakes.py:softmax"],
-     'outputs="probabilities"'),
-    ("decisions declared as logits", ["--classifier=mistakes.py:decisions"],
-     'outputs="scores"'),
-    ("answers that depend on company", ["--classifier=mistakes.py:company"],
-     "beside"),
-    ("one answer for all", ["--classifier=mistakes.py:constant"],
-     "learnt nothing"),
-    ("labels in another order", ["--class_names=9,8,7,6,5,4,3,2,1,0"],
-     "below the threshold"),
-    ("an alteration that leaves [0, 1]", ["--alterations=mistakes.py:bright(0,1)"],
-     "jnp.clip(image, 0, 1)"),
-    ("an alteration that makes NaN", ["--alterations=mistakes.py:bad(0,1)"], "NaN"),
-]  # fmt: skip
+# By name: an argument, and what the line says.
+MISTAKES = {
+    "noise in the units of bytes": (
+        "--alterations=gaussian_noise(0,25)",
+        "divide it by 255**2",
+    ),
+    "blur larger than the picture": (
+        "--alterations=gaussian_blur(0,40)",
+        "blurs all of an image",
+    ),
+    "translation in percent": (
+        "--alterations=horizontal_translation(-50,50)",
+        'unit="relative"',
+    ),
+    "brightness in percent": (
+        "--alterations=brightness(0,50)",
+        "divide percent by 100",
+    ),
+    "a softmax declared as logits": (
+        "--classifier=mistakes.py:softmax",
+        'outputs="probabilities"',
+    ),
+    "decisions declared as logits": (
+        "--classifier=mistakes.py:decisions",
+        'outputs="scores"',
+    ),
+    "answers that depend on company": ("--classifier=mistakes.py:company", "beside"),
+    "one answer for all": ("--classifier=mistakes.py:constant", "learnt nothing"),
+    "labels in another order": (
+        "--class_names=9,8,7,6,5,4,3,2,1,0",
+        "below the threshold",
+    ),
+    "an alteration that leaves [0, 1]": (
+        "--alterations=mistakes.py:bright(0,1)",
+        "jnp.clip(image, 0, 1)",
+    ),
+    "an alteration that makes NaN": ("--alterations=mistakes.py:bad(0,1)", "NaN"),
+}
 NETWORKS = """
 import numpy as np
 from net import net
@@ -370,14 +344,11 @@ def bad(image, level):
 """
 
 
-@pytest.mark.parametrize(
-    ("arguments", "says"),
-    [one[1:] for one in MISTAKES],
-    ids=[one[0] for one in MISTAKES],
-)
-def test_a_likely_mistake_draws_a_line(assess, place, arguments, says):
+@pytest.mark.parametrize("name", MISTAKES)
+def test_a_likely_mistake_draws_a_line(assess, place, name):
+    argument, says = MISTAKES[name]
     (place / "mistakes.py").write_text(NETWORKS)
-    status, _, err = assess(*arguments)
+    status, _, err = assess(argument)
     lines = [one for one in err.splitlines() if one.startswith("jaxrob: warning: ")]
     assert any(says in one for one in lines), err
     assert status in (0, 3)
@@ -392,8 +363,7 @@ def test_corruptions_by_severity(assess, jaxrob_command, tmp_path):
         "--alterations=corruptions.brightness(size=32)",
         "--noprogress", f"--output={tmp_path / 'results'}", f"--report={report}",
     )  # fmt: skip
-    status, out, err = jaxrob_command(*arguments)
-    assert status == 0, err
+    out = succeeded(jaxrob_command(*arguments))
     assert "got 2: " in out and "frost" in out
     for one in results(tmp_path / "results").assessments:
         assert {0, 1, 2, 3, 4, 5} < set(one.levels) and one.unit == "severity"
@@ -415,13 +385,6 @@ def test_a_benchmark_by_name(assess, tmp_path):
 
 
 def test_alterations_lists_the_benchmarks(jaxrob_command):
-    status, out, _ = jaxrob_command("alterations")
-    assert status == 0
-    for name in (
-        "corruptions.fog",
-        "imagenet_c",
-        "cifar_c",
-        "motion_blur",
-        "shot_noise",
-    ):
-        assert f"\n{name} " in out
+    out = succeeded(jaxrob_command("alterations"))
+    names = "corruptions.fog", "imagenet_c", "cifar_c", "motion_blur", "shot_noise"
+    assert all(f"\n{name} " in out for name in names)

@@ -8,6 +8,8 @@ import pytest
 import jaxrob
 from jaxrob import alterations, data, reporting, strategies
 
+from .outcomes import check, only, succeeded
+
 NUM_IMAGES = 3000
 PLAN = """
 name = "few"
@@ -22,6 +24,7 @@ lower = -0.9
 upper = 0.0
 """
 BLUR = "--alterations=gaussian_blur(0,6)"
+DECIDED = "--require=decided_ratio>=0.5"
 
 
 @pytest.fixture(scope="module")
@@ -57,23 +60,12 @@ def few(jaxrob_command, images, tmp_path):
     return run
 
 
-def only(folder):
-    (one,) = reporting.read_results(folder).assessments
-    return one
-
-
 @pytest.fixture(scope="module")
-def truth(images, place):
+def truth(images, nearest):
     """The robustness of all images at 1,025 levels, without the command."""
-    means = np.load(place / "means.npy")
-
-    def net(images):
-        flat = images.reshape(len(images), -1)
-        return 2 * flat @ means.T - np.square(means).sum(1)
-
     with np.load(images) as found:
         dataset = jaxrob.Dataset(found["images"], found["labels"])
-    classifier = jaxrob.Classifier.from_host(net, 10)
+    classifier = jaxrob.Classifier.from_host(nearest, 10)
     blur = alterations.gaussian_blur(0, 6)
     asap = strategies.ASAP(statistical_stopping=False)
     return jaxrob.assess(classifier, dataset, blur, 0.6, strategy=asap).robustness
@@ -81,8 +73,7 @@ def truth(images, place):
 
 @pytest.mark.parametrize("asked", ["--half_width=0.05", "--half_width=0.02"])
 def test_a_precision_is_kept_near_the_answer_of_all_images(few, truth, tmp_path, asked):
-    status, out, err = few(asked, f"--report={tmp_path / 'report.md'}")
-    assert status == 0, err
+    out = succeeded(few(asked, f"--report={tmp_path / 'report.md'}"))
     one, half_width = only(tmp_path / "results"), float(asked.partition("=")[2])
     low, high = one.dataset_interval
     # The interval holds it 95 times of 100: tests/assessment/test_few.py counts.
@@ -109,8 +100,7 @@ def test_evenly_spaced_levels(few, tmp_path):
 
 
 def test_a_budget_is_of_all_alterations_together(few, tmp_path):
-    status, out, err = few("--budget=8000", BLUR, "--alterations=zoom(1,2)")
-    assert status == 0, err
+    out = succeeded(few("--budget=8000", BLUR, "--alterations=zoom(1,2)"))
     found = reporting.read_results(tmp_path / "results").assessments
     assert sum(one.evaluations for one in found) <= 8000
     assert "at most 8,000 altered images in all" in out
@@ -143,8 +133,8 @@ def test_the_lower_end_does_not_end_early(few, tmp_path):
 
 
 def test_what_is_not_sure_does_not_pass(few, truth):
-    status, _, err = few("--half_width=0.05", f"--require=robustness>={truth - 0.001}")
-    assert status == 1 and "robustness is not sure, between" in err
+    ran = few("--half_width=0.05", f"--require=robustness>={truth - 0.001}")
+    check(ran, 1, "robustness is not sure, between")
 
 
 @pytest.mark.parametrize(
@@ -154,15 +144,11 @@ def test_what_is_not_sure_does_not_pass(few, truth):
         (["--half_width=0.1", "--measure=f1"], '--measure="f1" needs all images'),
         (["--curtail", "--measure=precision"], '--measure="precision" needs all'),
         (
-            ["--budget=10", "--require=decided_ratio>=0.5"],
+            ["--budget=10", DECIDED],
             "--require: decided_ratio is told by all images alone",
         ),
         (
-            [
-                "--half_width=0.1",
-                "--require=robustness>=0",
-                "--require=decided_ratio>=0.5",
-            ],
+            ["--half_width=0.1", "--require=robustness>=0", DECIDED],
             "What goes with them: robustness",
         ),
         (["--budget=0"], "budget"),
@@ -173,20 +159,19 @@ def test_what_is_not_sure_does_not_pass(few, truth):
 def test_what_does_not_go_together_is_refused_before_anything(
     few, tmp_path, arguments, says
 ):
-    status, _, err = few(*arguments)
-    assert status == 2 and says in err
+    check(few(*arguments), 2, says)
     assert not (tmp_path / "results").exists()
 
 
 def test_comparisons_need_all_images(few, jaxrob_command, tmp_path):
     assert few("--half_width=0.05")[0] == 0
-    folder = tmp_path / "results"
-    status, _, err = few(f"--regressions={folder}", f"--output={tmp_path / 'new'}")
-    assert status == 2 and "is from few images" in err
-    status, _, err = few("--half_width=0.05", f"--regressions={folder}")
-    assert status == 2 and "compares the answers on every image" in err
-    status, _, err = jaxrob_command("compare", f"{folder}", f"{folder}")
-    assert status == 2 and "must be assessed on all images" in err
+    folder = f"{tmp_path / 'results'}"
+    earlier = f"--regressions={folder}"
+    check(few(earlier, f"--output={tmp_path / 'new'}"), 2, "is from few images")
+    ran = few("--half_width=0.05", earlier)
+    check(ran, 2, "compares the answers on every image")
+    ran = jaxrob_command("compare", folder, folder)
+    check(ran, 2, "must be assessed on all images")
 
 
 def test_a_plan_may_say_it(few, tmp_path):
@@ -198,8 +183,7 @@ def test_a_plan_may_say_it(few, tmp_path):
     assert one.sampling.half_width == 0.05 and not one.sampling.curtail
     text = report.read_text()
     assert "half width 0.05" in text and "differ from the plan" not in text
-    status, _, err = few(f"--plan={path}", "--budget=5000")
-    assert status == 2 and "--budget: the plan says it" in err
+    check(few(f"--plan={path}", "--budget=5000"), 2, "--budget: the plan says it")
     # One that does not say it leaves it to the flags.
     path.write_text(PLAN.replace("half_width = 0.05\n", ""))
     assert few(f"--plan={path}", "--half_width=0.1")[0] == 0
@@ -219,18 +203,16 @@ def test_a_report_says_where_a_plan_was_not_followed(few, tmp_path):
 
 
 def test_a_dry_run_says_what_it_takes_at_most(few):
-    status, out, _ = few("--half_width=0.05", "--levels=21", "--dry_run")
-    assert status == 0 and "--half_width=0.05: at most about 63,000 of these" in out
+    out = succeeded(few("--half_width=0.05", "--levels=21", "--dry_run"))
+    assert "--half_width=0.05: at most about 63,000 of these" in out
     assert "time: at most about" in out
     out = few("--budget=4000", "--curtail", "--levels=21", "--dry_run")[1]
     assert "--budget=4000 --curtail: at most about 4,000 of these" in out
 
 
 def test_corruptions_have_no_means_from_few_images(few, tmp_path):
-    status, out, err = few(
-        "--half_width=0.1", "--alterations=corruptions.gaussian_noise"
-    )
-    assert status == 0, err
+    noise = "--alterations=corruptions.gaussian_noise"
+    out = succeeded(few("--half_width=0.1", noise))
     assert "mean error over 15 corruptions, severities 1 to 5: not known" in out
 
 

@@ -5,10 +5,11 @@ import shutil
 
 import pytest
 
-import jaxrob
 from jaxrob import reporting
 from jaxrob._command import results_folder
 from jaxrob._command.refused import Refused
+
+from .outcomes import check, only, succeeded
 
 FLAGS = ("output", "journal", "name", "classifier", "images", "plan", "report", "size")
 
@@ -16,17 +17,15 @@ FLAGS = ("output", "journal", "name", "classifier", "images", "plan", "report", 
 @pytest.mark.parametrize("flag", FLAGS)
 def test_an_empty_value_is_refused_by_name(assess, tmp_path, flag):
     for value in ("", " "):
-        status, _, err = assess(f"--{flag}={value}")
-        assert status == 2 and f"--{flag}: its value is empty" in err, err
-    status, _, err = assess(f"--{flag}", "--dry_run")
-    assert status == 2 and f"--{flag}: its value is missing; the next is --dr" in err
+        check(assess(f"--{flag}={value}"), 2, f"--{flag}: its value is empty")
+    ran = assess(f"--{flag}", "--dry_run")
+    check(ran, 2, f"--{flag}: its value is missing; the next is --dr")
     assert not (tmp_path / "results").exists()
 
 
 def test_an_empty_word_is_refused(jaxrob_command, tmp_path):
     for command, words in (("compare", ["", "base"]), ("report", [" "])):
-        status, _, err = jaxrob_command(command, *words)
-        assert status == 2 and "the argument 1 is empty" in err
+        check(jaxrob_command(command, *words), 2, "the argument 1 is empty")
 
 
 @pytest.mark.parametrize(
@@ -62,24 +61,16 @@ def test_another_networks_results_are_not_replaced(assess, tmp_path):
     folder = tmp_path / "results"
     assert assess()[0] == 0
     before = {one.name: one.read_bytes() for one in folder.iterdir()}
-    status, _, err = assess("--classifier=net.py:worse")
-    assert status == 2 and "it holds results of another network" in err
+    check(assess("--classifier=net.py:worse"), 2, "it holds results of another network")
     assert before == {one.name: one.read_bytes() for one in folder.iterdir()}
     # Its own are replaced.
     assert assess("--levels=5")[0] == 0
-    (one,) = reporting.read_results(folder).assessments
-    assert len(one.levels) == 5
+    assert len(only(folder).levels) == 5
 
 
-def test_what_else_is_known_of_the_network_stays(assess, jaxrob_command, tmp_path):
+def test_what_else_is_known_of_the_network_stays(assess, roma, tmp_path):
     assert assess()[0] == 0
-    status, _, err = jaxrob_command(
-        "roma", "--classifier=net.py:net", "--images=pictures", "--channels=grey",
-        "--num_images=4", "--num_samples=20", "--estimator=count", "--delta=0.2",
-        "--epsilon=0.1", "--noprogress", f"--output={tmp_path / 'results'}",
-        "--require=plr>=0",
-    )  # fmt: skip
-    assert status == 0, err
+    succeeded(roma("--num_images=4", "--require=plr>=0"))
     assert assess("--alterations=zoom(1,2)", "--require=robustness>=0")[0] == 0
     found = reporting.read_results(tmp_path / "results")
     assert [one.alteration for one in found.assessments] == ["zoom"]
@@ -90,8 +81,7 @@ def test_what_else_is_known_of_the_network_stays(assess, jaxrob_command, tmp_pat
 def test_two_runs_do_not_write_into_one_folder(assess, tmp_path):
     folder = tmp_path / "results"
     with results_folder.held(folder):
-        status, _, err = assess()
-        assert status == 2 and "another run writes there" in err
+        check(assess(), 2, "another run writes there")
         with pytest.raises(Refused), results_folder.held(folder):
             pass
     assert not folder.exists()
@@ -112,42 +102,36 @@ def test_outputs_that_are_not_what_is_said(assess, tmp_path):
 def test_a_picture_that_links_to_itself(assess, place, tmp_path):
     shutil.copytree(place / "pictures", tmp_path / "pictures")
     (tmp_path / "pictures" / "3" / "loop.png").symlink_to("loop.png")
-    status, _, err = assess(f"--images={tmp_path / 'pictures'}")
-    assert status == 2 and "loop.png: not a regular file but a link" in err
+    ran = assess(f"--images={tmp_path / 'pictures'}")
+    check(ran, 2, "loop.png: not a regular file but a link")
 
 
 def test_a_class_folder_too_many_is_named(assess, place, tmp_path):
-    shutil.copytree(place / "pictures", tmp_path / "pictures")
-    shutil.copytree(place / "pictures" / "3", tmp_path / "pictures" / "spare")
-    status, _, err = assess(f"--images={tmp_path / 'pictures'}")
-    assert status == 2 and "it has no output for 'spare'" in err
-    assert "--class_names" in err and "--labels=none" in err
-    shutil.rmtree(tmp_path / "pictures" / "spare")
-    shutil.rmtree(tmp_path / "pictures" / "9")
-    status, _, err = assess(f"--images={tmp_path / 'pictures'}")
-    assert status == 2 and "returns 10 classes, but pictures has 9" in err
+    folder = tmp_path / "pictures"
+    shutil.copytree(place / "pictures", folder)
+    shutil.copytree(folder / "3", folder / "spare")
+    says = "it has no output for 'spare'", "--class_names", "--labels=none"
+    check(assess(f"--images={folder}"), 2, *says)
+    shutil.rmtree(folder / "spare")
+    shutil.rmtree(folder / "9")
+    ran = assess(f"--images={folder}")
+    check(ran, 2, "returns 10 classes, but pictures has 9")
 
 
 def test_a_file_with_a_mistake_names_the_flag(assess, tmp_path):
     (tmp_path / "bad.py").write_text("x = 1\ndef net(:\n")
     for flag in ("classifier", "alterations"):
-        status, _, err = assess(f"--{flag}={tmp_path / 'bad.py'}:net")
-        assert status == 2 and f"--{flag}=" in err and "in line 2" in err
+        ran = assess(f"--{flag}={tmp_path / 'bad.py'}:net")
+        check(ran, 2, f"--{flag}=", "in line 2")
 
 
-def test_an_interruption_says_what_is_kept(assess, tmp_path, monkeypatch):
-    known, journal = jaxrob.assess, f"--journal={tmp_path / 'journal'}"
+def test_an_interruption_says_what_is_kept(assess, tmp_path, interrupted):
+    journal = f"--journal={tmp_path / 'journal'}"
     both = ("--alterations=brightness", "--alterations=zoom(1,2)")
-
-    def interrupted(classifier, dataset, alteration, *arguments, **named):
-        if alteration.name == "zoom":
-            raise KeyboardInterrupt
-        return known(classifier, dataset, alteration, *arguments, **named)
-
-    monkeypatch.setattr(jaxrob, "assess", interrupted)
     status, _, err = assess(*both)
     done = f"interrupted; 1 of 2 alterations are finished, in {tmp_path / 'results'}/"
     assert status == 3 and done in err and "rerun" not in err
-    status, _, err = assess(both[1], journal, f"--output={tmp_path / 'none'}")
-    assert status == 3 and "no alteration is finished; a rerun" in err
+    assert only(tmp_path / "results").alteration == "brightness"
+    ran = assess(both[1], journal, f"--output={tmp_path / 'none'}")
+    check(ran, 3, "no alteration is finished; a rerun")
     assert not (tmp_path / "none").exists()

@@ -2,13 +2,14 @@
 
 import os
 import signal
-import subprocess
 import sys
 
 import pytest
 
 import jaxrob
 from jaxrob._command import printing
+
+from .outcomes import process, succeeded
 
 SMALL = (
     "assess --classifier=net.py:net --images=pictures --channels=grey "
@@ -18,19 +19,9 @@ SMALL = (
 
 def shell(place, command):
     """The status of a line of bash, what it printed, and what it said."""
-    path = os.pathsep.join(filter(None, sys.path))
-    done = subprocess.run(
-        [
-            "bash",
-            "-c",
-            f"jaxrob() {{ '{sys.executable}' -m jaxrob \"$@\"; }}; {command}",
-        ],
-        cwd=place,
-        env=os.environ | {"PYTHONPATH": path},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout, done.stderr
+    defined = f"jaxrob() {{ '{sys.executable}' -m jaxrob \"$@\"; }}"
+    ran = process(["bash", "-c", f"{defined}; {command}"], cwd=place)
+    return ran.returncode, ran.stdout, ran.stderr
 
 
 def test_help_and_lists_that_nobody_reads(place):
@@ -83,5 +74,5 @@ def test_control_characters_do_not_reach_the_terminal(assess, tmp_path):
     assert status == 3 and not {"\x1b", "\x07", "\x9b"} & set(err)
     assert r"\x1b[31mred\x07\x9b1m" in err.splitlines()[-1]
     assert printing.plain("a\tb\nÄ\x1b") == "a\tb\nÄ\\x1b"
-    status, out, err = assess("--name=a\x1b[2Jb")
-    assert status == 0 and "\x1b" not in out and r"a\x1b[2Jb on pictures" in out
+    out = succeeded(assess("--name=a\x1b[2Jb"))
+    assert "\x1b" not in out and r"a\x1b[2Jb on pictures" in out

@@ -1,6 +1,5 @@
 """0 good; 1 not good enough, and nothing else; 2 wrong use; 3 everything else."""
 
-import os
 import pathlib
 import shutil
 import socket
@@ -15,6 +14,8 @@ from jaxrob._arguments.computing import computing
 from jaxrob._command import statuses
 from jaxrob.strategies import _drive
 
+from .outcomes import check, only, process, succeeded
+
 FEW = "--alterations=brightness(-0.5,0)"
 
 
@@ -23,8 +24,7 @@ def last_line(text):
 
 
 def test_an_assessment_that_is_good_enough(assess, tmp_path):
-    status, out, err = assess("--require=robustness>=0", "--require=decided_ratio>=1")
-    assert status == 0, err
+    out = succeeded(assess("--require=robustness>=0", "--require=decided_ratio>=1"))
     assert "net.py:net on pictures: 40 images of 28 x 28 x 1" in out
     results = reporting.read_results(tmp_path / "results")
     (one,) = results.assessments
@@ -76,8 +76,7 @@ def test_other_earlier_results_are_refused_before_anything_is_computed(
     given = ["--alterations=brightness(-0.5,0.5)", "--levels=2", old, changed]
     if changed.startswith("--alt"):
         given = given[1:]
-    status, _, err = assess(*given, f"--output={tmp_path / 'new'}")
-    assert status == 2 and says in err
+    check(assess(*given, f"--output={tmp_path / 'new'}"), 2, says)
     assert not (tmp_path / "new").exists()
 
 
@@ -160,8 +159,7 @@ def test_a_label_that_is_no_class_is_2(assess, place, tmp_path):
     pictures = sorted((place / "pictures").rglob("*.png"))
     names = [str(one.relative_to(place / "pictures")) for one in pictures]
     (tmp_path / "labels.csv").write_text("".join(f"{one},10\n" for one in names))
-    status, _, err = assess(f"--labels={tmp_path / 'labels.csv'}")
-    assert status == 2 and "10" in err, err
+    check(assess(f"--labels={tmp_path / 'labels.csv'}"), 2, "10")
 
 
 @pytest.mark.parametrize(
@@ -185,8 +183,7 @@ def test_a_file_that_fails_when_it_is_run(assess, tmp_path):
     status, _, err = assess(f"--classifier={tmp_path / 'bad.py'}:net")
     assert status == 3 and "not today" in last_line(err)
     (tmp_path / "worse.py").write_text("def net(:\n")
-    status, _, err = assess(f"--classifier={tmp_path / 'worse.py'}:net")
-    assert status == 2 and "worse.py" in err
+    check(assess(f"--classifier={tmp_path / 'worse.py'}:net"), 2, "worse.py")
     (tmp_path / "exits.py").write_text("import sys\nsys.exit(1)\n")
     assert assess(f"--classifier={tmp_path / 'exits.py'}:net")[0] == 3
 
@@ -198,23 +195,13 @@ def test_a_file_that_may_not_be_read_is_3(assess, tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied")
 
     monkeypatch.setattr(jaxrob.data, "image_folder", refuse)
-    status, _, err = assess()
-    assert status == 3 and "Permission denied" in err
+    check(assess(), 3, "Permission denied")
 
 
-def test_an_interruption_keeps_what_is_finished(assess, tmp_path, monkeypatch):
-    known = jaxrob.assess
-
-    def interrupted(classifier, dataset, alteration, *arguments, **named):
-        if alteration.name == "zoom":
-            raise KeyboardInterrupt
-        return known(classifier, dataset, alteration, *arguments, **named)
-
-    monkeypatch.setattr(jaxrob, "assess", interrupted)
-    status, _, err = assess("--alterations=brightness", "--alterations=zoom(1,2)")
-    assert status == 3 and "interrupted" in err
-    (one,) = reporting.read_results(tmp_path / "results").assessments
-    assert one.alteration == "brightness"
+def test_an_interruption_keeps_what_is_finished(assess, tmp_path, interrupted):
+    ran = assess("--alterations=brightness", "--alterations=zoom(1,2)")
+    check(ran, 3, "interrupted")
+    assert only(tmp_path / "results").alteration == "brightness"
 
 
 def test_an_error_after_the_answers_is_3(assess, monkeypatch):
@@ -225,15 +212,11 @@ def test_an_error_after_the_answers_is_3(assess, monkeypatch):
     assert assess()[0] == 3
 
 
-def process(place, *arguments):
-    done = subprocess.run(
-        [sys.executable, "-m", "jaxrob", *arguments],
-        cwd=place,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-    )
-    return done.returncode, done.stdout, done.stderr
+COMMAND = (sys.executable, "-m", "jaxrob")
+SMALL = (
+    "assess", "--images=pictures", "--channels=grey", "--alterations=brightness",
+    "--levels=3", "--noprogress",
+)  # fmt: skip
 
 
 @pytest.mark.slow
@@ -241,40 +224,25 @@ def test_two_hosts_share_the_work(place, tmp_path):
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
-    small = (
-        "assess", "--images=pictures", "--channels=grey", "--alterations=brightness",
-        "--levels=3", "--noprogress", "--classifier=net.py:net",
-        "--require=robustness>=1", "--threshold=1", "--report=shared.html",
-        f"--coordinator_address={address}", "--num_processes=2",
+    given = (
+        "--classifier=net.py:net", "--require=robustness>=1", "--threshold=1",
+        "--report=shared.html", f"--coordinator_address={address}", "--num_processes=2",
     )  # fmt: skip
-    hosts = [
-        subprocess.Popen(
-            [
-                *(sys.executable, "-m", "jaxrob", *small),
-                *(f"--process_id={number}", f"--output={tmp_path / str(number)}"),
-            ],
-            cwd=place,
-            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            stdout=subprocess.PIPE,
-            text=True,
-        )
-        for number in range(2)
-    ]
+    hosts = []
+    for number in range(2):
+        own = f"--process_id={number}", f"--output={tmp_path / str(number)}"
+        arguments = (*COMMAND, *SMALL, *given, *own)
+        hosts.append(process(arguments, subprocess.Popen, cwd=place))
     outputs = [host.communicate(timeout=300)[0] for host in hosts]
     assert [host.returncode for host in hosts] == [1, 1]
     assert "wrote shared.html" in outputs[0] and "wrote" not in outputs[1]
     assert not (tmp_path / "1").exists()
-    (one,) = reporting.read_results(tmp_path / "0").assessments
-    assert one.provenance["devices"]["count"] == 2
+    assert only(tmp_path / "0").provenance["devices"]["count"] == 2
 
 
 @pytest.mark.slow
 def test_statuses_of_a_process(place, tmp_path):
     """As a shell sees them."""
-    small = (
-        "assess", "--images=pictures", "--channels=grey", "--alterations=brightness",
-        "--levels=2", "--noprogress",
-    )  # fmt: skip
     for classifier, more, status in (
         ("net", "--require=robustness>=0", 0),
         ("net", "--threshold=1", 0),
@@ -283,8 +251,8 @@ def test_statuses_of_a_process(place, tmp_path):
         ("nett", "--require=robustness>=0", 2),
     ):
         own = f"--classifier=net.py:{classifier}", f"--output={tmp_path / classifier}"
-        found = process(place, *small, *own, more)
-        assert found[0] == status, found
+        ran = process((*COMMAND, *SMALL, *own, more), cwd=place)
+        assert ran.returncode == status, ran
 
 
 def test_help_is_quick_and_loads_nothing_heavy(place):
@@ -293,12 +261,7 @@ def test_help_is_quick_and_loads_nothing_heavy(place):
         "main(['--help']); main(['assess', '--help']); "
         "assert not {'jax', 'numpy', 'scipy', 'flax'} & set(sys.modules)"
     )
-    done = subprocess.run(
-        [sys.executable, "-X", "importtime", "-c", program],
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        capture_output=True,
-        text=True,
-    )
+    done = process([sys.executable, "-X", "importtime", "-c", program])
     assert done.returncode == 0, done.stderr[-2000:]
     assert "--classifier" in done.stdout and "Status:" in done.stdout
 
@@ -310,40 +273,35 @@ def test_a_plan_says_it_all(assess, jaxrob_command, tmp_path):
         'requirements = ["robustness>=0"]\n[[alterations]]\nname = "rotation"\n'
         'lower = -15\nupper = 15\nsettings = { fill = "edge" }\nreason = "the mount"\n'
     )
-    status, _, err = assess(f"--plan={plan}", "--alterations=zoom")
-    assert status == 2 and "--alterations: the plan says it" in err
+    ran = assess(f"--plan={plan}", "--alterations=zoom")
+    check(ran, 2, "--alterations: the plan says it")
     arguments = (
         "assess", "--classifier=net.py:net", "--images=test.npz", f"--plan={plan}",
         "--levels=3", "--noprogress", f"--output={tmp_path / 'planned'}",
     )  # fmt: skip
-    status, _, err = jaxrob_command(*arguments)
-    assert status == 0, err
+    succeeded(jaxrob_command(*arguments))
     results = reporting.read_results(tmp_path / "planned")
     assert results.plan.name == "test" and results.reasons == ("the mount",)
     (one,) = results.assessments
     assert (one.lower, one.upper, one.threshold) == (-15, 15, 0.7)
     plan.write_text(plan.read_text().replace("robustness>=0", "plr>=0.5"))
-    status, _, err = jaxrob_command(*arguments)
-    assert status == 2 and "jaxrob roma --require=plr>=0.5" in err
+    check(jaxrob_command(*arguments), 2, "jaxrob roma --require=plr>=0.5")
     plan.write_text(plan.read_text().replace('"rotation"', '"rotatoin"'))
     plan.write_text(plan.read_text().replace("plr>=0.5", "robustness>=0"))
-    status, _, err = jaxrob_command(*arguments)
-    assert status == 2 and "Did you mean rotation?" in err and str(plan) in err
+    check(jaxrob_command(*arguments), 2, "Did you mean rotation?", str(plan))
 
 
 def test_commands_and_flags_that_there_are_not(jaxrob_command):
     status, out, err = jaxrob_command()
     assert status == 2 and out == "" and "jaxrob assess" in err
-    status, _, err = jaxrob_command("asess")
-    assert status == 2 and "Did you mean assess?" in err
+    check(jaxrob_command("asess"), 2, "Did you mean assess?")
     status, out, _ = jaxrob_command("--version")
     assert (status, out) == (0, f"jaxrob {jaxrob.__version__}\n")
     for name in ("assess", "roma", "compare", "report", "alterations"):
         status, out, err = jaxrob_command(name, "--help")
         assert status == 0 and err == "" and "--" in out
         assert max(map(len, out.splitlines())) <= 100
-        status, _, err = jaxrob_command(name, "--no_such_flag=1")
-        assert status == 2 and "no_such_flag" in err
+        check(jaxrob_command(name, "--no_such_flag=1"), 2, "no_such_flag")
 
 
 def test_the_statuses_are_those_of_the_page():

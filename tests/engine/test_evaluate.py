@@ -18,13 +18,18 @@ from jaxrob.networks import MLP, MnistCNN, StridedCNN
 NUM_IMAGES = 97
 NOISE = alterations.gaussian_noise(0.0, 0.2)
 KEY = jax.random.key(7)
+BRIGHTNESS = alterations.brightness()
+SAME = jaxrob.Alteration("nothing", lambda image, level: image, 0, 1)
+
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (NUM_IMAGES, 28, 28, 1), dtype=np.uint8)
+LABELS = RANDOM.integers(0, 10, NUM_IMAGES)
 
 
 @pytest.fixture(scope="module")
 def dataset():
-    random = np.random.default_rng(0)
-    images = random.integers(0, 256, (NUM_IMAGES, 28, 28, 1), dtype=np.uint8)
-    return jaxrob.Dataset(images, random.integers(0, 10, NUM_IMAGES))
+    return jaxrob.Dataset(IMAGES, LABELS)
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +57,16 @@ def near_ties(classifier, dataset, alteration, levels, key):
     return ties
 
 
+def evaluate(classifier, dataset, levels, alteration=NOISE, key=KEY, **settings):
+    return jaxrob.evaluate(classifier, dataset, alteration, levels, key=key, **settings)
+
+
+def assert_equal_answers(curve, predicted, confidence):
+    """Checks that answers are equal to the bit."""
+    np.testing.assert_array_equal(curve.predicted, predicted)
+    np.testing.assert_array_equal(curve.confidence, confidence)
+
+
 def assert_same_answers(curve, reference, ties):
     different = curve.predicted != reference.predicted
     assert not (different & ~ties).any()
@@ -63,7 +78,7 @@ def assert_same_answers(curve, reference, ties):
 def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
     few = dataset[:12]
     levels = [0.0, 0.05, 0.2]
-    curve = jaxrob.evaluate(classifier, few, NOISE, levels, key=KEY)
+    curve = evaluate(classifier, few, levels)
     for n, image in enumerate(few.images):
         for row, level in enumerate(levels):
             # By hand, in NumPy except for the noise and the network.
@@ -85,37 +100,30 @@ def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
 @pytest.mark.parametrize("alteration", [NOISE, alterations.rotation(-180, 180)])
 def test_answers_do_not_depend_on_the_batch_size(classifier, dataset, alteration):
     levels = np.linspace(alteration.lower, alteration.upper, 5)
-    reference = jaxrob.evaluate(classifier, dataset, alteration, levels, key=KEY)
+    reference = evaluate(classifier, dataset, levels, alteration)
     ties = near_ties(classifier, dataset, alteration, levels, KEY)
     for batch_size in (1, 7, 64, NUM_IMAGES, 1000):
-        curve = jaxrob.evaluate(
-            classifier, dataset, alteration, levels, key=KEY, batch_size=batch_size
-        )
+        curve = evaluate(classifier, dataset, levels, alteration, batch_size=batch_size)
         assert_same_answers(curve, reference, ties)
 
 
 def test_answers_do_not_depend_on_the_order_or_split_of_levels(classifier, dataset):
     levels = np.linspace(0, 0.2, 9)
-    reference = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
+    reference = evaluate(classifier, dataset, levels)
     order = np.random.default_rng(1).permutation(len(levels))
-    shuffled = jaxrob.evaluate(classifier, dataset, NOISE, levels[order], key=KEY)
-    np.testing.assert_array_equal(shuffled.levels, levels[order])
-    np.testing.assert_array_equal(shuffled.predicted, reference.predicted[order])
-    np.testing.assert_array_equal(shuffled.confidence, reference.confidence[order])
-    for level in range(len(levels)):
-        one = jaxrob.evaluate(
-            classifier, dataset, NOISE, levels[level : level + 1], key=KEY
-        )
-        np.testing.assert_array_equal(one.predicted[0], reference.predicted[level])
-        np.testing.assert_array_equal(one.confidence[0], reference.confidence[level])
+    for rows in (order, *np.arange(len(levels))[:, None]):
+        curve = evaluate(classifier, dataset, levels[rows])
+        np.testing.assert_array_equal(curve.levels, levels[rows])
+        expected = reference.predicted[rows], reference.confidence[rows]
+        assert_equal_answers(curve, *expected)
 
 
 @pytest.mark.slow
 def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset):
     # Blocks of so few images share a step between levels, of which the last is filled.
     few, levels = dataset[:5], np.linspace(0, 0.2, 31)
-    curve = jaxrob.evaluate(classifier, few, NOISE, levels, key=KEY)
-    reference = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
+    curve = evaluate(classifier, few, levels)
+    reference = evaluate(classifier, dataset, levels)
     ties = near_ties(classifier, few, NOISE, levels, KEY)
     different = curve.predicted != reference.predicted[:, :5]
     assert not (different & ~ties).any()
@@ -125,29 +133,18 @@ def test_answers_of_several_levels_in_one_step_are_the_same(classifier, dataset)
 def test_images_before_an_image_do_not_change_its_noise(classifier, dataset):
     # The first 40 of 97 images and the first 40 alone: same indices, same noise.
     levels = [0.1]
-    whole = jaxrob.evaluate(classifier, dataset, NOISE, levels, key=KEY)
-    part = jaxrob.evaluate(classifier, dataset[:40], NOISE, levels, key=KEY)
+    whole = evaluate(classifier, dataset, levels)
+    part = evaluate(classifier, dataset[:40], levels)
     np.testing.assert_allclose(part.confidence, whole.confidence[:, :40], atol=1e-4)
 
 
 def test_batches_of_any_length_give_the_answers_of_the_array(classifier, dataset):
-    class Batches:
-        def __init__(self, cuts):
-            self.cuts = [0, *cuts, NUM_IMAGES]
-
-        def __iter__(self):
-            for first, last in zip(self.cuts, self.cuts[1:]):
-                yield dataset.images[first:last], dataset.labels[first:last]
-
     levels = [0.0, 0.1]
-    reference = jaxrob.evaluate(
-        classifier, dataset, NOISE, levels, key=KEY, batch_size=32
-    )
+    reference = evaluate(classifier, dataset, levels, batch_size=32)
     for cuts in ([1], [30, 31, 90], list(range(3, NUM_IMAGES, 3))):
-        batched = jaxrob.Dataset.from_batches(Batches(cuts))
-        curve = jaxrob.evaluate(
-            classifier, batched, NOISE, levels, key=KEY, batch_size=32
-        )
+        batches = list(zip(np.split(IMAGES, cuts), np.split(LABELS, cuts)))
+        batched = jaxrob.Dataset.from_batches(batches)
+        curve = evaluate(classifier, batched, levels, batch_size=32)
         np.testing.assert_array_equal(curve.predicted, reference.predicted)
         confidence, expected = curve.confidence, reference.confidence
         # The last block, of what is left of three of 32, has another shape here.
@@ -179,26 +176,17 @@ def test_a_memory_map_gives_the_answers_of_its_array(dataset, tmp_path, kind):
     assert isinstance(mapped, np.memmap)
     classifier = make_classifier(0, MLP())
     curve, reference = (
-        jaxrob.evaluate(
-            classifier,
-            jaxrob.Dataset(some, dataset.labels),
-            NOISE,
-            [0.1],
-            key=KEY,
-            batch_size=40,
-        )
+        evaluate(classifier, jaxrob.Dataset(some, dataset.labels), [0.1], batch_size=40)
         for some in (mapped, images)
     )
-    np.testing.assert_array_equal(curve.predicted, reference.predicted)
-    np.testing.assert_array_equal(curve.confidence, reference.confidence)
+    assert_equal_answers(curve, reference.predicted, reference.confidence)
 
 
 def test_reduced_curve_holds_the_counts_of_the_curve(classifier, dataset):
     levels = np.linspace(0, 0.2, 3)
-    settings = {"key": KEY, "batch_size": 16}
-    curve = jaxrob.evaluate(classifier, dataset, NOISE, levels, **settings)
-    reduced = jaxrob.evaluate(
-        classifier, dataset, NOISE, levels, reduced=True, **settings
+    curve, reduced = (
+        evaluate(classifier, dataset, levels, batch_size=16, reduced=reduced)
+        for reduced in (False, True)
     )
     np.testing.assert_array_equal(reduced.confusion, curve.confusion)
     np.testing.assert_array_equal(reduced.accuracy, curve.accuracy)
@@ -206,8 +194,8 @@ def test_reduced_curve_holds_the_counts_of_the_curve(classifier, dataset):
 
 def test_uint8_and_float_images_give_the_same_answers(classifier, dataset):
     scaled = jaxrob.Dataset(np.float32(dataset.images) / 255, dataset.labels)
-    curve = jaxrob.evaluate(classifier, scaled, NOISE, [0.1], key=KEY)
-    reference = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+    curve = evaluate(classifier, scaled, [0.1])
+    reference = evaluate(classifier, dataset, [0.1])
     # The host's and the device's division by 255 may round differently.
     np.testing.assert_allclose(curve.confidence, reference.confidence, atol=1e-4)
 
@@ -248,11 +236,11 @@ def test_levels_batched_as_on_accelerators_give_the_same_answers(dataset, monkey
 
     for own in (plain, jaxrob.Classifier(apply, plain, stochastic=True)):
         for levels in ([3.0], np.linspace(0, 10, 9)):
-            reference = jaxrob.evaluate(own, dataset, looped, levels, key=KEY)
+            reference = evaluate(own, dataset, levels, looped)
             with monkeypatch.context() as patch:
                 for module in (sizes, tasks):
                     patch.setattr(module, "platform", lambda mesh: "gpu")
-                curve = jaxrob.evaluate(own, dataset, batched, levels, key=KEY)
+                curve = evaluate(own, dataset, levels, batched)
             np.testing.assert_array_equal(curve.predicted, reference.predicted)
             for part in ("confidence", "uncertainty"):
                 np.testing.assert_allclose(
@@ -308,11 +296,10 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
 
     classifier = jaxrob.Classifier.from_host(slow, 10, name="slow", version="1")
     levels = np.linspace(-0.5, 0.4, 10)
-    brightness = alterations.brightness()
 
     def run():
         path = tmp_path / "journal"
-        return jaxrob.evaluate(classifier, dataset, brightness, levels, journal=path)
+        return jaxrob.evaluate(classifier, dataset, BRIGHTNESS, levels, journal=path)
 
     with pytest.raises(Exception, match="interrupted"):
         run()
@@ -326,24 +313,22 @@ def test_answers_of_a_slow_classifier_are_kept_level_by_level(dataset, tmp_path)
 
 @pytest.mark.slow
 def test_new_variables_and_any_number_of_levels_compile_nothing(dataset):
-    alteration = alterations.compose(
-        [alterations.gaussian_blur(), alterations.gaussian_noise()], name="both"
-    )
+    def both():
+        members = [alterations.gaussian_blur(), alterations.gaussian_noise()]
+        return alterations.compose(members, name="both")
+
+    alteration = both()
     with compilations() as first:
-        jaxrob.evaluate(make_classifier(1), dataset, alteration, [0.5], key=KEY)
+        evaluate(make_classifier(1), dataset, [0.5], alteration)
     assert len(first) >= 1  # the counter does count
     classifiers = [make_classifier(seed) for seed in range(2, 5)]
     with compilations() as later:
         for classifier, number in zip(classifiers, (1, 16, 41)):
             levels = np.linspace(0, 1, number)
-            jaxrob.evaluate(classifier, dataset, alteration, levels, key=KEY)
-        # An equal alteration, made anew, is the same program.
-        again = alterations.compose(
-            [alterations.gaussian_blur(), alterations.gaussian_noise()], name="both"
-        )
-        jaxrob.evaluate(classifiers[0], dataset, again, [0.3, 0.4], key=KEY)
-        new_key = jax.random.key(99)
-        jaxrob.evaluate(classifiers[0], dataset, again, [0.3], key=new_key)
+            evaluate(classifier, dataset, levels, alteration)
+        # Another, equal alteration is the same program.
+        evaluate(classifiers[0], dataset, [0.3, 0.4], both())
+        evaluate(classifiers[0], dataset, [0.3], both(), jax.random.key(99))
     # `jax.random.key` itself may be the only other program.
     assert len(later) <= 1, len(later)
 
@@ -355,10 +340,9 @@ def test_stochastic_classifier_draws_the_same_at_every_level_and_batch_size(data
         return mean + jax.vmap(lambda key: jax.random.normal(key, (3,)))(keys)
 
     classifier = jaxrob.Classifier(apply, None, stochastic=True)
-    same = jaxrob.Alteration("nothing", lambda image, level: image, 0, 1)
     data = jaxrob.Dataset(dataset.images, dataset.labels % 3)
     curves = [
-        jaxrob.evaluate(classifier, data, same, [0, 0.5, 1], key=KEY, batch_size=size)
+        evaluate(classifier, data, [0, 0.5, 1], SAME, batch_size=size)
         for size in (10, NUM_IMAGES)
     ]
     for curve in curves:
@@ -375,9 +359,7 @@ def test_keys_of_other_implementations_do_not_bring_the_batch_back(
 ):
     key = jax.random.key(0, impl=implementation)
     whole, blocks = (
-        jaxrob.evaluate(
-            classifier, dataset, NOISE, [0.1], key=key, batch_size=batch_size
-        )
+        evaluate(classifier, dataset, [0.1], key=key, batch_size=batch_size)
         for batch_size in (NUM_IMAGES, 7)
     )
     np.testing.assert_allclose(blocks.confidence, whole.confidence, atol=1e-4)
@@ -385,7 +367,7 @@ def test_keys_of_other_implementations_do_not_bring_the_batch_back(
 
 def test_old_style_keys_are_keys(classifier, dataset):
     old, new = (
-        jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=key)
+        evaluate(classifier, dataset, [0.1], key=key)
         for key in (jax.random.PRNGKey(7), jax.random.key(7))
     )
     np.testing.assert_array_equal(old.confidence, new.confidence)
@@ -397,10 +379,8 @@ def test_stochastic_classifier_and_several_levels_a_step_take_old_keys(dataset):
         return jax.vmap(lambda key: jax.random.normal(key, (10,)))(keys)
 
     classifier = jaxrob.Classifier(apply, None, stochastic=True)
-    few = dataset[:3]
-    same = jaxrob.Alteration("nothing", lambda image, level: image, 0, 1)
     old = jax.random.PRNGKey(7)
-    curve = jaxrob.evaluate(classifier, few, same, np.linspace(0, 1, 9), key=old)
+    curve = evaluate(classifier, dataset[:3], np.linspace(0, 1, 9), SAME, old)
     assert (curve.predicted == curve.predicted[0]).all()
 
 
@@ -422,16 +402,16 @@ def test_noise_and_a_stochastic_classifier_draw_independently(dataset):
         alterations.compose([noise, noise]),
         alterations.compose([alterations.zoom(), noise]),
     ):
-        curve = jaxrob.evaluate(classifier, data, alteration, [1.0], key=KEY)
+        curve = evaluate(classifier, data, [1.0], alteration)
         # Equal draws would score 1 for every image: a confidence of 0.88.
         assert curve.confidence.max() < 0.65
 
 
 def test_a_mesh_around_the_call_changes_nothing(classifier, dataset):
-    reference = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+    reference = evaluate(classifier, dataset, [0.1])
     # Not make_mesh, whose default kind of axes has changed with versions of JAX.
     with jax.set_mesh(jax.sharding.Mesh(jax.devices()[:1], ("x",))):
-        curve = jaxrob.evaluate(classifier, dataset, NOISE, [0.1], key=KEY)
+        curve = evaluate(classifier, dataset, [0.1])
     np.testing.assert_array_equal(curve.confidence, reference.confidence)
 
 
@@ -458,12 +438,8 @@ def test_samples_are_averaged_as_probabilities(dataset):
         logits,
     )
     with pytest.warns(jaxrob.RobustnessWarning, match="the same for every image"):
-        curve = jaxrob.evaluate(
-            classifier,
-            jaxrob.Dataset(dataset.images[:2], [0, 1]),
-            alterations.brightness(),
-            [0.0],
-        )
+        two = jaxrob.Dataset(dataset.images[:2], [0, 1])
+        curve = jaxrob.evaluate(classifier, two, BRIGHTNESS, [0.0])
     p = np.exp(np.float64(logits))
     p /= p.sum(axis=1, keepdims=True)
     mean = p.mean(axis=0)
@@ -490,83 +466,86 @@ def test_any_array_can_be_altered():
     np.testing.assert_array_equal(curve.accuracy, expected)
 
 
+def returns(value, outputs):
+    """A classifier with one value for all images and classes."""
+
+    def apply(variables, images):
+        return jnp.full((len(images), 10), value)
+
+    return jaxrob.Classifier(apply, None, outputs)
+
+
+BLUR, JPEG = alterations.gaussian_blur(), alterations.jpeg_compression()
+CROP = jaxrob.Alteration("crop", lambda image, level: image[:5], 0, 1)
+GAMMA = jaxrob.Alteration("gamma", lambda image, level: image**level, 0, 2)
+NAMED = jaxrob.Dataset(IMAGES, LABELS % 2, class_names=("even", "odd"))
+WITHOUT_CHANNELS = jaxrob.Dataset(IMAGES[..., 0], LABELS)
+OF_TWO, OF_THREE = (jaxrob.Dataset(np.tile(IMAGES, n), LABELS) for n in (2, 3))
+
+
 class TestBadInput:
-    def evaluate(self, classifier, dataset, alteration=None, levels=(0.0,), **kwargs):
-        alteration = alteration or alterations.brightness()
-        return jaxrob.evaluate(classifier, dataset, alteration, levels, **kwargs)
+    def evaluate(self, levels=(0.0,), alteration=BRIGHTNESS, key=None, **given):
+        return evaluate(levels=levels, alteration=alteration, key=key, **given)
 
-    def test_level_outside_the_range(self, classifier, dataset):
-        with pytest.raises(ValueError, match=r"levels must lie in \[-0.5, 0.5\]"):
-            self.evaluate(classifier, dataset, levels=[0, 0.6])
+    @pytest.mark.parametrize(
+        "given, message",
+        [
+            ({"levels": [0, 0.6]}, r"levels must lie in \[-0.5, 0.5\]"),
+            ({"levels": [np.nan]}, "levels must be finite; got nan"),
+            ({"levels": []}, r"levels must have the shape \[L\]"),
+            ({"alteration": NOISE}, "stochastic and needs a key"),
+            (
+                {"alteration": NOISE, "key": jax.random.split(KEY)},
+                r"single random key; got .*\(2,\)",
+            ),
+            ({"batch_size": 0}, "batch_size must be at least 1"),
+            ({"batch_size": -1}, "batch_size must be at least 1"),
+            (
+                {"dataset": jaxrob.Dataset(IMAGES, np.arange(NUM_IMAGES) % 11)},
+                r"classes, 10 \(they count from 0\); got 10",
+            ),
+            ({"dataset": NAMED}, "10 classes, but dataset has 2"),
+            ({"dataset": OF_THREE}, r"failed on images of the shape \[B, 28"),
+            (
+                {"dataset": WITHOUT_CHANNELS, "alteration": BLUR},
+                "gaussian_blur: image must have the sh",
+            ),
+            ({"dataset": OF_TWO, "alteration": JPEG}, "image"),
+            ({"alteration": CROP}, "crop must return an array of the image"),
+            (
+                {"alteration": GAMMA, "levels": [1.0]},
+                "gamma must return the image unchanged",
+            ),
+            (
+                {"classifier": returns(0.2, "probabilities")},
+                "no probabilities with a sum of 1",
+            ),
+            (
+                {"classifier": returns(1.5, "sigmoid")},
+                r"activations outside \[0, 1\]",
+            ),
+        ],
+    )
+    def test_bad_values(self, classifier, dataset, given, message):
+        usual = {"classifier": classifier, "dataset": dataset}
+        with pytest.raises(ValueError, match=message):
+            self.evaluate(**(usual | given))
 
-    def test_level_nan(self, classifier, dataset):
-        with pytest.raises(ValueError, match="levels must be finite; got nan"):
-            self.evaluate(classifier, dataset, levels=[np.nan])
-
-    @pytest.mark.parametrize("key", [0, "key", np.zeros(2)])
-    def test_things_that_are_no_key(self, classifier, dataset, key):
-        with pytest.raises(TypeError, match="key must be a random key"):
-            self.evaluate(classifier, dataset, NOISE, key=key)
-
-    def test_several_keys(self, classifier, dataset):
-        with pytest.raises(ValueError, match=r"single random key; got .*\(2,\)"):
-            keys = jax.random.split(KEY)
-            self.evaluate(classifier, dataset, NOISE, key=keys)
-
-    def test_no_levels(self, classifier, dataset):
-        with pytest.raises(ValueError, match=r"levels must have the shape \[L\]"):
-            self.evaluate(classifier, dataset, levels=[])
-
-    def test_key_missing(self, classifier, dataset):
-        with pytest.raises(ValueError, match="stochastic and needs a key"):
-            self.evaluate(classifier, dataset, NOISE)
-
-    def test_label_that_is_no_class(self, classifier, dataset):
-        labels = dataset.labels.copy()
-        labels[3] = 10
-        with pytest.raises(
-            ValueError, match=r"classes, 10 \(they count from 0\); got 10"
-        ):
-            self.evaluate(classifier, jaxrob.Dataset(dataset.images, labels))
-
-    def test_class_names_of_another_number(self, classifier, dataset):
-        data = jaxrob.Dataset(
-            dataset.images, dataset.labels % 2, class_names=("even", "odd")
-        )
-        with pytest.raises(ValueError, match="10 classes, but dataset has 2"):
-            self.evaluate(classifier, data)
-
-    def test_wrong_number_of_channels(self, classifier, dataset):
-        data = jaxrob.Dataset(np.tile(dataset.images, 3), dataset.labels)
-        with pytest.raises(ValueError, match=r"failed on images of the shape \[B, 28"):
-            self.evaluate(classifier, data)
-
-    def test_wrong_rank_for_an_image_alteration(self, classifier, dataset):
-        data = jaxrob.Dataset(dataset.images[..., 0], dataset.labels)
-        with pytest.raises(ValueError, match=r"gaussian_blur: image must have the sh"):
-            self.evaluate(classifier, data, alterations.gaussian_blur())
-
-    def test_channels_that_jpeg_does_not_know(self, classifier, dataset):
-        data = jaxrob.Dataset(np.tile(dataset.images, 2), dataset.labels)
-        with pytest.raises(ValueError, match="image"):
-            self.evaluate(classifier, data, alterations.jpeg_compression())
-
-    def test_alteration_that_changes_the_shape(self, classifier, dataset):
-        crop = jaxrob.Alteration("crop", lambda image, level: image[:5], 0, 1)
-        with pytest.raises(ValueError, match="crop must return an array of the image"):
-            self.evaluate(classifier, dataset, crop)
-
-    def test_alteration_that_is_not_the_identity_where_it_says(
-        self, classifier, dataset
-    ):
-        gamma = jaxrob.Alteration("gamma", lambda image, level: image**level, 0, 2)
-        with pytest.raises(ValueError, match="gamma must return the image unchanged"):
-            self.evaluate(classifier, dataset, gamma, levels=[1.0])
-
-    @pytest.mark.parametrize("batch_size", [0, -1])
-    def test_batch_size(self, classifier, dataset, batch_size):
-        with pytest.raises(ValueError, match="batch_size must be at least 1"):
-            self.evaluate(classifier, dataset, batch_size=batch_size)
+    @pytest.mark.parametrize(
+        "given, message",
+        [
+            ({"key": 0}, "key must be a random key"),
+            ({"key": "key"}, "key must be a random key"),
+            ({"key": np.zeros(2)}, "key must be a random key"),
+            ({"classifier": lambda x: x}, "classifier must be a jaxrob.Classifier"),
+            ({"dataset": (IMAGES, LABELS)}, "dataset must be a jaxrob.Dataset"),
+            ({"alteration": lambda x, y: x}, "alteration must be a jaxrob.Alteration"),
+        ],
+    )
+    def test_things_of_a_wrong_type(self, classifier, dataset, given, message):
+        usual = {"classifier": classifier, "dataset": dataset, "alteration": NOISE}
+        with pytest.raises(TypeError, match=message):
+            self.evaluate(**(usual | given))
 
     def test_model_that_returns_nan_for_one_image_at_one_level(self, dataset):
         def apply(variables, images):
@@ -577,27 +556,9 @@ class TestBadInput:
 
         brightest = (dataset.images / 255).sum(axis=(1, 2, 3)).max()
         classifier = jaxrob.Classifier(apply, jnp.float32(brightest * 1.001))
-        self.evaluate(classifier, dataset, levels=[-0.5, 0])
+        self.evaluate([-0.5, 0], classifier=classifier, dataset=dataset)
         with pytest.raises(ValueError, match="returned NaN.* first at level 0.5"):
-            self.evaluate(classifier, dataset, levels=[-0.5, 0, 0.5])
-
-    def test_probabilities_that_do_not_sum_to_one(self, dataset):
-        classifier = jaxrob.Classifier(
-            lambda variables, images: jnp.full((len(images), 10), 0.2),
-            None,
-            outputs="probabilities",
-        )
-        with pytest.raises(ValueError, match="no probabilities with a sum of 1"):
-            self.evaluate(classifier, dataset)
-
-    def test_activations_outside_the_unit_interval(self, dataset):
-        classifier = jaxrob.Classifier(
-            lambda variables, images: jnp.full((len(images), 10), 1.5),
-            None,
-            outputs="sigmoid",
-        )
-        with pytest.raises(ValueError, match=r"activations outside \[0, 1\]"):
-            self.evaluate(classifier, dataset)
+            self.evaluate([-0.5, 0, 0.5], classifier=classifier, dataset=dataset)
 
     def test_nan_in_a_memory_map(self, classifier, tmp_path):
         images = np.zeros((9, 28, 28, 1), np.float32)
@@ -605,29 +566,21 @@ class TestBadInput:
         np.save(tmp_path / "nan.npy", images)
         mapped = np.load(tmp_path / "nan.npy", mmap_mode="r")
         with pytest.raises(ValueError, match="NaN"):
-            self.evaluate(classifier, jaxrob.Dataset(mapped, np.zeros(9, int)))
-
-    def test_things_of_a_wrong_type(self, classifier, dataset):
-        with pytest.raises(TypeError, match="classifier must be a jaxrob.Classifier"):
-            self.evaluate(lambda x: x, dataset)
-        with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
-            self.evaluate(classifier, (dataset.images, dataset.labels))
-        with pytest.raises(TypeError, match="alteration must be a jaxrob.Alteration"):
-            self.evaluate(classifier, dataset, lambda image, level: image)
+            evaluate(classifier, jaxrob.Dataset(mapped, np.zeros(9, int)), [0.1])
 
 
 def test_progress_bar_counts_every_image_and_can_be_turned_off(
     classifier, dataset, capsys
 ):
-    jaxrob.evaluate(classifier, dataset, NOISE, [0, 0.1], key=KEY, progress=True)
+    evaluate(classifier, dataset, [0, 0.1], progress=True)
     assert f"{2 * NUM_IMAGES}/{2 * NUM_IMAGES}" in capsys.readouterr().err
-    jaxrob.evaluate(classifier, dataset, NOISE, [0, 0.1], key=KEY)
+    evaluate(classifier, dataset, [0, 0.1])
     assert capsys.readouterr().err == ""
 
 
 def test_mlp_takes_the_same_road(dataset):
     classifier = make_classifier(0, MLP())
-    curve = jaxrob.evaluate(classifier, dataset, NOISE, [0.0], key=KEY)
+    curve = evaluate(classifier, dataset, [0.0])
     logits = classifier.apply_fn(
         classifier.variables, jnp.float32(dataset.images) / 255
     )

@@ -63,8 +63,23 @@ FIRST, SECOND = (np.zeros((6, 6, 1), np.float32) for _ in range(2))
 SECOND[:3] = 1
 
 
-def named(fn):
-    return jaxrob.Alteration("own", fn, 0.0, 1.0)
+def named(fn, **settings):
+    return jaxrob.Alteration("own", fn, 0.0, 1.0, **settings)
+
+
+def noise_of(size):
+    def fn(image, level, key, size=size):
+        return (image + level * size * jax.random.uniform(key, image.shape)).clip(0, 1)
+
+    return named(fn, stochastic=True)
+
+
+def prepared(texture):
+    def fn(pair, level):
+        return towards(pair[0], level, pair[1])
+
+    prepare = functools.partial(lambda texture, image: (image, texture), texture)
+    return named(fn, prepare=prepare)
 
 
 def pairs():
@@ -74,34 +89,8 @@ def pairs():
     own = [named(closure(one)) for one in (FIRST, SECOND)]
     yield "compose", [alterations.compose([one], name="own") for one in own]
     yield "rescale", [alterations.rescale(one, 0.0, 1.0) for one in own]
-    yield (
-        "prepare",
-        [
-            jaxrob.Alteration(
-                "own",
-                lambda pair, level: towards(pair[0], level, pair[1]),
-                0.0,
-                1.0,
-                prepare=functools.partial(lambda texture, image: (image, texture), one),
-            )
-            for one in (FIRST, SECOND)
-        ],
-    )
-    yield (
-        "random",
-        [
-            jaxrob.Alteration(
-                "own",
-                lambda image, level, key, size=size: (
-                    image + level * size * jax.random.uniform(key, image.shape)
-                ).clip(0, 1),
-                0.0,
-                1.0,
-                stochastic=True,
-            )
-            for size in (0.1, 0.2)
-        ],
-    )
+    yield "prepare", [prepared(one) for one in (FIRST, SECOND)]
+    yield "random", [noise_of(size) for size in (0.1, 0.2)]
 
 
 PAIRS = dict(pairs())
@@ -144,17 +133,13 @@ def test_compare_refuses_alterations_that_differ(pair):
 
 def test_alterations_whose_canonical_levels_differ_are_told_apart():
     """A function on the host, told by its effect."""
-    steps = [
-        jaxrob.Alteration(
-            "own",
-            closure(FIRST),
-            0.0,
-            1.0,
-            representative=lambda levels, n=n: np.round(levels * n) / n,
+
+    def in_steps(n):
+        return named(
+            closure(FIRST), representative=lambda levels: np.round(levels * n) / n
         )
-        for n in (4, 5)
-    ]
-    first, second = assess(steps)
+
+    first, second = assess([in_steps(4), in_steps(5)])
     with pytest.raises(ValueError, match="the same alteration's parameters"):
         jaxrob.compare(first, second)
 

@@ -189,6 +189,10 @@ def array(values, dtype):
     return {"dtype": values.dtype.str, "shape": list(values.shape), "data": data}
 
 
+def entry(**changes):
+    return lambda record: record | changes
+
+
 def of(name, **changes):
     return lambda record: record | {name: record[name] | changes}
 
@@ -198,32 +202,22 @@ WRONG = {
     "no JSON": lambda record: b'{"alteration": ',
     "deep": lambda record: b"[" * 100_000,
     "many digits": lambda record: b'{"start": ' + b"9" * 5000 + b"}",
-    "a level outside": lambda record: record | {"levels": array([7.0], "<f8")},
-    "a level NaN": lambda record: record | {"levels": array([np.nan], "<f8")},
-    "levels of another number": lambda record: (
-        record | {"levels": array([0.1, 0.2], "<f8")}
-    ),
-    "levels as numbers": lambda record: record | {"levels": [0.0]},
-    "levels as text": lambda record: record | {"levels": array(["0"], "<U1")},
-    "start negative": lambda record: record | {"start": -20},
-    "start beyond the images": lambda record: record | {"start": 390},
-    "start text": lambda record: record | {"start": "0"},
-    "start true": lambda record: record | {"start": True},
-    "alteration number": lambda record: record | {"alteration": 3},
-    "class beyond": lambda record: record | {"predicted": array([[9] * 20], "<i4")},
-    "class negative": lambda record: record | {"predicted": array([[-1] * 20], "<i4")},
-    "class fractional": lambda record: (
-        record | {"predicted": array([[0.5] * 20], "<f4")}
-    ),
-    "confidence above 1": lambda record: (
-        record | {"confidence": array([[2.0] * 20], "<f4")}
-    ),
-    "uncertainty NaN": lambda record: (
-        record | {"uncertainty": array([[np.nan] * 20], "<f4")}
-    ),
-    "fewer answers": lambda record: (
-        record | {"uncertainty": array([[0.5] * 19], "<f4")}
-    ),
+    "a level outside": entry(levels=array([7.0], "<f8")),
+    "a level NaN": entry(levels=array([np.nan], "<f8")),
+    "levels of another number": entry(levels=array([0.1, 0.2], "<f8")),
+    "levels as numbers": entry(levels=[0.0]),
+    "levels as text": entry(levels=array(["0"], "<U1")),
+    "start negative": entry(start=-20),
+    "start beyond the images": entry(start=390),
+    "start text": entry(start="0"),
+    "start true": entry(start=True),
+    "alteration number": entry(alteration=3),
+    "class beyond": entry(predicted=array([[9] * 20], "<i4")),
+    "class negative": entry(predicted=array([[-1] * 20], "<i4")),
+    "class fractional": entry(predicted=array([[0.5] * 20], "<f4")),
+    "confidence above 1": entry(confidence=array([[2.0] * 20], "<f4")),
+    "uncertainty NaN": entry(uncertainty=array([[np.nan] * 20], "<f4")),
+    "fewer answers": entry(uncertainty=array([[0.5] * 19], "<f4")),
     "no base64": of("confidence", data="?!"),
     "fewer bytes": of("confidence", data="AAAA"),
     "data null": of("confidence", data=None),
@@ -238,12 +232,8 @@ WRONG = {
 } | {
     f"{name} missing": without(name)
     for name in (
-        "alteration",
-        "levels",
-        "start",
-        "predicted",
-        "confidence",
-        "uncertainty",
+        *("alteration", "levels", "start"),
+        *("predicted", "confidence", "uncertainty"),
     )
 }
 
@@ -305,12 +295,12 @@ def test_what_is_no_file_is_refused_at_once(tmp_path, kind):
 
 
 ROMA_WRONG = {
-    "indices of fewer": lambda record: record | {"indices": array([7], "<u4")},
-    "indices of none": lambda record: record | {"indices": array([], "<u4")},
-    "indices below 0": lambda record: record | {"indices": array([-1] * 256, "<i4")},
+    "indices of fewer": entry(indices=array([7], "<u4")),
+    "indices of none": entry(indices=array([], "<u4")),
+    "indices below 0": entry(indices=array([-1] * 256, "<i4")),
     "indices missing": without("indices"),
     "fields missing": without("fields"),
-    "fields list": lambda record: record | {"fields": []},
+    "fields list": entry(fields=[]),
     "another field": of("fields", beauty=array([1.0], "<f8")),
     "too few": of("fields", log_low=array([-1.0], "<f8")),
     "no status": of("fields", status=array([""] * 256, "<U4")),

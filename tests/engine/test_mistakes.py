@@ -65,24 +65,18 @@ def check_warned(call, classifier, text):
     assert kept is None or any(text in message for message in kept)
 
 
-every_call = pytest.mark.parametrize("call", [by_evaluate, by_assess, by_roma])
-
-
 class TestLogitsThatAreNone:
-    @every_call
-    def test_distributions(self, call):
-        classifier = jaxrob.Classifier(probabilities, 20.0)
-        check_warned(call, classifier, 'outputs="probabilities"')
-
-    @every_call
-    def test_one_hot_rows(self, call):
-        classifier = jaxrob.Classifier(one_hot, 20.0)
-        check_warned(call, classifier, 'outputs="scores"')
-
-    @every_call
-    def test_the_same_row_for_every_image(self, call):
-        classifier = jaxrob.Classifier(constant, 20.0)
-        check_warned(call, classifier, "the same for every image")
+    @pytest.mark.parametrize("call", [by_evaluate, by_assess, by_roma])
+    @pytest.mark.parametrize(
+        "function, text",
+        [
+            (probabilities, 'outputs="probabilities"'),
+            (one_hot, 'outputs="scores"'),
+            (constant, "the same for every image"),
+        ],
+    )
+    def test_are_seen_in_every_call(self, call, function, text):
+        check_warned(call, jaxrob.Classifier(function, 20.0), text)
 
     def test_half_precision_samples_and_batches(self):
         def samples(scale, images):
@@ -91,15 +85,10 @@ class TestLogitsThatAreNone:
 
         batches = [(IMAGES[:10], LABELS[:10]), (IMAGES[10:], LABELS[10:])]
         data = jaxrob.Dataset.from_batches(batches)
+        given = jaxrob.Classifier(samples, 20.0), data, BRIGHTNESS, [0]
         for reduced in (False, True):
             with pytest.warns(RobustnessWarning, match='outputs="probabilities"'):
-                jaxrob.evaluate(
-                    jaxrob.Classifier(samples, 20.0),
-                    data,
-                    BRIGHTNESS,
-                    [0],
-                    reduced=reduced,
-                )
+                jaxrob.evaluate(*given, reduced=reduced)
 
     @pytest.mark.parametrize("scale", [1e-3, 0.1, 1.0, 20.0])
     def test_flat_logits_are_logits(self, scale):

@@ -1,22 +1,11 @@
 """The command on files of other frameworks and pictures, as its users have them."""
 
-import os
-
 import numpy as np
 import pytest
 from PIL import Image
 
 from jaxrob import data, reporting
 from jaxrob._command.run import main
-
-
-@pytest.fixture(scope="module")
-def weights():
-    """Of the classifier by the nearest mean: scores are `images @ kernel + bias`."""
-    train = data.digits("train")
-    means = [train.images[train.labels == digit].mean(0) / 255 for digit in range(10)]
-    means = np.float32(means).reshape(10, -1)
-    return 2 * means.T, -np.square(means).sum(1)
 
 
 @pytest.fixture
@@ -30,40 +19,6 @@ def place(tmp_path, monkeypatch):
         picture.resize((56, 56), Image.Resampling.NEAREST).save(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def onnx_file(kernel, bias):
-    onnx = pytest.importorskip("onnx", reason="needs the extra jaxrob[onnx]")
-    pytest.importorskip("onnxruntime", reason="needs the extra jaxrob[onnx]")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [
-            helper.make_node("Flatten", ["x"], ["flat"]),
-            helper.make_node("Gemm", ["flat", "kernel", "bias"], ["y"]),
-        ],
-        "net",
-        [helper.make_tensor_value_info("x", kind, ["N", 1, 28, 28])],
-        [helper.make_tensor_value_info("y", kind, ["N", 10])],
-        [
-            onnx.numpy_helper.from_array(kernel, "kernel"),
-            onnx.numpy_helper.from_array(bias, "bias"),
-        ],
-    )
-    opset = helper.make_opsetid("", 17)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), "net.onnx")
-    return "net.onnx"
-
-
-def keras_file(kernel, bias):
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    keras = pytest.importorskip("keras", reason="needs the extra jaxrob[keras]")
-    layers = keras.layers
-    model = keras.Sequential(
-        [keras.Input((28, 28, 1)), layers.Flatten(), layers.Dense(10)]
-    )
-    model.set_weights([kernel, bias])
-    model.save("net.keras")
-    return "net.keras"
 
 
 TORCH = """
@@ -82,14 +37,15 @@ module = network()
 
 
 @pytest.mark.parametrize("framework", ["onnx", "keras", "torch"])
-def test_a_network_file_and_pictures(weights, place, framework, capsys):
+def test_a_network_file_and_pictures(weights, place, framework, capsys, request):
+    file = f"net.{framework}"
     if framework == "torch":
         pytest.importorskip("torch", reason="needs the extra jaxrob[torch]")
-        np.savez("weights.npz", kernel=weights[0], bias=weights[1])
+        np.savez("weights.npz", **weights)
         (place / "net.py").write_text(TORCH)
         file = "net.py:network"
     else:
-        file = {"onnx": onnx_file, "keras": keras_file}[framework](*weights)
+        request.getfixturevalue(f"{framework}_file")()
     small = (
         "assess", f"--classifier={file}", "--images=pictures", "--noprogress",
         "--alterations=brightness(-0.5,0.2)", "--levels=8", "--threshold=0.6",
@@ -99,8 +55,7 @@ def test_a_network_file_and_pictures(weights, place, framework, capsys):
     results = reporting.read_results("results")
     (one,) = results.assessments
     assert one.values[one.levels == 0] > 0.85
-    expected = {"onnx": "net.onnx", "keras": "net.keras", "torch": "Sequential"}
-    assert results.network == expected[framework]
+    assert results.network == ("Sequential" if framework == "torch" else file)
     assert (place / "report.html").exists()
     assert main([*small, *right, "--require=robustness>=1", "--threshold=1"]) == 1
     capsys.readouterr()

@@ -1,7 +1,5 @@
 """A network trained elsewhere and a file of images, in five lines of its user's."""
 
-import os
-
 import numpy as np
 import pytest
 from flax import nnx
@@ -17,15 +15,6 @@ print(jaxrob.roma.assess(classifier, test.images[:3], test.labels[:3], epsilon=0
 """  # noqa: E501
 EIGHT = "jaxrob.alterations.presets.cnn_2020()"
 AUTO = 'budget=float("inf"), key=key'
-
-
-@pytest.fixture(scope="module")
-def weights():
-    """Of the classifier by the nearest mean: scores are `images @ kernel + bias`."""
-    train = data.digits("train")
-    means = [train.images[train.labels == digit].mean(0) / 255 for digit in range(10)]
-    means = np.float32(means).reshape(10, -1)
-    return {"kernel": 2 * means.T, "bias": -np.square(means).sum(1)}
 
 
 class Scores(nnx.Module):
@@ -46,33 +35,6 @@ def of_torch(weights):
     return torch.nn.Sequential(torch.nn.Flatten(), layer)
 
 
-def of_onnx(weights):
-    onnx = pytest.importorskip("onnx", reason="needs the extra jaxrob[onnx]")
-    pytest.importorskip("onnxruntime", reason="needs the extra jaxrob[onnx]")
-    helper, kind = onnx.helper, onnx.TensorProto.FLOAT
-    graph = helper.make_graph(
-        [
-            helper.make_node("Flatten", ["x"], ["flat"]),
-            helper.make_node("Gemm", ["flat", "kernel", "bias"], ["y"]),
-        ],
-        "net",
-        [helper.make_tensor_value_info("x", kind, ["N", 1, 28, 28])],
-        [helper.make_tensor_value_info("y", kind, ["N", 10])],
-        [onnx.numpy_helper.from_array(x, name) for name, x in weights.items()],
-    )
-    opset = helper.make_opsetid("", 17)
-    onnx.save(helper.make_model(graph, opset_imports=[opset], ir_version=8), "net.onnx")
-
-
-def of_keras(weights):
-    os.environ.setdefault("KERAS_BACKEND", "jax")
-    keras = pytest.importorskip("keras", reason="needs the extra jaxrob[keras]")
-    layers = [keras.layers.Flatten(), keras.layers.Dense(10)]
-    net = keras.Sequential([keras.Input((28, 28, 1)), *layers])
-    net.set_weights([weights["kernel"], weights["bias"]])
-    net.save("net.keras")
-
-
 def of_host(weights):
     def predict(images):
         return images.reshape(len(images), -1) @ weights["kernel"] + weights["bias"]
@@ -85,21 +47,23 @@ def of_host(weights):
     "make, made",
     [
         (of_torch, "from_torch(net)"),
-        (of_onnx, 'from_onnx("net.onnx")'),
-        (of_keras, 'from_keras("net.keras")'),
+        ("onnx_file", 'from_onnx("net.onnx")'),
+        ("keras_file", 'from_keras("net.keras")'),
         (Scores, "from_nnx(net)"),
         (of_host, "from_host(net, 10)"),
     ],
     ids=["torch", "onnx", "keras", "nnx", "host"],
 )
 @pytest.mark.filterwarnings("ignore::jaxrob.RobustnessWarning")
-def test_five_lines(make, made, weights, tmp_path, monkeypatch, capsys):
+def test_five_lines(make, made, weights, tmp_path, monkeypatch, capsys, request):
     monkeypatch.chdir(tmp_path)
     test = data.digits("test")[:100]
     np.savez("test.npz", images=test.images, labels=test.labels)
     program = USER.format(made=made, alterations=EIGHT, more=AUTO).strip()
     assert len(program.splitlines()) == 5
-    exec(program, {"net": make(weights)})
+    of_file = isinstance(make, str)
+    net = request.getfixturevalue(make)() if of_file else make(weights)
+    exec(program, {"net": net})
     *table, probabilities = capsys.readouterr().out.split("\n[")
     rows = table[0].splitlines()[2:10]
     scores = of_host(weights)(test.images / np.float32(255))

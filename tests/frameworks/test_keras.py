@@ -1,5 +1,6 @@
 """Keras models: inside the step on JAX, on the host elsewhere; files of strangers."""
 
+import io
 import os
 import subprocess
 import sys
@@ -11,6 +12,8 @@ import pytest
 
 os.environ.setdefault("KERAS_BACKEND", "jax")
 keras = pytest.importorskip("keras", reason="needs the extra jaxrob[keras]")
+
+import h5py  # noqa: E402  # Keras needs it.
 
 import jaxrob  # noqa: E402
 from jaxrob import alterations  # noqa: E402
@@ -40,8 +43,15 @@ def model(activation=None, seed=0):
     )
 
 
-def answers(net, images=IMAGES):
-    return np.asarray(net.predict(images / np.float32(255), verbose=0))
+def answers(net):
+    return np.asarray(net.predict(IMAGES / np.float32(255), verbose=0))
+
+
+def evaluated(classifier, data=DATA, level=0.0):
+    """The curve at one level, of a model or of a classifier."""
+    if not isinstance(classifier, jaxrob.Classifier):
+        classifier = jaxrob.Classifier.from_keras(classifier)
+    return jaxrob.evaluate(classifier, data, BRIGHTNESS, [level])
 
 
 @pytest.mark.parametrize("from_file", [False, True])
@@ -52,7 +62,7 @@ def test_answers_are_those_of_the_model(tmp_path, from_file):
     given = tmp_path / "net.keras" if from_file else net
     classifier = jaxrob.Classifier.from_keras(given)
     assert classifier.outputs == "probabilities"
-    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    curve = evaluated(classifier)
     np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
     np.testing.assert_allclose(curve.confidence[0], answers(net).max(1), atol=1e-5)
 
@@ -62,13 +72,13 @@ def test_the_classifier_is_a_snapshot_and_compiles_once():
 
     net = model()
     classifier = jaxrob.Classifier.from_keras(net)
-    before = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.3])
+    before = evaluated(classifier, level=0.3)
     compiled = step.answer_at_levels._cache_size()
     net.set_weights([2 * weight for weight in net.get_weights()])
     net.layers[0].trainable = False
-    after = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.3])
+    after = evaluated(classifier, level=0.3)
     np.testing.assert_array_equal(before.confidence, after.confidence)
-    new = jaxrob.evaluate(jaxrob.Classifier.from_keras(net), DATA, BRIGHTNESS, [0.3])
+    new = evaluated(net, level=0.3)
     assert (new.confidence != before.confidence).any()
     assert step.answer_at_levels._cache_size() == compiled
 
@@ -88,31 +98,37 @@ def test_outputs_are_read_from_the_last_layer(activation, outputs):
     assert jaxrob.Classifier.from_keras(model(activation)).outputs == outputs
 
 
-class WithSpare(keras.Model):
-    """Its softmax is for predictions, and comes last among its layers."""
+class Own(keras.Model):
+    """A model without a configuration of its own."""
 
     def __init__(self):
         super().__init__()
         self.dense = layers.Dense(4)
-        self.softmax = layers.Softmax()
 
     def call(self, images):
         return self.dense(keras.ops.reshape(images, (len(images), -1)))
 
 
+class WithSpare(Own):
+    """Its softmax is for predictions, and comes last among its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.softmax = layers.Softmax()
+
+
 def test_the_last_layer_only_says_the_default():
     net = WithSpare()
     net(np.zeros((1, 8, 8, 3), np.float32))
-    classifier = jaxrob.Classifier.from_keras(net, "logits")
-    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    curve = evaluated(jaxrob.Classifier.from_keras(net, "logits"))
     np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
     default = jaxrob.Classifier.from_keras(net)
     assert default.outputs == "probabilities"
     with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
-        jaxrob.evaluate(default, DATA, BRIGHTNESS, [0.0])
+        evaluated(default)
     contradicting = jaxrob.Classifier.from_keras(model("softmax"), "logits")
     with pytest.warns(jaxrob.RobustnessWarning, match='pass outputs="probabilities"'):
-        jaxrob.evaluate(contradicting, DATA, BRIGHTNESS, [0.0])
+        evaluated(contradicting)
 
 
 def set_otherwise(net):
@@ -137,7 +153,7 @@ def test_a_model_whose_layers_change_is_refused(change):
     assert classifier.num_classes((8, 8, 3)) == 4
     change(net)
     with pytest.raises(ValueError, match="model sequential.* was changed after it was"):
-        jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+        evaluated(classifier)
     jaxrob.Classifier.from_keras(net).num_classes((8, 8, 3))
 
 
@@ -145,11 +161,11 @@ def test_a_model_that_was_evaluated_and_then_changed_is_refused():
     net = model()
     for more in ({}, {"scale": 255}):
         classifier = jaxrob.Classifier.from_keras(net, **more)
-        jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+        evaluated(classifier)
         activation = net.layers[-1].activation
         net.layers[-1].activation = keras.activations.relu
         with pytest.raises(ValueError, match="was changed after it was given"):
-            jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+            evaluated(classifier)
         net.layers[-1].activation = activation
 
 
@@ -159,8 +175,7 @@ def test_layers_that_preprocess():
     net = keras.Sequential(
         [keras.Input((8, 8, 3)), *first, layers.Flatten(), layers.Dense(4)]
     )
-    classifier = jaxrob.Classifier.from_keras(net, scale=255)
-    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
+    curve = evaluated(jaxrob.Classifier.from_keras(net, scale=255))
     truth = np.asarray(net.predict(IMAGES, verbose=0))
     np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
 
@@ -191,9 +206,9 @@ def test_a_model_of_bytes_is_seen_wherever_it_divides(first):
     images, labels = bright(1)
     data = jaxrob.Dataset(images, labels)
     right = jaxrob.Classifier.from_keras(net, scale=255)
-    assert jaxrob.evaluate(right, data, BRIGHTNESS, [0.0]).accuracy[0] > 0.9
+    assert evaluated(right, data).accuracy[0] > 0.9
     with pytest.warns(jaxrob.RobustnessWarning, match="Pass scale=255"):
-        jaxrob.evaluate(jaxrob.Classifier.from_keras(net), data, BRIGHTNESS, [0.0])
+        evaluated(net, data)
 
 
 @pytest.mark.parametrize("policy", ["float16", "mixed_bfloat16"])
@@ -204,30 +219,14 @@ def test_models_of_other_floating_types(policy):
     finally:
         keras.config.set_dtype_policy("float32")
     net.set_weights(model().get_weights())
-    found, plain = (
-        jaxrob.evaluate(jaxrob.Classifier.from_keras(one), DATA, BRIGHTNESS, [0.3])
-        for one in (net, model())
-    )
+    found, plain = (evaluated(one, level=0.3) for one in (net, model()))
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=0.02)
-
-
-class Own(keras.Model):
-    """A model without a configuration of its own."""
-
-    def __init__(self):
-        super().__init__()
-        self.dense = layers.Dense(4)
-
-    def call(self, images):
-        return self.dense(keras.ops.reshape(images, (len(images), -1)))
 
 
 def test_classes_of_the_users_own():
     net = Own()
     net(np.zeros((1, 8, 8, 3), np.float32))
-    classifier = jaxrob.Classifier.from_keras(net)
-    curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.0])
-    np.testing.assert_array_equal(curve.predicted[0], answers(net).argmax(1))
+    np.testing.assert_array_equal(evaluated(net).predicted[0], answers(net).argmax(1))
 
 
 def test_models_that_are_refused():
@@ -297,10 +296,6 @@ def nested(parts):
 
 def huge(parts):
     """Weights that claim 4 TiB."""
-    import io
-
-    import h5py
-
     data = io.BytesIO(parts["model.weights.h5"])
     with h5py.File(data, "r+") as file:
         file.create_dataset("more", (1 << 40,), "f4", chunks=(1 << 20,))
@@ -308,10 +303,6 @@ def huge(parts):
 
 
 def linked(parts):
-    import io
-
-    import h5py
-
     data = io.BytesIO()
     with h5py.File(data, "w") as file:
         file["layers"] = h5py.ExternalLink("/etc/hostname", "/secret")

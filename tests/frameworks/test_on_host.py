@@ -25,53 +25,47 @@ def on_host(function=predict, **settings):
     return jaxrob.Classifier.from_host(function, 4, **settings)
 
 
-@pytest.mark.parametrize("batch_size, sizes", [(None, [25] * 8), (16, [16] * 16)])
-def test_host_calls_are_full_and_few(batch_size, sizes):
-    seen = []
+@pytest.fixture
+def counted():
+    """A network that keeps the sizes of its batches in `counted.seen`."""
 
-    def counted(images):
-        seen.append(len(images))
+    def function(images):
+        function.seen.append(len(images))
         return predict(images)
 
+    function.seen = []
+    return function
+
+
+@pytest.mark.parametrize("batch_size, sizes", [(None, [25] * 8), (16, [16] * 16)])
+def test_host_calls_are_full_and_few(counted, batch_size, sizes):
     classifier = on_host(counted, batch_size=batch_size)
     levels = [-0.5, -0.25, 0.25, 0.5]
     jaxrob.evaluate(classifier, DATA, BRIGHTNESS, levels)  # Looks for mistakes too.
-    seen.clear()
+    counted.seen.clear()
     curve = jaxrob.evaluate(classifier, DATA, BRIGHTNESS, levels, batch_size=25)
     # Two blocks at four levels; of 25 images, two calls of 16 each.
-    assert seen == sizes
+    assert counted.seen == sizes
     for row, level in enumerate(levels):
         truth = predict(np.clip(IMAGES / np.float32(255) * (1 + level), 0, 1))
         np.testing.assert_array_equal(curve.predicted[row], truth.argmax(1))
 
 
-def test_blocks_of_the_engine_fill_the_batches():
-    seen = []
-
-    def counted(images):
-        seen.append(len(images))
-        return predict(images)
-
+def test_blocks_of_the_engine_fill_the_batches(counted):
     classifier = on_host(counted, batch_size=7)
     jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.1])
-    seen.clear()
+    counted.seen.clear()
     jaxrob.evaluate(classifier, DATA, BRIGHTNESS, [0.1, 0.2])
     # 50 images are 8 batches of 7, of which one is filled up.
-    assert seen == [7] * 16
+    assert counted.seen == [7] * 16
 
 
-def test_roma_fills_the_batches():
-    seen = []
-
-    def counted(images):
-        seen.append(len(images))
-        return predict(images)
-
+def test_roma_fills_the_batches(counted):
     classifier = on_host(counted, batch_size=64)
     found = jaxrob.roma.assess(
         classifier, IMAGES[:3], num_samples=128, estimator="count", key=KEY
     )
-    assert set(seen) == {64}
+    assert set(counted.seen) == {64}
     assert (found.plr >= 0).all()
 
 
@@ -108,14 +102,9 @@ def test_what_the_host_raises_comes_out_as_it_is(run):
     assert "on a batch of the shape (" in caught.value.__notes__[0]
 
 
-def test_errors_from_within_a_compiled_program_come_out_too():
-    calls = []
-
+def test_errors_from_within_a_compiled_program_come_out_too(counted):
     def fail_later(images):
-        calls.append(len(images))
-        if len(calls) > 3:
-            raise Unlucky("no licence")
-        return predict(images)
+        return fail(images) if len(counted.seen) == 3 else counted(images)
 
     with pytest.raises(Unlucky) as caught:
         jaxrob.roma.assess(on_host(fail_later), IMAGES[:3], key=KEY)

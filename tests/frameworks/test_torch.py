@@ -39,6 +39,13 @@ def module(*last, seed=0):
     )
 
 
+def evaluated(classifier, levels=(0.5,)):
+    """The curve of a module or of a classifier."""
+    if isinstance(classifier, nn.Module):
+        classifier = jaxrob.Classifier.from_torch(classifier)
+    return jaxrob.evaluate(classifier, DATA, BLUR, levels)
+
+
 def altered(level):
     alter = jax.vmap(lambda image: BLUR(jnp.float32(image) / 255, level, KEY))
     return np.moveaxis(np.asarray(alter(IMAGES)), -1, 1)
@@ -46,8 +53,7 @@ def altered(level):
 
 def test_answers_are_those_of_the_module():
     net = module().eval()
-    classifier = jaxrob.Classifier.from_torch(net)
-    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.0, 1.5])
+    curve = evaluated(net, [0.0, 1.5])
     for row, level in enumerate([0.0, 1.5]):
         with torch.no_grad():
             truth = net(torch.from_numpy(altered(level).copy())).softmax(-1).numpy()
@@ -58,12 +64,12 @@ def test_answers_are_those_of_the_module():
 def test_the_module_is_left_in_its_mode_and_the_classifier_is_a_snapshot():
     net = module()
     classifier = jaxrob.Classifier.from_torch(net)
-    before = jaxrob.evaluate(classifier, DATA, BLUR, [1.0])
+    before = evaluated(classifier)
     assert net.training and all(p.requires_grad for p in net.parameters())
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.mul_(-3)
-    after = jaxrob.evaluate(classifier, DATA, BLUR, [1.0])
+    after = evaluated(classifier)
     np.testing.assert_array_equal(before.confidence, after.confidence)
 
 
@@ -87,7 +93,7 @@ def test_gradients_under_vmap_go_to_torch_together():
 
 def test_attacks_and_importance_sampling_work():
     classifier = jaxrob.Classifier.from_torch(module(seed=3))
-    labels = jaxrob.evaluate(classifier, DATA, BLUR, [0.0]).predicted[0]
+    labels = evaluated(classifier, [0.0]).predicted[0]
     attack = jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.3)
     assert attack.success.any()
     found = jaxrob.roma.assess(
@@ -109,30 +115,6 @@ def test_outputs_are_read_from_the_last_layer(last, outputs):
     assert jaxrob.Classifier.from_torch(module(last)).outputs == outputs
 
 
-class WithSpare(nn.Module):
-    """Its softmax is for predictions, and comes last among its layers."""
-
-    def __init__(self):
-        super().__init__()
-        self.net = module()
-        self.softmax = nn.Softmax(-1)
-
-    def forward(self, images):
-        return self.net(images)
-
-
-def test_the_last_layer_only_says_the_default():
-    net = WithSpare()
-    classifier = jaxrob.Classifier.from_torch(net, "logits")
-    found = jaxrob.evaluate(classifier, DATA, BLUR, [0.0])
-    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(net.net), DATA, BLUR, [0.0])
-    np.testing.assert_array_equal(found.confidence, plain.confidence)
-    default = jaxrob.Classifier.from_torch(net)
-    assert default.outputs == "probabilities"
-    with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
-        jaxrob.evaluate(default, DATA, BLUR, [0.0])
-
-
 class Hidden(nn.Module):
     """A softmax that is no layer."""
 
@@ -144,14 +126,35 @@ class Hidden(nn.Module):
         return self.net(images).softmax(-1)
 
 
+class WithSpare(Hidden):
+    """Its softmax is for predictions, and comes last among its layers."""
+
+    def __init__(self):
+        super().__init__()
+        self.softmax = nn.Softmax(-1)
+
+    def forward(self, images):
+        return self.net(images)
+
+
+def test_the_last_layer_only_says_the_default():
+    net = WithSpare()
+    found = evaluated(jaxrob.Classifier.from_torch(net, "logits"), [0.0])
+    plain = evaluated(net.net, [0.0])
+    np.testing.assert_array_equal(found.confidence, plain.confidence)
+    default = jaxrob.Classifier.from_torch(net)
+    assert default.outputs == "probabilities"
+    with pytest.raises(ValueError, match='returns logits, say outputs="logits"'):
+        evaluated(default, [0.0])
+
+
 def test_outputs_that_contradict_the_last_operation():
     classifier = jaxrob.Classifier.from_torch(Hidden())
     declared = jaxrob.Classifier.from_torch(module(nn.Softmax(-1)), "logits")
     for one in (classifier, declared):
         with pytest.raises(ValueError, match='pass outputs="probabilities"'):
             jaxrob.assess(one, DATA, BLUR)
-    right = jaxrob.Classifier.from_torch(Hidden(), "probabilities")
-    jaxrob.evaluate(right, DATA, BLUR, [0.5])
+    evaluated(jaxrob.Classifier.from_torch(Hidden(), "probabilities"))
 
 
 class InPlace(nn.Module):
@@ -163,7 +166,7 @@ class InPlace(nn.Module):
 
 def test_modules_that_write_to_their_images():
     classifier = jaxrob.Classifier.from_torch(InPlace())
-    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.0])
+    curve = evaluated(classifier, [0.0])
     truth = np.moveaxis(IMAGES, -1, 1).reshape(len(IMAGES), -1)[:, :4]
     np.testing.assert_array_equal(curve.predicted[0], truth.argmax(1))
     x = jnp.float32(IMAGES[:2]) / 255
@@ -187,9 +190,8 @@ def test_modules_that_write_to_their_images():
     ids=["traced", "fx", "exported", "float16"],
 )
 def test_modules_of_every_kind(wrap):
-    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(module()), DATA, BLUR, [0.5])
-    classifier = jaxrob.Classifier.from_torch(wrap(module().eval()))
-    found = jaxrob.evaluate(classifier, DATA, BLUR, [0.5])
+    plain = evaluated(module())
+    found = evaluated(jaxrob.Classifier.from_torch(wrap(module().eval())))
     np.testing.assert_allclose(found.confidence, plain.confidence, atol=2e-3)
 
 
@@ -201,7 +203,7 @@ class Cut(Hidden):
 
 def test_a_gradient_that_the_module_cuts_off():
     classifier = jaxrob.Classifier.from_torch(Cut())
-    labels = jaxrob.evaluate(classifier, DATA, BLUR, [0.0]).predicted[0]
+    labels = evaluated(classifier, [0.0]).predicted[0]
     with pytest.raises(ValueError, match="the torch module cuts its gradient off"):
         jaxrob.adversarial.pgd(classifier, IMAGES, labels, epsilon=0.1)
 
@@ -239,10 +241,7 @@ def test_modules_that_do_not_fit(net, settings, message):
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
 def test_modules_of_other_floating_types(dtype):
-    net = module().eval()
-    classifier = jaxrob.Classifier.from_torch(net.to(dtype))
-    curve = jaxrob.evaluate(classifier, DATA, BLUR, [0.5])
-    plain = jaxrob.evaluate(jaxrob.Classifier.from_torch(module()), DATA, BLUR, [0.5])
+    curve, plain = evaluated(module().eval().to(dtype)), evaluated(module())
     np.testing.assert_allclose(curve.confidence, plain.confidence, atol=0.02)
 
 
@@ -337,22 +336,17 @@ print(test_torch.version(test_torch.Held()))
 
 def test_a_module_has_its_version_in_every_process():
     code = VERSION.format(folder=os.path.dirname(__file__))
-    found = {
-        subprocess.run(
+    # Modules are found where they are here.
+    path = os.pathsep.join(filter(None, sys.path))
+    for seed in ("1", "2"):
+        found = subprocess.run(
             [sys.executable, "-c", code],
-            # Modules are found where they are here.
-            env={
-                **os.environ,
-                "PYTHONHASHSEED": seed,
-                "PYTHONPATH": os.pathsep.join(filter(None, sys.path)),
-            },
+            env=os.environ | {"PYTHONHASHSEED": seed, "PYTHONPATH": path},
             capture_output=True,
             text=True,
             check=True,
-        ).stdout.split()[-1]
-        for seed in ("1", "2")
-    }
-    assert found == {version(Held())}
+        )
+        assert found.stdout.split()[-1] == version(Held())
 
 
 def test_code_tells_modules_apart():
@@ -364,13 +358,7 @@ def test_code_tells_modules_apart():
         def forward(self, images):
             return 3 * self.net(images)
 
-    versions = {
-        jaxrob.provenance(jaxrob.Classifier.from_torch(net, "logits"), DATA)["network"][
-            "version"
-        ]
-        for net in (Scaled(), Tripled(), Scaled())
-    }
-    assert len(versions) == 2
+    assert len({version(net) for net in (Scaled(), Tripled(), Scaled())}) == 2
 
 
 def test_what_is_no_module():

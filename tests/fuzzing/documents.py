@@ -215,26 +215,34 @@ def few_images():
     )
 
 
-def few_target():
-    def read(path):
-        return jaxrob.Assessment.from_json(path.read_bytes())
+def sealed_target(name, document, read_text, check):
+    """A reader of documents whose digests guard all that matters."""
 
+    def read(path):
+        return read_text(path.read_bytes())
+
+    def check_all(found):
+        check(found)
+        text = found.to_json()
+        assert read_text(text).to_json() == text
+
+    def same(one, other):
+        return one.to_json() == other.to_json()
+
+    seeds = [
+        seed._replace(is_protected=True) for seed in seeds_of([document.to_json()])
+    ]
+    return Target(name, seeds, read, check_all, same, names_file=False)
+
+
+def few_target():
     def check(found):
         low, high = found.dataset_interval
         assert 0 <= low <= found.robustness <= high <= 1
         assert reporting.table([found])
 
-    texts = [few_images().to_json()]
-    seeds = protected(seeds_of(texts))
-    return Target("few images' JSON", seeds, read, check, same_text, names_file=False)
-
-
-def protected(seeds):
-    return [seed._replace(is_protected=True) for seed in seeds]
-
-
-def same_text(one, other):
-    return one.to_json() == other.to_json()
+    read = jaxrob.Assessment.from_json
+    return sealed_target("few images' JSON", few_images(), read, check)
 
 
 def roma_result():
@@ -262,18 +270,12 @@ def roma_result():
 
 
 def roma_json_target():
-    def read(path):
-        return roma.RomaResult.from_json(path.read_bytes())
-
     def check(found):
         assert found.log_adversarial_probability.shape == found.excluded.shape
         assert found.categorial() is not None and found.caveats is not None
-        text = found.to_json()
-        assert roma.RomaResult.from_json(text).to_json() == text
 
-    texts = [roma_result().to_json()]
-    seeds = protected(seeds_of(texts))
-    return Target("RoMA's JSON", seeds, read, check, same_text, names_file=False)
+    read = roma.RomaResult.from_json
+    return sealed_target("RoMA's JSON", roma_result(), read, check)
 
 
 def attack_result():
@@ -292,15 +294,9 @@ def attack_result():
 
 
 def attack_target():
-    def read(path):
-        return adversarial.Attack.from_json(path.read_bytes())
-
     def check(found):
         assert len({len(part) for part in found[1:]}) == 1
         assert (found.labels >= 0).all() and found.images.size == 0
-        text = found.to_json()
-        assert adversarial.Attack.from_json(text).to_json() == text
 
-    texts = [attack_result().to_json()]
-    seeds = protected(seeds_of(texts))
-    return Target("attack", seeds, read, check, same_text, names_file=False)
+    read = adversarial.Attack.from_json
+    return sealed_target("attack", attack_result(), read, check)

@@ -213,29 +213,21 @@ def test_damaged_files(tmp_path):
         load_idc_weights(tmp_path / "nothing.npz")
 
 
-@pytest.mark.parametrize("shape", [(2**40, 2), (3,), (2, 1)])
-def test_array_whose_header_lies(tmp_path, shape):
+@pytest.mark.parametrize(
+    "shape, length",
+    [
+        *[((2**40, 2), 8), ((3,), 8), ((2, 1), 8)],
+        *[((2,), length) for length in (0, 4, 7, 9)],
+    ],
+)
+def test_array_whose_header_lies(tmp_path, shape, length):
+    """Of its shape, or of the number of bytes behind it."""
     arrays = random_arrays()
     arrays.pop("dense_1/bias")
     path = save(tmp_path / "w.npz", arrays)
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         buffer, {"descr": "<f4", "fortran_order": False, "shape": shape}
-    )
-    with zipfile.ZipFile(path, "a") as archive:
-        archive.writestr("dense_1/bias.npy", buffer.getvalue() + bytes(8))
-    with pytest.raises(ValueError, match="dense_1/bias"):
-        load_idc_weights(path)
-
-
-@pytest.mark.parametrize("length", [0, 4, 7, 9])
-def test_array_of_another_length_than_its_header_says(tmp_path, length):
-    arrays = random_arrays()
-    arrays.pop("dense_1/bias")
-    path = save(tmp_path / "w.npz", arrays)
-    buffer = io.BytesIO()
-    np.lib.format.write_array_header_1_0(
-        buffer, {"descr": "<f4", "fortran_order": False, "shape": (2,)}
     )
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("dense_1/bias.npy", buffer.getvalue() + bytes(length))

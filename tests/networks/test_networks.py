@@ -24,6 +24,12 @@ def random_variables(module, images):
     return jax.tree_util.tree_map_with_path(draw, shapes)
 
 
+def problem(module, shape):
+    """Random images of the shape, and random variables for them."""
+    images = np.random.default_rng(0).random(shape, np.float32)
+    return images, random_variables(module, images)
+
+
 def count(tree):
     return sum(leaf.size for leaf in jax.tree.leaves(tree))
 
@@ -84,14 +90,13 @@ def relu(x):
     return np.maximum(x, 0)
 
 
-def test_mlp_against_numpy():
-    images = np.random.default_rng(0).random((3, 28, 28, 1), np.float32)
-    variables = random_variables(MLP(), images)
-    first, second = (variables["params"][f"Dense_{i}"] for i in range(2))
-    hidden = relu(images.reshape(3, 784) @ first["kernel"] + first["bias"])
-    expected = hidden @ second["kernel"] + second["bias"]
-    found = jax.jit(MLP().apply)(variables, images)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+def dense(x, layer):
+    return x @ layer["kernel"] + layer["bias"]
+
+
+def normalise(x, statistics, layer, epsilon):
+    x = (x - statistics["mean"]) / np.sqrt(statistics["var"] + epsilon)
+    return x * layer["scale"] + layer["bias"]
 
 
 def convolve(x, kernel, bias):
@@ -109,58 +114,71 @@ def halve(x):
     return x.reshape(b, h // 2, 2, w // 2, 2, c).max((2, 4))
 
 
-def test_mnist_cnn_against_numpy():
-    images = np.random.default_rng(0).random((2, 28, 28, 1), np.float32)
-    variables = random_variables(MnistCNN(), images)
+def mlp(variables, x):
     params = variables["params"]
-    x = images
+    hidden = relu(dense(x.reshape(len(x), -1), params["Dense_0"]))
+    return dense(hidden, params["Dense_1"])
+
+
+def mnist_cnn(variables, x):
     for i in range(2):
-        x = halve(relu(convolve(x, **params[f"Conv_{i}"])))
-    first, second = params["Dense_0"], params["Dense_1"]
-    x = relu(x.reshape(2, 3136) @ first["kernel"] + first["bias"])
-    expected = x @ second["kernel"] + second["bias"]
-    found = jax.jit(MnistCNN().apply)(variables, images)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
+        x = halve(relu(convolve(x, **variables["params"][f"Conv_{i}"])))
+    return mlp(variables, x)
 
 
-def test_vgg16_against_numpy():
-    images = np.random.default_rng(0).random((2, 32, 32, 3), np.float32)
-    variables = random_variables(VGG16(), images)
+def strided_cnn(variables, x):
+    for i in range(3):
+        # Of an odd size with stride 2, the first, third, ... pixels are kept.
+        x = relu(convolve(x, **variables["params"][f"Conv_{i}"])[:, ::2, ::2])
+    return mlp(variables, x)
+
+
+def vgg16(variables, x):
     params, statistics = variables["params"], variables["batch_stats"]
 
-    def normalise(x, i):
+    def normalised(x, i):
         name = f"BatchNorm_{i}"
-        mean, var = statistics[name]["mean"], statistics[name]["var"]
-        x = (x - mean) / np.sqrt(var + 1e-3)
-        return x * params[name]["scale"] + params[name]["bias"]
+        return normalise(x, statistics[name], params[name], 1e-3)
 
-    x = images
     for i in range(13):
-        x = normalise(relu(convolve(x, **params[f"Conv_{i}"])), i)
+        x = normalised(relu(convolve(x, **params[f"Conv_{i}"])), i)
         if i in (1, 3, 6, 9, 12):
             x = halve(x)
-    first, second = params["Dense_0"], params["Dense_1"]
-    x = normalise(relu(x.reshape(2, 512) @ first["kernel"] + first["bias"]), 13)
-    expected = x @ second["kernel"] + second["bias"]
-    found = jax.jit(VGG16().apply)(variables, images)
-    np.testing.assert_allclose(found, expected, rtol=1e-3, atol=1e-3)
+    x = normalised(relu(dense(x.reshape(len(x), -1), params["Dense_0"])), 13)
+    return dense(x, params["Dense_1"])
+
+
+STRIDED = StridedCNN(num_classes=3, features=(4, 6, 8))
+
+
+@pytest.mark.parametrize(
+    ("module", "by_hand", "shape", "tolerances"),
+    [
+        (MLP(), mlp, (3, 28, 28, 1), {"atol": 1e-5}),
+        (MnistCNN(), mnist_cnn, (2, 28, 28, 1), {"atol": 1e-5}),
+        (STRIDED, strided_cnn, (2, 17, 9, 3), {"atol": 1e-5}),
+        (VGG16(), vgg16, (2, 32, 32, 3), {"atol": 1e-3, "rtol": 1e-3}),
+    ],
+)
+def test_against_numpy(module, by_hand, shape, tolerances):
+    images, variables = problem(module, shape)
+    found = jax.jit(module.apply)(variables, images)
+    np.testing.assert_allclose(found, by_hand(variables, images), **tolerances)
 
 
 @pytest.mark.parametrize("stem_stride", [1, 2])
 def test_resnet_against_numpy(stem_stride):
     """Of an odd size, stride 2 keeps the first, third, ... pixels."""
     module = ResNet(blocks=(1, 2), width=4, stem_stride=stem_stride, num_classes=3)
-    images = np.random.default_rng(0).random((2, 13, 9, 3), np.float32)
-    variables = random_variables(module, images)
+    images, variables = problem(module, (2, 13, 9, 3))
     params, statistics = variables["params"], variables["batch_stats"]
     layers = iter(range(7))
 
     def layer(x, stride):
         i = next(layers)
         x = convolve(x, params[f"Conv_{i}"]["kernel"], 0)[:, ::stride, ::stride]
-        kept, own = statistics[f"BatchNorm_{i}"], params[f"BatchNorm_{i}"]
-        x = (x - kept["mean"]) / np.sqrt(kept["var"] + 1e-5)
-        return x * own["scale"] + own["bias"]
+        name = f"BatchNorm_{i}"
+        return normalise(x, statistics[name], params[name], 1e-5)
 
     def block(x, stride):
         y = layer(relu(layer(x, stride)), 1)
@@ -171,8 +189,7 @@ def test_resnet_against_numpy(stem_stride):
     x = relu(layer(images, stem_stride))
     for stride in (1, 2, 1):
         x = block(x, stride)
-    last = params["Dense_0"]
-    expected = x.mean((1, 2)) @ last["kernel"] + last["bias"]
+    expected = dense(x.mean((1, 2)), params["Dense_0"])
     found = jax.jit(module.apply)(variables, images)
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-4)
     # An image's answer depends on no other image.
@@ -182,8 +199,7 @@ def test_resnet_against_numpy(stem_stride):
 
 def test_resnet_normalises_by_the_batch_in_training():
     module = ResNet(blocks=(1,), width=4)
-    images = np.random.default_rng(0).random((6, 8, 8, 3), np.float32)
-    variables = random_variables(module, images)
+    images, variables = problem(module, (6, 8, 8, 3))
 
     @jax.jit
     def train(images):
@@ -199,22 +215,6 @@ def test_resnet_normalises_by_the_batch_in_training():
         0.9 * before + 0.1 * mean,
         atol=1e-5,
     )
-
-
-def test_strided_cnn_against_numpy():
-    module = StridedCNN(num_classes=3, features=(4, 6, 8))
-    images = np.random.default_rng(0).random((2, 17, 9, 3), np.float32)
-    variables = random_variables(module, images)
-    params = variables["params"]
-    x = images
-    for i in range(3):
-        # Of an odd size with stride 2, the first, third, ... pixels are kept.
-        x = relu(convolve(x, **params[f"Conv_{i}"])[:, ::2, ::2])
-    first, second = params["Dense_0"], params["Dense_1"]
-    x = relu(x.reshape(2, -1) @ first["kernel"] + first["bias"])
-    expected = x @ second["kernel"] + second["bias"]
-    found = jax.jit(module.apply)(variables, images)
-    np.testing.assert_allclose(found, expected, atol=1e-5)
 
 
 @pytest.mark.parametrize(
@@ -239,18 +239,12 @@ def test_refuses_what_has_no_layers(module, wrong):
     ("module", "shape"), [(IdcCNN(), (8, 50, 50, 3)), (VGG16(), (2, 32, 32, 3))]
 )
 def test_training_mode(module, shape):
-    images = np.random.default_rng(0).random(shape, np.float32)
-    variables = random_variables(module, images)
+    images, variables = problem(module, shape)
+    settings = {"train": True, "mutable": ["batch_stats"]}
 
     @jax.jit
     def train(key):
-        return module.apply(
-            variables,
-            images,
-            train=True,
-            mutable=["batch_stats"],
-            rngs={"dropout": key},
-        )
+        return module.apply(variables, images, rngs={"dropout": key}, **settings)
 
     first, state = train(jax.random.key(2))
     again, _ = train(jax.random.key(2))
@@ -276,8 +270,7 @@ def test_training_mode(module, shape):
 
 @pytest.mark.parametrize("module", [MLP(), MnistCNN()])
 def test_training_mode_changes_nothing(module):
-    images = np.random.default_rng(0).random((2, 28, 28, 1), np.float32)
-    variables = random_variables(module, images)
+    images, variables = problem(module, (2, 28, 28, 1))
     apply = jax.jit(module.apply, static_argnames="train")
     evaluated, trained = (apply(variables, images, train=on) for on in (False, True))
     np.testing.assert_array_equal(evaluated, trained)

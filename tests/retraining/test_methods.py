@@ -1,7 +1,5 @@
 """The five methods on digits of 28 x 28 pixels and on synthetic stripes."""
 
-import functools
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -29,6 +27,11 @@ METHODS = {
         "worst_level",
     )
 }
+
+
+def retrain(name, dataset, alterations, **given):
+    given |= SETTINGS
+    return METHODS[name](SMALL, dataset, alterations, key=KEY, **given)
 
 
 def grey_and_light(n, seed=0):
@@ -66,15 +69,13 @@ def retrained(original):
     given = {"limited": {"classifier": original, "robustness": [0.5, 1.0]}}
     given["network"] = {"classifier": original}
     return {
-        name: method(
-            SMALL,
+        name: retrain(
+            name,
             grey_and_light(200),
             [BRIGHTNESS, BLUR],
-            key=KEY,
             **given.get(name.split("_")[0], {}),
-            **SETTINGS,
         )
-        for name, method in METHODS.items()
+        for name in METHODS
     }
 
 
@@ -143,36 +144,24 @@ def test_sigmoid_networks_are_joined_before_they_are_normalised():
 def test_the_limited_methods_find_what_is_weak(original, retrained):
     validation = grey_and_light(60, seed=3)
     given = {"classifier": original, "threshold": 0.9}
-    found = retraining.limited_data_augmentation(
-        SMALL, grey_and_light(200), [BRIGHTNESS, BLUR], key=KEY, validation=validation,
-        **given, **SETTINGS,
-    )  # fmt: skip
+    both, name = [BRIGHTNESS, BLUR], "limited_data_augmentation"
+    found = retrain(name, grey_and_light(200), both, validation=validation, **given)
     # Brightness alone, as the robustness said of the other one.
-    known = retrained["limited_data_augmentation"]
+    known = retrained[name]
     for a, b in zip(jax.tree.leaves(known), jax.tree.leaves(found)):
         assert (a == b).all()
     with pytest.raises(ValueError, match="validation must be given"):
-        retraining.limited_data_augmentation(
-            SMALL, validation, [BRIGHTNESS], key=KEY, **given, **SETTINGS
-        )
+        retrain(name, validation, [BRIGHTNESS], **given)
+    name, given["validation"] = "limited_network_parallelization", validation
     with pytest.raises(ValueError, match="nothing to mend"):
-        retraining.limited_network_parallelization(
-            SMALL,
-            validation,
-            [BLUR],
-            key=KEY,
-            validation=validation,
-            **given,
-            **SETTINGS,
-        )
+        retrain(name, validation, [BLUR], **given)
 
 
 @pytest.mark.slow
 def test_the_original_is_trained_where_none_is_given(tmp_path):
-    joined = retraining.limited_network_parallelization(
-        SMALL, grey_and_light(200), [BRIGHTNESS, BLUR], key=KEY, threshold=0.9,
-        checkpoint=tmp_path / "second", **SETTINGS,
-    )  # fmt: skip
+    settings = {"threshold": 0.9, "checkpoint": tmp_path / "second"}
+    name, both = "limited_network_parallelization", [BRIGHTNESS, BLUR]
+    joined = retrain(name, grey_and_light(200), both, **settings)
     first, second = joined.variables
     assert robustness(first) < robustness(second)
     assert (tmp_path / "second-original").exists()
@@ -180,28 +169,28 @@ def test_the_original_is_trained_where_none_is_given(tmp_path):
 
 @pytest.mark.parametrize("name", METHODS)
 def test_wrong_arguments(name):
-    method = functools.partial(METHODS[name], batch_size=20)
     dataset = grey_and_light(40)
-    with pytest.raises(TypeError, match="alterations must be a sequence"):
-        method(SMALL, dataset, BLUR, key=KEY)
-    with pytest.raises(ValueError, match="alterations is empty"):
-        method(SMALL, dataset, [], key=KEY)
-    with pytest.raises(TypeError, match="of jaxrob.Alteration; got .*str"):
-        method(SMALL, dataset, ["blur"], key=KEY)
-    with pytest.raises(TypeError, match="dataset must be a jaxrob.Dataset"):
-        method(SMALL, dataset.images, [BLUR], key=KEY)
+    refused = [
+        ({"alterations": BLUR}, TypeError, "alterations must be a sequence"),
+        ({"alterations": []}, ValueError, "alterations is empty"),
+        ({"alterations": ["blur"]}, TypeError, "of jaxrob.Alteration; got .*str"),
+        ({"dataset": dataset.images}, TypeError, "dataset must be a jaxrob.Dataset"),
+    ]
     if name == "worst_level":
-        with pytest.raises(ValueError, match="candidates must be at least 1; got 0"):
-            method(SMALL, dataset, [BLUR], key=KEY, candidates=0)
-        return
-    with pytest.raises(ValueError, match="levels must be one of"):
-        method(SMALL, dataset, [BLUR], key=KEY, levels="best")
+        message = "candidates must be at least 1; got 0"
+        refused.append(({"candidates": 0}, ValueError, message))
+    else:
+        refused.append(({"levels": "best"}, ValueError, "levels must be one of"))
     if name.startswith("limited"):
-        for wrong in ([0.5, 0.5], [1.5]):
-            with pytest.raises(ValueError, match="robustness must"):
-                method(SMALL, dataset, [BLUR], key=KEY, robustness=wrong)
-        with pytest.raises(ValueError, match="threshold must lie in"):
-            method(SMALL, dataset, [BLUR], key=KEY, threshold=2)
+        refused += [
+            ({"robustness": [0.5, 0.5]}, ValueError, "robustness must"),
+            ({"robustness": [1.5]}, ValueError, "robustness must"),
+            ({"threshold": 2}, ValueError, "threshold must lie in"),
+        ]
+    usual = {"dataset": dataset, "alterations": [BLUR], "key": KEY, "batch_size": 20}
+    for wrong, error, message in refused:
+        with pytest.raises(error, match=message):
+            METHODS[name](SMALL, **(usual | wrong))
 
 
 class SmallNnx(nnx.Module):

@@ -1,7 +1,6 @@
 import math
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
@@ -54,31 +53,3 @@ def test_the_estimate_scatters_as_a_binomial():
     deviation = math.sqrt(0.3 * 0.7 / 50)
     assert abs(np.mean(found) - 0.3) < 3 * deviation / 10
     assert 0.8 < np.std(found) / deviation < 1.2
-
-
-def test_nothing_is_asked_twice():
-    task = Task(0.0, 1.0, threshold=0.8)
-    levels = np.sort(ask(Random(3)))
-    assert len(Random(3).ask(task, History(levels, np.ones(3)))) == 0
-
-
-def test_defaults_and_rule():
-    assert Random() == Random(41, 0) and hash(Random()) == hash(Random(41, 0))
-    assert Random().rule == "count"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "error", "message"),
-    [
-        ({"n": 0}, ValueError, "n must be at least 1; got 0"),
-        ({"n": -3}, ValueError, "n must be at least 1; got -3"),
-        ({"n": 41.0}, TypeError, "n must be an integer; got 41.0, of type float"),
-        ({"n": None}, TypeError, "n must be an integer; got None"),
-        ({"seed": -1}, ValueError, "seed must be at least 0; got -1"),
-        ({"seed": 1.5}, TypeError, "seed must be an integer; got 1.5, of type float"),
-        ({"seed": None}, TypeError, "seed must be an integer; got None"),
-    ],
-)
-def test_bad_arguments(arguments, error, message):
-    with pytest.raises(error, match=message):
-        Random(**arguments)

@@ -1,5 +1,7 @@
 """What a strategy must have, and what it is told."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -83,3 +85,78 @@ def test_values_are_shares_of_at_least_one_input(number):
         ValueError, match=f"num_inputs must be at least 1.*got {number}"
     ):
         sample(Ends(), TASK, lambda x: x, number)
+
+
+@pytest.mark.parametrize("strategy", [Random(3), Uniform(3)])
+def test_nothing_is_asked_twice(strategy):
+    levels = np.sort([one.level for one in strategy.ask(TASK, History())])
+    assert len(levels) == 3
+    assert len(strategy.ask(TASK, History(levels, np.ones(3)))) == 0
+
+
+@pytest.mark.parametrize(
+    ("strategy", "same", "rule"),
+    [
+        (Random(), Random(41, 0), "count"),
+        # As many levels as in the paper.
+        (Uniform(), Uniform(41), "count"),
+        (Quadrature(), Quadrature(24), "quadrature"),
+    ],
+)
+def test_defaults_and_rules(strategy, same, rule):
+    assert strategy == same and hash(strategy) == hash(same)
+    assert strategy.rule == rule
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [
+        (Random, {"n": 0}, "n must be at least 1; got 0"),
+        (Random, {"n": -3}, "n must be at least 1; got -3"),
+        (Random, {"seed": -1}, "seed must be at least 0; got -1"),
+        (Uniform, {"n": 1}, "n must be at least 2; got 1"),
+        (Uniform, {"n": 0}, "n must be at least 2; got 0"),
+        (Uniform, {"n": -3}, "n must be at least 2; got -3"),
+        (Quadrature, {"limit": 1}, "limit must be at least 2; got 1"),
+        (Quadrature, {"limit": 0}, "limit must be at least 2; got 0"),
+        (Quadrature, {"limit": -2}, "limit must be at least 2; got -2"),
+        (ASAP, {"n": 1}, "n must be at least 2; got 1"),
+        (ASAP, {"concavity": 0}, "concavity must be positive and finite; got 0"),
+        (ASAP, {"concavity": -1.0}, "got -1.0"),
+        (ASAP, {"concavity": math.nan}, "got nan"),
+        (ASAP, {"concavity": math.inf}, "got inf"),
+        (ASAP, {"concavity": "automatic"}, "got 'automatic'"),
+        # No level of a grid of 16 could meet the last one.
+        (ASAP, {"n": 16, "narrowest": 0}, "narrowest"),
+        (ASAP, {"n": 16, "narrowest": -1}, "narrowest"),
+        (ASAP, {"n": 16, "narrowest": 1.5}, "narrowest"),
+        (ASAP, {"n": 16, "narrowest": math.nan}, "narrowest"),
+        (ASAP, {"n": 16, "narrowest": 1 / 20}, "narrowest"),
+    ],
+)
+def test_bad_values(make, settings, message):
+    with pytest.raises(ValueError, match=message):
+        make(**settings)
+
+
+@pytest.mark.parametrize(
+    ("make", "settings", "message"),
+    [
+        (Random, {"n": 41.0}, "n must be an integer; got 41.0, of type float"),
+        (Random, {"n": None}, "n must be an integer; got None"),
+        (Random, {"seed": 1.5}, "seed must be an integer; got 1.5, of type float"),
+        (Random, {"seed": None}, "seed must be an integer; got None"),
+        (Uniform, {"n": 41.0}, "n must be an integer"),
+        (Uniform, {"n": "41"}, "n must be an integer"),
+        (Uniform, {"n": None}, "n must be an integer"),
+        (Quadrature, {"limit": 24.0}, "limit must be an integer"),
+        (Quadrature, {"limit": "24"}, "limit must be an integer"),
+        (Quadrature, {"limit": None}, "limit must be an integer"),
+        (ASAP, {"n": 8.0}, "n must be an integer; got 8.0, of type float"),
+        (ASAP, {"concavity": None}, "got None"),
+        (ASAP, {"narrowest": "0.1"}, "narrowest"),
+    ],
+)
+def test_bad_types(make, settings, message):
+    with pytest.raises(TypeError, match=message):
+        make(**settings)

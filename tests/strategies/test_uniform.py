@@ -35,27 +35,3 @@ def test_a_symmetric_range_has_symmetric_levels(upper):
         levels = ask(n, -upper, upper)
         np.testing.assert_array_equal(levels, -levels[::-1])
         assert (0 in levels) == (n % 2 == 1)
-
-
-def test_nothing_is_asked_twice():
-    task = Task(0.0, 1.0, 0.8)
-    levels = ask(3)
-    assert len(Uniform(3).ask(task, History(levels, np.ones(3)))) == 0
-
-
-def test_the_papers_number_of_levels_and_rule():
-    assert Uniform().n == 41
-    assert Uniform().rule == "count"
-    assert Uniform(5) == Uniform(5) and hash(Uniform(5)) == hash(Uniform(5))
-
-
-@pytest.mark.parametrize("n", [1, 0, -3])
-def test_too_few_levels(n):
-    with pytest.raises(ValueError, match=f"n must be at least 2; got {n}"):
-        Uniform(n)
-
-
-@pytest.mark.parametrize("n", [41.0, "41", None])
-def test_a_number_of_levels_that_is_no_integer(n):
-    with pytest.raises(TypeError, match="n must be an integer"):
-        Uniform(n)

@@ -1,0 +1,58 @@
+"""Changes of documents, as by an editor or by another program."""
+
+import json
+
+import pytest
+
+from jaxrob import Assessment
+from jaxrob._codec._seal import SEAL, with_seal
+
+
+def put(*path_and_value):
+    """A change of one entry; a function makes the new value of the old one."""
+    *path, last, value = path_and_value
+
+    def change(document):
+        for name in path:
+            document = document[name]
+        document[last] = value(document[last]) if callable(value) else value
+
+    return change
+
+
+def drop(*path):
+    """The removal of one entry."""
+
+    def change(document):
+        for name in path[:-1]:
+            document = document[name]
+        del document[path[-1]]
+
+    return change
+
+
+def all_of(*changes):
+    """Several changes, one after another."""
+
+    def change(document):
+        for one in changes:
+            one(document)
+
+    return change
+
+
+def changed(text, change, is_sealed=False):
+    """The document after a change, with new digests if it `is_sealed`."""
+    document = json.loads(text)
+    change(document)
+    if is_sealed:
+        document.pop(SEAL)
+        document = with_seal(document)
+    return json.dumps(document)
+
+
+def assert_refused(text, change, message="", read=Assessment.from_json, **sealed):
+    """Checks that a document is no longer read after a change."""
+    new = changed(text, change, **sealed)
+    with pytest.raises(ValueError, match=message):
+        read(new)
