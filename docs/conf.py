@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: `sphinx-build -W -b html docs docs/_build/html`."""
+"""Configuration of Sphinx: `sphinx-build -W -b html docs docs/_build/html`."""
 
 import functools
 import typing
@@ -24,17 +24,17 @@ html_title = "jaxrob"
 html_copy_source = False
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
-# Dashes alone: "linear" is a value to type, not a quotation.
+# Dashes alone: quotes as in "linear" mark values to type.
 smartquotes_action = "D"
 
 myst_heading_anchors = 3
 
-# Docstrings write names as `name`: a link where there is such a name, else code. What
-# begins with "jaxrob." must be a name on these pages, unless it is private.
+# Docstrings write names as `name`: a link if there is such a name, else code. A name
+# that begins with "jaxrob." must exist on these pages, unless it is private.
 default_role = "py:obj"
 nitpicky = True
 nitpick_ignore_regex = [("py:.*", r"(?!jaxrob\.).*|.*\._.*")]
-# One parameter a line where a signature is longer than a line of code.
+# One parameter a line if a signature is longer than a line of code.
 maximum_signature_line_length = 88
 autodoc_member_order = "bysource"
 autodoc_typehints_format = "short"
@@ -64,13 +64,13 @@ def _skip(app: Any, what: str, name: str, obj: Any, skip: bool, options: Any) ->
 
 
 def _without_limits(app: Any, function: Any, bound: bool) -> None:
-    """Shows types without what annotations tell `jaxrob._codec` of limits."""
+    """Removes the limits in annotations, which are meant for `jaxrob._codec`."""
     del app, bound
     if "Annotated[" in str(getattr(function, "__annotations__", "")):
         function.__annotations__ = typing.get_type_hints(function)
 
 
 def setup(app: Any) -> None:
-    """Called by Sphinx."""
+    """Registers the handlers; called by Sphinx."""
     app.connect("autodoc-skip-member", _skip)
     app.connect("autodoc-before-process-signature", _without_limits)

@@ -1,10 +1,10 @@
-r"""The pictures of the explanations, from the library itself.
+r"""Draws the pictures of the explanations with the library itself.
 
     python docs/figures.py
     python docs/figures.py FOLDER
 
 Writes SVG files into `docs/figures`, or the folder given. The same versions give the
-same files. Everything is on the embedded digits.
+same files. All pictures use the embedded digits.
 """
 
 import pathlib
@@ -32,7 +32,7 @@ _KEY = jax.random.key(0)
 def main(folder: pathlib.Path) -> None:
     """Draws all pictures."""
     matplotlib.use("agg")
-    # The identifiers in an SVG file are random otherwise, and its date is today's.
+    # By default the identifiers in an SVG file are random, and it holds today's date.
     matplotlib.rcParams |= {"svg.hashsalt": "jaxrob", "font.size": 9}
     train, test = data.digits("train"), data.digits("test")
     classifier = training.fit(networks.MLP(), train, key=jax.random.key(0), epochs=20)
@@ -52,7 +52,7 @@ def main(folder: pathlib.Path) -> None:
 
 
 def robustness(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
-    """A curve with its accepted part, and what another threshold would accept."""
+    """Draws a curve with its accepted part, and that of another threshold."""
     zoom = alterations.zoom(1.0, 2.0)
     result = jaxrob.assess(classifier, test, zoom, strategy=Uniform(65))
     figure = plt.figure(figsize=(8, 3.3), layout="constrained")
@@ -86,12 +86,12 @@ def robustness(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
 
 
 def _accuracy(level: np.ndarray) -> np.ndarray:
-    """A made-up accuracy that falls through 0.8 at 0.6 of the range."""
+    """Returns a made-up accuracy that falls through 0.8 at 0.6 of the range."""
     return 0.97 - 0.75 * np.square(level) / (np.square(level) + 1.2234)
 
 
 def corruptions(test: jaxrob.Dataset) -> Figure:
-    """A digit under some of the common corruptions, between the severities too."""
+    """Draws a digit under common corruptions, also between the severities."""
     of = alterations.corruptions
     some = (of.impulse_noise(), of.glass_blur(), of.fog())
     levels = np.linspace(0, 5, 11)
@@ -111,7 +111,7 @@ def corruptions(test: jaxrob.Dataset) -> Figure:
 
 
 def asap_rounds() -> Figure:
-    """The first rounds of Algorithm 1 on an exact curve, with its parabolas."""
+    """Draws the first rounds of Algorithm 1 on an exact curve, with its parabolas."""
     concavity, rounds = 2.0, 4
     task = Task(0.0, 1.0, 0.8)
     strategy = ASAP(n=64, concavity=concavity)
@@ -138,7 +138,7 @@ def asap_rounds() -> Figure:
 
 
 def _area(axes: Axes, start: float, end: float, concavity: float, threshold: float):
-    """The area between two parabolas through a curve's points."""
+    """Fills the area between two parabolas through a curve's points."""
     x = np.linspace(start, end, 60)
     chord = np.interp(x, [start, end], _accuracy(np.array([start, end])))
     depth = concavity * (x - start) * (end - x)
@@ -149,7 +149,7 @@ def _area(axes: Axes, start: float, end: float, concavity: float, threshold: flo
 
 
 def two_errors(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
-    """What few levels leave open, and what few images leave open."""
+    """Draws the errors from few levels and from few images."""
     zoom = alterations.zoom(1.0, 2.0)
     figure, panels = plt.subplots(1, 3, figsize=(9, 2.9), layout="constrained")
     few = jaxrob.assess(classifier, test, zoom, strategy=Uniform(9))
@@ -175,7 +175,7 @@ def two_errors(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
 
 
 def unknown(train: jaxrob.Dataset, test: jaxrob.Dataset) -> Figure:
-    """Uncertainties of right and wrong answers, and what abstaining does to a curve."""
+    """Draws uncertainties of right and wrong answers, and a curve with abstention."""
     alpha = 0.5
     classifier = bayes.fit(networks.MLP(), train, key=jax.random.key(0))
     noise = alterations.gaussian_noise(0.0, 0.4)
@@ -217,13 +217,13 @@ def unknown(train: jaxrob.Dataset, test: jaxrob.Dataset) -> Figure:
 
 
 def roma_scores(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
-    """Why the tail of hic cannot be extrapolated, and that of its logit can."""
+    """Draws the tails of hic and of its logit; only the latter can be extrapolated."""
     image, delta = jnp.float32(test.images[3]) / 255, 0.6
     answer = int(classifier.log_probabilities(image[None])[0, 0].argmax())
 
     @jax.jit
     def some(key):
-        """The highest incorrect confidence, as a logarithm, of some draws."""
+        """Returns the logarithm of the highest incorrect confidence of some draws."""
         shape = 20_000, *image.shape
         noise = jax.random.uniform(key, shape, minval=-0.3, maxval=0.3)
         log_p = classifier.log_probabilities(image + noise)[0]
@@ -233,7 +233,7 @@ def roma_scores(classifier: jaxrob.Classifier, test: jaxrob.Dataset) -> Figure:
     log_hic = np.concatenate([some(key) for key in keys]).astype(np.float64)
     hic = np.exp(log_hic)
     logit = special.logit(hic)
-    # The transforms and the normal distributions see no more draws than RoMA does.
+    # The transforms and normal distributions use as many draws as RoMA does.
     seen = slice(1000)
     _, boxcox = stats.boxcox(hic[seen])
     centre, spread = logit[seen].mean(), logit[seen].std()

@@ -3,10 +3,10 @@ r"""Runs the Python and Bash on the site's pages, in order, as a reader would.
     python docs/pages.py
     python docs/pages.py docs/tutorial.md README.md
 
-What a block prints is written under it, into the fenced block of text that follows it
-on the page. A picture that a page saves and also shows is copied to where the page
-shows it from. `tests/docs/test_pages.py` runs the same pages and compares what they
-print with what they show.
+The output of a block is written under it, into the fenced block of text that follows it
+on the page. A picture that a page both saves and shows is copied to the path that the
+page shows. `tests/docs/test_pages.py` runs the same pages and compares their output
+with the page.
 """
 
 import contextlib
@@ -22,7 +22,7 @@ import tempfile
 from typing import NamedTuple
 
 FOLDER = pathlib.Path(__file__).parent
-# Above an output that is another one at every run, because seconds are in it say.
+# Marks an output that differs in every run, for example because of seconds.
 VARIES = "<!-- varies -->"
 
 _BLOCK = re.compile(
@@ -30,7 +30,7 @@ _BLOCK = re.compile(
     rf"(?:\n*(?P<varies>{VARIES}\n)?```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
-# The command of the Python that runs the pages, in scripts that they run too.
+# The command of the Python that runs the pages, for use in scripts too.
 _COMMAND = (
     f'jaxrob() {{ {shlex.quote(sys.executable)} -m jaxrob "$@"; }}\nexport -f jaxrob\n'
 )
@@ -44,9 +44,9 @@ class Block(NamedTuple):
       language: "python" or "bash".
       code: the code.
       line: the line of the page that it begins on, from 1.
-      output: what the page says that it prints; None if the page does not say.
-      varies: whether all but the first line of the output may be another one at every
-        run or on another machine.
+      output: its output according to the page; None if the page shows no output.
+      varies: whether all but the first line of the output may differ in each run or on
+        another machine.
     """
 
     language: str
@@ -57,13 +57,13 @@ class Block(NamedTuple):
 
 
 def pages() -> list[pathlib.Path]:
-    """The pages of the site and at the top level."""
+    """Returns the pages of the site and at the top level."""
     top = FOLDER.parent
     return [*sorted(top.glob("*.md")), *sorted(FOLDER.rglob("*.md"))]
 
 
 def blocks(text: str) -> list[Block]:
-    """The blocks of Python and Bash on a page, in order."""
+    """Returns the blocks of Python and Bash on a page, in order."""
     return [
         Block(
             found["language"],
@@ -81,12 +81,12 @@ def run(page: pathlib.Path, folder: str | os.PathLike[str]) -> list[str]:
 
     Args:
       page: the page.
-      folder: the working directory meanwhile, where the page's files land.
+      folder: the working directory during the run, for the page's files.
 
     Returns:
-      What each block printed.
+      The output of each block.
     """
-    # Before anything imports matplotlib: there may be no screen.
+    # Set before matplotlib is imported: there may be no screen.
     os.environ.setdefault("MPLBACKEND", "agg")
     namespace = {"__name__": "__main__"}
     printed = []
@@ -95,7 +95,7 @@ def run(page: pathlib.Path, folder: str | os.PathLike[str]) -> list[str]:
             if block.language == "bash":
                 printed.append(_in_a_shell(block.code))
                 continue
-            # So that a traceback points at the page's own lines.
+            # Keeps the page's line numbers in tracebacks.
             lines = "\n" * (block.line - 1) + block.code
             with contextlib.redirect_stdout(io.StringIO()) as output:
                 exec(compile(lines, str(page), "exec"), namespace)  # noqa: S102
@@ -104,7 +104,7 @@ def run(page: pathlib.Path, folder: str | os.PathLike[str]) -> list[str]:
 
 
 def _in_a_shell(code: str) -> str:
-    """What a block of Bash prints, errors among it."""
+    """Returns the output of a block of Bash, including errors."""
     done = subprocess.run(
         ["bash", "-c", _COMMAND + code],
         stdout=subprocess.PIPE,
@@ -117,7 +117,7 @@ def _in_a_shell(code: str) -> str:
 
 
 def pictures(page: pathlib.Path) -> list[pathlib.Path]:
-    """The pictures that a page shows."""
+    """Returns the pictures that a page shows."""
     shown = _PICTURE.finditer(page.read_text())
     return [page.parent / found["path"] for found in shown]
 

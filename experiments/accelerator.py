@@ -1,4 +1,4 @@
-r"""What the library's steps cost on a GPU or TPU, which need not be there.
+r"""The cost of the library's steps on a GPU or TPU, which need not be present.
 
     python experiments/accelerator.py --target=h100 --networks=mnist_cnn,idc_cnn
     python experiments/accelerator.py --target=v5e --networks=vgg16 \
@@ -7,29 +7,31 @@ r"""What the library's steps cost on a GPU or TPU, which need not be there.
     python experiments/accelerator.py --measure --networks=mnist_cnn
 
 The compilers for GPUs and TPUs run on any Linux machine (`pip install "jaxrob[tpu]"` or
-`"jaxrob[cuda]"`, each in an environment of its own), and write into the programs what
-they expect of each instruction. This script compiles the steps that the library runs
-for a target's devices, and adds that up: a loop's body as often as it turns, what has
-no estimate by its operations or bytes (`accelerators/costs.py`). The targets are files
-in `accelerators/targets`. What is compiled, `--what`:
+`"jaxrob[cuda]"`, each in an environment of its own), and write their estimate of each
+instruction into the programs. This script compiles the library's steps for a target's
+devices and adds up the estimates: a loop's body times its iterations, instructions
+without an estimate by their operations or bytes (`accelerators/costs.py`). The targets
+are files in `accelerators/targets`. `--what` selects the programs:
 
 * steps: evaluate's step and preparation for each alteration, beside the forward pass;
-* alter: the same for the least network there is (mean colour and a dense layer),
+* alter: the same for the smallest possible network (mean colour and a dense layer),
   beside reading each picture once and writing it once for each level;
-* roma: plain draws with their statistics, tilted draws, a level of splitting;
-* bayesian: a step of a classifier with T = 10 draws of its weights;
+* roma: plain draws with their statistics and counted alone, tilted draws, a level of
+  splitting;
+* bayesian: a step of a classifier with T = 10 sets of weights;
 * lbfgs: an evaluation of L-BFGS, beside the bare gradient;
 * training: a step of data augmentation, beside one of plain training;
 * sizes: steps of 1, 4 and 16 levels, and of smaller blocks.
 
-For a GPU the table says what a program adds to the forward pass, with its preparation:
-in microseconds, as a share of it, and as a share of its kernels without convolutions.
-For a TPU it says the ratio of the two, 1 where altering costs nothing. "times" is that
-of the forward pass's bytes, or memory. "launched" counts at least 2 us a kernel.
+For a GPU the table gives the time that a program with its preparation adds to the
+forward pass: in microseconds, as a share of it, and as a share of its kernels without
+convolutions. For a TPU it gives the ratio of the two, 1 if altering costs nothing.
+"times" is a multiple of the forward pass's bytes, or memory. "launched" counts at least
+2 us a kernel.
 
-What only a device shows: which kernel autotuning picks for convolutions and products,
-clocks under load, what the host takes to start kernels, and transfers. `--measure`
-runs the same programs on the device that is there, and prints their time beside the
+Only a device shows which kernel autotuning picks for convolutions and products, the
+clocks under load, the host's time to launch kernels, and transfers. `--measure` runs
+the same programs on the device that is present, and prints their time beside the
 estimate.
 """
 
@@ -102,7 +104,7 @@ def main(argv: Sequence[str]) -> None:
             print(f"\n{name}, {kind}: {network.size} levels, {target.device}")
             found = {"network": name, "what": kind, "size": network.size}
             document["results"].append(found | {"programs": one.table(kind)})
-            # After each, since compiling takes long.
+            # After each program, because compiling takes long.
             files.write_json(path, document)
     if before is not None:
         print("\n".join(["", *tables.compared(document, before)]))
@@ -110,7 +112,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _devices() -> tuple[targets.Target, Mesh]:
-    """The target, and the devices that programs are compiled for."""
+    """Returns the target, and the devices that programs are compiled for."""
     number = None if _ALL_DEVICES.value else 1
     if not _MEASURE.value:
         target = targets.load(_TARGET.value)

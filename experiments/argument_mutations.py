@@ -1,9 +1,9 @@
-"""Calls every public function with one wrong argument, and reads what is said.
+"""Calls every public function with one wrong argument, and classifies the errors.
 
-A valid call of each function is repeated with one of its arguments replaced by a value
-such as None, NaN, -1, 2**70, a text, an array of another shape. The package must refuse
-it itself, before anything is compiled: the message names the argument and what it was.
-What is returned instead is listed, since it may be a silent wrong answer.
+Each valid call is repeated with one argument replaced by a value such as None, NaN, -1,
+2**70, a text, an array of another shape. The package must reject it itself, before
+anything is compiled, with a message that names the argument and its value. Calls that
+return something instead are listed, because it may be a silent wrong answer.
 """
 
 import collections
@@ -22,6 +22,7 @@ from checks.hostile import VALUES
 from checks.of_frameworks import of_frameworks
 from checks.of_images import of_images
 from checks.of_numbers import of_numbers
+from checks.of_steps import of_steps
 from checks.of_training import of_training
 from checks.outcomes import Outcome, outcome
 from common import files
@@ -36,7 +37,7 @@ LEAST_SHARE = 0.98
 
 
 def chosen(cases: Sequence[Case], count: int, seed: int) -> list[tuple[Case, str, str]]:
-    """Some of all pairs of an argument and a value, each function as often."""
+    """Samples pairs of an argument and a value, balanced over the functions."""
     rng = random.Random(seed)
     by_case = []
     for one in cases:
@@ -50,25 +51,26 @@ def chosen(cases: Sequence[Case], count: int, seed: int) -> list[tuple[Case, str
 
 
 def share_of_ours(outcomes: Sequence[Outcome]) -> float:
-    """Of all refusals, the share that the package made itself."""
+    """Returns the share of all rejections that the package made itself."""
     kinds = collections.Counter(one.kind for one in outcomes)
     return kinds["ours"] / (kinds["ours"] + kinds["theirs"])
 
 
 @contextlib.contextmanager
 def all_cases() -> Iterator[list[Case]]:
-    """The cases, in a folder that is removed afterwards."""
+    """Yields the cases, in a folder that is removed afterwards."""
     matplotlib.use("Agg")
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder)
-        # Calls that are allowed may write files.
+        # Calls with allowed values may write files.
         os.chdir(path)
         try:
             yield [
                 *of_numbers(),
                 *of_images(path),
                 *of_training(path),
+                *of_steps(),
                 *of_frameworks(path),
             ]
         finally:
@@ -84,7 +86,7 @@ def _print_table(title: str, outcomes: Sequence[Outcome]) -> None:
 
 
 def main(argv: Sequence[str]) -> int | None:
-    """Makes the calls and prints what came of them."""
+    """Makes the calls and prints their outcomes."""
     del argv
     warnings.simplefilter("ignore")
     out = _OUT.value and pathlib.Path(_OUT.value).absolute()

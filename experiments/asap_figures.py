@@ -3,13 +3,13 @@ r"""Figures 5 to 10 of the 2022 paper, each as PNG with its numbers as JSON.
     python experiments/asap_figures.py
     python experiments/asap_figures.py --benchmark=idc --data_dir=...
 
-5: two synthetic functions whose robustness is known. 6: where numerical integration
-samples. 7: the scatter of random sampling. 8 and 9: the levels that ASAP takes, over n.
-10: the robustness that it finds, over n. Figures 6 to 10 replay each strategy on curves
-of many levels: ASAP's levels are among those of the curves, other values lie on lines
-between them. All is written into the folder `--output`; the curves are kept there, so
-that an interrupted run goes on where it was. On the digits it takes a few minutes on
-two CPU cores; seconds where `asap_table1.py` has left its curves.
+5: two synthetic functions of known robustness. 6: the levels of numerical integration.
+7: the scatter of random sampling. 8 and 9: ASAP's levels, over n. 10: ASAP's
+robustness, over n. Figures 6 to 10 replay each strategy on curves of many levels:
+ASAP's levels are among the curves' levels; other values are interpolated linearly.
+All results are written into the folder `--output`; the curves are kept there, so an
+interrupted run resumes. On the digits it takes a few minutes on two CPU cores; seconds
+if `asap_table1.py` has left its curves.
 """
 
 import math
@@ -72,22 +72,22 @@ def _save(path: Path, result: _Result) -> None:
 
 
 # Two accuracy curves over [0, 1] whose robustness at 0.8 is exact: the paper prints the
-# robustness of its own, but no formula.
+# robustness of its curves, but no formula.
 
 
 def bump(level: np.ndarray) -> np.ndarray:
-    """At least 0.8 on [0.35, 0.75]: a robustness of 40.00 %."""
+    """Is at least 0.8 on [0.35, 0.75]: a robustness of 40.00 %."""
     around = np.cos(2 * np.pi * (level - 0.55) / 1.1)
     return 0.8 + 0.18 * (around - math.cos(2 * np.pi * 0.2 / 1.1))
 
 
 def dip(level: np.ndarray) -> np.ndarray:
-    """Below 0.8 on (0.3, 0.43) and (0.934, 1]: a robustness of 80.40 %."""
+    """Is below 0.8 on (0.3, 0.43) and (0.934, 1]: a robustness of 80.40 %."""
     return 0.8 + 1.5 * (level - 0.3) * (level - 0.43) * (0.934 - level) * (1 + level)
 
 
 def _figure_5() -> _Result:
-    """Two functions whose robustness is known, by three strategies."""
+    """Compares three strategies on two functions of known robustness."""
     figure, panels = plt.subplots(2, 3, figsize=(12, 6.4), layout="constrained")
     task = Task(0.0, 1.0, 0.8)
     fine = np.linspace(0, 1, 1001)
@@ -129,8 +129,8 @@ def _figure_5() -> _Result:
 
 
 def _figure_6(curves: _Curves) -> _Result:
-    """Where numerical integration samples."""
-    name = _most_telling(curves)
+    """Shows the levels of numerical integration."""
+    name = _nearest_to_half(curves)
     curve = curves[name]
     found = _replay(curve, Quadrature())
     robustness = heaviside_robustness(
@@ -164,8 +164,10 @@ def _figure_6(curves: _Curves) -> _Result:
 
 
 def _figure_7(curves: _Curves) -> _Result:
-    """Vertical translation and brightness, as the paper, and what crosses most."""
-    names = dict.fromkeys(("vertical translation", "brightness", _most_telling(curves)))
+    """Shows vertical translation and brightness, as the paper, and one more."""
+    names = dict.fromkeys(
+        ("vertical translation", "brightness", _nearest_to_half(curves))
+    )
     sizes = [size for size in (10, 20, 50, 100, 200, 500) if size <= _N.value]
     figure, panels = plt.subplots(
         1, len(names), figsize=(4.6 * len(names), 4), layout="constrained"
@@ -201,7 +203,7 @@ def _figure_7(curves: _Curves) -> _Result:
 
 
 def _figure_8(curves: _Curves) -> _Result:
-    """The paper's a = 2, for all alterations."""
+    """Shows the paper's a = 2, for all alterations."""
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     strategies = {
         name: [ASAP(n, benchmarks.concavity(curve, 2)) for n in _sizes()]
@@ -215,7 +217,7 @@ def _figure_8(curves: _Curves) -> _Result:
 
 
 def _figure_9(curves: _Curves) -> _Result:
-    """Gaussian noise, as the paper, for several concavities and the automatic one."""
+    """Shows Gaussian noise, as the paper, for fixed and automatic concavities."""
     figure, axes = plt.subplots(figsize=(6.4, 4.2), layout="constrained")
     curve = curves["gaussian noise"]
     strategies = _by_concavity(curve)
@@ -227,8 +229,8 @@ def _figure_9(curves: _Curves) -> _Result:
 
 
 def _figure_10(curves: _Curves) -> _Result:
-    """The error on gaussian noise, as the paper, and on what crosses most."""
-    names = dict.fromkeys(("gaussian noise", _most_telling(curves)))
+    """Shows the error on Gaussian noise, as the paper, and a second alteration."""
+    names = dict.fromkeys(("gaussian noise", _nearest_to_half(curves)))
     figure, panels = plt.subplots(
         1, len(names), figsize=(5.2 * len(names), 4.2), layout="constrained"
     )
@@ -300,7 +302,7 @@ def _robustness(curve: jaxrob.Assessment, strategy: Strategy) -> float:
 
 
 def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
-    """What a strategy would have asked for."""
+    """Replays a strategy on a recorded curve."""
     num_inputs = int(curve.curve.confusion[0].sum())
     task = Task(curve.lower, curve.upper, curve.threshold, curve.identity)
     step = (curve.upper - curve.lower) / (len(curve.levels) - 1)
@@ -308,7 +310,7 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
     def value(levels: np.ndarray) -> np.ndarray:
         position = (levels - curve.lower) / step
         nearest = np.rint(position).astype(int)
-        # Exact on the grid, where a value may lie on the threshold.
+        # Exact on the grid, because a value there may lie on the threshold.
         return np.where(
             np.abs(position - nearest) < 1e-6,
             curve.values[nearest],
@@ -318,8 +320,8 @@ def _replay(curve: jaxrob.Assessment, strategy: Strategy) -> History:
     return sample(strategy, task, value, num_inputs)
 
 
-def _most_telling(curves: _Curves) -> str:
-    """The alteration whose robustness is nearest to a half."""
+def _nearest_to_half(curves: _Curves) -> str:
+    """Returns the alteration whose robustness is nearest to a half."""
     return min(curves, key=lambda name: abs(curves[name].robustness - 0.5))
 
 

@@ -1,18 +1,18 @@
-r"""How well ASAP's bound and the confidence interval hold, on many ranges at once.
+r"""How often ASAP's bound and the confidence interval hold, on many ranges at once.
 
     python experiments/asap_study.py
     python experiments/asap_study.py --benchmark=mnist --network=mlp --population=10000
 
 Evaluates a network on a population of images at every level of a fine grid, for easy
-and hard ranges of each alteration. On these answers, kept in the folder `--output`,
-the strategies are replayed without the network:
+and hard ranges of each alteration. The strategies are replayed on these answers, kept
+in the folder `--output`, without the network:
 
 * on the first `--num_images` images, over thresholds from 0.7 to 0.95: levels taken,
   error against the whole grid, and whether the bound held;
 * on `--draws` test sets drawn with replacement from the population: how often the 95 %
-  interval holds the population's robustness, on curves that cross the threshold.
+  interval covers the population's robustness, on curves that cross the threshold.
 
-Prints both and writes them as JSON into `--output`. Here "a=128" is on the range
+Prints both and writes them as JSON into `--output`. Here "a=128" applies to the range
 mapped to [0, 1] for ranges of any length, as in the paper's ranges of length 1. On the
 digits it takes about 10 minutes on two CPU cores.
 """
@@ -37,7 +37,7 @@ from jaxrob.strategies import (
     sample,
 )
 
-# Easy and hard ranges: of most, the accuracy crosses the threshold in the second.
+# Easy and hard ranges: in most hard ones, the accuracy crosses the threshold.
 _RANGES = {
     "noise, easy": alterations.gaussian_noise(0.0, 0.01),
     "noise, hard": alterations.gaussian_noise(0.0, 0.3),
@@ -101,7 +101,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _bounds(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """Points, errors and bounds on one test set, over thresholds."""
+    """Returns points, errors and bounds on one test set, over thresholds."""
     strategies = {
         "ASAP a=128": ASAP(_N.value, 128.0),
         "ASAP auto": ASAP(_N.value, statistical_stopping=False),
@@ -163,7 +163,7 @@ def _replayed(
     threshold: float,
     strategy: Strategy,
 ) -> dict[str, Any]:
-    """What a strategy finds on a curve, beside what the whole grid has."""
+    """Compares a strategy's result on a curve with that of the whole grid."""
     found, task = _replay(alteration, values, num_inputs, threshold, strategy)
     truth = np.mean(values[1:] >= threshold)
     robustness = metrics.heaviside_robustness(found.levels, found.values, threshold)
@@ -177,7 +177,7 @@ def _replayed(
         "robustness": truth,
         "points": len(np.unique(alteration.canonical(found.levels))),
         "rounds": found.rounds,
-        # Sums of the same widths in another order differ by rounding.
+        # Sums of the same widths in different orders differ by rounding.
         "error": round(abs(robustness - truth), 12),
         "bound": strategy.result(task, found).error_bound,
         "width": np.ptp(_interval(found, task)),
@@ -186,8 +186,8 @@ def _replayed(
 
 
 def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
-    """How often the interval holds the robustness on the population."""
-    # Each for the number of a draw.
+    """Measures how often the interval covers the population's robustness."""
+    # Each maps the number of a draw to a strategy.
     strategies: dict[str, Callable[[int], Strategy]] = {
         "ASAP auto": lambda draw: ASAP(_N.value),
         "ASAP a=128": lambda draw: ASAP(_N.value, 128.0),
@@ -224,7 +224,7 @@ def _coverage(correct: dict[str, np.ndarray]) -> list[dict[str, Any]]:
 
 
 def _robustness_by_all(alteration: jaxrob.Alteration, right: np.ndarray) -> float:
-    """The population's robustness, by all levels of the grid."""
+    """Returns the population's robustness, from all levels of the grid."""
     return metrics.heaviside_robustness(
         np.linspace(alteration.lower, alteration.upper, len(right)),
         right.mean(axis=1, dtype=np.float64),
@@ -234,7 +234,7 @@ def _robustness_by_all(alteration: jaxrob.Alteration, right: np.ndarray) -> floa
 
 
 def _drawn_curves(right: np.ndarray) -> np.ndarray:
-    """The accuracy on each test set drawn, `[draws, levels]`."""
+    """Returns the accuracy on each test set drawn, `[draws, levels]`."""
     size = benchmarks.NUM_IMAGES.value
     # The same draws for every range.
     rng = np.random.default_rng(benchmarks.SEED.value)
@@ -251,7 +251,7 @@ def _held(
     truth: float,
     make: Callable[[int], Strategy],
 ) -> dict[str, float]:
-    """The share of draws whose interval holds the truth, its mean width, the levels."""
+    """Returns the intervals' coverage and mean width, and the levels taken."""
     held, widths, points = 0, [], []
     threshold = benchmarks.THRESHOLD.value
     for draw, values in enumerate(curves):
@@ -260,7 +260,7 @@ def _held(
             alteration, values, benchmarks.NUM_IMAGES.value, threshold, strategy
         )
         interval = _interval(found, task)
-        # As `Assessment.confidence_interval`, it holds the estimate.
+        # It includes the estimate, like `Assessment.confidence_interval`.
         robustness = metrics.heaviside_robustness(
             found.levels,
             found.values,
@@ -287,7 +287,7 @@ def _replay(
     threshold: float,
     strategy: Strategy,
 ) -> tuple[History, Task]:
-    """What a strategy asks for, its values those of the nearest level of the grid."""
+    """Replays a strategy, with the values of the grid's nearest levels."""
     task = Task(alteration.lower, alteration.upper, threshold, alteration.identity)
     step = (alteration.upper - alteration.lower) / (len(values) - 1)
 
@@ -298,7 +298,7 @@ def _replay(
 
 
 def _interval(history: History, task: Task) -> metrics.ConfidenceInterval:
-    """The 95 % interval of robustness by accuracies on a test set."""
+    """Returns the 95 % interval of robustness from accuracies on a test set."""
     num_inputs = np.asarray(history.num_inputs)
     right = np.rint(history.values * num_inputs).astype(int)
     confusion = np.zeros((len(right), 2, 3), int)

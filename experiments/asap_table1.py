@@ -4,12 +4,12 @@ r"""Tables I and II of the 2022 paper: ASAP beside an oracle and other samplers.
     python experiments/asap_table1.py --benchmark=mnist --data_dir=...
 
 For each of the seven alterations: the robustness by Definition 3 on many levels and on
-the grid that ASAP picks its levels from, by ASAP with the paper's concavity and with
+the grid from which ASAP picks its levels, by ASAP with the paper's concavity and with
 the automatic one, by numerical integration, and by as many uniform levels as ASAP took.
 Prints the tables and the answers to the paper's questions 1, 2.1, 2.2 and 5, and writes
-them as JSON into the folder `--output`. What it computed for the oracle is kept there,
-so that an interrupted run goes on where it was. `--require` is of what the library's
-default strategy finds. On MNIST it takes 15 minutes on two CPU cores.
+them as JSON into the folder `--output`. The oracle's results are kept there, so an
+interrupted run resumes. `--require` refers to the results of the library's default
+strategy. On MNIST it takes 15 minutes on two CPU cores.
 """
 
 import math
@@ -86,7 +86,7 @@ def _assess_all(
     alteration: jaxrob.Alteration,
     forward_seconds: float,
 ) -> _Rows:
-    """A row for each method, the oracles first."""
+    """Returns a row for each method, the oracles first."""
     n = _N.value
     found = {
         name: benchmarks.dense(benchmark, alteration, levels, rule)
@@ -111,7 +111,7 @@ def _assess_all(
         found[name] = assess(strategy)
         wall[name] = time.perf_counter() - start
 
-    # Oracles that an earlier run left leave the step to be compiled.
+    # If an earlier run left the oracles, the step is not yet compiled.
     assess(Uniform(2))
     add(PAPER, ASAP(n, benchmarks.concavity(alteration, 128)))
     if alteration.name == "zoom":
@@ -131,7 +131,7 @@ def _assess_all(
             "seconds": assessment.seconds,
             "wall_seconds": wall[name],
             "forward_seconds": assessment.diagnostics.points * forward_seconds,
-            # JSON knows no NaN, which an integration that fails gives.
+            # JSON has no NaN, which a failed integration gives.
             "robustness": _number(assessment.robustness),
             "difference": _number(assessment.robustness - exact),
             "aligned_difference": _number(assessment.robustness - aligned),
@@ -148,7 +148,7 @@ def _number(value: float) -> float | None:
 
 
 def _answers(rows: _Rows) -> list[str]:
-    """What the rows say to the paper's questions, a line each."""
+    """Answers the paper's questions, a line each."""
     of: dict[str, _Rows] = {}
     for row in rows:
         of.setdefault(row["method"], []).append(row)
@@ -217,7 +217,7 @@ def _nearer(rows: _Rows, others: _Rows) -> str:
 
 
 def _bounds_held(rows: _Rows) -> str:
-    # Up to rounding: both are multiples of a part in n.
+    # Up to rounding: both are multiples of 1 / n of the range.
     broken = [
         row["alteration"]
         for row in rows

@@ -1,15 +1,15 @@
-r"""How often ASAP's error bound fails without a warning, and how often one is false.
+r"""How often ASAP's error bound fails without a warning, and false warnings.
 
     python experiments/asap_warnings.py
     python experiments/asap_warnings.py --generator=other --seed=1
 
-Makes shapes of accuracy curves at random, draws test sets of 200 to 10,000 images on
+Makes random shapes of accuracy curves, draws test sets of 200 to 10,000 images on
 them and runs ASAP with the automatic concavity and with 128, without a network. Prints
-for each family of shapes on how many curves the error bound held; of those where it
-failed, on how many nothing warned; and of those where it held, on how many the sign
-"margin" of `Diagnostics.signs` did. The constants of that sign were chosen on the
-generator "first". Single dips come apart: no level shows one that lies between levels,
-and `Diagnostics.excursions` says which those are. Writes JSON into `--output`.
+for each family of shapes on how many curves the error bound held; among failures, on
+how many there was no warning; and among successes, on how many the sign "margin" of
+`Diagnostics.signs` warned. The constants of that sign were chosen on the generator
+"first". Single dips are listed apart: no level shows a dip between levels, and
+`Diagnostics.excursions` marks them. Writes JSON into `--output`.
 """
 
 from collections.abc import Sequence
@@ -20,8 +20,7 @@ from absl import app, flags
 from checks import shapes
 from common import define, files, startup
 
-from jaxrob import metrics
-from jaxrob._assessment.diagnostics import diagnose
+from jaxrob import Diagnostics, metrics
 from jaxrob.strategies import ASAP, Strategy, Task, sample
 
 _GENERATORS = {"first": shapes.first, "other": shapes.other}
@@ -72,7 +71,7 @@ def _print(title: str, rows: Sequence[dict[str, Any]]) -> None:
 
 
 def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
-    """What each strategy finds on a test set drawn for one shape."""
+    """Returns each strategy's results on a test set drawn for one shape."""
     shape, threshold = _GENERATORS[_GENERATOR.value](rng, family)
     num_inputs = int(rng.choice(_NUM_INPUTS))
     values = shapes.drawn_counts(shape, num_inputs, rng) / num_inputs
@@ -100,7 +99,7 @@ def _measured(family: str, rng: np.random.Generator) -> list[dict[str, Any]]:
                 "error": abs(robustness - truth),
                 "bound": bound,
                 "held": abs(robustness - truth) <= bound + 1e-12,
-                "signs": list(diagnose(task, found, len(found.levels)).signs),
+                "signs": list(Diagnostics.of(task, found).signs),
             }
         )
     return rows

@@ -6,13 +6,13 @@ r"""Tables 2 and 3 of the 2024 paper: a plain network and a Bayesian one, undeci
 Trains, for each seed, a perceptron with 79,510 parameters and a Bayesian one with
 161,040 (on images of 28 by 28), assesses both at 21 levels of seven alterations, and
 prints the robustness without and with unknown answers beside the paper's, the answers
-to the paper's questions with 95 % intervals over the seeds, and how far unknown answers
-are the wrong ones. A second table explains what differs from the paper, by readings of
-its alterations and by networks trained as its authors trained theirs; a third one, on
-request, shows what the prior does. Writes, into the folder `--output`, the numbers as
-JSON, and two figures of the first seed: the measures over the level, and the most
-uncertain images. With 5 seeds and 2,000 images of MNIST it takes 10 minutes on two CPU
-cores.
+to the paper's questions with 95 % intervals over the seeds, and how often unknown
+answers are the wrong ones. A second table explains the differences from the paper, by
+readings of its alterations and by networks trained as its authors trained theirs; a
+third one, on request, shows the effect of the prior. Writes, into the folder
+`--output`, the numbers as JSON, and two figures of the first seed: the measures over
+the level, and the most uncertain images. With 5 seeds and 2,000 images of MNIST it
+takes 10 minutes on two CPU cores.
 """
 
 import time
@@ -92,7 +92,7 @@ def main(argv: Sequence[str]) -> None:
 def _one_seed(
     seed: int, train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[str, Any]:
-    """Both networks' curves and robustness, for one seed, and theirs."""
+    """Measures curves and robustness of both networks, and of theirs, for one seed."""
     key, mlp_key, bnn_key = _keys(seed)
     start = time.perf_counter()
     mlp = training.fit(
@@ -129,7 +129,7 @@ def _one_seed(
         authors.fit_mlp(train_set, mlp_key, _PROGRESS.value),
         authors.fit_bnn(train_set, bnn_key, _SAMPLES.value),
     )
-    # Each column as the last of its readings has it.
+    # Each column by the last of its readings.
     closest = dict(zip(COLUMNS, measuring.in_order())) | dict(authors.READINGS)
     trained = assess(theirs, list(closest.values()), "-theirs")
     their_accuracy = trained.nominal
@@ -151,7 +151,7 @@ def _one_seed(
 
 
 def _keys(seed: int) -> jax.Array:
-    """Of the assessment, the plain network and the Bayesian one."""
+    """Returns the keys of the assessment, the plain network and the Bayesian one."""
     return jax.random.split(jax.random.key(seed), 3)
 
 
@@ -182,7 +182,7 @@ def _curves(
 
 
 def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explained]:
-    """Each column as we have it, by its readings, and of networks like theirs."""
+    """Measures each column as usual, by its readings, and for networks like theirs."""
 
     def values(measured: Measured, i: int) -> dict[str, float]:
         return {name: float(measured.rows[name][i]) for name in ROWS}
@@ -204,7 +204,7 @@ def _explained(ours: Measured, read: Measured, trained: Measured) -> list[Explai
 def _priors(
     train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[float, dict[str, Any]]:
-    """What the prior's scale does to the Bayesian network of the first seed."""
+    """Varies the prior's scale of the first seed's Bayesian network."""
     found = {}
     key, _, bnn_key = _keys(0)
     some = measuring.in_order()
@@ -220,7 +220,7 @@ def _priors(
 
 
 def _decided(nominal: dict[str, float]) -> str:
-    """How often a Bayesian network is right on unaltered images, in words."""
+    """Returns a Bayesian network's clean accuracy on decided images, in words."""
     return (
         f"{nominal['BNN']:.2%} right ({nominal['unknown']:.2%} of the "
         f"{nominal['decided']:.1%} decided)"

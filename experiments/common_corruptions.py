@@ -8,20 +8,20 @@ r"""The common corruptions of CIFAR-10-C: a network's errors, and where it fails
 Trains a network, and prints its error at the benchmark's 15 corruptions x 5 severities
 (Hendrycks and Dietterich, 2019), their mean, and the severity at which its accuracy
 falls below `--threshold`, with the 95 % interval that the finite test set leaves.
-Accuracy is found at `--levels` levels of each corruption, severities among them.
-Figures: the curves with the severities marked, and a strip of pictures. The pictures
-that are tested on are made as they are used; none is stored.
+The accuracy is measured at `--levels` levels of each corruption, severities among them.
+Figures: the curves with the severities marked, and a strip of pictures. The test
+pictures are computed as they are used; none is stored.
 
-`--compare_reference=FOLDER` makes the same corruptions of some images by the
+`--compare_reference=FOLDER` applies the same corruptions to some images by the
 benchmark's own code (ImageNet-C/create_c of github.com/hendrycks/robustness; needs
 OpenCV, scikit-image and, for motion blur and snow, Wand), classifies them, tests each
-cell, and says what both took.
+cell, and prints the time of both.
 
-`--retrain=da,lda,worst_level` trains, for each seed, a network and then anew against
+`--retrain=da,lda,worst_level` trains, for each seed, a network and retrains it against
 the corruptions `--trained_on`, each on equally many images without other augmentation;
-and prints errors and robustness before and after, on those trained on and on the
-others. LDA leaves out what the original is not weak at, by a tenth of the training set
-on which no network is trained.
+and prints errors and robustness before and after, on the corruptions of the training
+and on the others. LDA leaves out the corruptions to which the original is robust, as
+measured on a tenth of the training set on which no network is trained.
 
 `--replay=FILE` needs no network and no images: it reads a table as RobustBench
 publishes them (model_info/*/corruptions/unaggregated_results.csv) and prints each
@@ -30,8 +30,8 @@ monotone between one severity and the next.
 
 With the defaults it takes a minute or two on two CPU cores: digits in colour, with a
 border that makes them 32 px. Frost's pictures are not part of this project: without
-them it is left out. JSON and figures go into the folder `--output`; networks are kept
-there, so that another run does not train again.
+them frost is left out. JSON and figures go into the folder `--output`; networks are
+kept there, so that another run does not train again.
 """
 
 import pathlib
@@ -60,7 +60,7 @@ from jaxrob import data, strategies, training
 _EPOCHS_USUAL = {"digits": 10, "cifar10": 24}
 _THRESHOLDS = {"digits": 0.7, "cifar10": 0.7}
 _THRESHOLD_OF_REPLAY = 0.5
-# Images at most by which LDA finds what the original is weak at.
+# At most this many images on which LDA measures the original's weaknesses.
 _VALIDATION = 5000
 
 _DATASET = define.dataset(*_EPOCHS_USUAL)
@@ -140,7 +140,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _load(split: str) -> jaxrob.Dataset:
-    """Images of 32 px in colour: CIFAR-10's, or digits with a border."""
+    """Loads colour images of 32 px: CIFAR-10's, or digits with a border."""
     found = data.load(_DATASET.value, split, _DATA_DIR.value)
     if _DATASET.value != "digits":
         return found
@@ -163,7 +163,7 @@ def _table(
     test_set: jaxrob.Dataset,
     output: pathlib.Path,
 ) -> None:
-    """The table, its figures and, if asked for, the benchmark's own code beside it."""
+    """Measures the table, its figures and, on request, the benchmark's own code."""
     _, key = jax.random.split(jax.random.key(_SEED.value))
     classifier = _network()
     start = time.perf_counter()
@@ -212,7 +212,7 @@ def _table(
 
 
 def _network() -> jaxrob.Classifier:
-    """The network, kept or trained, both as by `roma_cifar10.py`."""
+    """Returns the network, kept or trained, both as in `roma_cifar10.py`."""
     train_set = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
     module = classifiers.module(_NETWORK.value, len(datasets.class_names(train_set)))
     epochs = _EPOCHS.value or _EPOCHS_USUAL[_DATASET.value]
@@ -252,7 +252,7 @@ def _beside(
     assessments: Mapping[str, jaxrob.Assessment],
     test_set: jaxrob.Dataset,
 ) -> dict[str, Any]:
-    """The same cells by the benchmark's own code; printed too."""
+    """Measures the same cells by the benchmark's own code, and prints them."""
     folder = pathlib.Path(_COMPARE.value or "")
     names = beside.possible(list(assessments), folder)
     chosen = np.arange(len(test_set))[:: -(-len(test_set) // _COMPARED.value)]
@@ -304,7 +304,7 @@ def _retrained(
     test_set: jaxrob.Dataset,
     output: pathlib.Path,
 ) -> None:
-    """Networks before and after retraining."""
+    """Compares networks before and after retraining."""
     train = datasets.evenly_picked(_load("train"), _NUM_TRAIN.value)
     tenth = np.arange(len(train)) % 10 == 9
     trained_on = [name for name in some if name in _TRAINED_ON.value]
@@ -353,7 +353,7 @@ def _retrained(
 
 
 def _replay(path: pathlib.Path, output: pathlib.Path) -> None:
-    """Published models' robustness, with bounds."""
+    """Computes published models' robustness, with bounds."""
     threshold = _THRESHOLD.value
     threshold = _THRESHOLD_OF_REPLAY if threshold is None else threshold
     try:

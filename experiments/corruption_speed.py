@@ -5,17 +5,17 @@ r"""The speed of the common corruptions, beside brightness and imagecorruptions-
 
 For each of the benchmark's 15 corruptions and each size of images:
 
-* `jaxrob.evaluate` of a small CNN at severities 0 to 5, in turn with `evaluate` on
-  brightness: a ratio of 1 means that it costs no more than brightness does.
-* Altering alone, severities 1 to 5, in turn with imagecorruptions-imaug (where that is
+* `jaxrob.evaluate` of a small CNN at severities 0 to 5, alternating with `evaluate` on
+  brightness: at a ratio of 1 it costs no more than brightness.
+* Altering alone, severities 1 to 5, alternating with imagecorruptions-imaug (if it is
   installed), which alters image by image, in two processes of one thread each. It has
-  the parameters for 224 px alone, which both take at any size. Where its algorithm is
-  not the benchmark's, the row is marked with a star.
+  only the parameters for 224 px, which both use at any size. A star marks the rows
+  whose algorithm is not the benchmark's.
 
-Ratios are medians over the repeats, each of runs side by side. Then the most memory is
-printed that `evaluate` takes with as many images, and with four times as many. Weights
-and images are random: pictures are smooth, because the encoding of JPEG files takes
-longer of noise. Writes JSON with what the machine is into the folder `--output`. It
+Ratios are medians over the repeats, each of runs side by side. Then the script prints
+the peak memory of `evaluate` with as many images, and with four times as many. Weights
+and images are random: pictures are smooth, because JPEG encoding of noise takes
+longer. Writes JSON with a description of the machine into the folder `--output`. It
 takes ten minutes on two CPU cores.
 """
 
@@ -36,7 +36,7 @@ import jaxrob
 from jaxrob import alterations
 from jaxrob.alterations import presets
 
-# The number of images, and of those in a block, by size in px.
+# The numbers of images and of images in a block, by size in px.
 _USUAL = {32: (500, 250), 64: (200, 100), 224: (8, 8), 299: (8, 8)}
 
 _SIZES = define.choices(
@@ -77,7 +77,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _measure(size: int, some: Mapping[str, jaxrob.Alteration]) -> dict[str, Any]:
-    """All that is measured of images of a size; printed too."""
+    """Measures images of one size, and prints the results."""
     usual, block = _USUAL[size]
     number = _NUM_IMAGES.value or usual
     block = min(block, number)
@@ -118,7 +118,7 @@ def _measure(size: int, some: Mapping[str, jaxrob.Alteration]) -> dict[str, Any]
 
 
 def _pictures(number: int, size: int) -> np.ndarray:
-    """Smooth random pictures with a little noise, bytes `[N, H, W, 3]`."""
+    """Returns smooth random pictures with a little noise, uint8 `[N, H, W, 3]`."""
     random = np.random.default_rng(_SEED.value)
     coarse = random.integers(0, 256, (number, 8, 8, 3), np.uint8)
     smooth = np.stack(
@@ -140,7 +140,7 @@ def _beside_brightness(
         "evaluate": _evaluate(classifier, dataset, alteration, None, block),
         "brightness": _evaluate(classifier, dataset, usual, even, block),
     }
-    return _in_turn(runs, "evaluate", "brightness")
+    return _alternating(runs, "evaluate", "brightness")
 
 
 def _evaluate(
@@ -161,10 +161,10 @@ def _evaluate(
     )
 
 
-def _in_turn(
+def _alternating(
     runs: Mapping[str, Callable[[], object]], first: str, other: str
 ) -> dict[str, Any]:
-    """The seconds of the first, and how many times as fast as the other it is."""
+    """Returns the seconds of the first, and the ratio of the other's time to it."""
     compiling = {name: timing.seconds(run) for name, run in runs.items()}
     times = [
         {name: timing.seconds(run) for name, run in runs.items()}
@@ -181,7 +181,7 @@ def _in_turn(
 
 
 def _altering(pictures: np.ndarray, block: int) -> dict[str, Any]:
-    """Seconds of altering alone, beside the other package where it is installed."""
+    """Times altering alone, beside the other package if it is installed."""
     found = {}
     with imaug.altering(pictures, _PROCESSES.value) as other:
         print("altering alone, severities 1 to 5: times as fast as the other package")
@@ -190,7 +190,7 @@ def _altering(pictures: np.ndarray, block: int) -> dict[str, Any]:
             runs = {"jaxrob": _alter(alteration, pictures, block)}
             if other is not None:
                 runs["imaug"] = functools.partial(other, name)
-            found[name] = one = _in_turn(runs, "jaxrob", "imaug")
+            found[name] = one = _alternating(runs, "jaxrob", "imaug")
             star = " *" if name in imaug.DIFFERENT else ""
             ratio = f"{one['ratio']:8.2f}{star}" if "ratio" in one else ""
             print(f"  {name:20}{one['seconds']:9.4f} s {ratio}", flush=True)
@@ -235,7 +235,7 @@ def _peak(
     pictures: np.ndarray,
     block: int,
 ) -> int:
-    """The most memory that `evaluate` holds beyond what is held before, in bytes."""
+    """Returns the peak memory of `evaluate` beyond that held before, in bytes."""
     dataset = jaxrob.Dataset(pictures, np.zeros(len(pictures), np.int32))
     with machine.anonymous_peak() as largest:
         before = largest[0]

@@ -1,4 +1,4 @@
-r"""How few images tell the robustness, and how often the intervals hold.
+r"""How few images suffice for the robustness, and how often the intervals cover it.
 
     python experiments/fewest_images.py --dataset=mnist --network=mlp
     python experiments/fewest_images.py --dataset=cifar10 --network=strided_cnn
@@ -6,17 +6,16 @@ r"""How few images tell the robustness, and how often the intervals hold.
     python experiments/fewest_images.py --what=time --network=mnist_cnn
 
 "table": a trained network's answers on the test set are recorded at evenly spaced
-levels of eight alterations, kept in the folder `--output`. On these answers `assess`
-with a half width, in many random orders of the images, stands beside ASAP on all
-images, beside all levels, and beside ASAP on a fixed number of images that cost as
-much. Prints evaluations as shares of ASAP's on all images, over all curves and over
-those that cross the threshold; errors; and how often the interval holds what all images
-give. The thresholds are shares of the clean accuracy. Draws evaluations over half
-widths.
+levels of eight alterations, kept in the folder `--output`. On these answers, `assess`
+with a half width, in many random orders of the images, is compared with ASAP on all
+images, with all levels, and with ASAP on a fixed number of images of equal cost. Prints
+evaluations as shares of ASAP's on all images, over all curves and over those that cross
+the threshold; errors; and how often the interval covers the result of all images. The
+thresholds are shares of the clean accuracy. Plots evaluations over half widths.
 
-"coverage": the same of 16 curves that are formulas, of which test sets are drawn: how
-often the interval of the data set holds what all images give, and that of the
-population the formula's robustness; which are significantly below 95 %.
+"coverage": the same on test sets drawn from 16 curves given as formulas: how often the
+data set's interval covers the result of all images, and the population's interval the
+formula's robustness; and which cells are significantly below 95 %.
 
 "time": `assess` with a half width beside ASAP on all images, compiled before.
 
@@ -87,7 +86,7 @@ def _table() -> None:
 def _at_threshold(
     names: Sequence[str], right: Sequence[np.ndarray], share: float
 ) -> list[dict[str, Any]]:
-    """The rows of one threshold, printed."""
+    """Returns the rows of one threshold, and prints them."""
     identities = [_identity_step(one) for one in ranges.WIDE]
     found = [
         recorded.recorded(name, some, step / _LEVELS.value)
@@ -170,7 +169,7 @@ def _print_fixed(
     threshold: float,
     rows: Sequence[dict[str, Any]],
 ) -> None:
-    """Beside a fixed number of images: at equal cost, and at equal width."""
+    """Compares with a fixed number of images: at equal cost, and at equal width."""
     print("  a fixed number of images, median half width over the curves that cross:")
     num_images = right[0].shape[1]
     for half_width in map(float, _HALF_WIDTHS.value):
@@ -196,7 +195,7 @@ def _print_fixed(
 
 
 def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> float:
-    """Half the interval that ASAP's levels on some images leave for all images."""
+    """Returns half the width that ASAP's levels on some images leave for all images."""
     num_inputs = right.shape[1]
     counted = right.sum(axis=1)
 
@@ -207,7 +206,7 @@ def _width_of_fixed(right: np.ndarray, threshold: float, num_images: int) -> flo
     strategy = strategies.ASAP(n=len(right) - 1)
     found = strategies.sample(strategy, task, values, num_inputs)
     hits = np.rint(found.values * num_inputs).astype(int)
-    # Sampled without replacement: as if from more images.
+    # Sampled without replacement: equivalent to more images.
     scale = 1 / max(1 - num_inputs / num_images, 1e-6)
     confusion = np.zeros((len(hits), 2, 3), int)
     confusion[:, 0, 0] = np.rint(hits * scale)
@@ -301,7 +300,7 @@ def _time() -> None:
                 )
                 seconds[name].append(time.perf_counter() - start)
                 spent[name] = sum(one.evaluations for one in results)
-        # The first compiles.
+        # The first run compiles.
         few, whole = (float(np.median(seconds[name][1:])) for name in ("few", "all"))
         print(
             f"half width {half_width:<6g} {few:.2f} s, all images {whole:.2f} s: "
@@ -312,7 +311,7 @@ def _time() -> None:
 
 
 def _records() -> tuple[list[str], list[np.ndarray]]:
-    """The alterations' names, and which answers are right at each level."""
+    """Returns the alterations' names, and which answers are right at each level."""
     path = files.output_folder(_OUTPUT.value) / f"{_title()}.npz"
     names = [one.name for one in ranges.WIDE]
     if path.exists():
@@ -325,7 +324,7 @@ def _records() -> tuple[list[str], list[np.ndarray]]:
     classifier, test_set = _trained()
     right = []
     for alteration in ranges.WIDE:
-        levels = ranges.even_levels(alteration, _LEVELS.value + 1)
+        levels = ranges.evenly_spaced_levels(alteration, _LEVELS.value + 1)
         levels = alteration.canonical(alteration.snap(levels))
         distinct, rows = np.unique(levels, return_inverse=True)
         curve = jaxrob.evaluate(
@@ -362,7 +361,7 @@ def _linear(one: jaxrob.Assessment) -> float:
 
 
 def _holds(one: jaxrob.Assessment, truth: float) -> bool:
-    """Whether the interval holds it; the recorded levels tell no more than a step."""
+    """Whether the interval covers it, up to one step of the recorded levels."""
     low, high = one.dataset_interval
     slack = 0.5 / _LEVELS.value
     return low - slack <= truth <= high + slack
@@ -379,7 +378,7 @@ def _title() -> str:
 
 
 def _draw(rows: Sequence[dict[str, Any]]) -> None:
-    """Evaluations over half width, a line for each curve, on logarithmic axes."""
+    """Plots evaluations over half width, a line for each curve, on logarithmic axes."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(figsize=(7, 4.5), layout="constrained")

@@ -1,15 +1,15 @@
-"""What a call costs beside its forward passes: a residual network of 50 layers.
+"""The cost of a call beside its forward passes: a residual network of 50 layers.
 
     python experiments/fixed_cost.py
     python experiments/fixed_cost.py --layers=101 --repeats=7
 
-Each network answers 4 images at 2 levels: of Flax Linen, of Flax NNX, as a function of
-its variables, and as one that captures them; then a linear classifier. Printed are
-milliseconds of the process (not of the clock, so that other processes matter less),
-medians after a first call: the same function jitted, on the images once for each level;
-a bare trace of it (`jax.make_jaxpr`); and `evaluate` and `assess` less the forward
-passes. Weights and images are random: they do not matter. It takes a minute on two CPU
-cores.
+Each network answers 4 images at 2 levels: as a Flax Linen module, as a Flax NNX module,
+as a function of its variables, and as a function that captures them; then a linear
+classifier. Printed are milliseconds of process time (not wall time, so that other
+processes matter less), medians after a first call: the same function jitted, on the
+images once for each level; a bare trace of it (`jax.make_jaxpr`); and `evaluate` and
+`assess` less the forward passes. Weights and images are random: they do not matter. It
+takes a minute on two CPU cores.
 """
 
 import functools
@@ -40,7 +40,7 @@ _BRIGHTNESS = jaxrob.alterations.brightness(-0.5, 0.5)
 def main(argv: Sequence[str]) -> None:
     hosts.refuse_several()
     startup.start(argv)
-    # The network that captures its weights is meant to.
+    # One network captures its weights on purpose.
     warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
     images = np.random.default_rng(_SEED.value).random((4, 16, 16, 3), np.float32)
     print(f"{'':>9}  forward    trace  evaluate  assess")
@@ -114,12 +114,12 @@ def _costs(classifier: jaxrob.Classifier, images: np.ndarray) -> list[float]:
     strategy = jaxrob.strategies.Uniform(len(_LEVELS))
     runs = [
         lambda: [forward(*given) for _ in _LEVELS],
-        # A function of its own each time, because JAX keeps the traces of others.
+        # A new function each time, because JAX caches the traces of others.
         lambda: jax.make_jaxpr(lambda *args: classifier.apply_fn(*args))(*given),
         lambda: jaxrob.evaluate(classifier, data, _BRIGHTNESS, _LEVELS),
         lambda: jaxrob.assess(classifier, data, _BRIGHTNESS, strategy=strategy),
     ]
-    # In turn, so that what else the machine does falls on all alike.
+    # Alternating, so that other load on the machine affects all alike.
     rounds = [[_milliseconds(run) for run in runs] for _ in range(1 + _REPEATS.value)]
     passes, trace, *calls = map(statistics.median, zip(*rounds[1:]))
     return [passes, trace, *(call - passes for call in calls)]

@@ -1,12 +1,12 @@
-r"""Networks of other frameworks: what they cost, and whether they answer the same.
+r"""Networks of other frameworks: their cost, and the agreement of their answers.
 
     python experiments/host_networks.py --what=cost
     python experiments/host_networks.py --what=agreement --dataset=mnist --data_dir=...
 
-It needs the extras torch, onnx and keras. A small Flax network is trained and copied,
-weights and all, to torch, ONNX and Keras. "cost" times `jaxrob.evaluate` of 2,000
+Requires the extras torch, onnx and keras. A small Flax network is trained and copied,
+with its weights, to torch, ONNX and Keras. "cost" times `jaxrob.evaluate` of 2,000
 images at 16 levels of each alteration, beside the altering alone and the bare runtime
-alone on as many batches; the three take turns. "agreement" counts the altered images on
+alone on as many batches; the three alternate. "agreement" counts the altered images on
 which a copy answers another class than the Flax network, and compares robustness.
 Writes JSON into the folder `--output`.
 """
@@ -73,7 +73,7 @@ def main(argv: Sequence[str]) -> None:
 def _cost(
     name: str, flax: Any, found: list[ported.Layer], test: jaxrob.Dataset, key: Any
 ) -> list[dict[str, Any]]:
-    """Medians of seconds, and their ratios, for each framework and alteration."""
+    """Returns medians of seconds, and ratios, for each framework and alteration."""
     import onnxruntime
     import torch
 
@@ -129,7 +129,7 @@ def _cost(
 
 
 def _chosen() -> list[Any]:
-    """The alterations asked for."""
+    """Returns the alterations that the flags select."""
     return [one for one in _ALTERATIONS if one.name in _ONLY.value]
 
 
@@ -161,7 +161,7 @@ def _altering(
 
 
 def _medians(runs: Sequence[Callable[[], None]]) -> list[float]:
-    """The median seconds of each; they take turns, so that noise hits all alike."""
+    """Returns median seconds of runs that alternate, so that noise hits all alike."""
     for run in runs:
         run()
     rounds = [[timing.seconds(run) for run in runs] for _ in range(_RUNS.value)]
@@ -171,7 +171,7 @@ def _medians(runs: Sequence[Callable[[], None]]) -> list[float]:
 def _agreement(
     name: str, flax: Any, found: list[ported.Layer], test: jaxrob.Dataset, key: Any
 ) -> list[dict[str, Any]]:
-    """How often copies answer another class, and how robust they are."""
+    """Counts the copies' differing answers, and measures their robustness."""
     with tempfile.TemporaryDirectory() as folder:
         path = ported.to_onnx(found, pathlib.Path(folder, f"{name}.onnx"))
         copies = {

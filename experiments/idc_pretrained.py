@@ -5,7 +5,7 @@ r"""The 2020 paper's own trained network on breast-histology patches.
 Assesses the published network at 41 levels of the paper's eight alterations with the
 threshold 0.8, and attacks it with L-BFGS. Prints robustness and adversariability, per
 class too. The paper has an adversariability of 0.38: its authors' script attacks the
-network on other inputs than it was trained on, and a table shows what that gives.
+network on other inputs than those of its training, and a table shows the effect.
 
 Writes, into the folder `--output`, JSON and two figures: the accuracy over the level
 with altered patches below it, and adversarial patches beside the originals. It takes
@@ -102,13 +102,13 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _spread(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
-    """At most so many images, spread over a set that comes ordered by class."""
+    """Returns at most this many images, evenly over a set that is ordered by class."""
     places = np.linspace(0, len(dataset) - 1, min(most, len(dataset)))
     return dataset[np.unique(places.astype(int))]
 
 
-def _table(ways: dict[str, feeding.Fed]) -> str:
-    """What the attack finds, a row for each way to feed the network."""
+def _table(ways: dict[str, feeding.AttackResult]) -> str:
+    """Returns the attack's results, a row for each way to feed the network."""
     lines = [
         f"{'network fed':14}  patches  already wrong  attackable  similarity  "
         "adversariability"
@@ -125,7 +125,7 @@ def _table(ways: dict[str, feeding.Fed]) -> str:
 def _curves(
     results: Sequence[jaxrob.Assessment], test_set: jaxrob.Dataset, key: jax.Array
 ) -> Figure:
-    """Each alteration's curve and, below it, a patch at five levels."""
+    """Plots each alteration's curve and, below it, a patch at five levels."""
     figure = plt.figure(figsize=(16, 9), layout="constrained")
     grid = figure.add_gridspec(4, 4, height_ratios=(3, 1, 3, 1))
     by_name = {one.name: one for one in alterations.presets.cnn_2020()}
@@ -142,7 +142,7 @@ def _curves(
 
 
 def _adversarial(attack: adversarial.Attack, attacked: jaxrob.Dataset) -> Figure:
-    """The most similar adversarial patches, under the originals."""
+    """Shows the most similar adversarial patches, below the originals."""
     names = datasets.class_names(attacked)
     best = np.argsort(-np.where(attack.success, attack.similarity, -1))[:_SHOWN]
     figure, panels = plt.subplots(

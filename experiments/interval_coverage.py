@@ -1,14 +1,14 @@
-r"""How often the default ASAP's interval holds the robustness: 16 curves.
+r"""How often the default ASAP's interval covers the robustness: 16 curves.
 
     python experiments/interval_coverage.py
     python experiments/interval_coverage.py --draws=100 --num_inputs=1000
 
 The curves are smooth ones, jumps, peaks, and plateaus on the threshold of 0.8 and
-beside it. The library's constants were chosen while looking at them:
-`interval_coverage_check.py` has curves that nobody looked at. Prints for each curve,
-number of inputs and kind of test set the share of intervals that hold, their median
-width, the levels taken, and how often the error bound holds; and which cells are
-significantly below 95 %. Writes JSON into the folder `--output`.
+beside it. They were in view when the library's constants were chosen;
+`interval_coverage_check.py` has other curves. Prints for each curve, number of inputs
+and kind of test set the coverage of the intervals, their median width, the levels
+taken, and how often the error bound holds; and which cells are significantly below
+95 %. Writes JSON into the folder `--output`.
 """
 
 from collections.abc import Sequence

@@ -1,8 +1,8 @@
-r"""How often the default ASAP's interval holds the robustness: 16 curves not tuned on.
+r"""How often the default ASAP's interval covers the robustness: 16 held-out curves.
 
     python experiments/interval_coverage_check.py
 
-As `interval_coverage.py`, on curves that nobody looked at before the library's
+As `interval_coverage.py`, on curves that were not looked at before the library's
 constants were fixed.
 """
 

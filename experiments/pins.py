@@ -1,11 +1,11 @@
-"""Keeps what calls of the whole package give, so that a refactoring can be refereed.
+"""Keeps the results of calls of the whole package, to compare them after a refactoring.
 
     python pins.py --keep=/tmp/before.json       # on the code before
     python pins.py --compare=/tmp/before.json    # on the code after
 
 Numbers and arrays are kept to the bit, documents as parsed values, warnings and reports
-as text, results by their public names. What differs is printed by case and place. The
-file is of one machine, one set of versions and one way to compile.
+as text, results by their public names. Differences are printed by case and path. The
+file is valid for one machine, one set of versions and one way to compile.
 """
 
 import fnmatch
@@ -24,13 +24,13 @@ _COMPARE = flags.DEFINE_string("compare", None, "File that was kept before.")
 _ONLY = flags.DEFINE_string("only", "*", 'Cases whose names fit, as "probable.*".')
 _MOST = flags.DEFINE_integer("most", 10, "Differences printed of a case.", 1)
 
-#: What the code does otherwise than when the file was kept, on purpose: patterns of
-#: cases and of paths within them, and why. An entry that covers nothing is reported.
+#: Intended differences from the file: patterns of cases and of paths within them, and
+#: the reason. An entry that covers nothing is reported.
 INTENDED: tuple[Intended, ...] = ()
 
 
 def main(argv: Sequence[str]) -> int | None:
-    """Keeps or compares; the status is 1 if anything differs that should not."""
+    """Keeps or compares; exits with status 1 on a difference that is not intended."""
     startup.start(argv)
     if (_KEEP.value is None) == (_COMPARE.value is None):
         raise app.UsageError("give either --keep or --compare")
@@ -38,7 +38,7 @@ def main(argv: Sequence[str]) -> int | None:
     if not cases:
         raise app.UsageError(f"--only: no case fits {_ONLY.value!r}")
     matplotlib.use("Agg")
-    # Most of the time is compilation, and roundings depend less on what XLA fuses.
+    # Most of the time is compilation, and less fusion makes rounding more stable.
     jax.config.update("jax_disable_most_optimizations", True)
     before = {} if _COMPARE.value is None else files.read(_COMPARE.value)
     now, start = {}, time.perf_counter()

@@ -1,15 +1,15 @@
-r"""How well ASAP's bound holds on the accuracy curves that the 2020 authors published.
+r"""How often ASAP's bound holds on the accuracy curves that the 2020 authors published.
 
     git clone https://github.com/fmselab/CNNRobustnessEvaluation
     python experiments/published_curves.py --curves=CNNRobustnessEvaluation
 
-They are of five networks and eight alterations, at 41 levels each or so, on 66,931
-patches: the files `Robustness Evaluation/*/Data_*.csv`. A curve is joined by straight
-lines. Prints for each the levels that ASAP takes, its error and its bound, with the
+The curves are of five networks and eight alterations, at about 41 levels each, on
+66,931 patches: the files `Robustness Evaluation/*/Data_*.csv`. A curve is interpolated
+linearly. Prints for each the levels that ASAP takes, its error and its bound, with the
 2022 paper's concavity of 128 and with the automatic one; and the narrowest excursion
-across the threshold, as a share of the range: the automatic one begins with levels an
-eighth of the range apart, and may miss what is narrower. Writes JSON into the folder
-`--output`.
+across the threshold, as a share of the range: the automatic concavity begins with
+levels an eighth of the range apart, and may miss a narrower excursion. Writes JSON into
+the folder `--output`.
 """
 
 import pathlib
@@ -62,7 +62,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _read(path: pathlib.Path) -> tuple[np.ndarray, np.ndarray]:
-    """Levels, ascending, and accuracies."""
+    """Returns levels, ascending, and accuracies."""
     try:
         levels, values = np.loadtxt(path, delimiter=",", ndmin=2).T
     except ValueError as error:
@@ -98,9 +98,10 @@ def _measured(levels: np.ndarray, values: np.ndarray) -> dict[str, Any]:
 
 
 def _narrowest_excursion(task: Task, levels: np.ndarray, values: np.ndarray) -> float:
-    """The width of the narrowest stretch inside the range on one side of the threshold.
+    """Returns the width of the narrowest stretch inside the range on one side.
 
-    As a share of the range; 1 where the curve crosses less than twice.
+    The width is a share of the range; 1 if the curve crosses the threshold less than
+    twice.
     """
     accepted = metrics.accepted_intervals(levels, values, task.threshold)
     inside = [end for one in accepted for end in (one.start, one.end)]

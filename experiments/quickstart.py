@@ -108,7 +108,7 @@ def main(argv: Sequence[str]) -> None:
         regressions=tuple(regressions),
     )
     reporting.write_results(output, results)
-    # From the folder alone, as `jaxrob report` makes it.
+    # From the folder alone, as `jaxrob report` does.
     report = reporting.to_html([reporting.read_results(output)])
     (output / "report.html").write_text(report, encoding="utf-8")
     image = np.asarray(test_set.images[min(3, len(test_set) - 1)])
@@ -122,7 +122,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _data_sets() -> tuple[jaxrob.Dataset, jaxrob.Dataset]:
-    """What is trained on, and what is tested with."""
+    """Returns the training set and the test set."""
     test_set = data.load(_DATASET.value, "test", _DATA_DIR.value)
     if _DATASET.value == "idc":
         # The patches have no training set of their own.

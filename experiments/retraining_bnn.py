@@ -55,14 +55,14 @@ def main(argv: Sequence[str]) -> None:
 def _one_seed(
     seed: int, train_set: jaxrob.Dataset, test_set: jaxrob.Dataset
 ) -> dict[str, Any]:
-    """What is measured before retraining, and after it."""
+    """Measures one seed before and after retraining."""
     key, copy_key, fit_key = jax.random.split(jax.random.key(seed), 3)
     augmented = _with_copies(train_set, copy_key)
     if seed == 0:
         print(f"{len(train_set)} images before, {len(augmented)} after retraining")
     found = {}
     for when, images in (("before", train_set), ("after", augmented)):
-        # As many images seen, whatever the size of the set.
+        # As many images seen, for sets of any size.
         epochs = max(1, round(_EPOCHS.value * len(train_set) / len(images)))
         classifier = perceptron.fit(
             images, fit_key, _SAMPLES.value, epochs, _PROGRESS.value
@@ -72,9 +72,9 @@ def _one_seed(
 
 
 def _with_copies(dataset: jaxrob.Dataset, key: jax.Array) -> jaxrob.Dataset:
-    """Originals and, for each alteration, copies of half of them at random levels.
+    """Adds, for each alteration, copies of half of the images at random levels.
 
-    NumPyro subsamples from arrays: here the copies are stored.
+    NumPyro subsamples from arrays, so the copies are stored.
     """
     originals = datasets.unit_range(np.asarray(dataset.images))
     images, labels = [originals], [dataset.labels]
@@ -102,7 +102,7 @@ def _with_copies(dataset: jaxrob.Dataset, key: jax.Array) -> jaxrob.Dataset:
 def _measure(
     classifier: jaxrob.Classifier, test_set: jaxrob.Dataset, key: jax.Array, name: str
 ) -> dict[str, Any]:
-    """Robustness `[alterations, measures]`, and the measures unaltered."""
+    """Returns robustness `[alterations, measures]`, and the clean measures."""
     some = alterations.presets.bnn_2024()
     journal = f"{_DATASET.value}-{name}"
     curves = measuring.evaluate(

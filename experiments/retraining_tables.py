@@ -3,18 +3,18 @@ r"""Tables II and III of the 2020 paper: four ways to retrain a network, and a f
     python experiments/retraining_tables.py
     python experiments/retraining_tables.py --dataset=mnist --data_dir=... --seeds=3
 
-Trains, for each seed, a network on unaltered images and then by data augmentation (DA),
+Trains, for each seed, a network on clean images and then by data augmentation (DA),
 limited data augmentation (LDA), network parallelization (NP), its limited form (LNP)
 and at worst levels (WL), each on equally many images (or, with `--epochs`, for as many
 epochs over its own input, as the paper). Assesses all at 41 levels of eight alterations
 and prints both tables, means over the seeds, and which of the paper's findings hold,
-with 95 % intervals over the seeds. What the limited methods take is measured on a tenth
-of the training set, on which no network is trained.
+with 95 % intervals over the seeds. The weak alterations for the limited methods are
+measured on a tenth of the training set, on which no network is trained.
 
 Writes, into the folder `--output`, `tables.json` and one figure a method, the paper's
 figures 3 to 6. Networks are kept there as checkpoints and answers as JSON, so that a
-second run only prints; one that is interrupted goes on where it was. On MNIST, with the
-perceptron and three seeds, it takes 7 minutes on two CPU cores.
+second run only prints, and an interrupted run resumes. On MNIST, with the perceptron
+and three seeds, it takes 7 minutes on two CPU cores.
 """
 
 import functools
@@ -50,7 +50,7 @@ _SHORT = ("HT", "VT", "Rot", "BV", "Z", "GN", "BA", "JC")
 
 
 class _Usual(NamedTuple):
-    """What suits a data set."""
+    """The usual settings of a data set."""
 
     images_seen: int
     batch_size: int
@@ -63,7 +63,7 @@ _USUAL = {
     "mnist": _Usual(600_000, 128, 0.8, ranges.WIDE),
     "cifar10": _Usual(600_000, 128, 0.5, alterations.presets.cnn_2020()),
 }
-# Images at most on which is measured what the original is weak at.
+# At most this many images on which the original's weaknesses are measured.
 _VALIDATION = 1000
 
 _DATASET = define.dataset(*_USUAL)
@@ -99,7 +99,7 @@ _requirements = gate.define_require(*NETWORKS)
 
 
 class _Sets(NamedTuple):
-    """What networks are trained on, what finds the weak alterations, and the test."""
+    """The images for training, for finding the weak alterations, and for the test."""
 
     train: jaxrob.Dataset
     validation: jaxrob.Dataset
@@ -153,7 +153,7 @@ def _load() -> _Sets:
 
 
 def _one_seed(seed: int, sets: _Sets) -> Seed:
-    """What is found of the original network and of each retrained one."""
+    """Measures the original network and each retrained one."""
     some = _alterations()
     folder = pathlib.Path(_OUTPUT.value) / "networks" / _settings() / f"seed{seed}"
     key, train_key, validation_key = jax.random.split(jax.random.key(seed), 3)
@@ -210,7 +210,7 @@ def _one_seed(seed: int, sets: _Sets) -> Seed:
 def _methods(
     original: jaxrob.Classifier, robustness: Sequence[float]
 ) -> dict[str, Callable[..., jaxrob.Classifier]]:
-    """The ways to retrain, each with what it is told of the original network."""
+    """Returns the ways to retrain, each with its knowledge of the original network."""
     drawn = {"levels": _DRAW.value}
     limited = drawn | {"robustness": robustness}
     given = drawn | {"classifier": original}
@@ -228,7 +228,7 @@ def _methods(
 def _timed(
     folder: pathlib.Path, train: Callable[..., jaxrob.Classifier]
 ) -> tuple[jaxrob.Classifier, float]:
-    """A network, from its checkpoint if it is there, and the seconds it took."""
+    """Trains a network, or reads its checkpoint; returns it with the seconds."""
     usual = _USUAL[_DATASET.value]
     schedule = {"images_seen": _IMAGES_SEEN.value or usual.images_seen}
     if _EPOCHS.value is not None:
@@ -243,7 +243,7 @@ def _timed(
         progress=_PROGRESS.value,
     )
     if (kept := files.read(clock)) is None:
-        # Of one that was interrupted, the time of its last part.
+        # After an interruption, the time of the last part.
         kept = json.dumps(time.perf_counter() - start).encode()
         files.write(clock, kept)
     return classifier, json.loads(kept)
@@ -252,7 +252,7 @@ def _timed(
 def _measured(
     path: pathlib.Path, measure: Callable[[], dict[str, Any]], num_images: int
 ) -> dict[str, Any]:
-    """What `measure` finds, from its file if that has the same settings."""
+    """Returns the result of `measure`, from its file if that has the same settings."""
     settings = {
         "num_images": num_images,
         "levels": _LEVELS.value,
@@ -298,10 +298,10 @@ def _assess(
 def _answers_of(
     classifier: jaxrob.Classifier, test_set: jaxrob.Dataset, key: jax.Array, name: str
 ) -> dict[str, Any]:
-    """A network's accuracy, robustness, curves and adversariability."""
+    """Measures a network's accuracy, robustness, curves and adversariability."""
     assessments = _assess(classifier, test_set, key, name)
     found = {
-        "accuracy": classifiers.unaltered_accuracy(classifier, test_set),
+        "accuracy": classifiers.clean_accuracy(classifier, test_set),
         "robustness": [assessment.robustness for assessment in assessments],
         "curves": [
             {"levels": list(a.levels), "accuracy": [float(v) for v in a.values]}
@@ -322,7 +322,7 @@ def _answers_of(
 
 
 def _copies(name: str, weak: Sequence[jaxrob.Alteration]) -> list[float]:
-    """How often each image is seen altered, for each alteration."""
+    """Returns how often each image is seen altered, for each alteration."""
     if name == "original":
         return [0] * len(_names())
     return [
@@ -346,7 +346,7 @@ def _threshold() -> float:
 
 
 def _settings() -> str:
-    """The folder of networks trained alike."""
+    """Returns the folder of networks trained with the same settings."""
     seen = _IMAGES_SEEN.value or _USUAL[_DATASET.value].images_seen
     schedule = f"{seen}-images" if _EPOCHS.value is None else f"{_EPOCHS.value}-epochs"
     chosen = "-".join(_names()) if len(_names()) < len(_SHORT) else "all"

@@ -7,22 +7,22 @@ r"""Experiments 1 to 3 of Levy and Katz (2022), by their estimator and a better 
 
 Trains a network, keeping it at several epochs, and assesses the probabilistic local
 robustness (plr) of test images with "roma", the paper's Algorithm 1, and with "auto",
-whose answers come with intervals: over epsilon (figure 3), over the training epochs
-(figure 4) and by category, true or predicted (the table called figure 5), beside what
-the paper found.
+whose answers have intervals: over epsilon (figure 3), over the training epochs
+(figure 4) and by category, true or predicted (the table called figure 5), beside the
+paper's results.
 Figures 1 and 2 show the highest incorrect confidences (hic) at an input where they are
-normal as drawn, and at one where Box and Cox's transform makes them so. A last figure
+normal as drawn, and at one where the Box-Cox transform makes them normal. A last figure
 compares the two estimators input by input.
 
-It says which of the paper's findings hold, by the estimators' answers and by the plain
-draws alone, which are right on average; and what each estimator takes, with the time
-for the whole test set. Tables are printed, and written as JSON with the figures into
-the folder `--output`. The networks are kept there, so that another run does not train
-again.
+It prints which of the paper's findings hold, by the estimators' answers and by the
+crude Monte Carlo draws alone, which are unbiased; and each estimator's cost, with the
+time for the whole test set. Tables are printed, and written as JSON with the figures
+into the folder `--output`. The networks are kept there, so that another run does not
+train again.
 
 With the defaults it takes a minute or two on two CPU cores. There "auto" takes seconds
-an input with a convolutional network: keep `--auto_images` small, or ask for
-`--estimators=roma`. `--require` is of each estimator's plr at the last epoch and
+an input with a convolutional network: keep `--auto_images` small, or set
+`--estimators=roma`. `--require` refers to each estimator's plr at the last epoch and
 `--epsilon`.
 """
 
@@ -56,7 +56,7 @@ from jaxrob import data, roma, training
 
 
 class _Setting(NamedTuple):
-    """What suits a data set; the paper's epsilon is for CIFAR-10."""
+    """The usual settings of a data set; the paper's epsilon is for CIFAR-10."""
 
     epochs: int
     epsilon: float
@@ -99,13 +99,13 @@ _requirements = gate.define_require("plr", "plr.low")
 
 
 class _Query(NamedTuple):
-    """Which network is assessed, and how far around its inputs."""
+    """The network assessed, and the radius around its inputs."""
 
     epoch: int
     epsilon: float
 
 
-# What an estimator finds at an epoch and an epsilon.
+# Maps an epoch, an epsilon and an estimator to its result.
 _Assess = Callable[[int, float, str], Timed]
 
 
@@ -121,7 +121,7 @@ def main(argv: Sequence[str]) -> None:
     whole = data.load(_DATASET.value, "test", _DATA_DIR.value)
     networks_at = _checkpoints(epochs)
     accuracy = {
-        epoch: classifiers.unaltered_accuracy(classifier, whole)
+        epoch: classifiers.clean_accuracy(classifier, whole)
         for epoch, classifier in networks_at.items()
     }
     test_set = datasets.evenly_picked(whole, _NUM_IMAGES.value)
@@ -139,7 +139,7 @@ def main(argv: Sequence[str]) -> None:
     queries = [_Query(epoch, epsilon) for epoch in networks_at]
     over_epochs, second = _over(assess, queries, "epoch")
     for row in second:
-        # In single precision, as in files of earlier runs, which compare byte for byte.
+        # In float32, as in files of earlier runs, which compare byte for byte.
         row["accuracy"] = float(np.float32(accuracy[row["epoch"]]))
     found = {name: assess(epochs, epsilon, name) for name in _ESTIMATORS.value}
     class_names = datasets.class_names(test_set)
@@ -183,12 +183,12 @@ def _title() -> str:
 
 
 def _keys() -> jax.Array:
-    """Keys of the training, of the assessments and of the figures."""
+    """Returns the keys of the training, of the assessments and of the figures."""
     return jax.random.split(jax.random.key(_SEED.value), 3)
 
 
 def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
-    """The network at the epochs that are assessed, by epoch; trained if need be."""
+    """Returns the network at the assessed epochs, by epoch; trains it if necessary."""
     train_set = data.load(_DATASET.value, "train", _DATA_DIR.value)
     train_set = datasets.evenly_picked(train_set, _NUM_TRAIN.value)
     num_classes = len(datasets.class_names(train_set))
@@ -230,7 +230,7 @@ def _checkpoints(epochs: int) -> dict[int, jaxrob.Classifier]:
 
 
 def _schedule(epochs: int, num_images: int) -> dict[str, Any]:
-    """How long and on which batches the network is trained."""
+    """Returns the epochs and batches of the training."""
     if _DATASET.value == "cifar10":
         return classifiers.for_photographs(_NETWORK.value, num_images, epochs)
     return {"epochs": epochs, "batch_size": min(64, num_images)}
@@ -270,12 +270,12 @@ def _assess(
 def _over(
     assess: _Assess, queries: Sequence[_Query], varied: str
 ) -> tuple[list[findings.Case], list[dict[str, Any]]]:
-    """Results of some queries, and a row for each and each estimator; printed too.
+    """Returns results of queries and prints a row for each query and estimator.
 
     Args:
-      assess: finds the results.
-      queries: what to assess.
-      varied: what they differ in, "epsilon" or "epoch".
+      assess: computes the results.
+      queries: the queries.
+      varied: the varied column, "epsilon" or "epoch".
     """
     print(tables.line(varied, "estimator", *tables.HEAD))
     cases, rows = [], []
@@ -291,7 +291,7 @@ def _over(
 def _by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], epsilon: float, by: str
 ) -> dict[str, roma.Categorial]:
-    """The table by category of each estimator; printed too."""
+    """Returns each estimator's table by category, and prints it."""
     compared = {}
     for name, (result, *_) in found.items():
         compared[name] = roma.compare_categories(
@@ -312,7 +312,7 @@ def _answers(
     found: Mapping[str, Timed],
     class_names: tuple[str, ...],
 ) -> list[str]:
-    """Which of the paper's findings hold, a line each."""
+    """Returns which of the paper's findings hold, a line each."""
     answers = ["which findings hold; 95 % intervals over the images, of this training"]
     if len(over_epsilon) > 1:
         answers += findings.over("1", "plr falls with epsilon", over_epsilon)
@@ -332,10 +332,10 @@ def _costs(
     over_epochs: Sequence[findings.Case],
     whole: jaxrob.Dataset,
 ) -> list[str]:
-    """What the queries took, a line for each estimator."""
+    """Returns the cost of the queries, a line for each estimator."""
     some = whole.images[:250]
     one_pass = timing.forward_seconds(classifier, some) / len(some)
-    # One query belongs to both experiments.
+    # One query belongs to two experiments.
     every = {}
     for name in _ESTIMATORS.value:
         ones = [case.found[name] for case in (*over_epsilon, *over_epochs)]

@@ -5,20 +5,21 @@ r"""How often the intervals of RoMA's global robustness cover a known probabilit
 
 Inputs are drawn from a known distribution: along one direction they are normal, with a
 standard deviation of `--spreads` times that of the perturbation (in the L2 ball) in
-that direction. A linear classifier is distinctly wrong near them with a probability
-that is a closed form of where they lie, and its mean over the distribution, the global
-probability, is an integral. In each of `--runs` runs some inputs are drawn, and a few
+that direction. Near them a linear classifier is distinctly wrong with a probability
+that is a closed form of their position. Its mean over the distribution, the global
+probability, is an integral. Each of `--runs` runs draws some inputs, and a few
 perturbations of each. The script prints how often either 95 % interval of the
-population covers the truth, how wide they are beside Hoeffding's, and which share of
-the error the draws make. An exact one-sided test (5 % for all rows together, Holm) says
-whether one covers too rarely.
+population covers the truth, its width beside Hoeffding's, and the draws' share of the
+error. An exact one-sided test (5 % for all rows together, Holm) decides whether an
+interval covers too rarely.
 
 Up to `--network_inputs` inputs a run go through the network, all runs in one call. More
-are drawn from the closed form, which is the same distribution of hits. An asymptotic
-interval is given only where its conditions hold, and where it is not, it does not miss:
-"missed" is the share of all runs whose interval excludes the truth, "of given" that of
-the given intervals that cover it. Where few are given, those are of runs with unusually
-many hits, and most of them miss; no rule that looks at the data can avoid that.
+inputs are drawn from the closed form, which has the same distribution of hits. An
+asymptotic interval is given only if its conditions hold; without one, a run does not
+count as a miss: "missed" is the share of all runs whose interval excludes the truth,
+"of given" the share of the given intervals that cover it. If few intervals are given,
+they belong to runs with unusually many hits, and most of them miss; no rule that looks
+at the data can avoid that.
 
 It writes JSON into the folder `--output`, and takes 2 minutes on two CPU cores.
 """
@@ -52,11 +53,11 @@ _SEED = define.seed()
 _OUTPUT = define.output("results/roma_global")
 
 _DIM, _EPSILON, _DELTA = 20, 0.3, 0.6
-# Of the perturbation along a direction, and logits in one of it.
+# The perturbation's standard deviation along a direction; logits per deviation.
 _DEVIATION = _EPSILON / np.sqrt(_DIM + 2)
 _STEEPNESS = 6.0 / _DEVIATION
-# Standard deviations of inputs at which their distribution ends, so that pixels stay
-# in [0, 1].
+# The distribution of inputs is truncated at this many standard deviations, so that
+# pixels stay in [0, 1].
 _FARTHEST = 5.0
 _CONFIDENCE = 0.95
 
@@ -66,7 +67,7 @@ class Problem:
     """Inputs and a classifier whose global probability is known.
 
     Attributes:
-      probability: of a distinct misclassification.
+      probability: the probability of a distinct misclassification.
       spread: the inputs' standard deviation along the direction, in perturbations'.
       boundary: where the classifier's answer changes.
     """
@@ -114,7 +115,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _checked() -> tuple[list[Problem], list[int]]:
-    """The problems that there are, and the numbers of inputs."""
+    """Returns the possible problems, and the numbers of inputs."""
     probabilities = parsed.probabilities(_PROBABILITIES.value)
     spreads = parsed.numbers("spreads", _SPREADS.value)
     sizes = parsed.numbers("num_inputs", _NUM_INPUTS.value, int)
@@ -142,7 +143,7 @@ def _fits_network(number: int) -> bool:
 
 
 def _local_probability(position: np.ndarray, boundary: float) -> np.ndarray:
-    """Of inputs at positions along the direction, whichever class is theirs."""
+    """Returns the probability at positions along the direction, for either class."""
     distance = np.abs(position - boundary) + special.logit(_DELTA) / _STEEPNESS
     # One coordinate s of a point in the unit ball: (1 + s) / 2 is Beta distributed.
     half = (_DIM + 1) / 2
@@ -150,7 +151,7 @@ def _local_probability(position: np.ndarray, boundary: float) -> np.ndarray:
 
 
 def _positions(spread: float) -> Any:
-    """The distribution of inputs along the direction."""
+    """Returns the distribution of inputs along the direction."""
     return stats.truncnorm(-_FARTHEST, _FARTHEST, scale=spread * _DEVIATION)
 
 
@@ -170,7 +171,7 @@ def _global_probability(spread: float, boundary: float) -> float:
 
 
 def _boundary(spread: float, probability: float) -> float:
-    """Where the classifier's answer changes, for a global probability."""
+    """Returns where the classifier's answer changes, for a global probability."""
     farthest = _EPSILON + _FARTHEST * spread * _DEVIATION
     return linear_truth.threshold(
         lambda t: np.log(max(_global_probability(spread, t), 1e-300)),
@@ -180,7 +181,7 @@ def _boundary(spread: float, probability: float) -> float:
 
 
 def _through_network(problem: Problem, sizes: Sequence[int]) -> dict[int, np.ndarray]:
-    """Hits `[runs, n]` for each number n of inputs, in one call."""
+    """Returns hits `[runs, n]` for each number n of inputs, in one call."""
     if not sizes:
         return {}
     number = _RUNS.value * sum(sizes)
@@ -207,7 +208,7 @@ def _through_network(problem: Problem, sizes: Sequence[int]) -> dict[int, np.nda
 
 
 def _by_formula(problem: Problem, number: int) -> np.ndarray:
-    """Hits `[runs, n]`, from the local probabilities."""
+    """Returns hits `[runs, n]`, from the local probabilities."""
     rng = np.random.default_rng([_SEED.value, number])
     hits = np.empty((_RUNS.value, number), np.int32)
     for run in hits:
@@ -218,7 +219,7 @@ def _by_formula(problem: Problem, number: int) -> np.ndarray:
 
 
 def _drawn(problem: Problem, number: int, rng: np.random.Generator) -> np.ndarray:
-    """Positions of inputs, by the inverse of their distribution function."""
+    """Draws positions of inputs, by the inverse of their distribution function."""
     least = special.ndtr(-_FARTHEST)
     chance = least + (1 - 2 * least) * rng.random(number)
     return problem.spread * _DEVIATION * special.ndtri(chance)
@@ -233,7 +234,7 @@ def _apply(variables: tuple[jax.Array, jax.Array], images: jax.Array) -> jax.Arr
 
 
 def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
-    """What the intervals of all runs come to."""
+    """Summarises the intervals of all runs."""
     found = [_of_run(one) for one in hits]
     low, high = np.array([one.population_interval[0] for one in found]).T
     mean = np.array([one.probability[0] for one in found])
@@ -269,7 +270,7 @@ def _row(problem: Problem, hits: np.ndarray) -> dict[str, Any]:
 
 
 def _of_run(hits: np.ndarray) -> jaxrob.roma.GlobalRobustness:
-    """The global robustness of inputs with these hits."""
+    """Returns the global robustness of inputs with these hits."""
     unknown = np.full(len(hits), np.nan)
     local = jaxrob.roma.RomaResult(
         estimator="count",

@@ -47,7 +47,7 @@ _SEED = define.seed()
 _OUTPUT = define.output("results/roma_linear")
 
 _EPSILON, _DELTA = 0.1, 0.6
-# Logits in a standard deviation of their linear part.
+# Logits per standard deviation of their linear part.
 _STEEPNESS = 6.0
 
 
@@ -79,7 +79,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _checked() -> tuple[list[int], list[float]]:
-    """The dimensions and probabilities as numbers."""
+    """Returns the dimensions and probabilities as numbers."""
     dims = parsed.numbers("dims", _DIMS.value, int)
     if any(dim < 3 for dim in dims):
         raise app.UsageError(f"dims must be at least 3; got {dims}")
@@ -93,7 +93,7 @@ def _checked() -> tuple[list[int], list[float]]:
 def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[str, Any]:
     log_p = np.log(probability)
     of_kind = {"perturbation": _NOISE} if norm == "gaussian" else {"norm": norm}
-    # One image at many indices: as many independent runs, in one call.
+    # The image at many indices gives as many independent runs in one call.
     result = jaxrob.roma.assess(
         _classifier(dim, norm, log_p),
         np.full((_RUNS.value, dim, 1, 1), 0.5, np.float32),
@@ -124,7 +124,7 @@ def _measure(estimator: str, dim: int, norm: str, probability: float) -> dict[st
 
 
 def _classifier(dim: int, norm: str, log_p: float) -> jaxrob.Classifier:
-    """Two classes, distinctly wrong around 1/2 with the probability given."""
+    """Returns two classes, distinctly wrong around 1/2 with this probability."""
     weights = np.random.default_rng(_SEED.value).standard_normal(dim)
     length = float(np.linalg.norm(weights))
     deviation = length / np.sqrt({"linf": 3, "l2": dim + 2, "gaussian": 1}[norm])

@@ -1,17 +1,17 @@
-r"""How right RoMA is with several modes and in few dimensions, where truth is known.
+r"""The accuracy of RoMA with several modes and in few dimensions, where truth is known.
 
     python experiments/roma_modes.py
     python experiments/roma_modes.py --what=few --estimators=auto,splitting --runs=24
     python experiments/roma_modes.py --what=networks --estimators=auto,splitting
     python experiments/roma_modes.py --what=regions,others --dims=100 --runs=20
 
-Twelve families of half-spaces, of one class and of several, opposite and orthogonal, as
-likely and up to a hundred times less so, some steep behind shallow ones; corners,
-islands and slabs of a box of 2 to 10 dimensions; and trained networks of so few inputs,
-the truth counted among up to 1e8 draws; regions that few of many coordinates make, and
-others of these, that nothing was tuned on. Each is assessed `--runs` times, with
-other random numbers. The script prints how many of the 95 % intervals cover, how far
-answers are off, how wide the intervals are against 3.92 times the actual error, the
+The cases are twelve families of half-spaces, of one class and of several, opposite and
+orthogonal, equally likely or up to a hundred times less so, some steep behind shallow
+ones; corners, islands and slabs of a box of 2 to 10 dimensions; trained networks of as
+few inputs, with the truth counted among up to 1e8 draws; regions formed by few of many
+coordinates; and more of these, on which nothing was tuned. Each is assessed `--runs`
+times, with other random numbers. The script prints the coverage of the 95 % intervals,
+the error of the answers, the intervals' width against 3.92 times the actual error, the
 passes, and the silent misses: answers off by more than a factor 2 whose interval
 excludes the truth. JSON goes into the folder `--output`. The default takes about half
 an hour on two CPU cores.
@@ -78,7 +78,8 @@ def main(argv: Sequence[str]) -> None:
     rows = []
     for estimator in _ESTIMATORS.value:
         for number, case in enumerate(cases):
-            # With the same draws for all, one unlucky draw would count many times.
+            # With the same draws for all cases, one unlucky draw would count many
+            # times.
             key = jax.random.fold_in(jax.random.key(_SEED.value), number)
             rows.append(_measured(case, estimator, key))
             files.write_json(path, rows)
@@ -120,7 +121,7 @@ def _cases() -> Iterator[known_modes.Case]:
 
 def _measured(case: known_modes.Case, estimator: str, key: jax.Array) -> dict[str, Any]:
     image = np.full(case.dim, 0.5) if case.image is None else case.image
-    # One image at many indices: as many independent runs, in one call.
+    # The image at many indices gives as many independent runs in one call.
     result = jaxrob.roma.assess(
         case.classifier,
         np.tile(np.float32(image)[:, None, None], (_RUNS.value, 1, 1, 1)),
@@ -135,7 +136,7 @@ def _measured(case: known_modes.Case, estimator: str, key: jax.Array) -> dict[st
     truth = case.log_probability
     off = (result.log_adversarial_probability - truth)[result.answered]
     low, high = result.log_low[result.answered], result.log_high[result.answered]
-    # The truth may have an error of its own.
+    # The truth itself may have an error.
     slack = 1.96 * case.error
     covers = (off <= np.hypot(off - (low - truth), slack)) & (
         -off <= np.hypot(high - truth - off, slack)
@@ -165,7 +166,7 @@ def _measured(case: known_modes.Case, estimator: str, key: jax.Array) -> dict[st
 
 
 def _print_total(estimator: str, rows: list[dict[str, Any]]) -> None:
-    """All cases together, those with a steep mode behind a shallow one apart."""
+    """Prints all cases, and apart those with a steep mode behind a shallow one."""
     for name, steep in (("all others", False), ("steep behind shallow", True)):
         mine = [row for row in rows if row["case"].startswith("steep") == steep]
         if not mine:

@@ -1,14 +1,14 @@
-r"""How right the estimators of RoMA are: probabilities from 1e-10 to 1/2, truth known.
+r"""The accuracy of RoMA's estimators: probabilities from 1e-10 to 1/2, truth known.
 
     python experiments/roma_truth.py
     python experiments/roma_truth.py --benchmark=mnist --network=mlp --pairs=200
 
 Chooses pairs of an input and an epsilon whose probabilities of a distinct
-misclassification spread evenly over the powers of ten, finds the truth, runs every
-estimator with another key, and prints how far each is off, how often its 95 % interval
-covers, and what it costs. The truth is counted among direct draws where the probability
-is above 1e-4; below, it is the mean of runs of multilevel splitting, an estimator
-without gradients or weights, whose spread tells how well it is known.
+misclassification spread evenly over the powers of ten, computes the truth, runs every
+estimator with another key, and prints its error, the coverage of its 95 % interval, and
+its cost. The truth is counted among direct draws if the probability is above 1e-4;
+below, it is the mean of runs of multilevel splitting, an estimator without gradients or
+weights, whose spread measures the truth's error.
 Writes JSON and a figure of estimate against truth into the folder `--output`. On two
 CPU cores it takes minutes with `--network=mlp`; with the default, a convolutional
 network with pooling, it may take more than an hour.
@@ -50,9 +50,9 @@ _RUNS = flags.DEFINE_integer("runs", 12, "Runs whose mean is a rare truth.", 2)
 _DRAWS = flags.DEFINE_integer("draws", 1000000, "Direct draws at most.", 1000)
 
 _COMMON = 0.5
-# A truth with a larger error of ln p than this judges no estimator.
+# A truth whose ln p has a larger error is no standard for estimators.
 _LARGEST_ERROR = 0.2
-# Above this, the truth is counted, with an error of ln p of at most this if draws do.
+# Above this p the truth is counted, if draws reach this error of ln p.
 _COUNTED = 1e-4
 _COUNTED_ERROR = 0.03
 
@@ -71,7 +71,7 @@ class _Truth(NamedTuple):
 
 
 class _Estimates(NamedTuple):
-    """What an estimator finds; logarithms are natural."""
+    """An estimator's results; logarithms are natural."""
 
     log_p: np.ndarray  # [P]
     low: np.ndarray  # [P], of the 95 % interval, and
@@ -116,7 +116,7 @@ def main(argv: Sequence[str]) -> None:
 def _choose(
     classifier: jaxrob.Classifier, images: np.ndarray, key: jax.Array
 ) -> _Pairs:
-    """Pairs whose probabilities, as the cheap "logit" has them, spread evenly."""
+    """Chooses pairs whose probabilities, by the cheap "logit", spread evenly."""
     epsilons = np.array([float(epsilon) for epsilon in _EPSILONS.value])
     log_p = [
         _assess(
@@ -131,7 +131,7 @@ def _choose(
         random.permutation(np.argwhere((log_p >= low) & (log_p < high)))
         for low, high in zip(edges, edges[1:])
     ]
-    # One of each bin in turn, until there are enough.
+    # One of each bin per round, until there are enough.
     in_turn = [
         pairs[turn]
         for turn in range(max(map(len, bins)))
@@ -145,7 +145,7 @@ def _choose(
 
 
 def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Truth:
-    """Direct draws where there are enough hits, else the mean of runs of splitting."""
+    """Counts direct draws if there are enough hits, else averages runs of splitting."""
     runs = _RUNS.value
     log_p, error = _counted(classifier, pairs, keys[2])
     rare = np.flatnonzero(~(log_p >= np.log(_COUNTED)))
@@ -163,9 +163,9 @@ def _truth(classifier: jaxrob.Classifier, pairs: _Pairs, keys: jax.Array) -> _Tr
 def _counted(
     classifier: jaxrob.Classifier, pairs: _Pairs, key: jax.Array
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Log-probabilities by direct draws, and their errors.
+    """Returns log-probabilities by direct draws, and their errors.
 
-    Each time ten times as many draws, for the pairs that had too few hits.
+    Each round draws ten times as many, for the pairs that had too few hits.
     """
     log_p, error = np.full((2, len(pairs.which)), np.inf)
     left, draws = np.arange(len(log_p)), min(10000, _DRAWS.value)
@@ -188,7 +188,7 @@ def _estimate(
     stage: str,
     num_samples: int | None = None,
 ) -> _Estimates:
-    """The estimates of pairs, by one call for each epsilon."""
+    """Returns the estimates of pairs, by one call for each epsilon."""
     found: dict[str, np.ndarray] = {}
     for radius in np.unique(pairs.epsilon):
         mine = np.flatnonzero(pairs.epsilon == radius)
@@ -235,7 +235,7 @@ def _assess(
 
 
 def _check(truth: _Truth, auto: _Estimates, pairs: _Pairs) -> None:
-    """Prints how well the truth is known, and where "auto" disagrees."""
+    """Prints the truth's error, and where "auto" disagrees."""
     error = np.maximum((auto.high - auto.low) / (2 * 1.96), 1e-9)
     score = (auto.log_p - truth.log_p) / np.hypot(error, truth.error)
     used = np.isfinite(auto.log_p)
@@ -257,7 +257,7 @@ def _summary(found: _Estimates, truth: _Truth) -> dict[str, float | None]:
         off = np.abs(found.log_p - truth.log_p)
         answered = np.isfinite(found.log_p)
         off = off[answered]
-        # An interval of the difference: the truth has an error of its own.
+        # An interval of the difference, because the truth itself has an error.
         slack = 1.96 * truth.error
         below = np.hypot(found.log_p - found.low, slack)
         above = np.hypot(found.high - found.log_p, slack)
@@ -328,7 +328,7 @@ def _write(
 
 
 def _figure(found: Mapping[str, _Estimates], truth: _Truth) -> Figure:
-    """Estimates over the truth, a panel for each estimator."""
+    """Plots estimates over the truth, a panel for each estimator."""
     figure, panels = plt.subplots(
         1,
         len(found),

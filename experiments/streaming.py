@@ -1,15 +1,15 @@
-"""Images per second and peak memory of data that are read from a file as they are used.
+"""Images per second and peak memory of data that are read from a file during use.
 
     python experiments/streaming.py
     python experiments/streaming.py --num_images=50000 --num_compared=20000
 
 `--num_images` images of 32 x 32 x 3 bytes are written to a file in `--folder` (6 GB by
-default, deleted in the end) and evaluated as a memory map, under a linear classifier.
-Then `--num_compared` of them are, in turn, in memory, as a memory map and as batches,
-under the linear classifier and, a twentieth of them, under a convolutional network.
-Prints images times levels per second, medians over the repeats, and the peak of
-anonymous memory: what the process holds beyond the file's own pages, which the system
-may take back. Nothing else is written. Images are noise and weights random: they do not
+default, deleted at the end) and evaluated as a memory map, under a linear classifier.
+Then `--num_compared` of them are evaluated alternately in memory, as a memory map and
+as batches, under the linear classifier and, a twentieth of them, under a convolutional
+network. Prints images times levels per second, medians over the repeats, and the peak
+of anonymous memory: the process's memory beyond the file's own pages, which the system
+may reclaim. Nothing else is written. Images are noise and weights random: they do not
 matter for speed. With `--num_compared=100000` it takes 2 minutes on two CPU cores.
 """
 
@@ -49,7 +49,7 @@ _SEED = define.seed()
 
 
 class _Batches:
-    """An iterable of batches, read from the file anew on every pass."""
+    """An iterable of batches, read from the file again on every pass."""
 
     def __init__(self, images: np.ndarray):
         self.images = images
@@ -105,7 +105,7 @@ def _measure_whole(
 def _rate_in_memory(classifier: jaxrob.Classifier, part: np.ndarray) -> float:
     images = np.array(part)
     found = _rate(classifier, jaxrob.Dataset(images, _labels(images)), len(part))
-    # JAX lets go of memory that it borrowed at its next call.
+    # JAX releases borrowed memory at its next call.
     del images
     jnp.zeros(()).block_until_ready()
     return found
@@ -116,7 +116,7 @@ def _rate(
     dataset: Any,
     number: int,
 ) -> float:
-    """Images times levels per second."""
+    """Returns images times levels per second."""
     seconds = timing.seconds(
         lambda: jaxrob.evaluate(
             classifier,
@@ -131,7 +131,7 @@ def _rate(
 
 
 def _compare_ways(name: str, classifier: jaxrob.Classifier, part: np.ndarray) -> None:
-    """Times the same images in memory, as a memory map and as batches, in turn."""
+    """Times the same images in memory, as a memory map and as batches, alternately."""
     ways = {
         "in memory": jaxrob.Dataset(np.array(part), _labels(part)),
         "memory map": jaxrob.Dataset(part, _labels(part)),
@@ -153,7 +153,7 @@ def _compare_ways(name: str, classifier: jaxrob.Classifier, part: np.ndarray) ->
 
 
 def _classifiers() -> tuple[jaxrob.Classifier, jaxrob.Classifier]:
-    """A linear one, and a convolutional network."""
+    """Returns a linear classifier, and a convolutional network."""
     key = jax.random.key(_SEED.value)
     weights = jax.random.normal(key, (math.prod(_SHAPE), 10)) / 50
 
@@ -169,7 +169,7 @@ def _labels(images: np.ndarray) -> np.ndarray:
 
 
 def _write(path: pathlib.Path) -> np.memmap:
-    """The memory map, of a few thousand images of noise over and over."""
+    """Writes the memory map, a few thousand images of noise repeated."""
     noise = np.random.default_rng(_SEED.value).integers(
         0, 256, (4 * _CHUNK, *_SHAPE), np.uint8
     )
@@ -177,7 +177,7 @@ def _write(path: pathlib.Path) -> np.memmap:
     with path.open("wb") as file:
         for first in range(0, number, len(noise)):
             file.write(noise[: number - first].data)
-        # Or the system would write it while others are timed.
+        # Otherwise the system would write the file during the timing.
         os.fsync(file.fileno())
     return np.memmap(path, np.uint8, "r", shape=(number, *_SHAPE))
 

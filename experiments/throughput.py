@@ -5,23 +5,24 @@ r"""Images times levels per second, beside the forward pass, OpenCV and dm-pix.
     python experiments/throughput.py --networks=vgg16 --num_images=10000 \
         --num_levels=64 --compare=results/throughput/throughput.json
 
-For every alteration, `jaxrob.evaluate` runs in turn with
+For every alteration, `jaxrob.evaluate` alternates with
 
-* the same number of forward passes of the same network on unaltered images that are
-  already on the device, at the batch size that suits the forward pass best: a ratio of
-  1 means that altering, classifying and gathering the answers cost no more than
-  classifying alone;
+* the same number of forward passes of the same network on clean images that are
+  already on the device, at the batch size that suits the forward pass best: at a ratio
+  of 1 altering, classifying and gathering the answers cost no more than classifying
+  alone;
 * OpenCV, which alters the same images one by one, the network classifying them in
   batches of that size;
 * dm-pix under `jax.vmap`, for those alterations that it has.
 
-Ratios are medians over the repeats, each of runs side by side. So does RoMA with
-`--num_samples` draws an input, beside what the forward pass and the random numbers,
-each timed alone, would allow together. On a GPU or TPU the compiled steps are timed
-alone as well, beside their compiler's estimates, as `accelerator.py --measure` does.
+Ratios are medians over the repeats, each of runs side by side. RoMA with
+`--num_samples` draws an input is compared in the same way with the speed that the
+forward pass and the random numbers, each timed alone, would allow together. On a GPU or
+TPU the compiled steps are timed alone as well, beside their compiler's estimates, as
+`accelerator.py --measure` does.
 
-Prints a table and writes JSON with what the machine is into the folder `--output`;
-`--compare` prints how much faster each is than in an earlier one. Weights are random,
+Prints a table and writes JSON with a description of the machine into the folder
+`--output`; `--compare` prints each speed-up over an earlier run. Weights are random,
 and without `--data_dir` images are noise: they do not matter for speed. It takes 9
 minutes on two CPU cores.
 """
@@ -59,7 +60,7 @@ from jaxrob import alterations, data
 
 
 class _Problem(NamedTuple):
-    """What a network classifies."""
+    """The images that a network classifies."""
 
     dataset: str
     image_shape: tuple[int, int, int]
@@ -135,7 +136,7 @@ def _device_counts() -> list[int]:
 
 
 def _measure(name: str) -> dict[str, Any]:
-    """What is measured with a network on one device, or on all as they are."""
+    """Measures a network on one device, or on all as they are."""
     classifier, dataset = _problem(name)
     images = dataset.images
     result = {
@@ -192,7 +193,7 @@ def _measure(name: str) -> dict[str, Any]:
 
 
 def _steps_on_device(name: str) -> list[dict[str, Any]]:
-    """The compiled steps beside their estimate, where the device is described."""
+    """Times the compiled steps beside their estimate, if the device is described."""
     device = jax.local_devices()[0]
     target = targets.of_device(device.device_kind)
     if target is None:
@@ -209,7 +210,7 @@ def _steps_on_device(name: str) -> list[dict[str, Any]]:
 
 
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
-    """The classifier, and the data set, of a network."""
+    """Returns the classifier and the data set of a network."""
     problem = _PROBLEMS[name]
     images, source = _images(problem)
     classifier = classifiers.untrained(
@@ -220,7 +221,7 @@ def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
 
 
 def _images(problem: _Problem) -> tuple[np.ndarray, str]:
-    """`num_images` uint8 images, those of the data set repeated if they are fewer."""
+    """Returns `num_images` uint8 images, repeating the data set's if they are fewer."""
     count = _NUM_IMAGES.value
     try:
         dataset = data.load(problem.dataset, "test", _DATA_DIR.value)
@@ -255,7 +256,7 @@ def _evaluate(
 
 
 def _side_by_side(runs: Mapping[str, Callable[[], None]], rows: int) -> dict[str, Any]:
-    """The speed of each run, and by how much the one called evaluate is faster."""
+    """Returns each run's speed, and evaluate's ratio to it."""
     first = {name: timing.seconds(run) for name, run in runs.items()}
     times = [
         {name: timing.seconds(run) for name, run in runs.items()}
@@ -292,7 +293,7 @@ def _row(found: Mapping[str, Any]) -> str:
 def _alone(
     classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, mesh: Mesh | None
 ) -> list[dict[str, Any]]:
-    """Evaluate's speed on a mesh, for every alteration."""
+    """Returns evaluate's speed on a mesh, for every alteration."""
     rows = len(dataset) * _NUM_LEVELS.value
     return [
         _side_by_side(
@@ -304,7 +305,7 @@ def _alone(
 
 
 def _on_devices(counts: Sequence[int]) -> dict[str, dict[str, Any]]:
-    """Evaluate's speed, and the memory, for each number of devices."""
+    """Returns evaluate's speed, and the memory, for each number of devices."""
     found = {}
     for count in counts:
         if jax.default_backend() == "cpu":
@@ -337,7 +338,7 @@ def _on_mesh(count: int) -> list[dict[str, Any]]:
 
 
 def _on_forced_devices(count: int) -> dict[str, Any]:
-    """What this script measures on a CPU that passes for so many devices."""
+    """Measures in a process whose CPU is split into this many devices."""
     forced = f"--xla_force_host_platform_device_count={count}"
     given = [
         f"--{flag.name}={flag.value}"

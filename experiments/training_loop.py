@@ -1,16 +1,16 @@
-r"""A training loop that knows, after every epoch, how robust the network is.
+r"""A training loop that assesses the network's robustness after every epoch.
 
     python experiments/training_loop.py
     python experiments/training_loop.py --dataset=mnist --data_dir=... --epochs=5
 
 A plain loop of Flax and optax. After each epoch it assesses the network's robustness
 to three alterations, at 11 levels each, and the mean plr of a few images (RoMA, by the
-estimator "logit"). New parameters compile nothing: what jaxrob needs is compiled in the
-first epoch. Beside each assessment the bare jitted forward passes of as many images are
-timed: the assessment's time divided by theirs is printed. Writes JSON and a figure of
-robustness and plr over the epochs into the folder `--output`. It takes a minute or two
-on two CPU cores. On several hosts each trains the same network on its own; they share
-the assessments.
+estimator "logit"). New parameters compile nothing: jaxrob's programs are compiled in
+the first epoch. Beside each assessment the bare jitted forward passes of as many images
+are timed, and the ratio of the assessment's time to theirs is printed. Writes JSON and
+a figure of robustness and plr over the epochs into the folder `--output`. It takes a
+minute or two on two CPU cores. On several hosts each trains the same network on its
+own; they share the assessments.
 """
 
 import statistics
@@ -98,7 +98,7 @@ def main(argv: Sequence[str]) -> None:
 
 
 def _keys() -> tuple[jax.Array, jax.Array]:
-    """Of the first parameters, and of the assessments."""
+    """Returns the keys of the first parameters and of the assessments."""
     init_key, _, assess_key = jax.random.split(jax.random.key(_SEED.value), 3)
     return init_key, assess_key
 
@@ -106,7 +106,7 @@ def _keys() -> tuple[jax.Array, jax.Array]:
 def _epochs(
     module: linen.Module, variables: Any, train_set: jaxrob.Dataset
 ) -> Iterator[Any]:
-    """Trains as long as it is asked to; gives the variables after each epoch."""
+    """Trains as long as the caller iterates; yields the variables after each epoch."""
     images = jnp.asarray(train_set.images, jnp.float32) / 255
     labels = jnp.asarray(train_set.labels)
     optimizer = optax.adam(_LEARNING_RATE.value)
@@ -141,7 +141,7 @@ def _assess(
     forward: Callable[[], None],
     key: jax.Array,
 ) -> dict[str, Any]:
-    """Robustness and plr, and how long the robustness and its forward passes take."""
+    """Returns robustness and plr, and the seconds of assessment and forward passes."""
     forward_seconds = timing.seconds(forward)
     start = time.perf_counter()
     assessments = jaxrob.assess(
@@ -192,7 +192,7 @@ def _row_line(row: dict[str, Any]) -> str:
 
 
 def _print_later(rows: Sequence[dict[str, Any]]) -> None:
-    """What the epochs after the first one cost."""
+    """Prints the cost of the epochs after the first one."""
     print(
         f"after the first epoch {sum(row['compilations'] for row in rows)} "
         "programs were compiled, and an assessment took "

@@ -40,26 +40,26 @@ from jaxrob._identity.program import traced
 from jaxrob._identity.trace import Trace, seen
 from jaxrob._log_probabilities import log_normalised
 
-# What `apply_fn` may return.
+# The kinds of outputs that `apply_fn` may return.
 OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 
 # One number, or one for each channel; a height and a width, or one number for both.
 Numbers = float | Sequence[float] | np.ndarray
 Size = int | tuple[int, int] | None
 
-# Images in a trace: more than one, so that no function mistakes the batch for an image.
+# Images in a trace: more than one, so that a batch cannot pass for an image.
 _ROWS = 2
 
 
 @jax.tree_util.register_dataclass
 @dataclasses.dataclass(frozen=True)
 class Classifier:
-    """What the library measures: a pure function from images to class outputs.
+    """A pure function from images to class outputs, whose robustness is measured.
 
     Wrap a network of your own in it, or use `from_linen`, `from_nnx`, `from_torch`,
     `from_onnx`, `from_keras` or `from_host`.
-    It is a pytree whose leaves are the variables: new variables of the same shapes run
-    in the programs that were compiled for the old ones.
+    It is a pytree whose leaves are the variables: new variables of the same shapes do
+    not cause a recompilation.
 
     Example::
 
@@ -73,11 +73,11 @@ class Classifier:
       apply_fn: `apply_fn(variables, images)`, or `apply_fn(variables, images, keys)`
         if `stochastic`, with float32 images `[B, H, W, C]` and one key for each
         image. It returns one array, `[B, K]`, or `[S, B, K]` from S posterior samples
-        or members of an ensemble. Give the same function object each time: another one
-        is compiled anew, even if it does the same. Arrays that the function takes from
-        around it, such as a module's weights, become constants of the compiled
-        program: new ones are seen, but compiled anew, and draw a warning. Numbers that
-        it takes from there stay what they were at first, as under `jax.jit`.
+        or members of an ensemble. Pass the same function object each time: another one
+        is recompiled, even if it does the same. Arrays that the function captures, such
+        as a module's weights, become constants of the compiled program: new values are
+        noticed, cause a recompilation and draw a warning. Numbers that it captures keep
+        their first values, as under `jax.jit`.
       variables: a pytree of arrays; weights belong here.
       outputs: what `apply_fn` returns:
 
@@ -85,16 +85,16 @@ class Classifier:
         * "probabilities", which sum to 1;
         * "sigmoid", an activation in [0, 1] for each class, normalised to sum to 1
           (a single column is the activation of class 1 of 2);
-        * "scores", of which only the largest counts. What needs probabilities refuses
-          them.
+        * "scores", of which only the largest counts. Functions that need probabilities
+          reject them.
       stochastic: whether `apply_fn` takes keys.
-      name: what provenance and journals call it, or None.
+      name: its name in provenance and journals, or None.
       class_names: one name for each class, in the order of the outputs, or None. A data
-        set with other names is refused.
+        set with other names is rejected.
 
     Raises:
       TypeError: if `apply_fn` is not callable.
-      ValueError: if `outputs` is none of the above.
+      ValueError: if `outputs` is not one of the above.
     """
 
     apply_fn: Callable[..., Any] = dataclasses.field(metadata={"static": True})
@@ -125,7 +125,7 @@ class Classifier:
     def from_linen(
         module: Any, variables: Any, outputs: str = "logits", **call: Any
     ) -> "Classifier":
-        """A Flax Linen module with its variables, as a classifier.
+        """Wraps a Flax Linen module with its variables.
 
         Example::
 
@@ -136,12 +136,12 @@ class Classifier:
         Args:
           module: the module; `module.apply(variables, images, **call)` is called.
           variables: all collections, as `module.init` returns them: parameters, batch
-            statistics and so on. None of them is changed.
+            statistics and so on. They are not changed.
           outputs: see `Classifier`.
           **call: further keyword arguments of the module's call, such as
             `train=False`, with hashable values.
         """
-        # Flax is imported only where it is used: a plain function needs none of it.
+        # Flax is imported only where it is used: a plain function does not need it.
         from flax import linen
 
         check_type("module", module, linen.Module, "a Flax Linen module")
@@ -165,22 +165,21 @@ class Classifier:
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """A Flax NNX module as it is now, applied in evaluation mode.
+        """Wraps a Flax NNX module in its present state, applied in evaluation mode.
 
-        The classifier has a copy of all variables: training that goes on does not
-        change it. Nor is the module changed.
+        The classifier has a copy of all variables, so further training does not change
+        it. The module is not changed.
 
         Args:
           module: the module, called with images `[B, H, W, C]`.
           outputs: see `Classifier`.
-          scale: see `from_torch`; likewise `mean`, `std`, `channels_first`, `size`,
-            `name` and `class_names`.
-          mean: likewise.
-          std: likewise.
-          channels_first: likewise.
-          size: likewise.
-          name: likewise.
-          class_names: likewise.
+          scale: see `from_torch`.
+          mean: see `from_torch`.
+          std: see `from_torch`.
+          channels_first: see `from_torch`.
+          size: see `from_torch`.
+          name: see `from_torch`.
+          class_names: see `from_torch`.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
         function, variables = nnx_network(module, given)
@@ -203,10 +202,10 @@ class Classifier:
         version: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """A torch module as it is now, run by torch on the host, with gradients.
+        """Wraps a torch module in its present state, run by torch on the host.
 
-        The classifier has a copy of it, in evaluation mode; yours is left as it is.
-        Gradients in the images are those of torch's autograd, so attacks and RoMA's
+        The classifier has a copy of the module, in evaluation mode; yours is not
+        changed. torch's autograd gives gradients in the images, so attacks and RoMA's
         importance sampling work. Needs the extra `jaxrob[torch]`.
 
         Example::
@@ -215,33 +214,35 @@ class Classifier:
                 module, mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225), size=224
             )
 
-        Alterations see images `[B, H, W, C]` of pixels in [0, 1]. What the module sees
-        is `(scale * pixels - mean) / std`, in this order, then `[B, C, H, W]`.
+        Alterations see images `[B, H, W, C]` of pixels in [0, 1]. The module sees
+        `(scale * pixels - mean) / std`, transposed to `[B, C, H, W]`.
 
         Args:
           module: a `torch.nn.Module` from a batch of images to one tensor `[B, K]`.
-          outputs: see `Classifier`. By default what the layer registered last says
-            ("probabilities" of a Softmax, "sigmoid" of a Sigmoid), otherwise "logits".
-          scale: by what pixels in [0, 1] are multiplied, one number or one for each
-            channel; 255 for a network that takes 0 to 255. By default 1.
-          mean: what is subtracted then, likewise; by default 0.
-          std: by what is divided then, likewise; by default 1.
+          outputs: see `Classifier`. By default given by the layer registered last
+            ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
+            "logits".
+          scale: the factor of pixels in [0, 1], one number or one for each channel; 255
+            for a network that takes 0 to 255. By default 1.
+          mean: the number subtracted then, or one for each channel; by default 0.
+          std: the divisor applied last, or one for each channel; by default 1.
           channels_first: whether the module takes `[B, C, H, W]`.
           size: the height and width of the images that it takes, or one number for
-            both. Others are refused. Images are resized where they are loaded, see
-            `jaxrob.data.image_folder`: that keeps levels in pixels what they say.
-          batch_size: how many images each call has; the last one is repeated to fill
-            it. By default as many as suit the memory.
-          name: what provenance and journals call it; by default that of its class.
-          version: what tells it from others in a journal; by default a digest of what
-            it holds (weights, settings, functions, hooks) and of the code of its
-            classes. Functions that these call elsewhere are not looked into.
-          class_names: one name for each output. A data set with other names is refused.
+            both. Images of other sizes are rejected. Resize images on loading, see
+            `jaxrob.data.image_folder`, so that levels in pixels keep their meaning.
+          batch_size: the number of images in each call; the last image is repeated to
+            fill it. By default chosen to suit the memory.
+          name: its name in provenance and journals; by default that of its class.
+          version: identifies it in a journal; by default a digest of its contents
+            (weights, settings, functions, hooks) and of the code of its classes.
+            Functions that these call elsewhere are not included.
+          class_names: one name for each output. A data set with other names is
+            rejected.
 
         Raises:
-          TypeError: if it is no module, or another argument has a wrong type.
+          TypeError: if it is not a module, or another argument has a wrong type.
           ValueError: if the module cannot be copied, or another argument is outside its
-            range; as it is first called, if `outputs` contradicts its last operation.
+            range; in the first call, if `outputs` contradicts its last operation.
           ImportError: if torch is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
@@ -263,10 +264,10 @@ class Classifier:
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """A network in an ONNX file, run by onnxruntime on the host.
+        """Wraps a network in an ONNX file, run by onnxruntime on the host.
 
-        It has no gradient: attacks refuse it, and RoMA's "auto" uses splitting. Needs
-        the extra `jaxrob[onnx]`. A file from strangers runs no code of theirs. Weights
+        It has no gradient: attacks reject it, and RoMA's "auto" uses splitting. Needs
+        the extra `jaxrob[onnx]`. An untrusted file cannot run code of its own. Weights
         in other files must lie in the same folder.
 
         Example::
@@ -275,25 +276,26 @@ class Classifier:
 
         Args:
           path: the file, with one input, the images, and one output `[B, K]`.
-          outputs: see `Classifier`. By default what the last operation says
-            ("probabilities" of a Softmax, "sigmoid" of a Sigmoid), otherwise "logits".
+          outputs: see `Classifier`. By default given by the last operation
+            ("probabilities" for a Softmax, "sigmoid" for a Sigmoid), otherwise
+            "logits".
           scale: see `from_torch`.
-          mean: likewise.
-          std: likewise.
-          channels_first: whether the network takes `[B, C, H, W]`; by default what the
-            shape of its input says.
-          size: see `from_torch`; by default what the shape of its input says.
-          batch_size: likewise; by default what the shape of its input says.
-          name: what provenance and journals call it; by default the file's name. The
-            file's SHA-256 stands beside it.
+          mean: see `from_torch`.
+          std: see `from_torch`.
+          channels_first: whether the network takes `[B, C, H, W]`; by default given by
+            the shape of its input.
+          size: see `from_torch`; by default given by the shape of its input.
+          batch_size: see `from_torch`; by default given by the shape of its input.
+          name: its name in provenance and journals; by default the file's name. The
+            file's SHA-256 is recorded beside it.
           class_names: see `from_torch`.
 
         Raises:
           FileNotFoundError: if there is nothing at `path`.
           TypeError: if an argument has a wrong type.
-          ValueError: if it is no ONNX file, has several inputs or outputs or other
-            types than floating ones, keeps weights outside its folder, or contradicts
-            an argument.
+          ValueError: if it is not an ONNX file, has several inputs or outputs, has
+            inputs or outputs that are not floating, keeps weights outside its folder,
+            or contradicts an argument.
           ImportError: if onnx or onnxruntime is missing.
         """
         if channels_first is not None:
@@ -318,15 +320,15 @@ class Classifier:
         name: str | None = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """A Keras model as it is now, or the model in a `.keras` file.
+        """Wraps a Keras model in its present state, or the model in a `.keras` file.
 
-        The classifier has weights of its own. On Keras's JAX backend the model runs
-        inside the compiled step, with gradients; once a layer was added, removed or set
-        otherwise the classifier is refused, and the model needs another one. On another
-        backend it runs on the host, without gradients, and draws a warning that says
-        so. Keras takes the backend from the environment variable KERAS_BACKEND when it
-        is first imported. If that is here, and it is not set, JAX is taken. Needs the
-        extra `jaxrob[keras]`.
+        The classifier has a copy of the weights. On Keras's JAX backend the model runs
+        inside the compiled step, with gradients. If a layer is added, removed or
+        changed later, the classifier is rejected: make a new one. On another backend
+        the model runs on the host, without gradients, and a warning says so. Keras
+        reads its backend from the environment variable KERAS_BACKEND when it is first
+        imported. If this call imports it, and the variable is not set, the backend is
+        JAX. Needs the extra `jaxrob[keras]`.
 
         Example::
 
@@ -334,24 +336,25 @@ class Classifier:
 
         Args:
           model: a `keras.Model` or the path of a `.keras` file, which is read in
-            Keras's safe mode and runs no code of strangers. Files of other formats may,
-            and are refused.
-          outputs: see `Classifier`. By default what the last layer's activation says
-            ("probabilities" of a softmax, "sigmoid" of a sigmoid), otherwise "logits".
+            Keras's safe mode and cannot run code of its own. Files of other formats
+            can, and are rejected.
+          outputs: see `Classifier`. By default given by the last layer's activation
+            ("probabilities" for a softmax, "sigmoid" for a sigmoid), otherwise
+            "logits".
           scale: see `from_torch`.
-          mean: likewise.
-          std: likewise.
-          channels_first: likewise.
-          size: likewise.
-          batch_size: see `from_torch`; of a model on the host alone.
-          name: what provenance and journals call it; by default that of the model.
+          mean: see `from_torch`.
+          std: see `from_torch`.
+          channels_first: see `from_torch`.
+          size: see `from_torch`.
+          batch_size: see `from_torch`; only for a model on the host.
+          name: its name in provenance and journals; by default the model's.
           class_names: see `from_torch`.
 
         Raises:
           FileNotFoundError: if there is nothing at the path.
           TypeError: if an argument has a wrong type.
-          ValueError: if the file is refused, the model is not built, has several inputs
-            or outputs or cannot be copied.
+          ValueError: if the file is rejected, or the model is not built, has several
+            inputs or outputs, or cannot be copied.
           ImportError: if Keras is missing.
         """
         given = checked_preprocessing(scale, mean, std, channels_first, size)
@@ -375,30 +378,30 @@ class Classifier:
         size: Size = None,
         class_names: Sequence[str] | None = None,
     ) -> "Classifier":
-        """A function on the host, of any framework or service, without gradients.
+        """Wraps a function on the host, of any framework or service, without gradients.
 
-        What it raises comes out as it is, with a note of the batch's shape.
+        An exception that it raises is passed on, with a note of the batch's shape.
 
         Args:
           function: takes float32 images `[B, H, W, C]` as a NumPy array, which it may
             write to, and returns `[B, num_classes]`, real numbers of any type, which
-            become float32. It must give an image the same answer in any batch.
+            become float32. An image's answer must not depend on its batch.
           num_classes: number of classes, K.
           outputs: see `Classifier`.
-          name: what tells the function from others, together with the version. A
-            journal asks for both, because it cannot look into the function.
-          version: to be changed whenever the function's answers may, such as the date
-            or the checksum of its weights.
-          batch_size: see `from_torch`; likewise the others.
-          scale: likewise.
-          mean: likewise.
-          std: likewise.
-          channels_first: likewise.
-          size: likewise.
-          class_names: likewise.
+          name: identifies the function, together with the version. A journal needs
+            both, because it cannot inspect the function.
+          version: to be changed whenever the function's answers may change, such as the
+            date or the checksum of its weights.
+          batch_size: see `from_torch`.
+          scale: see `from_torch`.
+          mean: see `from_torch`.
+          std: see `from_torch`.
+          channels_first: see `from_torch`.
+          size: see `from_torch`.
+          class_names: see `from_torch`.
 
         Raises:
-          TypeError: if the name or the version is no text.
+          TypeError: if the name or the version is not text.
           ValueError: if there is not one class name for each class.
         """
         check_type(
@@ -418,15 +421,15 @@ class Classifier:
     def log_probabilities(
         self, images: jax.Array, keys: jax.Array | None = None
     ) -> jax.Array:
-        """The classifier's log-probabilities of the classes.
+        """Computes the log-probabilities of the classes.
 
         Args:
           images: float32 `[B, H, W, C]` in [0, 1].
           keys: `[B]` random keys, needed if the classifier is stochastic.
 
         Returns:
-          float32 `[S, B, K]`. Rows that are no distribution (NaN, activations outside
-          [0, 1], probabilities that do not sum to 1 within 1e-2) are NaN.
+          float32 `[S, B, K]`. Rows that are not a distribution (NaN, activations
+          outside [0, 1], probabilities that do not sum to 1 within 1e-2) are NaN.
 
         Raises:
           ValueError: if the outputs are "scores", or their shape is not
@@ -442,13 +445,13 @@ class Classifier:
     def raw_outputs(
         self, images: jax.Array, keys: jax.Array | None = None
     ) -> jax.Array:
-        """What `apply_fn` returns, as float32 `[S, B, K]` with K at least 2.
+        """Computes the outputs of `apply_fn`, as float32 `[S, B, K]` with K at least 2.
 
-        The one column of a binary sigmoid head, `s`, becomes `[1 - s, s]`.
+        The single column `s` of a binary sigmoid head becomes `[1 - s, s]`.
 
         Raises:
           TypeError: if `apply_fn` returns several arrays: a tuple, a list, a dict.
-          ValueError: as `log_probabilities`, but "scores" are not refused.
+          ValueError: as `log_probabilities`, but "scores" are allowed.
         """
         check_type("images", images, jax.Array | np.ndarray, "an array [B, H, W, C]")
         if self.stochastic and keys is None:
@@ -474,36 +477,38 @@ class Classifier:
         return outputs
 
     def num_classes(self, image_shape: tuple[int, ...]) -> int:
-        """The number of classes, K, found without running the classifier.
+        """Finds the number of classes, K, without running the classifier.
 
         Args:
           image_shape: the shape of one image, `(H, W, C)`.
 
         Raises:
-          ValueError: if the classifier does not take images of this shape, or what it
-            returns has a wrong shape.
+          ValueError: if the classifier does not take images of this shape, or its
+            outputs have a wrong shape.
         """
         image_shape = checked_sequence("image_shape", image_shape, int, "integers")
         return trace_info(self, image_shape).num_classes
 
 
 class TraceInfo(NamedTuple):
-    """What a trace tells about a classifier that was not run.
+    """Properties of a classifier found by a trace, without running it.
 
     Attributes:
       num_classes: the number of classes, K.
-      largest_array: the bytes that one image takes in the largest array computed.
+      num_samples: the number of posterior samples or members, S.
+      largest_array: bytes of one image in the largest array computed.
       operations: multiplications and additions for one image in matrix products and
-        convolutions; infinity if a trace cannot tell.
+        convolutions; infinity if a trace cannot determine them.
     """
 
     num_classes: int
+    num_samples: int
     largest_array: int
     operations: float
 
 
 def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInfo:
-    """What is known of a classifier; of a fingerprinted one without a look at it.
+    """Returns a classifier's properties; a fingerprinted one is not traced again.
 
     Args:
       classifier: the classifier.
@@ -514,23 +519,24 @@ def trace_info(classifier: Classifier, image_shape: tuple[int, ...]) -> TraceInf
     """
     function = classifier.apply_fn
     found = function.info if isinstance(function, Fingerprinted) else None
-    return info_of(found or looked_at(classifier, image_shape)[0], image_shape)
+    return info_of(found or current_trace(classifier, image_shape)[0], image_shape)
 
 
 def info_of(found: Trace, image_shape: tuple[int, ...]) -> TraceInfo:
-    """What a classifier's trace tells for one image of a shape."""
+    """Returns a classifier's properties for one image, from its trace."""
     images_bytes = 4 * _ROWS * math.prod(image_shape)
     return TraceInfo(
         num_classes=found.outputs.shape[-1],
+        num_samples=found.outputs.shape[0],
         largest_array=max(images_bytes, found.largest_array) // _ROWS,
         operations=found.operations / _ROWS,
     )
 
 
-def looked_at(
+def current_trace(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> tuple[Trace, bool]:
-    """What a classifier's trace finds, and whether what it captures has changed.
+    """Returns a classifier's present trace, and whether captured values have changed.
 
     See `trace.seen`.
 
@@ -551,9 +557,10 @@ def looked_at(
 def gradient_obstacle(
     classifier: Classifier, image_shape: tuple[int, ...]
 ) -> str | None:
-    """Why JAX cannot differentiate a classifier with respect to the images.
+    """Finds why JAX cannot differentiate a classifier with respect to the images.
 
-    Nothing is computed. What runs on the host (`Classifier.from_host`) has no gradient.
+    Nothing is computed. A function on the host (`Classifier.from_host`) has no
+    gradient.
 
     Args:
       classifier: the classifier.
@@ -569,7 +576,7 @@ def gradient_obstacle(
 
 
 def unnamed(classifier: Classifier) -> Classifier:
-    """The classifier without its names, so that others compile nothing anew."""
+    """Returns the classifier without its names, which would cause recompilations."""
     return dataclasses.replace(classifier, name=None, class_names=None)
 
 
@@ -581,7 +588,7 @@ class Structure(NamedTuple):
 
 
 def structure(classifier: Classifier) -> Structure:
-    """What there is of a classifier without its variables' values."""
+    """Returns a classifier without its variables' values."""
     leaves, tree = jax.tree.flatten(classifier)
     types = map(jax.typeof, leaves)
     return Structure(
@@ -592,14 +599,18 @@ def structure(classifier: Classifier) -> Structure:
 def _program(
     of: Structure, image_shape: tuple[int, ...]
 ) -> tuple[ClosedJaxpr, jax.ShapeDtypeStruct]:
-    """A classifier's program as it is now, for two images, and what it returns.
+    """Traces a classifier in its present state for two images.
+
+    Returns:
+      The program, and the shape and dtype of its outputs.
 
     Raises:
       ValueError: as `Classifier.num_classes`.
     """
     classifier, images, keys = _abstract(of, image_shape)
 
-    # JAX keeps the types of arguments for long, and so would keep the function there.
+    # `classifier` is captured, not passed: JAX's caches keep arguments' types for long,
+    # and with them its function.
     def outputs(variables: Any, images: jax.Array, keys: jax.Array) -> jax.Array:
         of_these = dataclasses.replace(classifier, variables=variables)
         return of_these.raw_outputs(images, keys)
@@ -625,7 +636,7 @@ def _gradient_obstacle(of: Structure, image_shape: tuple[int, ...]) -> str | Non
 
 
 def _abstract(of: Structure, image_shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """A classifier, images and keys without values."""
+    """Returns a classifier, images and keys without values."""
     classifier = jax.tree.unflatten(of.tree, of.leaves)
     images = jax.ShapeDtypeStruct((_ROWS, *image_shape), jnp.float32)
     return classifier, images, _keys()
@@ -643,9 +654,9 @@ def _apply_linen(variables: Any, images: jax.Array, *, module: Any, **call: Any)
 def _checked_identity(
     name: Any, version: Any, batch_size: Any, outputs: Any = None
 ) -> dict[str, Any]:
-    """What tells a network on the host from others, and how many images it takes.
+    """Returns a host network's identity (name and version) and batch size, checked.
 
-    Checks its outputs too, unless they are None.
+    Checks its kind of outputs too, unless it is None.
     """
     check_type("name", name, str | None, "text or None")
     check_type("version", version, str | None, "text or None")
@@ -665,7 +676,7 @@ def _from_network(found: Network, class_names: Any) -> Classifier:
 
 
 def _names(class_names: Any, num_classes: int | None = None) -> tuple[str, ...] | None:
-    """Class names, one for each of the classes if their number is known."""
+    """Returns the class names, checked against the number of classes if it is known."""
     if class_names is None:
         return None
     names = checked_names("class_names", class_names)

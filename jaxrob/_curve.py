@@ -1,4 +1,4 @@
-"""A curve: what a classifier answered at every level, on every image."""
+"""A curve: a classifier's answers at every level, on every image."""
 
 import dataclasses
 import functools
@@ -24,11 +24,11 @@ from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve")
 
-# What documents hold of curves; single answers stand in an object of their own.
+# The parts of a curve's document; single answers are in an object of their own.
 _Levels = Annotated[np.ndarray, Array("L")]
 _Counts = Annotated[
     np.ndarray,
-    # Beyond so many inputs, sums would not be exact.
+    # Larger sums would not be exact in float64.
     Array("L, K, K + 1", "int64", at_least=0, at_most=2**53),
     Layout(lengths=lambda counts: {"N": int(counts[0].sum())}),
 ]
@@ -42,7 +42,7 @@ _Labels = Annotated[
 ]
 _Shares = Annotated[
     np.ndarray | None,
-    # Rounding may carry a probability beyond 1.
+    # Rounding may put a probability above 1.
     Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True),
     Layout(under="answers", may_lack=True),
 ]
@@ -52,9 +52,9 @@ _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
 @document("jaxrob curve 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """What a classifier answered on N images at L levels of an alteration.
+    """A classifier's answers on N images at L levels of an alteration.
 
-    Everything else is computed from the answers, on the host, when it is asked for.
+    Everything else is computed from the answers, on the host, when it is needed.
     `jaxrob.evaluate` returns a curve, and `Assessment.curve` is one.
 
     Example::
@@ -74,7 +74,7 @@ class Curve:
       labels: int32 `[N]`, the right classes.
       num_classes: K.
       alpha: the confidence level that decides which answers are "unknown", see
-        `with_unknown`; None if none is.
+        `with_unknown`; None if all answers are decided.
     """
 
     levels: _Levels
@@ -100,7 +100,7 @@ class Curve:
                 at_most=classes - 1,
                 axes=axes,
             )
-        # The values are not looked at: curves are made often, and are large.
+        # The values are not checked: curves are made often, and are large.
         shape = axes["L"], axes["N"]
         for name in ("confidence", "uncertainty"):
             value = getattr(self, name)
@@ -113,7 +113,7 @@ class Curve:
             unknown_threshold(self.alpha)
 
     def _check_together(self) -> None:
-        """Refuses what no `evaluate` gives, in a document."""
+        """Rejects documents with parts that `evaluate` never returns together."""
         refuse(
             (self.confidence is None) != (self.uncertainty is None),
             "confidence and uncertainty must both be there, or neither",
@@ -124,14 +124,14 @@ class Curve:
         )
 
     def with_unknown(self, alpha: float | None) -> "Curve":
-        """The same answers, of which those that are too uncertain become "unknown".
+        """The curve with answers that are too uncertain as "unknown".
 
         2024 paper, section 3.
 
         Args:
           alpha: the confidence level in [0, 1]: an answer is unknown if its uncertainty
-            exceeds 1 - alpha, where 1 is the largest uncertainty. None if no answer is
-            unknown.
+            exceeds 1 - alpha, where 1 is the largest uncertainty. None makes all
+            answers decided.
 
         Raises:
           ValueError: if alpha lies outside [0, 1], or the classifier gave only scores.
@@ -146,7 +146,7 @@ class Curve:
 
     @functools.cached_property
     def unknown(self) -> np.ndarray:
-        """Where the answer is "unknown": bool `[L, N]`."""
+        """Whether each answer is "unknown": bool `[L, N]`."""
         if self.alpha is None:
             return np.zeros(self.predicted.shape, bool)
         assert self.uncertainty is not None  # `with_unknown` has checked it.
@@ -174,33 +174,41 @@ class Curve:
         return metrics.effectiveness(self.confusion)
 
     def first_failing_level(self, identity: float) -> np.ndarray:
-        """For each image, how little alteration makes the classifier fail.
+        """The smallest alteration of each image that makes the classifier fail.
 
         Args:
           identity: the level at which nothing is altered.
 
         Returns:
           float64 `[N]`: the level nearest to the identity at which the image is
-          misclassified ("unknown" is no failure). Of two levels equally near it is the
-          lower one. NaN if there is none.
+          misclassified ("unknown" is no failure), the lower of two equally near ones.
+          NaN if there is no such level.
         """
         wrong = (self.predicted != self.labels) & ~self.unknown
         return self._first_level(wrong, identity)
 
     def first_unknown_level(self, identity: float) -> np.ndarray:
-        """For each image, how little alteration makes the answer "unknown".
+        """The smallest alteration of each image that makes the answer "unknown".
 
         Args:
           identity: the level at which nothing is altered.
 
         Returns:
           float64 `[N]`: the level nearest to the identity at which the answer is
-          "unknown", of two equally near ones the lower. NaN if there is none.
+          "unknown", the lower of two equally near ones. NaN if there is no such level.
         """
         return self._first_level(self.unknown, identity)
 
     def _first_level(self, which: np.ndarray, identity: float) -> np.ndarray:
-        """The level nearest to the identity where `which` `[L, N]` holds; or NaN."""
+        """Returns each image's level nearest to the identity where `which` holds.
+
+        Args:
+          which: bool `[L, N]`.
+          identity: the level at which nothing is altered.
+
+        Returns:
+          float64 `[N]`; NaN if there is no such level.
+        """
         identity = checked_number("identity", identity)
         order = np.lexsort((self.levels, np.abs(self.levels - identity)))
         first = which[order].argmax(axis=0)
@@ -256,7 +264,7 @@ class ReducedCurve:
             unknown_threshold(self.alpha)
 
     def _check_together(self) -> None:
-        """Refuses counts that no `evaluate` gives, in a document."""
+        """Rejects documents with counts that `evaluate` never returns."""
         refuse(
             self.alpha is None and self.confusion[..., -1].any(),
             'confusion counts "unknown" answers, but alpha is null',
@@ -295,7 +303,7 @@ class ReducedCurve:
 
 
 def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarray:
-    """Counts by label and answer.
+    """Counts answers by label.
 
     Args:
       answers: integers `[L, N]` in 0 ... K, K for "unknown".
@@ -314,7 +322,7 @@ def count(answers: np.ndarray, labels: np.ndarray, num_classes: int) -> np.ndarr
 
 
 def join(first: C, second: C) -> C:
-    """A curve with the levels of two curves of the same images."""
+    """Joins the levels of two curves of the same images."""
     return dataclasses.replace(
         first,
         **{
@@ -325,19 +333,19 @@ def join(first: C, second: C) -> C:
 
 
 def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
-    """The answers in these rows of a curve, as those at other levels.
+    """Returns these rows of a curve as the answers at new levels.
 
     Args:
       curve: the curve.
       rows: integers `[L]`.
-      levels: float64 `[L]`, which take the place of the rows' own levels.
+      levels: float64 `[L]`, which replace the rows' own levels.
     """
     parts = {name: part[rows] for name, part in _by_level(curve)}
     return dataclasses.replace(curve, **(parts | {"levels": levels}))
 
 
 def _by_level(curve: Curve | ReducedCurve) -> list[tuple[str, np.ndarray]]:
-    """The fields with a leading axis of levels, without those that are None."""
+    """Returns the fields with a leading axis of levels, by name, unless None."""
     names = ("levels", "predicted", "confidence", "uncertainty")
     if isinstance(curve, ReducedCurve):
         names = ("levels", "confusion")

@@ -28,8 +28,8 @@ class Dataset:
     """The labelled images on which a classifier is assessed, as arrays.
 
     The arrays may be in memory or memory-mapped. Use `Dataset.from_batches` for images
-    that no array can hold. uint8 images stay uint8 until they are on the device, where
-    they are divided by 255.
+    that do not fit an array. uint8 images stay uint8 until they are on the device,
+    where they are divided by 255.
 
     Example::
 
@@ -43,13 +43,13 @@ class Dataset:
         array `[N, ...]` of finite values that the classifier takes (an array of
         rank 4 counts as images). A `numpy.memmap` is checked while it is read. Numbers
         of another byte order are converted, those of more than 8 bytes to float32; a
-        memory map must be of this machine's types.
-      labels: `[N]` integers, the index of the right class. None if they are not known:
-        then `jaxrob.evaluate` and `assess` take what the network answers on the
-        unaltered images. Robustness is then stability: an answer counts as right where
-        it stays what it was. Training needs labels.
+        memory map must have this machine's types.
+      labels: `[N]` integers, the index of the right class. None if unknown: then
+        `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
+        images. Robustness is then stability: an answer counts as right if it does not
+        change. Training needs labels.
       class_names: one name for each class, or None.
-      name: what reports call the data set.
+      name: the data set's name in reports.
 
     Raises:
       TypeError: if the images or labels have another type, or are masked.
@@ -61,9 +61,9 @@ class Dataset:
     labels: Any = dataclasses.field(default=None, repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
-    # Whether the labels are what the network assessed answers on unaltered images.
-    _own_answers: bool = dataclasses.field(default=False, init=False, repr=False)
-    # The lowest and the highest value, None where they are not looked for.
+    # Whether the labels are the assessed network's own answers on unaltered images.
+    _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
+    # The lowest and the highest value; None for memory maps, which are not scanned.
     _range: tuple[float, float] | None = dataclasses.field(
         default=None, init=False, repr=False
     )
@@ -95,7 +95,7 @@ class Dataset:
         class_names: tuple[str, ...] | None = None,
         name: str = "dataset",
     ) -> "BatchedDataset":
-        """A data set larger than memory, read anew for every pass over it.
+        """A data set larger than memory, read again in every pass over it.
 
         Example::
 
@@ -108,16 +108,15 @@ class Dataset:
             dataset = jaxrob.Dataset.from_batches(Batches())
 
         Args:
-          batches: an iterable of `(images, labels)`, each as `Dataset` takes them. On
-            every pass it must give the same batches in the same order, so it must
-            neither shuffle nor augment: a batch that differs from what it was on an
-            earlier pass is refused. Evaluation reads it on a thread of its own, a
-            little ahead.
-            Batches may differ in length, not in type. An iterator, which is used up
-            after one pass, is refused: an adaptive strategy reads the data several
+          batches: an iterable of `(images, labels)`, each as `Dataset` takes them. It
+            must give the same batches in the same order on every pass, so it must
+            neither shuffle nor augment: a batch that differs from an earlier pass is
+            rejected. Evaluation reads it on a thread of its own, a little ahead.
+            Batches may differ in length, but not in type. An iterator, which is used up
+            after one pass, is rejected: an adaptive strategy reads the data several
             times.
           class_names: one name for each class, or None.
-          name: what reports call the data set.
+          name: the data set's name in reports.
 
         Returns:
           A data set that `evaluate` and `assess` take in place of a `Dataset`.
@@ -141,7 +140,7 @@ class BatchedDataset:
     source: Iterable[tuple[Any, Any]] = dataclasses.field(repr=False)
     class_names: tuple[str, ...] | None = None
     name: str = "dataset"
-    # Of each batch; after the last one, of none.
+    # One digest for each batch; after the last, `_NO_BATCH`.
     _digests: list[str] = dataclasses.field(
         default_factory=list, init=False, repr=False
     )
@@ -161,13 +160,13 @@ class BatchedDataset:
         object.__setattr__(self, "class_names", class_names)
 
     def batches(self) -> Iterator[Dataset]:
-        """The batches, each checked, as a `Dataset`.
+        """Yields each batch, checked, as a `Dataset`.
 
         Raises:
-          TypeError: if the type of a batch is refused by `Dataset`.
-          ValueError: if its values are, if a batch has images of another shape or type
-            than the first one, if there is no batch, or if a batch is not what it was
-            on an earlier pass.
+          TypeError: if `Dataset` rejects the type of a batch.
+          ValueError: if `Dataset` rejects its values, if a batch has images of another
+            shape or type than the first one, if there is no batch, or if a batch
+            differs from an earlier pass.
         """
         first, index = None, -1
         for index, batch in enumerate(self.source):
@@ -177,7 +176,7 @@ class BatchedDataset:
                 data = Dataset(images, labels, self.class_names, self.name)
             except (TypeError, ValueError) as error:
                 raise type(error)(f"batch {index} of {self.name}: {error}") from error
-            # uint8 images among floating ones would be taken as floating, up to 255.
+            # uint8 images among floating ones would be read as floats up to 255.
             kind = data.images.shape[1:], data.images.dtype
             first = first or kind
             if kind != first:
@@ -192,7 +191,7 @@ class BatchedDataset:
         self._check_same(index + 1, _NO_BATCH)
 
     def _check_same(self, index: int, found: str) -> None:
-        """Keeps the digest of a batch, and compares with it on later passes."""
+        """Keeps a batch's digest in the first pass, and compares it in later ones."""
         if index == len(self._digests):
             self._digests.append(found)
         elif self._digests[index] != found:
@@ -203,22 +202,22 @@ class BatchedDataset:
             )
 
 
-def with_own_answers(dataset: Dataset, predicted: np.ndarray) -> Dataset:
-    """The images with a network's answers as labels, marked as such.
+def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:
+    """Returns the images with a network's answers as labels, marked as such.
 
     Args:
       dataset: the images.
-      predicted: `[N]` integers, the class that the network answers, unaltered.
+      predicted: `[N]` integers, the network's answers on the unaltered images.
     """
     found = dataclasses.replace(dataset, labels=predicted)
-    object.__setattr__(found, "_own_answers", True)
+    object.__setattr__(found, "_has_pseudo_labels", True)
     return found
 
 
 def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
-    """What looks like a mistake in the values of all images together, or None.
+    """Describes a likely mistake in the range of all values, or returns None.
 
-    Nothing is read: the values were looked at when the data set was made.
+    Nothing is read: the range was found when the data set was made.
     """
     if not isinstance(dataset, Dataset) or dataset._range is None:
         return None
@@ -245,15 +244,15 @@ def value_doubt(dataset: "Dataset | BatchedDataset") -> str | None:
 
 
 def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
-    """Refuses NaN, infinities and, in images (rank 4), values outside [0, 1].
+    """Rejects NaN, infinities and, in images (rank 4), values outside [0, 1].
 
     Returns:
       The lowest and the highest value.
 
     Raises:
-      ValueError: if there is one.
+      ValueError: if there is such a value.
     """
-    # These two reductions copy nothing, and a NaN makes both of them NaN.
+    # These two reductions copy nothing, and a NaN makes both NaN.
     low, high = float(images.min()), float(images.max())
     if not jnp.issubdtype(images.dtype, jnp.floating):
         return low, high
@@ -276,11 +275,11 @@ def checked_value_range(images: np.ndarray | jax.Array) -> tuple[float, float]:
 def checked_labels(
     labels: Any, length: int, class_names: tuple[str, ...] | None
 ) -> np.ndarray:
-    """Labels as an int32 array `[length]`.
+    """Returns labels as an int32 array `[length]`.
 
     Raises:
       TypeError: if they are not integers.
-      ValueError: if their number is not `length`, or one is no class.
+      ValueError: if their number is not `length`, or a label is not a class index.
     """
     given = labels
     labels = plain_array("labels", labels, "an array [N] of integers")
@@ -307,16 +306,16 @@ def check_labels_below(
     name: str,
     class_names: Sequence[str] | None = None,
 ) -> None:
-    """Refuses labels that are no class of the classifier.
+    """Rejects labels beyond the classifier's classes.
 
     Args:
       labels: integers from 0.
       num_classes: the classifier's number of classes.
-      name: what the message calls them, "labels of digits" for instance.
-      class_names: the data's, by which the message names the class, if it is given.
+      name: their name in messages, "labels of digits" for instance.
+      class_names: the data set's class names, for messages, or None.
 
     Raises:
-      ValueError: if there is one, or labels are missing.
+      ValueError: if there is such a label, or labels are missing.
     """
     if labels is None:
         raise ValueError(f"{name} are missing, and this needs them; got None")
@@ -331,24 +330,50 @@ def check_labels_below(
         )
 
 
-def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
-    """Images and labels that are arguments of their own, checked as a data set.
+def images_and_labels(images: Any, labels: Any) -> tuple[np.ndarray | jax.Array, Any]:
+    """Returns `images` and `labels`, or the arrays of a data set given as `images`.
 
     Args:
-      images: `[N, ...]`, as `Dataset` takes them.
-      labels: `[N]`.
-      may_lack_labels: whether zeros stand for labels that are None.
+      images: an array, or a `Dataset`.
+      labels: an array or None; None beside a `Dataset`.
 
     Raises:
-      TypeError: if one of them is a data set, or as `Dataset`.
+      TypeError: if there are labels beside a `Dataset`, the images are read batch by
+        batch, or the labels are a data set.
+    """
+    if isinstance(images, BatchedDataset):
+        raise TypeError(
+            "images must be an array or a jaxrob.Dataset in memory; got "
+            f"{named(images)}, which is read batch by batch"
+        )
+    if isinstance(labels, Dataset | BatchedDataset):
+        raise TypeError(
+            f"labels must be an array, not a data set; got {named(labels)}: say "
+            "images=dataset, without labels"
+        )
+    if not isinstance(images, Dataset):
+        return images, labels
+    if labels is not None:
+        raise TypeError(
+            "labels must be left out where images is a data set, which has its own; "
+            f"got {named(labels)} beside images={named(images)}"
+        )
+    return images.images, images.labels
+
+
+def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> Dataset:
+    """Returns images and labels given as separate arguments, checked, as a data set.
+
+    Args:
+      images: `[N, ...]`, as `Dataset` takes them; or a `Dataset`.
+      labels: `[N]`; None beside a `Dataset`.
+      may_lack_labels: whether None is allowed, and replaced by zeros.
+
+    Raises:
+      TypeError: as `images_and_labels` or `Dataset`.
       ValueError: as `Dataset`.
     """
-    for name, value in (("images", images), ("labels", labels)):
-        if isinstance(value, Dataset | BatchedDataset):
-            raise TypeError(
-                f"{name} must be an array, not a data set; got {named(value)}: say "
-                "images=dataset.images, labels=dataset.labels"
-            )
+    images, labels = images_and_labels(images, labels)
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)
@@ -357,17 +382,17 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
 
 
 def _check_given(labels: Any) -> None:
-    """Refuses labels that are None, where the network's own answers are no help."""
+    """Rejects missing labels, where pseudo-labels are of no use."""
     if labels is None:
         raise wrong_type("labels", "an array [N] of integers", labels)
 
 
 def check_index(index: Any, length: int) -> None:
-    """Refuses what does not choose among `length` inputs.
+    """Rejects an invalid index into `length` inputs.
 
     Raises:
       TypeError: if it is neither a slice nor an array of integers or booleans.
-      IndexError: if it leads beyond the inputs, or has another number of booleans.
+      IndexError: if an integer is out of range, or the number of booleans is wrong.
     """
     wanted = "a slice, or an array of integers or booleans"
     if isinstance(index, slice):
@@ -398,6 +423,6 @@ def check_index(index: Any, length: int) -> None:
 
 
 def _checked_class_names(class_names: Any, name: Any) -> tuple[str, ...] | None:
-    """The class names, after a check of the data set's own name."""
+    """Returns the class names, checked together with the data set's name."""
     checked_text("name", name)
     return None if class_names is None else checked_names("class_names", class_names)

@@ -1,34 +1,34 @@
-"""Classifiers as they are at the time of a call."""
+"""Classifiers in their state at the time of a call."""
 
 import dataclasses
 
 from jaxrob._arguments.warnings import warn
-from jaxrob._classifier import Classifier, looked_at
+from jaxrob._classifier import Classifier, current_trace
 from jaxrob._identity.fingerprinted import Fingerprinted
 
-# More numbers than this among a function's constants are weights, most likely.
+# More constants than this in a function are probably weights.
 _MOST_CAPTURED = 1000
 
 
 def fingerprinted(classifier: Classifier, image_shape: tuple[int, ...]) -> Classifier:
-    """The classifier as it is now: programs compiled for another one do not serve it.
+    """Returns the classifier with a fingerprint of its present state.
 
-    Every public function that takes a classifier begins with this. `apply_fn` may take
-    arrays from around it, which become constants of compiled programs. Where it does,
-    it is traced anew to see them.
+    Programs compiled for another state are not reused. Every public function that takes
+    a classifier begins with this. `apply_fn` may capture arrays, which become constants
+    of compiled programs; if it does, it is retraced to find their present values.
 
     Args:
-      classifier: the classifier. A fingerprinted one is returned as it is.
+      classifier: the classifier. A fingerprinted one is returned unchanged.
       image_shape: the shape of one image, `(H, W, C)`.
 
     Raises:
-      ValueError: if the classifier does not take images of this shape, or what it
-        returns has a wrong shape.
+      ValueError: if the classifier does not take images of this shape, or its outputs
+        have a wrong shape.
     """
     function = classifier.apply_fn
     if isinstance(function, Fingerprinted):
         return classifier
-    found, has_changed = looked_at(classifier, image_shape)
+    found, has_changed = current_trace(classifier, image_shape)
     program = found.fingerprint
     _warn_of_captured(program.num_captured, has_changed)
     own = Fingerprinted(program.digest, function, program.is_whole, found)

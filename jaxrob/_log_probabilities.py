@@ -1,4 +1,4 @@
-"""The log-probabilities of what a classifier returned."""
+"""Log-probabilities of a classifier's outputs."""
 
 import functools
 
@@ -10,25 +10,24 @@ _SUM_TOLERANCE = 1e-2
 _TINY = float(jnp.finfo(jnp.float32).tiny)
 
 
-# One program, also for a caller that compiles nothing.
+# Compiled as one program even if the caller is not.
 @functools.partial(jax.jit, static_argnames=("kind", "axis"))
 def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
-    """The log-probabilities of what a classifier returned.
+    """Computes the log-probabilities of a classifier's outputs.
 
     Args:
-      outputs: float32, as `Classifier.raw_outputs` returns them, except that the
-        classes lie along `axis`.
+      outputs: float32, as from `Classifier.raw_outputs`, but with the classes along
+        `axis`.
       kind: "logits", "probabilities" or "sigmoid".
       axis: the axis of the classes.
 
     Returns:
-      float32, of the shape of `outputs`. It is NaN where
-        `Classifier.log_probabilities` is.
+      float32, of the shape of `outputs`; NaN where `Classifier.log_probabilities` is.
     """
     if kind == "logits":
         return _log_softmax(outputs, axis)
     in_range = ((outputs >= 0) & (outputs <= 1)).all(axis=axis, keepdims=True)
-    # Kept away from 0, where the logarithm has no gradient.
+    # At 0 the logarithm has no gradient.
     outputs = jnp.maximum(outputs, _TINY)
     total = outputs.sum(axis=axis, keepdims=True)
     if kind == "probabilities":
@@ -39,7 +38,7 @@ def log_normalised(outputs: jax.Array, kind: str, axis: int = -1) -> jax.Array:
 
 @functools.partial(jax.jit, static_argnames="axis")
 def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
-    """The logarithm of the mean probability over the samples along `axis`."""
+    """Computes the logarithm of the mean probability over the samples along `axis`."""
     number = log_probabilities.shape[axis]
     if number == 1:
         return jnp.squeeze(log_probabilities, axis)
@@ -48,11 +47,11 @@ def mean_over_samples(log_probabilities: jax.Array, axis: int = 0) -> jax.Array:
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def _log_softmax(logits: jax.Array, axis: int) -> jax.Array:
-    """`jax.nn.log_softmax` for logits of any size; NaN where one is infinite.
+    """Computes `jax.nn.log_softmax` for logits of any size; NaN where one is infinite.
 
-    A network that multiplies last may see its product and the subtraction of the
-    largest logit fused, without the rounding between them. Beyond 1e9 the difference
-    of the largest logit and itself is then not 0, and its exponential overflows.
+    XLA may fuse a network's last multiplication with the subtraction of the largest
+    logit, without rounding between them. Above 1e9 the largest logit minus itself is
+    then not 0, and its exponential overflows.
     """
     largest = logits.max(axis=axis, keepdims=True)
     below = jnp.where(logits == largest, 0.0, logits - largest)

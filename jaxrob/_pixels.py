@@ -1,4 +1,4 @@
-"""Bytes as pixels."""
+"""Conversion of bytes to pixels."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxrob._arguments.warnings import warn
 
 @jax.jit
 def as_floats(images: Any) -> jax.Array:
-    """Images as the library works on them: float32, bytes divided by 255.
+    """Converts images to float32 in [0, 1]; bytes are divided by 255.
 
     Args:
       images: uint8 in 0-255, or floating in [0, 1], of any shape.
@@ -22,10 +22,11 @@ def as_floats(images: Any) -> jax.Array:
 
 
 def unit_range(levels: jax.Array) -> jax.Array:
-    """Levels 0-255 divided by 255, float32, correctly rounded.
+    """Divides levels 0-255 by 255, in float32, correctly rounded.
 
-    XLA multiplies by 1 / 255 instead, and is an ulp off at half of the levels. Here the
-    factor is split in two: the larger product is exact, and the sum is rounded once.
+    XLA's own division multiplies by 1 / 255, and is an ulp off at half of the levels.
+    Here the factor is split in two: the larger product is exact, and the sum is rounded
+    once.
     """
     levels = levels.astype(jnp.float32)
     high = round(2**23 / 255) * 2.0**-23
@@ -33,7 +34,7 @@ def unit_range(levels: jax.Array) -> jax.Array:
 
 
 def warn_beyond_pixels(epsilon: float, norm: str) -> None:
-    """Warns of an L-infinity ball that holds every image, whichever is its centre."""
+    """Warns if an L-infinity ball holds every image, whatever its centre."""
     if norm == "linf" and epsilon > 1:
         warn(
             f"epsilon is {epsilon:g}, but pixels lie in [0, 1], so that every image is "

@@ -1,4 +1,4 @@
-"""How uncertain a prediction is, from the probabilities of posterior samples.
+"""Uncertainty of predictions, from the probabilities of posterior samples.
 
 All functions except `unknown_threshold` take log-probabilities `[S, ..., K]` of S
 posterior samples and K classes, and return `[...]`. Below, p_t are the probabilities of
@@ -9,10 +9,10 @@ Example::
     log_p = classifier.log_probabilities(images)  # [S, B, K]
     print(jaxrob.uncertainty.aleatoric(log_p))  # [B]
 
-Two decompositions are in use, and in both the parts add up:
+There are two decompositions, each into parts that add up:
 
-* of the variance, each part over 1 - 1/K: `aleatoric + epistemic = total`;
-* of the entropy, in nats: the mean entropy of the samples (aleatoric) plus
+* the variance, each part divided by 1 - 1/K: `aleatoric + epistemic = total`;
+* the entropy, in nats: the mean entropy of the samples (aleatoric) plus
   `mutual_information` (epistemic) is `predictive_entropy`. Divided by log(K), each
   lies in [0, 1].
 """
@@ -25,17 +25,17 @@ from jax.core import Tracer
 from jaxrob._arguments.checks import check_type, checked_share
 from jaxrob._arguments.naming import wrong_type
 
-# By how much rounding may lead a log-probability above 0.
+# How far rounding may put a log-probability above 0.
 _SLACK = 1e-3
 
 
 def aleatoric(log_probabilities: jax.Array) -> jax.Array:
     """Aleatoric uncertainty, normalised to [0, 1].
 
-    It is what the samples cannot decide, however many there are. The aleatoric part of
+    It is the uncertainty that remains with any number of samples. The aleatoric part of
     Kwon et al. (2020) is the mean over samples of `diag(p_t) - p_t p_t'`. Its trace,
-    `1 - mean_t sum_k p_tk**2`, is divided by its largest value, `1 - 1/K`, which it has
-    if every sample is uniform over the K classes.
+    `1 - mean_t sum_k p_tk**2`, is divided by `1 - 1/K`, its value if every sample is
+    uniform over the K classes, which is the largest.
 
     Args:
       log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
@@ -54,10 +54,11 @@ def aleatoric(log_probabilities: jax.Array) -> jax.Array:
 def epistemic(log_probabilities: jax.Array) -> jax.Array:
     """Epistemic uncertainty, normalised to [0, 1].
 
-    It is how far the samples disagree: 0 if all agree, 1 if each is certain and they
-    are spread evenly over the classes. The epistemic part of Kwon et al. (2020) is the
-    mean over samples of `(p_t - p) (p_t - p)'`. Its trace, `mean_t |p_t - p|**2`, is
-    divided by `1 - 1/K`, the largest value of the aleatoric part.
+    It measures how far the samples disagree: 0 if all agree, 1 if each is certain and
+    the samples are spread evenly over the classes. The epistemic part of Kwon et al.
+    (2020) is the mean over samples of `(p_t - p) (p_t - p)'`. Its trace,
+    `mean_t |p_t - p|**2`, is divided by `1 - 1/K`, the largest value of the aleatoric
+    part.
 
     Args:
       log_probabilities: `[S, ..., K]` for S posterior samples and K classes.
@@ -111,7 +112,7 @@ def predictive_entropy(log_probabilities: jax.Array) -> jax.Array:
 
 
 def mutual_information(log_probabilities: jax.Array) -> jax.Array:
-    """What the samples' disagreement adds to the entropy of the prediction.
+    """The part of the prediction's entropy that the samples' disagreement adds.
 
     It is `predictive_entropy` minus the mean entropy of the samples: the mutual
     information of the class and the parameters (Houlsby et al., 2011), known as BALD.
@@ -148,7 +149,7 @@ def unknown_threshold(alpha: float) -> float:
 
 
 def _largest(log_probabilities: jax.Array) -> float:
-    """The trace of the aleatoric part at the uniform distribution, `1 - 1/K`."""
+    """Returns the trace of the aleatoric part of a uniform distribution, `1 - 1/K`."""
     _check(log_probabilities)
     return 1 - 1 / log_probabilities.shape[-1]
 
@@ -158,8 +159,8 @@ def _share(uncertainty: jax.Array) -> jax.Array:
 
 
 def _entropy(probabilities: jax.Array) -> jax.Array:
-    """In nats, over the last axis; 0 log 0 is 0."""
-    # Two wheres, because the gradient of the unused branch counts too. The bound is the
+    """Computes the entropy over the last axis, in nats; 0 log 0 is 0."""
+    # Two wheres, because the unused branch also enters the gradient. The bound is the
     # smallest normal number, because backends treat subnormal ones differently.
     some = probabilities > jnp.finfo(probabilities.dtype).tiny
     logs = jnp.log(jnp.where(some, probabilities, 1.0))
@@ -177,7 +178,7 @@ def _check(log_probabilities: jax.Array) -> None:
             "log_probabilities must have the shape [S, ..., K], with at least 2 "
             f"classes; got {shape}"
         )
-    # Values that are traced are not known. NaN is: of a row that is no distribution.
+    # Traced values are unknown. NaN is allowed: it marks rows that are no distribution.
     if isinstance(log_probabilities, Tracer):
         return
     largest = float(jnp.nanmax(log_probabilities))

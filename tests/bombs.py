@@ -1,8 +1,9 @@
-"""Small files that unpack to much, and a process of little memory that reads them.
+"""Small files that unpack to large data, and a process of little memory that reads
+them.
 
     python tests/bombs.py FOLDER
 
-reads all those that `write` put there, and prints what each raised.
+reads all files that `write` put there, and prints the error of each.
 """
 
 import base64
@@ -20,12 +21,12 @@ import zlib
 
 import numpy as np
 
-# What a process may take above what it had when all was imported.
+# The memory that a process may allocate beyond that after its imports.
 ROOM = 700 << 20
 
 
 def png(side, bits=1):
-    """Black, grey: so small that forty of them are under a megabyte."""
+    """Returns a black, grey PNG: forty of them take less than a megabyte."""
 
     def chunk(kind, data):
         check = zlib.crc32(kind + data)
@@ -45,7 +46,7 @@ def png(side, bits=1):
 
 
 def zeros(number, before=b""):
-    """As a gzip stream, made without compressing them all."""
+    """Returns zeros as a gzip stream, made without compressing them all."""
     header = zlib.compressobj(9, wbits=31)
     start = header.compress(before) + header.flush(zlib.Z_FULL_FLUSH)
     part = bytes(1 << 20)
@@ -65,7 +66,7 @@ def tar_header(name, size, kind=tarfile.REGTYPE):
 
 
 def negative_size():
-    """A header whose contents end before it begins: the next member is itself."""
+    """Returns a header with a negative size: the next member is itself."""
     header = bytearray(tar_header("a/1.txt", 0))
     header[124:136] = b"\xff" * 10 + struct.pack(">h", -512)
     header[148:156] = b" " * 8
@@ -74,7 +75,7 @@ def negative_size():
 
 
 def slow_attributes():
-    """What tarfile's own search of attributes takes hours for."""
+    """Returns a tar whose attributes take tarfile's own search hours."""
     body = b"2 " * (31 << 10)
     header = tar_header("././@PaxHeader", len(body), tarfile.XHDTYPE)
     return (header + body + bytes(-len(body) % 512)) * 40 + bytes(1024)
@@ -121,7 +122,7 @@ def npy(shape, data=b""):
 
 
 def overlapping(path):
-    """A zip archive with 2,000 names of one entry of a megabyte."""
+    """Returns a zip archive with 2,000 names of one entry of a megabyte."""
     npz_of(["a.npy"], zipfile.ZIP_STORED, lambda: npy((1 << 18,), bytes(1 << 20)))(path)
     data = path.read_bytes()
     end = data.rindex(b"PK\5\6")
@@ -142,7 +143,7 @@ def overlapping(path):
 
 
 def assessment(path):
-    """Counts of 300,000,000 images, whose answers are zeros in base64 of zlib."""
+    """Returns counts of 300,000,000 images; the answers are zeros in base64 of zlib."""
     number = 150 << 20
     document = small_assessment()
     levels = len(document["levels"])
@@ -156,7 +157,7 @@ def assessment(path):
 
 
 def strings(path):
-    """One long string in an array of many: NumPy makes room for as many long ones."""
+    """Returns an array with one long string: NumPy allocates as much for each."""
     document = small_assessment()
     document["confusion"] = ["x" * 10**6] + [""] * 10**5
     path.write_text(json.dumps(document))
@@ -169,7 +170,7 @@ def small_assessment():
 
 
 def results(path):
-    """A folder of results whose picture is 600 MB of zeros."""
+    """Writes a folder of results whose picture is 600 MB of zeros."""
     import jaxrob
 
     from .assessment.test_serialization import assessment
@@ -187,7 +188,7 @@ def results(path):
 
 
 IDX = struct.pack(">BBBBI", 0, 0, 8, 1, 1 << 30)
-# By name: how it is read, how it is written, what the message says.
+# By name: the reader, the writer, the message.
 BOMBS = {
     "folder of large images": ("image_folder", folder_of(40, png(13_000)), "max_bytes"),
     "tar of large images": ("image_folder", tar_of(40, png(13_000)), "max_bytes"),
@@ -286,7 +287,9 @@ def read(kind, path):
     if kind == "image_folder":
         jaxrob.data.image_folder(path)
     elif kind == "read_idx":
-        jaxrob.data.read_idx(path)
+        from jaxrob.data._idx import read_idx
+
+        read_idx(path)
     elif kind == "load":
         jaxrob.bayes.load(path, jaxrob.networks.MLP())
     elif kind == "read_results":
@@ -300,9 +303,9 @@ def main(folder):
 
     import jaxrob
 
-    PIL.Image.MAX_IMAGE_PIXELS = None  # as many programs do
+    PIL.Image.MAX_IMAGE_PIXELS = None  # as in many programs
 
-    # Loaded on first use: before the limit.
+    # Imported before the limit: these load on first use.
     for name in ("bayes", "data", "networks", "reporting"):
         getattr(jaxrob, name)
     pages = int(pathlib.Path("/proc/self/statm").read_text().split()[0])

@@ -1,13 +1,13 @@
-"""How the tests share the machine and the time.
+"""The tests' use of the machine and of time.
 
-There are as many processes as cores and memory allow. `pytest` leaves out what takes
-long and tells little more; `--all` brings it.
+There are as many processes as cores and memory allow. `pytest` skips slow tests that
+add little; `--all` runs them.
 
-Most of the time is compilation. Programs that one process has compiled serve the
-others, the scripts that they run, and the next run: a folder of `.pytest_cache`, or the
-one that JAX_COMPILATION_CACHE_DIR names, keeps them. XLA's optimisations are left out,
-which saves a third of the time, and its slower ways of emitting code where the
-installed version has others; JAX_DISABLE_MOST_OPTIMIZATIONS=0 brings both back, as
+Most of the time is compilation. The programs that one process has compiled are cached
+for the others, for the scripts that they run, and for the next run: in a folder of
+`.pytest_cache`, or in JAX_COMPILATION_CACHE_DIR. XLA's optimisations are turned off,
+which saves a third of the time, and so are its slower ways of emitting code if the
+installed version has others; JAX_DISABLE_MOST_OPTIMIZATIONS=0 turns both on, as
 `.ci/run` does for the tests of pixels and outputs.
 """
 
@@ -21,17 +21,17 @@ import pytest
 
 from . import deprecations, machine
 
-# Minutes each, of processes of their own.
+# Minutes each, in processes of their own.
 LONGEST = ("test_scripts.py", "test_devices.py")
 
 # Neither fused loops through MLIR nor 32 modules a program, for as many cores; where a
-# test has optimisations, the first of three levels, whose programs are about as fast.
+# test needs optimisations, the first of three levels, whose programs are about as fast.
 QUICK_TO_COMPILE = [
     "--xla_backend_optimization_level=1",
     "--xla_cpu_use_fusion_emitters=false",
     "--xla_cpu_parallel_codegen_split_count=1",
 ]
-# All of a whole run's, four times.
+# Four times the programs of a whole run.
 MOST_BYTES_OF_PROGRAMS = 2**30
 
 
@@ -56,15 +56,15 @@ def pytest_addoption(parser):
 
 @pytest.fixture(autouse=True, scope="module")
 def room_for_programs():
-    """Most tests compile without an assessment, which would make room itself."""
-    from jaxrob._devices.memory_maps import make_room  # JAX reads what is set below.
+    """Makes room, because most tests compile without an assessment that would."""
+    from jaxrob._devices.memory_maps import make_room  # JAX reads the settings below.
 
     make_room()
 
 
 @pytest.fixture
 def optimised():
-    """XLA's optimisations, where computing takes longer than compiling."""
+    """Enables XLA's optimisations, for tests that compute longer than they compile."""
     import jax
 
     jax.config.update("jax_disable_most_optimizations", False)
@@ -75,7 +75,7 @@ def optimised():
 
 @pytest.fixture(scope="session")
 def reference(pytestconfig):
-    """The folder of the benchmark's own code."""
+    """Returns the folder of the benchmark's own code."""
     folder = pytestconfig.getoption("reference")
     if folder is None:
         pytest.skip(
@@ -86,7 +86,7 @@ def reference(pytestconfig):
 
 @pytest.fixture(scope="session")
 def cases(pytestconfig):
-    """How many random cases a test tries."""
+    """Returns the number of random cases that a test tries."""
     given = pytestconfig.getoption("cases")
     return given or (300 if pytestconfig.getoption("all") else 40)
 
@@ -104,8 +104,8 @@ def pytest_report_header(config):
 def pytest_configure(config):
     deprecations.make_errors_of_ours()
     if hasattr(config, "workerinput"):
-        return  # The environment is the first process's.
-    # Nothing that another jaxlib compiled is read.
+        return  # The first process sets the environment.
+    # Programs of another jaxlib are never read.
     folder = config.rootpath / ".pytest_cache" / "programs"
     kept = folder / f"jaxlib-{metadata.version('jaxlib')}"
     if "JAX_COMPILATION_CACHE_DIR" not in os.environ:
@@ -117,9 +117,9 @@ def pytest_configure(config):
         given = os.environ.get("XLA_FLAGS", "")
         quick = machine.known_flags(QUICK_TO_COMPILE, kept / "flags")
         os.environ["XLA_FLAGS"] = " ".join([*quick, given]).strip()
-    # Of torch: threads of two processes on two cores mostly wait for each other.
+    # torch: the threads of two processes on two cores mostly wait for each other.
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-    # Small programs are most of them.
+    # Most programs are small.
     os.environ |= {
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
@@ -127,13 +127,13 @@ def pytest_configure(config):
 
 
 def pytest_sessionfinish():
-    # pytest looks for what tests left behind five times, JAX's caches included.
+    # pytest collects garbage five times, JAX's caches included.
     gc.collect()
     gc.freeze()
 
 
 def pytest_collection_modifyitems(config, items):
-    # First, or one of the processes would wait for the other at the end.
+    # First, because otherwise a process would wait for another at the end.
     items.sort(key=lambda item: item.path.name not in LONGEST)
     named = any("::" in argument for argument in config.args)
     if not config.getoption("all") and not named:

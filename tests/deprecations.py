@@ -1,7 +1,8 @@
-"""Makes an error of each deprecation that the project's own code causes.
+"""Turns each deprecation that the project's own code causes into an error.
 
-The one who calls what is deprecated causes it: the first code outside of the package
-that warns. What other packages cause among themselves is theirs to mend.
+The cause is the caller of the deprecated function: the first code outside of the
+package
+that warns. Deprecations among other packages are left to them.
 """
 
 import pathlib
@@ -13,7 +14,7 @@ KINDS = DeprecationWarning, PendingDeprecationWarning, FutureWarning
 
 
 def make_errors_of_ours() -> None:
-    """From now on in this process; packages name the caller in many ways, or not."""
+    """Takes effect in this process; packages mark the caller in various ways."""
     warn = warnings.warn
 
     def checked(message, category=None, stacklevel=1, *rest, **others):
@@ -28,7 +29,7 @@ def make_errors_of_ours() -> None:
 
 
 def _is_wanted(found: Warning) -> bool:
-    """Whether a test ignores it by its words: what is deprecated has users still."""
+    """Whether a test ignores it by its message: deprecated code still has users."""
     return any(
         action == "ignore"
         and message is not None
@@ -39,12 +40,12 @@ def _is_wanted(found: Warning) -> bool:
 
 
 def _is_ours(frame) -> bool:
-    """Whether the first code outside of the package of a frame is the project's."""
+    """Whether the first code outside of a frame's package is the project's."""
     package = _package(frame)
-    # An import by name asks the module for it from within Python's own code.
+    # An import by name calls the module from within Python's own code.
     while frame is not None and _package(frame) in (package, "importlib"):
         if frame.f_code.co_name == "<module>":
-            return False  # Not what it was called for, but its own import.
+            return False  # Its own import, not the deprecated call.
         frame = frame.f_back
     if frame is None:
         return False

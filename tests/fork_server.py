@@ -1,13 +1,14 @@
-"""Runs scripts in forks of a process that has imported what they import.
+"""Runs scripts in forks of a process that has already imported their packages.
 
     python tests/fork_server.py FOLDER
 
 An interpreter takes seconds to import JAX and the rest, a fork none. No device is
-touched before the fork, so that a script finds JAX as a new process would: but for the
-optimisations, what JAX reads of the environment when it is imported is the server's.
+touched before the fork, so a script finds JAX as in a new process, with one exception:
+apart from the optimisations, settings that JAX reads from the environment at its import
+are the server's.
 
-A request is a line of JSON, the script with its arguments and variables of the
-environment; its answer is the exit status. What the script prints is then in FOLDER.
+A request is a line of JSON, the script with its arguments and environment variables;
+its answer is the exit status. The script's output is then in FOLDER.
 """
 
 import contextlib
@@ -38,7 +39,7 @@ IMPORTED = (
 
 @contextlib.contextmanager
 def started(folder):
-    """A function that runs a script, and returns its status and what it printed."""
+    """Yields a function that runs a script, and returns its status and output."""
     command = [sys.executable, __file__, folder]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen(command, text=True, **pipes) as server:
@@ -74,7 +75,7 @@ def prepare():
     for name in IMPORTED:
         importlib.import_module(name)
     for module in pkgutil.walk_packages(jaxrob.__path__, "jaxrob."):
-        # Those of extras that are not installed.
+        # Packages of extras that are not installed.
         with contextlib.suppress(ImportError):
             if not module.name.endswith("__main__"):
                 importlib.import_module(module.name)
@@ -90,11 +91,11 @@ def become(folder, command, environment):
     if "JAX_DISABLE_MOST_OPTIMIZATIONS" in environment:
         import jax
 
-        # Read when JAX was imported.
+        # Already read when JAX was imported.
         left_out = environment["JAX_DISABLE_MOST_OPTIMIZATIONS"] == "1"
         jax.config.update("jax_disable_most_optimizations", left_out)
     sys.argv[:] = command
-    # As `python script` has it.
+    # As `python script` sets it.
     sys.path[0] = str(pathlib.Path(command[0]).parent)
     runpy.run_path(command[0], run_name="__main__")
 

@@ -1,4 +1,4 @@
-"""What the machine that runs the tests has, and how much of it they take."""
+"""The machine that runs the tests, and the share of it that they take."""
 
 import math
 import os
@@ -9,14 +9,14 @@ import shutil
 import subprocess
 import sys
 
-# A process that compiles, with all that it has compiled so far.
+# A process that compiles, including all that it has compiled.
 BYTES_A_PROCESS = 3 * 2**30
 _CONTROL_GROUPS = pathlib.Path("/sys/fs/cgroup")
 _MEMBERSHIP = pathlib.Path("/proc/self/cgroup")
 
 
 def processes() -> tuple[int, str]:
-    """How many processes the tests run in, and why, in words."""
+    """Returns the number of test processes, and the reason in words."""
     allowed, memory = cores(), memory_bytes()
     fitting = max(1, int(memory // BYTES_A_PROCESS))
     number = min(allowed, fitting)
@@ -28,7 +28,7 @@ def processes() -> tuple[int, str]:
 
 
 def cores() -> int:
-    """The cores that this process may use at once."""
+    """Returns the cores that this process may use at once."""
     number = os.cpu_count() or 1
     if hasattr(os, "sched_getaffinity"):
         number = len(os.sched_getaffinity(0))
@@ -40,17 +40,17 @@ def cores() -> int:
 
 
 def memory_bytes() -> int:
-    """The memory that this process may use, all processes that it starts included."""
+    """Returns the memory that this process and its children may use."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for name in ("memory.max", "memory.limit_in_bytes"):
         found += [int(text) for (text,) in _limits("memory", name) if text != "max"]
-    # What `ulimit -v` leaves to each process.
+    # The limit of each process by `ulimit -v`.
     limit = resource.getrlimit(resource.RLIMIT_AS)[0]
     return min(*found, limit) if limit != resource.RLIM_INFINITY else min(found)
 
 
 def _limits(controller: str, name: str) -> list[list[str]]:
-    """What limits this process's control group, and those that it is part of."""
+    """Yields the limits of this process's control group, and of its parents."""
     found = []
     for group in _groups(controller):
         for folder in (group, *group.parents):
@@ -60,13 +60,13 @@ def _limits(controller: str, name: str) -> list[list[str]]:
 
 
 def _limits_of_version_1() -> list[tuple[str, str]]:
-    """The quota and the period of processor time, which are two files there."""
+    """Returns the quota and the period of processor time, two files in version 1."""
     one, other = (_limits("cpu", f"cpu.cfs_{name}_us") for name in ("quota", "period"))
     return [(quota, period) for (quota,), (period,) in zip(one, other)]
 
 
 def _groups(controller: str) -> list[pathlib.Path]:
-    """Folders of this process's control groups, of version 1 and 2."""
+    """Returns folders of this process's control groups, of version 1 and 2."""
     if not _MEMBERSHIP.is_file():
         return []
     found = []
@@ -80,9 +80,9 @@ def _groups(controller: str) -> list[pathlib.Path]:
 
 
 def known_flags(flags: list[str], kept: pathlib.Path) -> list[str]:
-    """Those of XLA's flags that the installed jaxlib knows.
+    """Returns those of XLA's flags that the installed jaxlib supports.
 
-    It ends a process that gives it another one, so that a process is asked, once.
+    An unsupported flag ends the process, so a separate process tries them, once.
 
     Args:
       flags: such as `--xla_a=1`.

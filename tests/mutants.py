@@ -1,13 +1,14 @@
-"""Small faults in `jaxrob/`, which the tests should notice.
+"""Small faults in `jaxrob/`, which the tests should detect.
 
-    python tests/mutants.py draw --seed=35 --number=40 > tests/mutants.json
-    python tests/mutants.py apply 7
+    python tests/mutants.py draw --seed=35 --number=40
+    python tests/mutants.py apply --seed=35 --number=40 7
 
 `draw` picks faults of five kinds over all rooms: a number off by one, a changed sign,
 `>` for `>=` and the like, a dropped key (of a call, a dict or a random number), and a
-swapped axis. `apply` writes one into the file that it concerns; git undoes it.
+swapped axis. `apply` draws the same ones from the same code, and writes one into its
+file; git undoes it.
 
-A fault survives if no test runs its line, or if it changes nothing that one could see.
+A fault survives if no test runs its line, or if it has no visible effect.
 """
 
 import argparse
@@ -15,12 +16,10 @@ import ast
 import json
 import pathlib
 import random
-import sys
 from collections.abc import Iterator
 from typing import NamedTuple
 
 ROOT = pathlib.Path(__file__).parents[1]
-LIST = ROOT / "tests/mutants.json"
 
 COMPARISONS = {
     ast.Gt: (">", ">="),
@@ -34,7 +33,7 @@ SIGNS = {ast.Add: ("+", "-"), ast.Sub: ("-", "+")}
 
 
 class Mutant(NamedTuple):
-    """The lines from `line` on, as they are and with the fault."""
+    """A fault: the lines from `line` on, before and after."""
 
     kind: str
     path: str
@@ -44,7 +43,7 @@ class Mutant(NamedTuple):
 
 
 def candidates(path: pathlib.Path) -> Iterator[Mutant]:
-    """All faults of a file, in functions only: other lines run at the import."""
+    """Yields all faults of a file, in functions only: other lines run at the import."""
     source = path.read_text()
     lines = source.splitlines(keepends=True)
     name = str(path.relative_to(ROOT))
@@ -60,7 +59,7 @@ def candidates(path: pathlib.Path) -> Iterator[Mutant]:
 
 
 def draw(seed: int, number: int) -> list[Mutant]:
-    """As many of each kind, and at least one from each room."""
+    """Draws equally many faults of each kind, and at least one from each room."""
     rng = random.Random(seed)
     found: dict[str, dict[str, list[Mutant]]] = {}
     for path in sorted((ROOT / "jaxrob").rglob("*.py")):
@@ -82,20 +81,12 @@ def draw(seed: int, number: int) -> list[Mutant]:
 
 
 def apply(mutant: Mutant, root: pathlib.Path = ROOT) -> None:
-    """Writes the fault; at the nearest place, where lines have moved since."""
+    """Writes the fault into the file from which it was drawn."""
     path = root / mutant.path
-    source = path.read_text()
-    places = []
-    start = source.find(mutant.before)
-    while start >= 0:
-        if start == 0 or source[start - 1] == "\n":
-            places.append(start)
-        start = source.find(mutant.before, start + 1)
-    if not places:
-        raise ValueError(f"{mutant.path} has no such lines: {mutant.before!r}")
-    place = min(places, key=lambda at: abs(source.count("\n", 0, at) - mutant.line))
-    after = source[place + len(mutant.before) :]
-    path.write_text(source[:place] + mutant.after + after)
+    lines = path.read_text().splitlines(keepends=True)
+    length = mutant.before.count("\n")
+    lines[mutant.line - 1 : mutant.line - 1 + length] = [mutant.after]
+    path.write_text("".join(lines))
 
 
 def _room(path: str) -> str:
@@ -111,7 +102,7 @@ def _nodes_in_functions(tree: ast.AST) -> Iterator[ast.AST]:
 
 
 def _walk(node: ast.AST) -> Iterator[ast.AST]:
-    """All below, but for messages, annotations and functions within."""
+    """Yields all nodes except messages, annotations and nested functions."""
     yield node
     for child in ast.iter_child_nodes(node):
         skipped = ast.FunctionDef | ast.JoinedStr | ast.Raise
@@ -122,7 +113,7 @@ def _walk(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def _edits(source: str, node: ast.AST):
-    """Kind, ends of what is replaced, and what replaces it."""
+    """Yields the kind, the ends of the replaced text, and its replacement."""
     match node:
         case ast.Constant(value=bool() | str()):
             return
@@ -167,7 +158,7 @@ def _edits_of_call(source: str, node: ast.Call):
 
 
 def _operator(kind: str, source: str, left: ast.expr, right: ast.expr, change):
-    """The operator between two operands, which the tree does not place."""
+    """Replaces the operator between two operands, whose position the tree lacks."""
     first, last = _ends(left)[1], _ends(right)[0]
     lines = source.splitlines(keepends=True)
     (start, begin), (end, stop) = _position(lines, *first), _position(lines, *last)
@@ -186,24 +177,24 @@ def _text(source: str, node: ast.AST) -> str:
 
 
 def _position(lines: list[str], line: int, column: int) -> tuple[int, int]:
-    """The tree counts columns in bytes."""
+    """Converts a column from bytes, as the tree counts, to characters."""
     return line, len(lines[line - 1].encode()[:column].decode())
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     commands = parser.add_subparsers(required=True, dest="command")
-    drawing = commands.add_parser("draw")
-    drawing.add_argument("--seed", type=int, required=True)
-    drawing.add_argument("--number", type=int, required=True)
-    commands.add_parser("apply").add_argument("index", type=int)
+    for name in ("draw", "apply"):
+        command = commands.add_parser(name)
+        command.add_argument("--seed", type=int, required=True)
+        command.add_argument("--number", type=int, required=True)
+    commands.choices["apply"].add_argument("index", type=int)
     given = parser.parse_args()
+    mutants = draw(given.seed, given.number)
     if given.command == "draw":
-        rows = [mutant._asdict() for mutant in draw(given.seed, given.number)]
-        json.dump(rows, sys.stdout, indent=1)
-        print()
+        print(json.dumps([one._asdict() for one in mutants], indent=1))
     else:
-        apply(Mutant(**json.loads(LIST.read_text())[given.index]))
+        apply(mutants[given.index])
 
 
 if __name__ == "__main__":

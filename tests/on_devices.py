@@ -1,8 +1,8 @@
-"""What every entry point gives on a mesh; `test_devices` runs it in other processes.
+"""The result of every entry point on a mesh; `test_devices` runs it in other processes.
 
     python tests/on_devices.py FOLDER NUM_PROCESSES PROCESS PORT
 
-writes what it found to `FOLDER/found-PROCESS.npz`.
+writes its results to `FOLDER/found-PROCESS.npz`.
 """
 
 import functools
@@ -20,7 +20,7 @@ import jaxrob
 from jaxrob import adversarial, alterations, bayes, roma, training
 from jaxrob.networks import MLP
 
-# No multiple of 2, 4 or 8.
+# Not a multiple of 2, 4 or 8.
 NUM_IMAGES = 97
 LEVELS = np.linspace(0, 0.2, 5)
 NOISE = alterations.gaussian_noise(0.0, 0.2)
@@ -35,7 +35,7 @@ COLLECTIVES = (
 
 
 class Network(nn.Module):
-    """With batch statistics and dropout, which know of the whole batch."""
+    """A network with batch statistics and dropout, which depend on the whole batch."""
 
     @nn.compact
     def __call__(self, x, train: bool = False):
@@ -55,7 +55,7 @@ def make_data():
 def make_classifier():
     module = Network()
     variables = jax.jit(module.init)(jax.random.key(0), jnp.zeros((1, 8, 8, 1)))
-    # Surer of its answers than a network as initialised.
+    # More certain answers than those of an initialised network.
     variables = jax.tree.map(lambda leaf: 3 * leaf, variables)
     return jaxrob.Classifier.from_linen(module, variables)
 
@@ -73,7 +73,7 @@ class Batches:
 
 
 def measured(mesh, folder, journal):
-    """What must work across processes too: arrays by name."""
+    """Results that must work across processes too: arrays by name."""
     data, classifier = make_data(), make_classifier()
     key = jax.random.key(7)
     path = pathlib.Path(folder, f"images-{jax.process_index()}")
@@ -126,9 +126,11 @@ def measured_parts(mesh, data):
     from jaxrob._engine.order import random_order
     from jaxrob._engine.parts import Part, answer_parts
     from jaxrob._engine.picked import counted
-    from jaxrob._run.as_they_are import as_they_are
+    from jaxrob._run.fingerprints import fingerprint_inputs
 
-    classifier, (noise,) = as_they_are(make_classifier(), [NOISE], data.images[0])
+    classifier, (noise,) = fingerprint_inputs(
+        make_classifier(), [NOISE], data.images[0]
+    )
     key = jax.random.key(7)
     order = random_order(key, NUM_IMAGES)
     parts = [Part(noise, 0.1, 0, NUM_IMAGES), Part(noise, 0.2, 13, 50)]
@@ -148,13 +150,13 @@ def measured_parts(mesh, data):
 
 
 def measured_alone(mesh, predicted):
-    """What one process is enough for, given its answers: arrays by name."""
+    """Results for which one process is enough, given its answers: arrays by name."""
     data, classifier = make_data(), make_classifier()
     few = data.images[:13], predicted[:13]
     attacked = adversarial.lbfgs(classifier, *few, target_confidence=0.6, mesh=mesh)
     module = MLP(features=(8,), num_classes=4)
     posterior = bayes.svi(module, data, **training_on(mesh))
-    # Few, for chains part ways once rounding has grown.
+    # Few draws, because chains diverge once rounding has grown.
     few_draws = {"num_warmup": 3, "num_draws": 3}
     chain = bayes.nuts(module, data, key=jax.random.key(7), mesh=mesh, **few_draws)
     return {
@@ -166,7 +168,7 @@ def measured_alone(mesh, predicted):
 
 
 def training_on(mesh):
-    # Batches that the devices do not divide.
+    # Batches that are not divisible by the devices.
     return {"key": jax.random.key(7), "epochs": 2, "batch_size": 10, "mesh": mesh}
 
 
@@ -226,7 +228,7 @@ def main(folder, num_processes, process, port):
         jax.distributed.initialize(f"localhost:{port}", num_processes, process)
     devices = np.array(jax.devices())
     mesh = Mesh(devices.reshape(2, -1), ("a", "b")) if len(devices) > 1 else None
-    # Only the first process may touch the file: the others could not.
+    # Only the first process touches the file: the others have a path that fails.
     journal = pathlib.Path(folder, "journal" if process == 0 else "nowhere/journal")
     found = measured(mesh, folder, journal)
     if several:
@@ -239,7 +241,7 @@ def main(folder, num_processes, process, port):
 
 
 def check_refusals(mesh, folder, process):
-    """What differs between processes is refused by all of them, as are bad answers."""
+    """Differences between processes are rejected by all of them, as are bad answers."""
     data, classifier, key = make_data(), make_classifier(), jax.random.key(7)
 
     def message(**changes):

@@ -1,6 +1,6 @@
 """The public API on random cases, against a slow reference in NumPy.
 
-A failure names its cases. One alone:
+A failure names its cases. To run a single one:
 
     python tests/reference/random_cases/run.py NUMBER
 
@@ -21,7 +21,7 @@ SCRIPT = pathlib.Path(run.__file__)
 def test_random_cases(cases):
     disagreements, tally = run.run(range(cases))
     assert not disagreements, run.report(disagreements)
-    # What rounding may decide must stay the exception, or nothing was tested.
+    # Differences from rounding must be rare, or nothing was tested.
     assert tally["near ties that differ"] <= 1e-3 * tally["answers"], tally
 
 

@@ -1,4 +1,4 @@
-"""Arguments that are easily mistaken: what the message says to do instead.
+"""Arguments that are easily mistaken: the remedy in the message.
 
 `experiments/argument_mutations.py` tries every argument of every public function.
 """
@@ -9,12 +9,13 @@ import pytest
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, networks, retraining, roma, training
+from jaxrob.data._idx import read_idx
 
 KEY = jax.random.key(0)
 IMAGES = np.random.default_rng(0).random((8, 6, 6, 1), np.float32)
 LABELS = np.arange(8) % 2
 DATASET = jaxrob.Dataset(IMAGES, LABELS)
-# The axis of the channels is missing.
+# The channel axis is missing.
 FLAT = jaxrob.Dataset(IMAGES[..., 0], LABELS)
 BLUR = alterations.gaussian_blur(0.0, 1.0)
 
@@ -30,7 +31,7 @@ FLAT_CLASSIFIER = jaxrob.Classifier.from_linen(MLP, jax.jit(MLP.init)(KEY, FLAT.
     [
         lambda: jaxrob.assess(CLASSIFIER, FLAT, BLUR),
         lambda: jaxrob.evaluate(CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
-        # The classifier takes them, the alteration does not.
+        # The classifier accepts them, the alteration does not.
         lambda: jaxrob.assess(FLAT_CLASSIFIER, FLAT, BLUR),
         lambda: jaxrob.evaluate(FLAT_CLASSIFIER, FLAT, BLUR, [0.0, 1.0]),
         lambda: roma.assess(CLASSIFIER, FLAT.images, key=KEY),
@@ -50,17 +51,38 @@ def test_images_without_an_axis_of_channels(call):
 @pytest.mark.parametrize(
     "call",
     [
-        lambda: roma.assess(CLASSIFIER, DATASET, key=KEY),
-        lambda: roma.assess(CLASSIFIER, IMAGES, DATASET, key=KEY),
-        lambda: adversarial.lbfgs(CLASSIFIER, DATASET, LABELS),
-        lambda: adversarial.pgd(CLASSIFIER, DATASET, None, epsilon=0.1),
-        lambda: adversarial.adversariability(CLASSIFIER, DATASET, LABELS),
+        lambda *given: vars(roma.assess(CLASSIFIER, *given, num_samples=20, key=KEY)),
+        lambda *given: vars(
+            roma.global_robustness(
+                CLASSIFIER, *given, by="label", num_samples=20, key=KEY
+            )
+        ),
+        lambda *given: adversarial.lbfgs(CLASSIFIER, *given),
+        lambda *given: adversarial.fgsm(CLASSIFIER, *given, epsilon=0.1),
+        lambda *given: adversarial.adversariability(CLASSIFIER, *given),
     ],
 )
 def test_a_data_set_in_place_of_images(call):
-    message = "not a data set; .* say images=dataset.images, labels=dataset.labels"
-    with pytest.raises(TypeError, match=message):
-        call()
+    jax.tree.map(np.testing.assert_array_equal, call(DATASET), call(IMAGES, LABELS))
+    with pytest.raises(TypeError, match="labels must be left out where images is a"):
+        call(DATASET, LABELS)
+    with pytest.raises(TypeError, match="labels must be an array, not a data set"):
+        call(IMAGES, DATASET)
+    batches = jaxrob.Dataset.from_batches([(IMAGES, LABELS)])
+    with pytest.raises(TypeError, match="images must be an array or a jaxrob.Dataset"):
+        call(batches)
+
+
+def test_a_data_set_without_labels_is_images():
+    unlabelled = jaxrob.Dataset(IMAGES)
+    given = {"num_samples": 20, "key": KEY}
+    found = roma.assess(CLASSIFIER, unlabelled, **given)
+    assert found.labels is None
+    np.testing.assert_array_equal(
+        found.plr, roma.assess(CLASSIFIER, IMAGES, **given).plr
+    )
+    with pytest.raises(TypeError, match="labels must be an array .*; got None"):
+        adversarial.fgsm(CLASSIFIER, unlabelled, epsilon=0.1)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +124,7 @@ def test_a_wrong_setting_is_refused_before_the_original_is_trained():
         ("key", TypeError),
     ],
 )
-def test_what_is_no_single_key(key, error):
+def test_wrong_keys(key, error):
     noise = alterations.gaussian_noise()
     with pytest.raises(error, match="key must be a (single )?random key"):
         jaxrob.evaluate(CLASSIFIER, DATASET, noise, [0.0], key=key)
@@ -122,10 +144,10 @@ def test_keys_of_either_style_are_taken():
 
 
 @pytest.mark.parametrize("path", [3, True, b"journal", "", ["journal"], "a\0b"])
-def test_what_is_no_path(path):
+def test_wrong_paths(path):
     with pytest.raises((TypeError, ValueError), match="journal must be a path"):
         jaxrob.evaluate(CLASSIFIER, DATASET, BLUR, [0.0], journal=path)
     with pytest.raises((TypeError, ValueError), match="path must be a path"):
         bayes.load(path, MODULE)
     with pytest.raises((TypeError, ValueError), match="path must be a path"):
-        jaxrob.data.read_idx(path)
+        read_idx(path)

@@ -1,4 +1,4 @@
-"""Values that a function takes from around it: new ones are seen, and warned of."""
+"""Values that a function captures: new ones are detected, with a warning."""
 
 import functools
 import warnings
@@ -19,12 +19,12 @@ IMAGES = np.float32(RANDOM.random((40, 4, 4, 1)))
 FLAT = IMAGES.reshape(40, 16)
 FIRST, SECOND = (np.float32(RANDOM.normal(size=(16, 3))) for _ in range(2))
 KEY = jax.random.key(0)
-ARRAY = FIRST  # what functions take from the module
+ARRAY = FIRST  # functions capture it from the module
 UNALTERED = alterations.brightness(-0.5, 0.5)
 
 
 class Linear(nnx.Module):
-    """16 pixels to 3 classes."""
+    """A linear network from 16 pixels to 3 classes."""
 
     def __init__(self, weights):
         self.weights = nnx.Param(jnp.asarray(weights))
@@ -34,7 +34,7 @@ class Linear(nnx.Module):
 
 
 class Model:
-    """What a user's own class may hold: an array, and a number."""
+    """A user's own class that holds an array and a number."""
 
     def __init__(self):
         self.weights, self.scale = FIRST, 1.0
@@ -44,7 +44,7 @@ class Model:
 
 
 def right(weights):
-    """The classes that NumPy finds."""
+    """Computes the classes by NumPy."""
     return (FLAT @ weights).argmax(1)
 
 
@@ -54,7 +54,7 @@ def predicted(classifier):
 
 
 def changed(classifier, ask, change):
-    """What `ask` finds before and after a change, of which it must warn."""
+    """Returns `ask`'s results before and after a change that must cause a warning."""
     before = ask(classifier)
     change()
     with pytest.warns(jaxrob.RobustnessWarning, match="has changed since the last"):
@@ -142,7 +142,7 @@ def test_the_choice_of_weak_alterations_sees_a_captured_module_that_has_changed(
             classifier, data, [UNALTERED], key=KEY, threshold=0.9, levels=3
         )
 
-    # Brightness only scales the logits of a linear network while no pixel is clipped.
+    # Brightness only scales a linear network's logits while no pixel is clipped.
     data = jaxrob.Dataset(IMAGES / 2, right(FIRST))
     before, after = changed(classifier, weak, change)
     assert (before, after) == ((), (UNALTERED,))
@@ -175,8 +175,8 @@ def test_arrays_and_attributes_of_an_object_are_seen():
     np.testing.assert_array_equal(after, right(-FIRST))
 
 
-def test_what_is_known_of_a_structure_is_not_stale():
-    """The number of classes, and whether there is a gradient."""
+def test_cached_properties_of_a_structure_are_not_stale():
+    """The number of classes, and differentiability."""
 
     class Model:
         weights, on_host = FIRST, False
@@ -308,7 +308,7 @@ def test_the_librarys_own_networks_capture_nothing(module):
 
 
 def ways(first, second):
-    """Functions of `use(array, *args)`, with how the array changes between calls."""
+    """Yields functions of `use(array, *args)`, and the array's change between calls."""
 
     def closure(use):
         array = first.copy()
@@ -409,13 +409,13 @@ def test_arrays_that_an_alteration_takes_from_around_it_are_seen(way):
 
 
 def mean_brightness(variables, images):
-    """Class 1 if an image is brighter than grey."""
+    """Answers class 1 if an image is brighter than grey."""
     mean = images.mean((1, 2, 3))
     return 20 * jnp.stack([0.5 - mean, mean - 0.5], 1)
 
 
 def test_a_network_in_training_does_not_warn():
-    """New variables are no captured values, whatever they are."""
+    """New variables are not captured values."""
 
     class Net(linen.Module):
         @linen.compact

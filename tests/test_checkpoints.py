@@ -1,4 +1,4 @@
-"""Checkpoints that were tampered with: refused by name, or as if nothing had been."""
+"""Modified checkpoints: rejected by name, or harmless."""
 
 import pathlib
 import random
@@ -12,7 +12,7 @@ import pytest
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
 from jaxrob.training._step import TrainingState
 
-# What orbax leaves behind when it fails.
+# Files that orbax leaves behind when it fails.
 pytestmark = [
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning"),
@@ -56,7 +56,7 @@ def kept(tmp_path_factory):
 
 
 def by_size(folder):
-    """The files; names of some are drawn as they are written, and tell no order."""
+    """Returns the files by size; some names are random, so they give no order."""
     found = (path for path in folder.rglob("*") if path.is_file())
     return sorted(found, key=lambda path: (path.stat().st_size, path.name))
 
@@ -99,7 +99,7 @@ def test_checkpoints_that_were_tampered_with(tmp_path, kept, cases):
             assert f"checkpoint {path} is" in str(error), (what, error)
             refused += 1
         else:
-            # Without its mark of completion, it counts as never written.
+            # Without its completion mark, a checkpoint counts as never written.
             assert (count == 4 and same(found, expected)) or (
                 count == 0 and same(found, like)
             ), what
@@ -108,7 +108,7 @@ def test_checkpoints_that_were_tampered_with(tmp_path, kept, cases):
 
 
 def test_flipped_bits_of_the_numbers_are_found(tmp_path, kept):
-    """The one damage that orbax does not see: it gave other weights."""
+    """The only damage that orbax does not detect: it gave other weights."""
     expected, like = state(0), state(2)
     whole = max((kept / "0").rglob("d/*"), key=lambda path: path.stat().st_size)
     place = whole.relative_to(kept / "0")
@@ -132,7 +132,7 @@ def test_a_checkpoint_of_another_number_of_steps(tmp_path, kept):
         restored(tmp_path / "a", state(2))
 
 
-def test_other_settings_and_what_is_no_folder(tmp_path, kept):
+def test_other_settings_and_missing_folders(tmp_path, kept):
     with pytest.raises(ValueError, match="0 is of a training with another batch_size"):
         restored(kept / "0", state(0), batch_size=17)
     (tmp_path / "file").write_text("x")

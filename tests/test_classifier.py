@@ -36,7 +36,7 @@ def test_probabilities_become_their_logarithm():
     np.testing.assert_allclose(log_p[0], np.log(p), atol=1e-6)
 
 
-def test_a_probability_of_zero_is_no_nan():
+def test_a_probability_of_zero_gives_no_nan():
     p = np.float32([[1, 0], [0, 1]])
     log_p = returning(p, "probabilities").log_probabilities(IMAGES[:2])
     assert np.isfinite(log_p).all()
@@ -122,7 +122,7 @@ def test_nnx_module_is_applied_in_evaluation_mode_and_not_changed():
 
 
 def train(module):
-    """A few steps of an NNX optimizer, in place, with batch statistics and dropout."""
+    """Trains a few steps of an NNX optimizer, in place, with statistics and dropout."""
     optimizer = nnx.Optimizer(module, optax.adam(0.1), wrt=nnx.Param)
 
     @functools.partial(nnx.jit, donate_argnums=(0, 1))
@@ -145,7 +145,7 @@ def assign(module):
 
 
 def draw(module):
-    """The state of the random streams moves on."""
+    """Advances the state of the random streams."""
     module.train()
     module(jnp.asarray(IMAGES))
 
@@ -158,7 +158,7 @@ def write_into(module):
 @pytest.mark.parametrize("change", [train, assign, draw, write_into])
 def test_a_kept_nnx_classifier_stays_as_it_was(change):
     module = NnxNormalised(nnx.Rngs(0))
-    # It may be NumPy's.
+    # NumPy arrays are allowed.
     module.last.kernel = nnx.Param(np.array(module.last.kernel[...]))
     module.eval()
     expected = np.asarray(special.log_softmax(module(jnp.asarray(IMAGES)), 1))
@@ -188,7 +188,7 @@ def test_making_a_classifier_changes_nothing_of_a_module_in_training():
         assert one is other[1] or np.array_equal(one, other[1])
     for one, value in zip(jax.tree.leaves(nnx.state(module)), values, strict=True):
         np.testing.assert_array_equal(host_array(one), value)
-    draw(module)  # it trains on
+    draw(module)  # training continues
 
 
 def test_nnx_modules_of_one_kind_share_a_structure():
@@ -314,8 +314,8 @@ def on_host(pack):
         ),
     ],
 )
-def test_several_arrays_are_no_samples(make, named):
-    """Neither stacked nor averaged, but refused before anything is computed."""
+def test_several_outputs_are_rejected(make, named):
+    """Neither stacked nor averaged, but rejected before any computation."""
     classifier = make()
     words = rf"must return one array \[B, K\]; got {named} of length"
     with pytest.raises((ValueError, TypeError), match=words):
@@ -337,7 +337,7 @@ def test_outputs_of_an_unknown_kind():
         jaxrob.Classifier(lambda variables, images: images, None, "softmax")
 
 
-def test_apply_fn_that_is_no_function():
+def test_apply_fn_that_is_not_callable():
     with pytest.raises(
         TypeError, match="apply_fn must be a function of variables and images; got dict"
     ):
@@ -363,7 +363,7 @@ EIGHTHS = np.float32(RANDOM.permuted(np.tile(np.arange(-4, 4) / 8, (200, 1)), ax
 
 
 def test_the_scale_of_the_logits_never_changes_the_class_predicted():
-    # Multiplied last, which XLA may fuse with what follows.
+    # A final multiplication, which XLA may fuse with the next operation.
     @jax.jit
     def answers(scale):
         classifier = jaxrob.Classifier(lambda variables, _: scale * variables, EIGHTHS)

@@ -26,7 +26,7 @@ def random_curve(seed, levels=5, images=40, classes=4, alpha=None):
 
 
 def simple_curve(levels, right, labels=None):
-    """A curve from a table of right (1) and wrong (0) answers, `[L][N]`."""
+    """Returns a curve from a table of right (1) and wrong (0) answers, `[L][N]`."""
     wrong = 1 - np.array(right)
     labels = np.zeros(wrong.shape[1], np.int32) if labels is None else labels
     predicted = ((labels + wrong) % 2).astype(np.int16)
@@ -59,7 +59,7 @@ def test_unknown_against_a_loop(seed, alpha):
     np.testing.assert_array_equal(curve.indecision, expected[..., 4].sum(-1) / 40)
 
 
-def test_confidence_asked_for_decides_what_is_unknown():
+def test_alpha_decides_which_answers_are_unknown():
     curve = random_curve(0)
     assert not curve.unknown.any()
     assert not curve.with_unknown(0).unknown.any()
@@ -105,7 +105,7 @@ def test_scores_have_no_unknown():
 
 
 def nearest_failure(curve, identity, n):
-    """By looking at every level in turn."""
+    """Searches every level one after the other."""
     best = None
     for level, predicted, unknown in zip(curve.levels, curve.predicted, curve.unknown):
         if predicted[n] == curve.labels[n] or unknown[n]:

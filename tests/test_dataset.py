@@ -129,7 +129,7 @@ def test_slices():
 
 
 @pytest.mark.parametrize("index", [1, -1, np.int64(1), np.array(1)])
-def test_an_integer_is_no_slice(index):
+def test_integer_indices_are_rejected(index):
     with pytest.raises(TypeError, match="slice"):
         Dataset(images(), labels())[index]
 
@@ -165,7 +165,7 @@ def test_batches_are_read_anew():
 def test_batches_that_change_are_refused(change):
     given = [(images(3), labels(3)), (images(2), labels(2))]
     dataset = Dataset.from_batches(given, name="some")
-    next(dataset.batches())  # A first look reads no further.
+    next(dataset.batches())  # The first batch reads no further.
     assert len(list(dataset.batches())) == len(list(dataset.batches())) == 2
     pixels, number = images(2), labels(2)
     pixels[1, 2, 3, 0] = 1 - pixels[1, 2, 3, 0]
@@ -209,7 +209,7 @@ def broken(**changes):
         (broken(labels=labels(3)), ValueError, "one for each image"),
         (broken(labels=labels() * 1.0), TypeError, "integers"),
         (broken(labels=labels() + 1), ValueError, "class names"),
-        # As bytes in a block of floating images they would not be divided by 255.
+        # In a block of floating images they would not be divided by 255.
         (broken(images=images(dtype=np.uint8)), ValueError, "uint8.*float32"),
         ([*broken()[:2], images()[0]], ValueError, ""),
     ],
@@ -221,7 +221,7 @@ def test_a_broken_batch_is_named(batches, error, message):
 
 
 def summing(x):
-    """What a classifier of one number an image makes of it, exactly."""
+    """Returns the exact results of a classifier with one number per image."""
     return np.asarray(as_floats(x)).reshape(len(x), -1).astype(np.float64).sum(1)
 
 
@@ -351,6 +351,6 @@ def test_a_memory_map_is_not_converted(tmp_path, dtype):
 
 @pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")
 def test_a_matrix_is_an_array():
-    # A view, because NumPy warns whoever calls its class.
+    # A view, because NumPy warns on calls of its class.
     dataset = Dataset(images().reshape(4, -1).view(np.matrix), labels())
     assert type(dataset.images) is np.ndarray and dataset.images[0].ndim == 1

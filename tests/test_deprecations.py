@@ -1,4 +1,4 @@
-"""A deprecation fails the test that causes it, and no other."""
+"""A deprecation fails only the test that causes it."""
 
 import importlib
 import sys
@@ -8,7 +8,7 @@ import pytest
 
 @pytest.fixture
 def packages(tmp_path, monkeypatch):
-    """One that warns in three ways, whatever it says of the caller, and its user."""
+    """A package that warns in three ways, with any caller, and a user of it."""
     (tmp_path / "warner").mkdir()
     (tmp_path / "warner" / "__init__.py").write_text(
         "import warnings\n"

@@ -1,4 +1,4 @@
-"""One device, eight, and two processes of two give the same."""
+"""One device, eight, and two processes of two devices give the same results."""
 
 import importlib.util
 import os
@@ -28,7 +28,7 @@ def load_script():
 
 
 def start(folder, num_devices, num_processes=1, process=0, port=0):
-    # Most of the time is compilation; HLO, where devices communicate, is the same.
+    # Most of the time is compilation; HLO, which holds the communication, is the same.
     environment = {
         "JAX_NUM_CPU_DEVICES": str(num_devices),
         "JAX_DISABLE_MOST_OPTIMIZATIONS": "1",
@@ -59,7 +59,7 @@ def script():
 
 @pytest.fixture(scope="module")
 def everywhere(tmp_path_factory):
-    """By devices and process, what was found there."""
+    """Results by number of devices and process."""
     folder = tmp_path_factory.mktemp("devices")
     with socket.socket() as free:
         free.bind(("localhost", 0))
@@ -84,13 +84,13 @@ def one(everywhere):
 
 @pytest.fixture(scope="module")
 def found(everywhere):
-    """By devices and process, what was found on more than one."""
+    """Results on more than one device, by number of devices and process."""
     assert len(everywhere) == 4
     return {where: found for where, found in everywhere.items() if where[0] != ON_ONE}
 
 
 def near_ties(script):
-    """Bool `[L, N]`: where the best two classes are within 1e-5."""
+    """Returns bool `[L, N]`: whether the best two classes are within 1e-5."""
     data, classifier = script.make_data(), script.make_classifier()
     index = jnp.arange(len(data), dtype=jnp.uint32)
     keys = jax.vmap(jax.random.fold_in, (None, 0))(jax.random.key(7), index)
@@ -175,7 +175,7 @@ def test_same_training(one, found):
         for name in every if device == ON_EIGHT else every[:1]:
             variables = arrays[f"variables {name}"]
             np.testing.assert_allclose(variables, one[f"variables {name}"], atol=2e-4)
-            # Far less than there is to tell.
+            # Far less than the difference to detect.
             assert np.ptp(variables) > 0.5
 
 

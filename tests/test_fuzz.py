@@ -1,4 +1,4 @@
-"""Any bytes give a clear error or a valid object; see `fuzzing/run.py` beside."""
+"""Any bytes give a clear error or a valid object; see `fuzzing/run.py`."""
 
 import json
 import pathlib
@@ -28,13 +28,13 @@ READERS = (
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory, cases):
-    """By reader: what became of the mutated files."""
+    """The outcomes of the mutated files, by reader."""
     folder = tmp_path_factory.mktemp("fuzz")
     process = subprocess.run(
         [sys.executable, PROGRAM, folder, str(cases), "0"],
         capture_output=True,
         text=True,
-        # What hangs where no signal is heard.
+        # For hangs that ignore signals.
         timeout=120 + cases,
     )
     assert process.returncode == 0, process.stderr

@@ -1,4 +1,4 @@
-"""Imports run one way, and what runs another is found out."""
+"""Imports run one way, and the contracts detect others."""
 
 import ast
 import pathlib
@@ -11,18 +11,12 @@ import pytest
 import jaxrob
 
 ROOT = pathlib.Path(__file__).parents[1]
-# What compiles the library's own steps, one by one, has to name them.
-COMPILES_STEPS = ROOT / "experiments" / "accelerators"
-SCRIPTS = sorted(
-    path
-    for path in (ROOT / "experiments").rglob("*.py")
-    if COMPILES_STEPS not in path.parents
-)
+SCRIPTS = sorted((ROOT / "experiments").rglob("*.py"))
 LINT = "from importlinter.cli import lint_imports_command as run; run(['--no-cache'])"
 
 
 def copy_package(folder):
-    """The package and its contracts in a folder of their own."""
+    """Copies the package and its contracts into a folder of their own."""
     package = folder / "jaxrob"
     shutil.copytree(
         pathlib.Path(jaxrob.__file__).parent,
@@ -34,7 +28,7 @@ def copy_package(folder):
 
 
 def lint_imports(folder):
-    """The exit status and the report."""
+    """Returns the exit status and the report."""
     done = subprocess.run(
         [sys.executable, "-c", LINT], cwd=folder, capture_output=True, text=True
     )
@@ -103,7 +97,7 @@ def test_a_violation_is_named(tmp_path, files, broken, named):
 
 
 def private_parts(source):
-    """What a script takes of the library that is not public, with its lines."""
+    """Returns a script's uses of private parts of the library, with their lines."""
     tree = ast.parse(source)
     found, names = [], {"jaxrob"}
     for node in ast.walk(tree):
@@ -132,23 +126,8 @@ def private_parts(source):
     ]
 
 
-# They drive parts of it by drawn answers, for thousands of runs without a network.
-WITHOUT_A_NETWORK = {
-    "asap_warnings.py",
-    "checks/drawn_searches.py",
-    "checks/of_comparisons.py",
-    "checks/of_intervals.py",
-}
-
-
 @pytest.mark.parametrize(
-    "script",
-    [
-        path
-        for path in SCRIPTS
-        if str(path.relative_to(ROOT / "experiments")) not in WITHOUT_A_NETWORK
-    ],
-    ids=lambda path: str(path.relative_to(ROOT)),
+    "script", SCRIPTS, ids=lambda path: str(path.relative_to(ROOT))
 )
 def test_scripts_use_what_is_public(script):
     assert private_parts(script.read_text()) == []

@@ -1,4 +1,4 @@
-"""Small files that unpack to much are refused before they fill the memory."""
+"""Small files that unpack to large data are rejected before they fill the memory."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from . import bombs
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """By name: what reading each raised, in a process of little memory."""
+    """The error of each reading in a process of little memory, by name."""
     folder = tmp_path_factory.mktemp("bombs")
     for name, (_, write, _) in bombs.BOMBS.items():
         write(folder / name)
@@ -67,7 +67,7 @@ def test_what_is_no_file_does_not_hang(tmp_path, what, kind):
         except BaseException as error:
             errors.append(error)
 
-    # A thread, since what hangs in opening a pipe can only be left behind.
+    # A thread, because a hang in opening a pipe cannot be interrupted.
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(20)

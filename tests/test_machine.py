@@ -1,4 +1,4 @@
-"""How much of a machine the tests take: small, large, and limited ones."""
+"""The tests' share of a machine: small, large, and limited ones."""
 
 import os
 

@@ -1,4 +1,4 @@
-"""What `import jaxrob` opens, and what it costs."""
+"""The names that `import jaxrob` opens, and its cost."""
 
 import importlib
 import inspect
@@ -22,11 +22,12 @@ ROOMS = (
     "reporting",
     "retraining",
     "roma",
+    "steps",
     "strategies",
     "training",
     "uncertainty",
 )
-# What only some of the rooms need, and what takes long to import.
+# Packages that only some rooms need, or that take long to import.
 NOT_AT_ONCE = (
     "cv2",
     "flax",
@@ -40,7 +41,7 @@ NOT_AT_ONCE = (
 
 
 def in_a_fresh_process(program):
-    """What the program prints, as JSON."""
+    """Returns the JSON that the program prints."""
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
@@ -49,7 +50,7 @@ def in_a_fresh_process(program):
 
 
 def public_names(module):
-    """What the module says is public, or what it defines itself."""
+    """Returns a module's `__all__`, or the names that it defines."""
     own = (
         name
         for name, value in vars(module).items()
@@ -60,7 +61,7 @@ def public_names(module):
 
 @pytest.mark.slow
 def test_every_room_opens_from_the_package():
-    # One after another, each the first to be used.
+    # One after another, each as the first one used.
     opened = in_a_fresh_process(
         f"""
 import json, jaxrob
@@ -84,11 +85,11 @@ def test_import_alone_loads_nothing_that_only_a_room_needs():
         "import sys, json, jaxrob; bare = sorted(sys.modules); jaxrob.assess; "
         "print(json.dumps([bare, sorted(sys.modules)]))"
     )
-    # The command's help, say, needs none of these.
+    # For example, the command's help needs neither.
     assert not {"jax", "numpy", "scipy"} & set(bare)
     assert "jaxrob.alterations" in loaded
     assert not set(NOT_AT_ONCE) & set(loaded)
-    # What `from jaxrob import *` or a completion would load is not the package's own.
+    # `from jaxrob import *` and completions would load these.
     assert "jaxrob.bayes" not in loaded and "jaxrob.training" not in loaded
 
 

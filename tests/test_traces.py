@@ -1,4 +1,4 @@
-"""How often the user's functions are traced, and what is kept of them."""
+"""The number of traces of users' functions, and the references kept to them."""
 
 import dataclasses
 import functools
@@ -79,7 +79,7 @@ def dense(key):
 
 
 OWN, SAME = Own(), functools.partial(plain)
-# Each makes a classifier as a training loop does: anew, of new variables.
+# Each makes a new classifier of new variables, as a training loop does.
 WITHOUT = {
     "function": lambda: jaxrob.Classifier(plain, jnp.asarray(WEIGHTS)),
     "jitted": lambda: jaxrob.Classifier(JITTED, jnp.asarray(WEIGHTS)),
@@ -102,7 +102,7 @@ def assess(classifier, alteration=UNALTERED):
 
 
 def traces(ask):
-    """How often the body of a function ran in a call."""
+    """Counts the runs of a function's body in a call."""
     TRACES.clear()
     ask()
     return len(TRACES)
@@ -132,7 +132,7 @@ def test_other_shapes_and_fields_are_other_networks():
     double = jaxrob.Classifier(plain, np.hstack([WEIGHTS, WEIGHTS]))
     assert double.num_classes((4, 4, 1)) == 6
     assert WITHOUT["function"]().num_classes((4, 4, 1)) == 3
-    # By value, where the sign of a hash would not tell: hash(-1) == hash(-2).
+    # By value: a hash would not distinguish the signs, because hash(-1) == hash(-2).
     signs = [Scaled(-1.0), Scaled(-2.0)]
     found = [fingerprinted(jaxrob.Classifier(one, WEIGHTS), (4, 4, 1)) for one in signs]
     assert found[0].apply_fn.token != found[1].apply_fn.token
@@ -157,7 +157,7 @@ def test_an_alteration_is_traced_as_a_network_is(captures):
     assess(classifier, jaxrob.Alteration("fade", fade, 0.0, 1.0))
 
     def again():
-        # Made anew, of the same function; the network itself is not traced.
+        # A new alteration of the same function; the network itself is not retraced.
         assess(classifier, jaxrob.Alteration("fade", fade, 0.0, 1.0))
 
     assert [traces(again) for _ in range(2)] == [captures, captures]
@@ -182,7 +182,7 @@ def test_a_perturbation_is_traced_as_a_network_is(captures):
             key=jax.random.key(0),
         )
 
-    # RoMA checks the shape that it returns in every call.
+    # RoMA checks the returned shape in every call.
     assert [traces(ask) for _ in range(3)][1:] == [1 + captures] * 2
 
 

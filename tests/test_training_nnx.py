@@ -1,4 +1,4 @@
-"""NNX modules are trained and retrained as Linen ones are."""
+"""NNX modules are trained and retrained like Linen modules."""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ def outputs(classifier):
 
 
 def test_training_is_that_of_the_same_linen_module():
-    """The same weights to begin with, the same images: the same classifier."""
+    """The same initial weights and the same images give the same classifier."""
     net, settings = Net(), {"key": KEY, "epochs": 3, "batch_size": 30}
     begun = jax.jit(Linen().init)(KEY, IMAGES[:1])
     begun["params"]["first"]["kernel"] = net.first.kernel[...]

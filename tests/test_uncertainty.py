@@ -12,7 +12,7 @@ from jaxrob.uncertainty import unknown_threshold
 
 quick = settings(deadline=None, max_examples=30)
 log_softmax = jax.jit(jax.nn.log_softmax)
-# Compiled whole: each operation of its own takes as long.
+# Compiled as a whole, because each operation alone takes as long.
 ALL = aleatoric, epistemic, total, predictive_entropy, mutual_information = [
     jax.jit(measure)
     for measure in (
@@ -26,7 +26,7 @@ ALL = aleatoric, epistemic, total, predictive_entropy, mutual_information = [
 
 
 def some_samples(seed, shape, concentration=0.5):
-    """Probabilities, and their logarithms in float32; some are 0."""
+    """Draws probabilities, and their logarithms in float32; some are 0."""
     rng = np.random.default_rng(seed)
     *leading, num_classes = shape
     p = rng.dirichlet(np.full(num_classes, concentration), leading)
@@ -38,7 +38,7 @@ def some_samples(seed, shape, concentration=0.5):
 
 
 def kwon(samples):
-    """The trace of mean_t(diag(p_t) - p_t p_t'), over its value at uniform p."""
+    """Returns the trace of mean_t(diag(p_t) - p_t p_t'), over that at uniform p."""
     num_classes = samples.shape[-1]
 
     def trace(samples):
@@ -98,7 +98,7 @@ def test_entropies_are_scipys(num_classes, seed, num_samples):
     p, log_p = some_samples(seed, (num_samples, 4, num_classes))
     entropy = stats.entropy(p.mean(0), axis=-1)
     np.testing.assert_allclose(predictive_entropy(log_p), entropy, atol=1e-5)
-    # The mean divergence of a sample from the mean.
+    # The mean divergence of the samples from the mean.
     information = stats.entropy(p, p.mean(0), axis=-1).mean(0)
     got = np.asarray(mutual_information(log_p))
     np.testing.assert_allclose(got, information, atol=1e-5)
@@ -108,7 +108,7 @@ def test_entropies_are_scipys(num_classes, seed, num_samples):
 
 @pytest.mark.parametrize("num_classes", [2, 7, 10])
 def test_certain_and_contradicting_samples(num_classes):
-    # Each sample is sure of another class.
+    # Each sample is certain of another class.
     with np.errstate(divide="ignore"):
         contradicting = np.log(np.eye(num_classes, dtype=np.float32))
     assert aleatoric(contradicting) == 0

@@ -7,7 +7,6 @@ from jax.sharding import Mesh
 
 from accelerators import compiling, measuring, others, programs, tables, targets
 from accelerators.networks import Network
-from jaxrob._engine.sizes import levels_are_sequential
 from jaxrob.alterations import Alteration
 
 _SAMPLES = 10
@@ -86,6 +85,10 @@ class Bench(NamedTuple):
         one = self.row(programs.forward(network, network.num_images, self.mesh))
         return tables.times(one, network.num_levels) | {"program": "forward in turn"}
 
+    def is_in_turn(self) -> bool:
+        """Whether a step takes its levels one after the other."""
+        return programs.rows_at_once(self.network, self.mesh) < self.network.rows
+
     def step(self, name: str) -> Iterator[tables.Row]:
         """The preparation's row, and the step's."""
         alteration = self.alterations[name]
@@ -100,7 +103,7 @@ class Bench(NamedTuple):
 def _steps(bench: Bench) -> Iterator[tables.Row]:
     yield (forward := bench.shown(bench.forward()))
     in_turn = None
-    if levels_are_sequential(bench.network.image_shape, bench.mesh):
+    if bench.is_in_turn():
         yield (in_turn := bench.shown(bench.forward_in_turn()))
     for name in bench.alterations:
         prepared, step = bench.step(name)
@@ -128,15 +131,19 @@ def _roma(bench: Bench) -> Iterator[tables.Row]:
     network, mesh = bench.network, bench.mesh
     yield (forward := bench.shown(bench.forward()))
     in_turn = None
-    if levels_are_sequential(network.image_shape, mesh):
+    if bench.is_in_turn():
         yield (in_turn := bench.shown(bench.forward_in_turn()))
-    for make in (others.roma_draws, others.roma_tilts, others.roma_splitting):
+    for make in (
+        others.roma_draws,
+        others.roma_count,
+        others.roma_tilts,
+        others.roma_splitting,
+    ):
         program = make(network, mesh)
         share = program.passes / network.rows
         found = bench.shown(bench.row(program), tables.times(forward, share))
         yield found
         _beside_in_turn(in_turn, found["seconds"] / share)
-    yield bench.shown(bench.row(others.roma_statistics(network, mesh)))
 
 
 def _bayesian(bench: Bench) -> Iterator[tables.Row]:

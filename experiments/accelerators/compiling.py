@@ -44,7 +44,7 @@ def compile_for(program: Program, target: Target, mesh: Mesh) -> Compiled:
     """Compiles a program whose arguments lie on the mesh."""
     start = time.perf_counter()
     with jax.set_mesh(mesh):
-        lowered = program.lowered()
+        lowered = program.lower()
         traced = time.perf_counter()
         executable = lowered.compile()
     done = time.perf_counter()

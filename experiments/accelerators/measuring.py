@@ -5,6 +5,7 @@ import statistics
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 from common import timing
 
@@ -51,13 +52,12 @@ def seconds(program: Program, executable: Any, prepared: Any = None) -> float:
 
 
 def arguments(program: Program, prepared: Any = None) -> tuple[Any, ...]:
-    """What a program takes, on its devices: random numbers, and `Program.values`."""
-    values = dict(program.values)
-    if prepared is not None:
-        values[1] = prepared
+    """A program's arguments on its devices: the values given, or random numbers."""
     rng = np.random.default_rng(0)
 
-    def made(leaf: jax.ShapeDtypeStruct) -> Any:
+    def made(leaf: Any) -> Any:
+        if not isinstance(leaf, jax.ShapeDtypeStruct):
+            return jnp.asarray(leaf)
         if jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
             array = jax.random.key(0)
         elif np.issubdtype(leaf.dtype, np.floating):
@@ -69,15 +69,8 @@ def arguments(program: Program, prepared: Any = None) -> tuple[Any, ...]:
             array = np.zeros(leaf.shape, leaf.dtype)
         return jax.device_put(array, leaf.sharding)
 
-    def placed(shape: Any, value: Any) -> Any:
-        return jax.tree.map(
-            lambda leaf, part: jax.device_put(part, leaf.sharding), shape, value
-        )
-
-    return tuple(
-        placed(arg, values[number]) if number in values else jax.tree.map(made, arg)
-        for number, arg in enumerate(program.args)
-    )
+    args = jax.tree.map(made, program.args)
+    return args if prepared is None else (args[0], prepared, *args[2:])
 
 
 def _is_gone(args: Any) -> bool:

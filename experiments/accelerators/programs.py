@@ -1,23 +1,27 @@
-"""The steps of `evaluate` and what they are compared with, as the library makes them.
+"""The steps of `evaluate` and what they are compared with.
 
-Programs take shapes in place of arrays, since nothing is run here. Where they are run
-after all, what they take is random, except for `values`.
+The library's steps come from `jaxrob.steps`. Their arguments are shapes, since nothing
+is run here.
 """
 
 import contextlib
+import functools
+import inspect
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.sharding import Mesh
 
+import jaxrob
 from accelerators import shapes
 from accelerators.networks import Network
-from jaxrob import alterations
-from jaxrob._command import catalogue
-from jaxrob._engine.step import answer_at_levels, prepare
+from jaxrob import alterations, steps
 from jaxrob.alterations import Alteration
+
+# These make an alteration of others.
+_COMBINATORS = ("compose", "followed_by", "rescale")
 
 
 class Program(NamedTuple):
@@ -25,25 +29,30 @@ class Program(NamedTuple):
 
     Attributes:
       name: what it does.
-      function: a jitted function.
-      args: what it takes: pytrees of shapes, types and shardings.
-      static: its static arguments.
+      lower: returns the program, traced for the devices that its arguments lie on.
+      args: its arguments: pytrees of shapes, or of NumPy arrays where values matter.
       passes: images that the network classifies in it.
-      turns: how often a loop turns whose text does not tell.
-      values: values of arguments, by their place, that are not to be random.
+      turns: how often a loop turns whose number of iterations is known only at run
+        time.
     """
 
     name: str
-    function: Any
+    lower: Callable[[], jax.stages.Lowered]
     args: tuple[Any, ...]
-    static: dict[str, Any]
     passes: int
     turns: int = 1
-    values: dict[int, Any] = {}
 
-    def lowered(self) -> Any:
-        """The program, traced for the devices that its arguments lie on."""
-        return self.function.lower(*self.args, **self.static)
+
+def of_function(
+    name: str, function: Any, args: tuple[Any, ...], passes: int
+) -> Program:
+    """The program of a jitted function."""
+    return Program(name, functools.partial(function.lower, *args), args, passes)
+
+
+def of_step(name: str, found: steps.Step, turns: int = 1) -> Program:
+    """The program of a step of the library."""
+    return Program(name, found.lower, found.args, found.passes, turns)
 
 
 def alterations_by_name() -> dict[str, Alteration]:
@@ -57,11 +66,12 @@ def further_alterations() -> dict[str, Alteration]:
 
     Frost is there if its pictures are installed.
     """
-    papers = alterations_by_name()
+    known = {*alterations_by_name(), *_COMBINATORS}
+    made_by = {name: getattr(alterations, name) for name in alterations.__all__}
     found = {
-        name: getattr(alterations, name)()
-        for name in catalogue.NAMES
-        if name not in papers
+        name: make()
+        for name, make in made_by.items()
+        if inspect.isfunction(make) and name not in known
     }
     for name in alterations.corruptions.__all__:
         with contextlib.suppress(FileNotFoundError, ImportError):
@@ -70,64 +80,51 @@ def further_alterations() -> dict[str, Alteration]:
 
 
 def forward(network: Network, rows: int, mesh: Mesh) -> Program:
-    """The bare forward pass over so many images that lie on the device."""
+    """The forward pass alone, over images that lie on the device."""
     classifier = network.classifier(shapes.whole(network.variables(), mesh))
     images = shapes.array((rows, *network.image_shape), jnp.float32, mesh, split=True)
     function = jax.jit(classifier.apply_fn)
-    return Program("forward", function, (classifier.variables, images), {}, rows)
+    return of_function("forward", function, (classifier.variables, images), rows)
+
+
+def evaluation(
+    network: Network,
+    alteration: Alteration,
+    mesh: Mesh,
+    classifier: jaxrob.Classifier | None = None,
+) -> steps.Evaluation:
+    """The steps of `evaluate` for a network, or for another classifier."""
+    return steps.evaluation(
+        classifier or network.classifier(network.variables()),
+        network.image_shape,
+        alteration,
+        num_images=network.num_images,
+        num_levels=network.num_levels,
+        mesh=mesh,
+    )
 
 
 def preparation(network: Network, alteration: Alteration, mesh: Mesh) -> Program:
     """What `evaluate` does once with a block of images, whatever the levels."""
-    number = network.num_images
-    args = (
-        shapes.array((number, *network.image_shape), jnp.uint8, mesh, split=True),
-        shapes.array((number,), jnp.uint32, mesh, split=True),
-        shapes.key(mesh),
-    )
-    static = {"alteration": alteration, "mesh": mesh}
-    return Program(f"prepare {alteration.name}", prepare, args, static, 0)
+    found = evaluation(network, alteration, mesh).preparation
+    return of_step(f"prepare {alteration.name}", found)
 
 
 def step(
-    network: Network, alteration: Alteration, mesh: Mesh, classifier: Any = None
+    network: Network,
+    alteration: Alteration,
+    mesh: Mesh,
+    classifier: jaxrob.Classifier | None = None,
 ) -> Program:
-    """What `evaluate` does with a block of images at a few levels.
+    """What `evaluate` does with a block of images at a few levels."""
+    found = evaluation(network, alteration, mesh, classifier).step
+    # Sequential levels: the loop's bound is an argument.
+    return of_step(alteration.name, found, turns=network.num_levels)
 
-    Args:
-      network: the network, and how many images and levels.
-      alteration: the alteration.
-      mesh: the devices.
-      classifier: another classifier than the network's, of shapes.
-    """
-    if classifier is None:
-        classifier = network.classifier(shapes.whole(network.variables(), mesh))
-    prepared = preparation(network, alteration, mesh).lowered().out_info
-    number, num_levels = network.num_images, network.num_levels
-    args = (
-        classifier,
-        shapes.split(prepared, mesh),
-        shapes.array((number,), jnp.uint32, mesh, split=True),
-        shapes.key(mesh),
-        shapes.array((num_levels,), jnp.float32, mesh),
-        shapes.array((), jnp.int32, mesh),
-        shapes.array((), jnp.float32, mesh),
-    )
-    levels = np.linspace(alteration.lower, alteration.upper, num_levels)
-    return Program(
-        alteration.name,
-        answer_at_levels,
-        args,
-        {"alteration": alteration, "mesh": mesh},
-        network.rows,
-        # Where levels are taken in turn, as many as are asked for.
-        turns=num_levels,
-        values={
-            4: levels.astype(np.float32),
-            5: np.int32(num_levels),
-            6: np.float32(1),
-        },
-    )
+
+def rows_at_once(network: Network, mesh: Mesh) -> int:
+    """Images that `evaluate` classifies at once; on a TPU, those of one level."""
+    return evaluation(network, alterations.brightness(), mesh).step.rows
 
 
 def read_and_write(network: Network, mesh: Mesh) -> Program:
@@ -142,4 +139,4 @@ def read_and_write(network: Network, mesh: Mesh) -> Program:
         shapes.array(shape, jnp.float32, mesh, split=True),
         shapes.array((network.num_levels,), jnp.float32, mesh),
     )
-    return Program("read and write once", copied, args, {}, 0)
+    return of_function("read and write once", copied, args, 0)

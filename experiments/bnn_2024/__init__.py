@@ -1,4 +1,4 @@
 """Parts of `bnn_tables.py`, the tables of Essbai et al. (2024).
 
-What fits and measures Bayesian networks serves `retraining_bnn.py` too.
+`retraining_bnn.py` uses the fitting and measuring of Bayesian networks too.
 """

@@ -1,6 +1,6 @@
-"""What the paper's authors may have done, to explain what differs from their tables.
+"""The paper's authors' likely procedure, to explain the differences from their tables.
 
-Readings of their alterations, and networks trained as theirs. The training is from
+Readings of their alterations, and networks trained as theirs. The training follows
 drafts of the first author's master's thesis, which has the same tables (W. Essbai,
 2023, github.com/wasim-essbai/MasterThesis): 40,000 images, 15 epochs of RMSprop at
 PyTorch's defaults, and the library torchbnn.
@@ -29,7 +29,7 @@ def _coded_as_floats(image: jax.Array, level: jax.Array) -> Any:
     return jnp.where(level == 0, image, jnp.clip(coded, 0, 1))
 
 
-# By column of the paper's tables; the last of each comes closest.
+# By column of the paper's tables; the last reading of each comes closest.
 READINGS = (
     (
         "GN",
@@ -61,13 +61,13 @@ _OPTIMIZER = optax.rmsprop(1e-2, decay=0.99, eps=1e-8, eps_in_sqrt=False)
 _BATCH = 128
 # Not in the thesis but usual with torchbnn: the standard deviation of the prior, and
 # the weight of the divergence from it, averaged over the weights. With 80,000 weights
-# and 40,000 images that is a 200th of what the ELBO has.
+# and 40,000 images that is a 200th of the ELBO's weight.
 _PRIOR_SCALE = 0.1
 _DIVERGENCE_WEIGHT = 0.01
 
 
 class _SoftmaxTwice(nn.Module):
-    """A perceptron whose cross-entropy takes its probabilities for logits."""
+    """A perceptron whose cross-entropy takes its probabilities as logits."""
 
     num_classes: int
 
@@ -79,7 +79,7 @@ class _SoftmaxTwice(nn.Module):
 def fit_mlp(
     train_set: jaxrob.Dataset, key: jax.Array, progress: bool
 ) -> jaxrob.Classifier:
-    """The plain network, trained as theirs."""
+    """Trains the plain network as the authors did."""
     return training.fit(
         _SoftmaxTwice(len(datasets.class_names(train_set))),
         _theirs(train_set),
@@ -95,7 +95,7 @@ def fit_mlp(
 def fit_bnn(
     train_set: jaxrob.Dataset, key: jax.Array, num_samples: int
 ) -> jaxrob.Classifier:
-    """Independent normals of all weights, by a tempered ELBO; each host by itself."""
+    """Fits independent normals of all weights by a tempered ELBO, on each host."""
     train_set = _theirs(train_set)
     images, labels = jnp.asarray(train_set.images), jnp.asarray(train_set.labels)
     images = images / 255 if images.dtype == jnp.uint8 else images

@@ -13,7 +13,7 @@ from jaxrob import reporting
 
 
 def measures(curves: Sequence[jaxrob.Curve]) -> Figure:
-    """Each measure over the level, a panel for each alteration."""
+    """Plots each measure over the level, a panel for each alteration."""
     figure, panels = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
     for curve, alteration, axes in zip(curves, in_order(), panels.flat):
         plain = curve.with_unknown(None)
@@ -31,7 +31,7 @@ def measures(curves: Sequence[jaxrob.Curve]) -> Figure:
 
 
 def most_uncertain(curves: Sequence[jaxrob.Curve], test_set: jaxrob.Dataset) -> Figure:
-    """For each alteration the most uncertain image, at the level of most indecision."""
+    """Shows each alteration's most uncertain image, at the level of most indecision."""
     figure, panels = plt.subplots(1, 7, figsize=(14, 3.1), layout="constrained")
     for curve, alteration, axes in zip(curves, in_order(), panels):
         worst = curve.indecision.argmax()

@@ -12,7 +12,7 @@ from jaxrob import alterations, metrics
 
 # The paper's abbreviations, in the order of its tables.
 COLUMNS = ("GN", "B", "BV", "HT", "VT", "JC", "Z")
-# The rows that are measured, with short names.
+# The measured rows, with short names.
 ROWS = {
     "MLP": "MLP",
     "BNN": "BNN",
@@ -26,15 +26,15 @@ Rows = dict[str, np.ndarray]
 
 
 class Measured(NamedTuple):
-    """What is measured of a network, or of two, on some alterations."""
+    """The measurements of a network, or of two, on some alterations."""
 
     rows: Rows
-    nominal: dict[str, float]  # measures of the unaltered images
+    nominal: dict[str, float]  # measures of the clean images
     unknown: Sequence[jaxrob.Curve]  # of the Bayesian network, with unknown answers
 
 
 def in_order() -> tuple[jaxrob.Alteration, ...]:
-    """The paper's alterations, in the order of its tables."""
+    """Returns the paper's alterations, in the order of its tables."""
     by_name = {one.name: one for one in alterations.presets.bnn_2024()}
     names = ("gaussian noise", "gaussian blur", "brightness", "horizontal translation")
     names += ("vertical translation", "jpeg compression", "zoom")
@@ -50,7 +50,7 @@ def evaluate(
     name: str,
     progress: bool,
 ) -> list[jaxrob.Curve]:
-    """A curve for each alteration, at evenly spaced levels.
+    """Returns a curve for each alteration, at evenly spaced levels.
 
     Args:
       classifier: the classifier.
@@ -66,7 +66,7 @@ def evaluate(
             classifier,
             test_set,
             alteration,
-            alteration.snap(ranges.even_levels(alteration, num_levels)),
+            alteration.snap(ranges.evenly_spaced_levels(alteration, num_levels)),
             key=key,
             journal=journals.path(name),
             mesh=hosts.mesh(),
@@ -82,11 +82,11 @@ def both(
     some: Sequence[jaxrob.Alteration],
     alpha: float,
 ) -> Measured:
-    """Of a plain network's curves and a Bayesian one's.
+    """Measures a plain network's curves and a Bayesian one's.
 
     Args:
       plain: a curve for each alteration.
-      bayesian: likewise.
+      bayesian: a curve for each alteration.
       some: the alterations.
       alpha: the confidence level of an answer.
     """
@@ -99,7 +99,7 @@ def both(
 def of_bayesian(
     curves: Sequence[jaxrob.Curve], some: Sequence[jaxrob.Alteration], alpha: float
 ) -> Measured:
-    """Of a Bayesian network's curves; see `both`."""
+    """Measures a Bayesian network's curves; see `both`."""
     unknown = [curve.with_unknown(alpha) for curve in curves]
     rows = {
         "BNN": robustness(curves, some, "accuracy"),
@@ -119,7 +119,7 @@ def of_bayesian(
 def robustness(
     curves: Sequence[jaxrob.Curve], some: Sequence[jaxrob.Alteration], measure: str
 ) -> np.ndarray:
-    """Definitions 8, 9 and 11 with linear tolerance, theta = gamma = 0.
+    """Computes Definitions 8, 9 and 11 with linear tolerance, theta = gamma = 0.
 
     Args:
       curves: a curve for each alteration.
@@ -141,5 +141,5 @@ def robustness(
 def at_identity(
     curve: jaxrob.Curve, values: np.ndarray, alteration: jaxrob.Alteration
 ) -> float:
-    """The nominal value; the identity is the range's middle or an end of it."""
+    """Returns the nominal value; the identity is the range's middle or an end of it."""
     return float(values[np.abs(curve.levels - alteration.identity).argmin()])

@@ -1,4 +1,4 @@
-"""The Bayesian perceptron of the paper, as jaxrob fits it."""
+"""jaxrob's fit of the paper's Bayesian perceptron."""
 
 import jax
 from common import datasets, hosts
@@ -15,7 +15,7 @@ def fit(
     progress: bool,
     prior_scale: float = 1.0,
 ) -> jaxrob.Classifier:
-    """Fits it: 161,040 parameters on images of 28 by 28 with ten classes.
+    """Fits the perceptron: 161,040 parameters on images of 28 by 28 with ten classes.
 
     Args:
       train_set: the training set.

@@ -33,7 +33,7 @@ class Explained(NamedTuple):
 
 
 def print_means(means: Mapping[str, np.ndarray], num_seeds: int) -> None:
-    """Prints the means over seeds, each with the paper's below it."""
+    """Prints the means over seeds, each above the paper's."""
     print(f"\nmean of {num_seeds} seeds [%], the paper's in the line below it")
     print(f"{'':20}" + "".join(f"{name:>8}" for name in (*COLUMNS, "mean")))
     for name, values in means.items():
@@ -62,12 +62,12 @@ def print_explained(explained: Sequence[Sequence[Explained]]) -> None:
 
 
 def line(name: str, values: Sequence[float] | np.ndarray) -> str:
-    """A row with its mean."""
+    """Returns a row with its mean."""
     return f"{name:20}" + "".join(f"{v:8.2f}" for v in (*values, np.mean(values)))
 
 
 def answers(rows: Sequence[Rows]) -> list[str]:
-    """The paper's questions, with intervals over the seeds."""
+    """Answers the paper's questions, with intervals over the seeds."""
     lines = []
     gain = [row["BNN"].mean() - row["MLP"].mean() for row in rows]
     lines.append(f"RQ1  BNN less MLP, mean of alterations: {intervals.in_points(gain)}")
@@ -93,8 +93,8 @@ def answers(rows: Sequence[Rows]) -> list[str]:
 
 
 def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
-    """The paper's first question, by networks trained as theirs."""
-    # The median, since some of the plain networks lose classes in training.
+    """Answers the paper's first question, by networks trained as theirs."""
+    # The median, because some of the plain networks lose classes in training.
     gain = [
         np.mean(
             [
@@ -112,7 +112,7 @@ def their_answer(explained: Sequence[Sequence[Explained]]) -> str:
 
 
 def odds(curves: Sequence[jaxrob.Curve], alpha: float) -> list[str]:
-    """Are unknown answers the wrong ones? At the hardest level of each alteration."""
+    """Tests whether unknown answers are the wrong ones, at the hardest levels."""
     return [
         f"odds {name} at level {_odds(curve, alpha)}"
         for curve, name in zip(curves, COLUMNS)

@@ -1,15 +1,11 @@
 """Searches with few images, driven by drawn answers instead of a network."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from jaxrob import metrics, strategies
-from jaxrob._engine.parts import BLOCK
-from jaxrob.strategies._drive import Seen, Span, Subject, drive
-from jaxrob.strategies._few.search import FewImages
-from jaxrob.strategies._few.stopping import checked_stopping
 
 # Which of N images are right at a level in [0, 1], bool `[N]`, in the order in which
 # they are looked at.
@@ -23,7 +19,7 @@ class Found(NamedTuple):
       low: the lower end of the data set's interval.
       high: the upper end.
       robustness: the answer.
-      status: as of `jaxrob._assessment.sampling.Sampling`.
+      status: see `jaxrob.strategies.Found`.
       evaluations: altered images looked at.
     """
 
@@ -46,20 +42,13 @@ def search(
       parts: of the range.
       **asked: half_width, budget, curtail, required.
     """
-    usual = {"half_width": None, "budget": None, "curtail": False, "required": None}
-    stopping = checked_stopping(**usual | asked, confidence_level=0.95)
-    assert stopping is not None
-    few = FewImages(strategies.ASAP(n=parts), stopping)
-    block = min(BLOCK, num_images)
-    task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images, block=block)
-
-    def look(wanted: Sequence[Span]) -> list[Seen]:
-        scores = [right(one.level)[: one.stop].astype(float) for one in wanted]
-        return [Seen(float(one.mean()), len(one), one) for one in scores]
-
-    subject = Subject("drawn", few, task, np.asarray, np.asarray)
-    (history,) = drive([subject], look, budget=stopping.budget)
-    found = few.result(task, history)
+    task = strategies.Task(0.0, 1.0, threshold, 0.0, num_images)
+    history, found = strategies.sample_few(
+        strategies.ASAP(n=parts),
+        task,
+        lambda levels: np.stack([right(level) for level in levels]),
+        **asked,
+    )
     assert history.scores is not None and found.robustness is not None
     evaluations = sum(map(len, history.scores))
     return Found(*found.interval, found.robustness, found.status, evaluations)

@@ -315,8 +315,8 @@ def _of_attacks() -> list[Case]:
             attacks=[world.attack()],
         ),
         case(
-            "adversarial.attack_from_json",
-            adversarial.attack_from_json,
+            "adversarial.Attack.from_json",
+            adversarial.Attack.from_json,
             text=world.attack().to_json(),
         ),
         case(

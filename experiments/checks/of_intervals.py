@@ -9,19 +9,15 @@ that share is at most (Clopper and Pearson). Below the level, the interval is to
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import jax
+import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
 from scipy import stats
 
+import jaxrob
 from checks.of_comparisons import SHAPES, define_runs, drawn, truth
-from jaxrob import metrics
-from jaxrob._assessment.compare import _answered, _asked
-from jaxrob._assessment.paired import resampled
-from jaxrob.metrics._bootstrap import percentiles, resamples
-from jaxrob.roma import compare_categories
-from jaxrob.roma._count import clopper_pearson
-from jaxrob.roma._global_result import put_together
-from jaxrob.roma._local_answers import by_plain_draws
+from jaxrob import metrics, roma
 
 _STUDIES = ("counts", "robustness", "populations", "categories", "comparisons")
 CONFIDENCES = (0.95, 0.99, 0.999)
@@ -52,13 +48,30 @@ def main(_: Sequence[str]) -> None:
 
 
 def counts(runs: int, seed: int) -> list[tuple]:
-    """RoMA's count."""
-    rng, found = np.random.default_rng(seed), []
-    for level in CONFIDENCES:
-        for p in (1e-4, 0.003, 0.1, 0.5):
-            hits = rng.binomial(1000, p, runs)
-            low, high = clopper_pearson(hits, 1000, level)
-            found.append(_row(f"count, p = {p:g}", level, (low <= p) & (p <= high)))
+    """RoMA's count, of draws in which each input is misclassified as often as it says.
+
+    An input is one number, the probability, and a perturbation puts a uniform one
+    beside it.
+    """
+    found, perturbation = [], roma.from_sampler(_beside_a_uniform_one)
+    classifier = jaxrob.Classifier(_misclassifies_below)
+    for number, level in enumerate(CONFIDENCES):
+        for place, p in enumerate((1e-4, 0.003, 0.1, 0.5)):
+            key = jax.random.key(seed)
+            for part in (number, place):
+                key = jax.random.fold_in(key, part)
+            counted = roma.assess(
+                classifier,
+                np.tile(np.float32([[[p, 1]]]), (runs, 1, 1, 1)),
+                num_samples=1000,
+                estimator="count",
+                perturbation=perturbation,
+                confidence_level=level,
+                key=key,
+            )
+            low, high = counted.confidence_interval.T
+            held = (low <= 1 - p) & (1 - p <= high)
+            found.append(_row(f"count, p = {p:g}", level, held))
     return found
 
 
@@ -88,14 +101,8 @@ def populations(runs: int, seed: int, num_inputs: int = 100) -> list[tuple]:
             held, near = [], []
             for _ in range(runs):
                 p = 1 - shape.draw(rng, num_inputs)
-                one = put_together(
-                    by_plain_draws(rng.binomial(20, p), 20),
-                    np.zeros(num_inputs, int),
-                    None,
-                    by="all",
-                    num_samples=20,
-                    confidence_level=level,
-                    jointly=True,
+                one = _counted(rng.binomial(20, p), 20).global_robustness(
+                    "all", confidence_level=level
                 )
                 held.append(_in(1 - shape.mean, one.population_interval[0]))
                 near.append(_in(p.mean(), one.inputs_interval[0]))
@@ -124,25 +131,50 @@ def robustness(runs: int, seed: int, num_images: int = 100) -> list[tuple]:
 
 
 def comparisons(runs: int, seed: int, num_images: int = 50) -> list[tuple]:
-    """The difference in robustness of unequal networks.
-
-    By the bootstrap alone: what the p-values add to the interval only widens it.
-    """
+    """The difference in robustness of unequal networks."""
     shape, found = SHAPES["unequal"], []
     difference, _, _ = truth(shape)
     for level in CONFIDENCES:
         rng, held = np.random.default_rng(seed), []
         for _ in range(runs):
-            first, second = drawn(rng, shape, num_images)
-            number = resamples(level)
-            some = resampled(_asked(first), _answered(first), _answered(second), number)
-            held.append(_in(difference, percentiles(some.robustness, level, (-1, 1))))
+            one = jaxrob.compare(*drawn(rng, shape, num_images), level)
+            held.append(_in(difference, one.confidence_interval))
         found.append(_row("comparison", level, held))
     return found
 
 
+def _beside_a_uniform_one(key: jax.Array, image: jax.Array) -> jax.Array:
+    return image.at[0, 0, 1].set(jax.random.uniform(key))
+
+
+def _misclassifies_below(_: None, images: jax.Array) -> jax.Array:
+    """Logits: class 1 where the second number is below the first."""
+    is_below = images[:, 0, 0, 1] < images[:, 0, 0, 0]
+    return 100.0 * jnp.stack([~is_below, is_below], axis=-1)
+
+
+def _counted(hits: np.ndarray, num_samples: int) -> roma.RomaResult:
+    """A result of which the plain draws alone are known."""
+    unknown = np.full(len(hits), np.nan)
+    return roma.RomaResult(
+        estimator="count",
+        perturbation="none",
+        epsilon=None,
+        delta=0.6,
+        num_samples=num_samples,
+        excluded=np.zeros(len(hits), np.int32),
+        labels=None,
+        status=np.full(len(hits), "counted"),
+        log_adversarial_probability=unknown,
+        log_low=unknown,
+        log_high=unknown,
+        hits=hits,
+        evaluations=np.full(len(hits), num_samples),
+    )
+
+
 def _interval(plr: np.ndarray, level: float) -> np.ndarray:
-    return compare_categories(
+    return roma.compare_categories(
         plr, None, 1, np.zeros(len(plr), int), confidence_level=level
     ).interval[0]
 

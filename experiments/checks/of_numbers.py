@@ -28,6 +28,8 @@ LEVELS, VALUES = np.linspace(0, 1, 5), np.array([0.9, 0.95, 0.8, 0.7, 0.2])
 CONFUSION = np.arange(5 * 3 * 4).reshape(5, 3, 4)
 CONFIDENCES = np.linspace(0.2, 0.9, 10).reshape(2, 5)
 CORRECT = CONFIDENCES > 0.5
+# Of a hundred images, in a random order.
+_PLACES = np.random.default_rng(0).permutation(100) / 100
 
 
 def of_numbers() -> list[Case]:
@@ -43,6 +45,17 @@ def of_numbers() -> list[Case]:
             "strategies.all_images",
             strategies.all_images,
             levels=A(LEVELS, frozenset({"empty array", "empty list"})),
+        ),
+        case(
+            "strategies.sample_few",
+            strategies.sample_few,
+            strategy=strategies.ASAP(16),
+            task=strategies.Task(0.0, 1.0, 0.8, num_images=100),
+            function=A(lambda x: _PLACES < 1 - x[:, None] / 2, CALLABLE),
+            half_width=A(0.1, SHARE | OR_NONE),
+            budget=A(None, OR_NONE | COUNT),
+            curtail=A(False, FLAG),
+            required=A(None, OR_NONE | SHARE),
         ),
     ]
 
@@ -200,13 +213,6 @@ def _of_curves() -> list[Case]:
             confidence_level=A(0.9, INSIDE_SHARE),
             bounds=bounds,
         ),
-        case(
-            "metrics.level_weights",
-            metrics.level_weights,
-            levels=LEVELS,
-            level_distribution=A(None, OR_NONE),
-            bounds=bounds,
-        ),
     ]
 
 
@@ -224,21 +230,6 @@ def _of_tolerance() -> list[Case]:
             nominal=A(0.9, SHARE),
             level_distribution=A(None, OR_NONE),
             bounds=A((0.0, 1.0), OR_NONE),
-        ),
-        case(
-            "metrics.level_scores",
-            metrics.level_scores,
-            values=VALUES,
-            threshold=A(0.8, SHARE),
-            tolerance=score,
-            penalization=score,
-            nominal=A(0.9, SHARE | OR_NONE),
-        ),
-        case(
-            "metrics.scored_robustness",
-            metrics.scored_robustness,
-            scores=VALUES,
-            weights=VALUES,
         ),
         case(
             "metrics.linear_tolerance",

@@ -301,7 +301,6 @@ def _of_data(folder: pathlib.Path) -> list[Case]:
         case("data.digits", data.digits, **split, size=A(8, COUNT)),
         case("data.mnist", data.mnist, directory=folder, **split),
         case("data.cifar10", data.cifar10, directory=folder / "cifar", **split),
-        case("data.read_idx", data.read_idx, path=folder / "t10k-labels-idx1-ubyte"),
         case("data.idc_patches", data.idc_patches, directory=folder / "idc"),
         case(
             "data.image_folder",

@@ -19,7 +19,7 @@ def write(
     alterations: Sequence[jaxrob.Alteration],
     threshold: float,
 ) -> int:
-    """Writes a figure for each method; returns how many."""
+    """Writes a figure for each method; returns the number of figures."""
     for method, number in _NUMBERS.items():
         figure = _figure(seeds, method, alterations, threshold)
         name = method if number is None else f"figure{number}-{method}"
@@ -34,7 +34,7 @@ def _figure(
     alterations: Sequence[jaxrob.Alteration],
     threshold: float,
 ) -> Figure:
-    """Accuracy over the level: original dashed, retrained solid."""
+    """Plots accuracy over the level: original dashed, retrained solid."""
     figure, panels = plt.subplots(2, 4, figsize=(14, 6.4), layout="constrained")
     for i, (axes, alteration) in enumerate(zip(panels.flat, alterations)):
         for name, style, colour in (

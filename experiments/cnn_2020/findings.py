@@ -1,4 +1,4 @@
-"""Which of the paper's findings hold, a line each."""
+"""Checks of the paper's findings, a line each."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,17 +10,17 @@ from scipy import stats
 import jaxrob
 from cnn_2020.results import METHODS, NETWORKS, Found, Seed, mean
 
-# How much more accurate than the original they are on unaltered images [points].
+# Their gain in clean accuracy over the original [points].
 _PAPER_ACCURACY = {"DA": 0.11, "LDA": 0.18, "NP": 0.64, "LNP": 0.05}
 
 
 def findings(
     seeds: Sequence[Seed], alterations: Sequence[jaxrob.Alteration]
 ) -> list[str]:
-    """All of them, with 95 % intervals over the seeds.
+    """Returns all findings, with 95 % intervals over the seeds.
 
     Args:
-      seeds: what is found of the networks of each seed.
+      seeds: the networks' results of each seed.
       alterations: the alterations.
     """
 
@@ -67,9 +67,9 @@ def findings(
 def _gains(
     original: Found, retrained: Found, alterations: Sequence[jaxrob.Alteration]
 ) -> tuple[float, float]:
-    """Mean accuracy gained beyond half of the range's way from the identity, within.
+    """Returns the mean accuracy gained in the outer and in the inner half of the range.
 
-    Of the alterations to which the original's robustness is below 100 %.
+    Over the alterations to which the original's robustness is below 100 %.
     """
     far, near = [], []
     for i, alteration in enumerate(alterations):
@@ -91,12 +91,12 @@ def _gains(
 
 
 def _line(what: str, differences: np.ndarray, equal: bool = False) -> str:
-    """A difference with its interval and verdict; `equal`: none is as good as more."""
+    """Formats a difference with its interval and verdict; `equal`: 0 also counts."""
     text = f"{what}: {100 * np.mean(differences):+.2f}"
     if len(differences) < 2:
         return f"{text}; one seed, no interval"
     if np.ptp(differences) < 1e-9:
-        # Robustness comes in multiples of a level's share.
+        # Robustness is a multiple of one level's share.
         return f"{text} for every seed; no interval"
     low, high = intervals.student_t(100 * differences)
     if low > 0:
@@ -109,7 +109,7 @@ def _line(what: str, differences: np.ndarray, equal: bool = False) -> str:
 
 
 def _correlation(seeds: Sequence[Seed]) -> str:
-    """Of robustness and adversariability, over the methods' means."""
+    """Returns the correlation of robustness and adversariability over method means."""
     robustness = [mean(seeds, name, "robustness").mean() for name in NETWORKS]
     score = [mean(seeds, name, "adversariability") for name in NETWORKS]
     found: Any = stats.spearmanr(robustness, score)

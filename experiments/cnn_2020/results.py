@@ -1,11 +1,11 @@
-"""What is found of each way to retrain a network."""
+"""The results of each way to retrain a network."""
 
 from collections.abc import Sequence
 from typing import TypedDict
 
 import numpy as np
 
-# Each method and the one that it is compared with, as in the paper's table II.
+# Each method and its comparison, as in the paper's table II.
 METHODS = {"DA": None, "LDA": "DA", "NP": "DA", "LNP": "NP", "WL": "DA"}
 NETWORKS = ("original", *METHODS)
 
@@ -18,21 +18,21 @@ class Curve(TypedDict):
 
 
 class Found(TypedDict):
-    """What is found of one network; lists have an item for each alteration."""
+    """The results of one network; lists have an item for each alteration."""
 
     input_size: int
     seconds: float
     copies: list[float]  # of each image
-    accuracy: float  # on unaltered images
+    accuracy: float  # on clean images
     robustness: list[float]
     curves: list[Curve]
     adversariability: float | None
 
 
-# By network, of one seed.
+# One seed's results, by network.
 Seed = dict[str, Found]
 
 
 def mean(seeds: Sequence[Seed], network: str, what: str) -> np.ndarray:
-    """The mean over seeds."""
+    """Returns the mean over seeds."""
     return np.mean([seed[network][what] for seed in seeds], axis=0)

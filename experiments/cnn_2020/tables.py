@@ -6,10 +6,10 @@ from cnn_2020.results import METHODS, NETWORKS, Seed, mean
 
 
 def robustness(seeds: Sequence[Seed], names: Sequence[str], threshold: float) -> str:
-    """Table II: robustness by alteration and method, and the differences [%].
+    """Returns table II: robustness by alteration and method, and the differences [%].
 
     Args:
-      seeds: what is found of the networks of each seed.
+      seeds: the networks' results of each seed.
       names: the alterations' names.
       threshold: the lowest accepted accuracy.
     """
@@ -51,7 +51,7 @@ def _robustness_line(
 
 
 def summary(seeds: Sequence[Seed]) -> str:
-    """Table III: a summary of the methods."""
+    """Returns table III: a summary of the methods."""
     lines = [
         f"Table III, mean over seeds: {len(seeds)}",
         f"{'C':8}{'input size':>12}{'train. time':>13}{'accuracy':>10}"

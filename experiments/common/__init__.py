@@ -1,1 +1,1 @@
-"""What the scripts share. They import it as `from common import gate`."""
+"""Code that the scripts share. They import it as `from common import gate`."""

@@ -1,4 +1,4 @@
-"""Photographs as networks are usually trained on them: mirrored and shifted."""
+"""The usual augmentation of photographs for training: mirrored and shifted."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,12 +13,11 @@ from jaxrob import training
 def mirrored_and_shifted(
     num_images: int, pixels: int = 4
 ) -> Callable[[int], training.Batches]:
-    """Batches of every image once an epoch, each mirrored or not and shifted at random.
+    """Returns batches of every image once an epoch, mirrored and shifted at random.
 
     Args:
       num_images: images in the data set.
-      pixels: the farthest that an image is shifted, along each axis; edge pixels are
-        repeated.
+      pixels: the largest shift of an image, along each axis; edge pixels are repeated.
 
     Returns:
       A function from the batch size to the batches, as `jaxrob.training.fit` takes it.
@@ -52,7 +51,7 @@ def mirrored_and_shifted(
 
 
 def _shifted(images: jax.Array, shifts: jax.Array, pixels: int) -> jax.Array:
-    """Each image's window of its own size, `shifts` `[B, 2]` into the padded image."""
+    """Crops each image at its `shifts`, `[B, 2]`, into the padded image."""
     border = (pixels, pixels)
     padded = jnp.pad(images, ((0, 0), border, border, (0, 0)), mode="edge")
 

@@ -1,8 +1,8 @@
-"""The alterations as one would do them without jaxrob: with OpenCV, and with dm-pix.
+"""The alterations without jaxrob: with OpenCV, and with dm-pix.
 
-Both pipelines classify as jaxrob does, in batches on the device; they differ in how the
-images are altered. OpenCV alters bytes, image by image, while the device classifies the
-batch before. dm-pix alters under `jax.vmap`, in one program with the classifier.
+Both pipelines classify as jaxrob does, in batches on the device; only the altering
+differs. OpenCV alters bytes, image by image, while the device classifies the
+previous batch. dm-pix alters under `jax.vmap`, in one program with the classifier.
 """
 
 import math
@@ -25,7 +25,7 @@ def opencv(
     levels: np.ndarray,
     batch_size: int,
 ) -> Callable[[], None]:
-    """A function that alters and classifies all images at all levels with OpenCV.
+    """Returns a function that alters (by OpenCV) and classifies at all levels.
 
     Args:
       classifier: the classifier.
@@ -58,7 +58,7 @@ def opencv(
 def opencv_alter(
     alteration: jaxrob.Alteration, shape: tuple[int, int, int], level: float
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """What OpenCV does at a level: a function from image to image, both uint8.
+    """Returns OpenCV's alteration at a level, a function of uint8 images.
 
     Args:
       alteration: one of `jaxrob.alterations.presets.cnn_2020`.
@@ -103,7 +103,7 @@ def opencv_alter(
 def _source_matrix(
     alteration: jaxrob.Alteration, shape: tuple[int, int, int], level: float
 ) -> np.ndarray:
-    """`[2, 3]`: from a place in the altered image to the one it shows."""
+    """Returns `[2, 3]`: maps a place in the altered image to the place it shows."""
     height, width, _ = shape
     turn, scale, shift = 0.0, 1.0, np.zeros(2)
     if alteration.name == "zoom":
@@ -134,7 +134,7 @@ def pix(
     levels: np.ndarray,
     batch_size: int,
 ) -> Callable[[], None] | None:
-    """As `opencv`, with dm-pix under `jax.vmap`; None if it has no such alteration."""
+    """As `opencv`, with dm-pix under `jax.vmap`; None if it lacks the alteration."""
     alter = _PIX.get(alteration.name)
     if alter is None:
         return None
@@ -171,7 +171,7 @@ def _pix_noise(image: jax.Array, level: Any, key: jax.Array) -> Any:
 
 def _pix_blur(image: jax.Array, level: Any, key: jax.Array) -> Any:
     del key
-    # Three standard deviations of the largest blur, as OpenCV does with bytes.
+    # Three standard deviations of the largest blur, like OpenCV for bytes.
     return dm_pix.gaussian_blur(image, jnp.maximum(level, 1e-3), 13)
 
 

@@ -35,7 +35,7 @@ PROGRESS = define.progress()
 
 
 class Benchmark(NamedTuple):
-    """A classifier, what it is tested on, and the seven alterations of table I."""
+    """A classifier, its test set, and the seven alterations of table I."""
 
     classifier: jaxrob.Classifier
     test_set: jaxrob.Dataset
@@ -43,14 +43,14 @@ class Benchmark(NamedTuple):
 
 
 def load(first: int = 0, num_images: int | None = None) -> Benchmark:
-    """The benchmark that the flags ask for.
+    """Loads the benchmark that the flags select.
 
     "idc" takes the network that the 2020 paper published; the others train one and
     keep it in the folder `--output`, for the next script.
 
     Args:
       first: the first test image.
-      num_images: how many test images; by default `--num_images`.
+      num_images: the number of test images; by default `--num_images`.
     """
     name = NAME.value
     test_set = data.load(name, "test", DATA_DIR.value)
@@ -64,32 +64,33 @@ def load(first: int = 0, num_images: int | None = None) -> Benchmark:
 
 
 def title() -> str:
-    """The benchmark in a few words, for names of files too."""
+    """Returns the benchmark in a few words, for file names too."""
     return "idc" if NAME.value == "idc" else f"{NAME.value}-{NETWORK.value}"
 
 
 def output() -> pathlib.Path:
-    """The folder written to."""
+    """Returns the output folder."""
     return files.output_folder(OUTPUT.value)
 
 
 def key() -> jax.Array:
-    """The key of the training and of the alterations."""
+    """Returns the key of the training and of the alterations."""
     return jax.random.key(SEED.value)
 
 
 def concavity(of: jaxrob.Alteration | jaxrob.Assessment, raw: float) -> float:
-    """The paper's concavity, which is of raw levels, on the range mapped to [0, 1]."""
+    """Converts the paper's concavity from raw levels to the range mapped to [0, 1]."""
     return raw * (of.upper - of.lower) ** 2
 
 
 def dense(
     benchmark: Benchmark, alteration: jaxrob.Alteration, num_levels: int, rule: str
 ) -> jaxrob.Assessment:
-    """A uniform assessment at many levels, kept in `--output` for the next script.
+    """Assesses at many uniform levels; kept in `--output` for the next script.
 
-    Only counts are kept. It is done anew if the file is of another classifier, data
-    set, key, version or device.
+    Only counts are kept. A file of another classifier, data set, key, version or device
+    is
+    recomputed.
     """
     name = files.assessment_name(alteration.name)
     path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")
@@ -97,7 +98,7 @@ def dense(
     if (kept := files.read(path)) is not None:
         with contextlib.suppress(ValueError):  # of another version
             known = jaxrob.Assessment.from_json(kept.decode())
-            # It holds the alteration's settings too, which its description tells.
+            # The file holds the alteration's settings too, as part of its description.
             is_same = known.provenance | source == known.provenance
             if is_same and known.rule == rule:
                 return known
@@ -120,9 +121,9 @@ def dense(
 def correct(
     benchmark: Benchmark, alteration: jaxrob.Alteration, num_levels: int, name: str
 ) -> np.ndarray:
-    """Which answers are right at evenly spaced levels: bool `[num_levels, N]`.
+    """Returns which answers are right at evenly spaced levels: bool `[num_levels, N]`.
 
-    It is kept in `--output` under `name`, and done anew as `dense` is.
+    They are kept in `--output` under `name`, and recomputed like `dense`.
     """
     path = _path("correct", f"{name}-{num_levels}.npz")
     source = json.dumps(_source(benchmark, alteration))
@@ -135,7 +136,7 @@ def correct(
         benchmark.classifier,
         benchmark.test_set,
         alteration,
-        ranges.even_levels(alteration, num_levels),
+        ranges.evenly_spaced_levels(alteration, num_levels),
         key=key(),
         journal=_journal(benchmark, name),
         mesh=hosts.mesh(),
@@ -149,7 +150,7 @@ def correct(
 
 
 def _source(benchmark: Benchmark, alteration: jaxrob.Alteration) -> dict[str, Any]:
-    """The provenance that an assessment has."""
+    """Returns the provenance of an assessment."""
     found = jaxrob.provenance(
         benchmark.classifier, benchmark.test_set, key(), hosts.mesh()
     )

@@ -19,7 +19,7 @@ from jaxrob import alterations, networks, training
 
 class _Network(NamedTuple):
     make: Callable[..., linen.Module]
-    epochs: int  # by which it has learnt the digits
+    epochs: int  # epochs that suffice for the digits
     outputs: str = "logits"
 
 
@@ -30,7 +30,7 @@ _NETWORKS = {
     "wide_strided_cnn": _Network(
         functools.partial(networks.StridedCNN, features=(32, 64, 128)), 10
     ),
-    # Of stride 2 first: a quarter of the work, a few points less accurate.
+    # Stride 2 first: a quarter of the work, a few points less accurate.
     "resnet": _Network(functools.partial(networks.ResNet, stem_stride=2), 10),
     "idc_cnn": _Network(networks.IdcCNN, 30, "sigmoid"),
     "vgg16": _Network(networks.VGG16, 30),
@@ -40,15 +40,15 @@ _BATCH_SIZE = 64
 # After ten epochs of the 107 breast-histology patches, which are 20 steps, networks
 # answer one class for all of them.
 _FEWEST_STEPS = 200
-# Those that take images of any size and have any number of classes.
+# Networks for images of any size and any number of classes.
 GENERAL = ("mnist_cnn", "strided_cnn", "wide_strided_cnn", "resnet", "mlp")
-# The highest learning rates for photographs; what normalises its layers bears more.
+# The highest learning rates for photographs; normalised layers allow a higher one.
 _RATE, _RATE_NORMALISED = 2e-3, 5e-3
 _NORMALISED = ("resnet", "vgg16")
 
 
 def module(name: str, num_classes: int) -> linen.Module:
-    """The network called `name`, one of `NAMES`, without weights."""
+    """Returns the network called `name`, one of `NAMES`, without weights."""
     if name != "idc_cnn":
         return _NETWORKS[name].make(num_classes=num_classes)
     if num_classes != 2:
@@ -67,9 +67,9 @@ def train(
 
     Args:
       name: one of `NAMES`.
-      dataset: the training set; its class names tell the number of classes.
+      dataset: the training set; the number of classes is that of its class names.
       key: a random key.
-      epochs: passes over the data; by default a number for the network, or more of a
+      epochs: passes over the data; by default a number for the network, or more for a
         small data set.
       progress: whether a progress bar is shown.
     """
@@ -90,7 +90,7 @@ def train(
 
 
 def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
-    """Settings of `jaxrob.training.fit` by which networks learn CIFAR-10 in minutes.
+    """Returns settings of `jaxrob.training.fit` for learning CIFAR-10 in minutes.
 
     Images are mirrored and shifted at random. Adam's rate rises for a fifth of the
     training and falls to zero, "one cycle" (Smith and Topin, 2019).
@@ -110,7 +110,7 @@ def for_photographs(name: str, num_images: int, epochs: int) -> dict[str, Any]:
 
 
 def one_cycle(name: str, num_steps: int) -> optax.GradientTransformation:
-    """The optimiser of `for_photographs`, for so many steps."""
+    """Returns the optimiser of `for_photographs`, for this many steps."""
     schedule = optax.cosine_onecycle_schedule(
         max(num_steps, 2),
         _RATE_NORMALISED if name in _NORMALISED else _RATE,
@@ -122,21 +122,21 @@ def one_cycle(name: str, num_steps: int) -> optax.GradientTransformation:
 def untrained(
     name: str, image_shape: tuple[int, ...], num_classes: int, key: jax.Array
 ) -> jaxrob.Classifier:
-    """A network with random weights, for scripts that measure speed."""
+    """Returns a network with random weights, for scripts that measure speed."""
     network = module(name, num_classes)
     variables = network.init(key, jnp.zeros((1, *image_shape)))
     return jaxrob.Classifier.from_linen(network, variables, _NETWORKS[name].outputs)
 
 
 def to_bytes(classifier: jaxrob.Classifier) -> bytes:
-    """A classifier's variables, for `from_bytes` in a later run."""
+    """Serialises a classifier's variables, for `from_bytes` in a later run."""
     return serialization.to_bytes(classifier.variables)
 
 
 def from_bytes(
     network: linen.Module, image_shape: tuple[int, ...], content: bytes
 ) -> jaxrob.Classifier:
-    """The classifier of `network` whose variables `to_bytes` has written."""
+    """Restores the classifier of `network` from the bytes of `to_bytes`."""
     image = jnp.zeros((1, *image_shape))
     like = jax.eval_shape(network.init, jax.random.key(0), image)
     variables = serialization.from_bytes(like, content)
@@ -144,18 +144,18 @@ def from_bytes(
 
 
 def published_idc(data_dir: str | None) -> jaxrob.Classifier:
-    """The network on breast-histology patches that the 2020 paper published.
+    """Returns the network on breast-histology patches that the 2020 paper published.
 
     Args:
-      data_dir: the folder of data sets; None: that of `$JAXROB_DATA_DIR`.
+      data_dir: the folder of data sets; None for that of `$JAXROB_DATA_DIR`.
     """
     folder = pathlib.Path(data_dir or os.environ["JAXROB_DATA_DIR"], "idc")
     variables = networks.load_idc_weights(folder / "idc_cnn_weights.npz")
     return jaxrob.Classifier.from_linen(networks.IdcCNN(), variables, "sigmoid")
 
 
-def unaltered_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> float:
-    """The share of right answers on unaltered images."""
+def clean_accuracy(classifier: jaxrob.Classifier, dataset: jaxrob.Dataset) -> float:
+    """Returns the clean accuracy."""
     curve = jaxrob.evaluate(
         classifier, dataset, alterations.brightness(), [0.0], mesh=hosts.mesh()
     )

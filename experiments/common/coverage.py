@@ -1,6 +1,6 @@
-"""How often the interval of the default ASAP holds the robustness, on known curves.
+"""How often the interval of the default ASAP covers the robustness, on known curves.
 
-A curve here is a formula: the probability that an input is classified rightly at a
+A curve here is a formula: the probability that an input is classified correctly at a
 level. Test sets are drawn from it, ASAP samples each of them, and the interval is
 compared with the robustness of the formula.
 """
@@ -19,7 +19,7 @@ from jaxrob.strategies import ASAP, History, Task, sample
 
 _CONFIDENCE = 0.95
 # How inputs turn wrong: all in one order, the weakest first; or each at levels of its
-# own, some of them several times, as noise makes them.
+# own, some of them several times, as under noise.
 _FLIPS = ["ordered", "own"]
 
 _NUM_INPUTS = flags.DEFINE_list(
@@ -35,7 +35,7 @@ def study(name: str, shapes: Mapping[str, Shape]) -> None:
     """Measures all cells, prints them and writes them as JSON.
 
     Args:
-      name: of the file.
+      name: the file's name.
       shapes: the curves, by name.
     """
     rows = []
@@ -69,7 +69,7 @@ def study(name: str, shapes: Mapping[str, Shape]) -> None:
 
 def _cell(title: str, shape: Shape, flips: str, num_inputs: int) -> dict[str, Any]:
     truth = known_curves.robustness(shape)
-    # A stream for each cell, whatever others are measured.
+    # A stream for each cell, independent of the other cells.
     rng = np.random.default_rng(
         [_SEED.value, num_inputs, zlib.crc32(f"{title} {flips}".encode())]
     )
@@ -97,7 +97,7 @@ def _draw(
     truth: float,
     rng: np.random.Generator,
 ) -> tuple[float, ...]:
-    """Whether the interval holds, its width, the levels, whether the bound holds."""
+    """Returns coverage, the interval's width, the levels, whether the bound holds."""
     values = known_curves.test_set(shape, flips, num_inputs, rng)
     task, strategy = Task(0.0, 1.0, known_curves.THRESHOLD, 0.0), ASAP()
     found = sample(strategy, task, values, num_inputs)
@@ -105,7 +105,7 @@ def _draw(
         found.levels, found.values, known_curves.THRESHOLD, strategy.rule
     )
     low, high = _interval(found, num_inputs)
-    # As `Assessment.confidence_interval`, it holds the estimate.
+    # It includes the estimate, like `Assessment.confidence_interval`.
     low, high = min(low, robustness), max(high, robustness)
     grid = np.linspace(0, 1, strategy.n + 1)[1:]
     of_test_set = np.mean(values(grid) >= known_curves.THRESHOLD)

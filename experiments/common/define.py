@@ -1,6 +1,6 @@
-"""The flags that several scripts have, each defined once.
+"""Flags that several scripts share, each defined once.
 
-A script states its default, and what is special about the flag there, if anything:
+A script gives its default, and the flag's special meaning there, if any:
 
     _THRESHOLD = define.threshold()
     _NUM_IMAGES = define.num_images(1000, "Test images at most, evenly picked.")
@@ -13,7 +13,7 @@ from absl import flags
 from common import classifiers
 from jaxrob import roma
 
-# `--help` shows these flags as those of the script, which asks for them.
+# `--help` then lists these flags under the script that defines them.
 flags.disclaim_key_flags()
 
 
@@ -34,12 +34,12 @@ def network(
     default: str = "mnist_cnn",
     help: str = "Network.",
 ) -> flags.FlagHolder[str]:
-    """`--network`, a name that `classifiers` knows."""
+    """`--network`, one of the names in `classifiers`."""
     return flags.DEFINE_enum("network", default, names, help)
 
 
 def epochs(default: int, help: str = "Training epochs.") -> flags.FlagHolder[int]:
-    """`--epochs`, where a script knows how many."""
+    """`--epochs`, for scripts with a fixed default."""
     return flags.DEFINE_integer("epochs", default, help, 1)
 
 
@@ -159,13 +159,13 @@ def budget() -> flags.FlagHolder[int]:
 def choices(
     name: str, default: Sequence[str], allowed: Sequence[str], help: str
 ) -> flags.FlagHolder[list[str]]:
-    """A flag whose value is some of the texts allowed, with commas between them.
+    """Defines a flag whose value is a subset of the allowed texts, separated by commas.
 
     Args:
       name: the flag's name.
       default: its default.
       allowed: the texts.
-      help: what they are; which are allowed is added.
+      help: their meaning; the list of allowed texts is appended.
     """
     flag = flags.DEFINE_list(name, default, f"{help}, of {', '.join(allowed)}.")
     flags.register_validator(

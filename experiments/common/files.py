@@ -1,6 +1,6 @@
-"""The files that the scripts write, and find again when they run once more.
+"""The files that the scripts write, and read again in later runs.
 
-On several hosts the first process alone writes, and tells the others what it reads.
+On several hosts only the first process writes, and broadcasts what it reads.
 """
 
 import atexit
@@ -17,9 +17,9 @@ from common import hosts
 
 
 def output_folder(folder: str) -> pathlib.Path:
-    """The folder for results, made if need be; in other processes one to be forgotten.
+    """Makes and returns the folder for results; in other processes a temporary one.
 
-    For what later runs read again there are `read` and `write`.
+    Files that later runs read again go through `read` and `write`.
     """
     if not hosts.is_first():
         scratch = tempfile.TemporaryDirectory()
@@ -31,19 +31,19 @@ def output_folder(folder: str) -> pathlib.Path:
 
 
 def write_json(path: pathlib.Path, document: Any) -> None:
-    """Writes a result, of arrays too, into a folder that exists."""
+    """Writes a result, which may hold arrays, into an existing folder."""
     text = json.dumps(document, indent=1, default=lambda array: array.tolist())
     path.write_text(text)
 
 
 def read(path: pathlib.Path) -> bytes | None:
-    """What the first process finds in a file; None if it is not there."""
+    """Returns the content that the first process reads; None if there is no file."""
     there = hosts.is_first() and path.exists()
     return hosts.from_first(path.read_bytes() if there else None)
 
 
 def write(path: pathlib.Path, content: bytes) -> None:
-    """Writes a file, in the first process; whole or, if interrupted, not at all."""
+    """Writes a file, in the first process; atomically, so never in part."""
     if not hosts.is_first():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -53,7 +53,7 @@ def write(path: pathlib.Path, content: bytes) -> None:
 
 
 def assessment_name(alteration: str) -> str:
-    """The name of an assessment's file, without its ending.
+    """Returns the name of an assessment's file, without its extension.
 
     Args:
       alteration: the name of its alteration.
@@ -64,7 +64,7 @@ def assessment_name(alteration: str) -> str:
 def write_assessments(
     folder: pathlib.Path, assessments: Sequence[jaxrob.Assessment]
 ) -> None:
-    """Writes assessments into a folder that exists, a file for each alteration."""
+    """Writes assessments into an existing folder, a file for each alteration."""
     for one in assessments:
         path = folder / f"{assessment_name(one.alteration)}.json"
         path.write_text(one.to_json())
@@ -74,7 +74,7 @@ def read_assessment(path: str | os.PathLike[str]) -> jaxrob.Assessment:
     """Reads an assessment.
 
     Raises:
-      ValueError: if the file is missing, or holds no assessment; with its path.
+      ValueError: if the file is missing or is not an assessment; with its path.
     """
     try:
         return jaxrob.Assessment.from_json(pathlib.Path(path).read_text())

@@ -1,7 +1,7 @@
 """Flags by which a script fails if its results are not good enough.
 
-A script that defines them ends with status 1 and one line that says what failed, after
-it has written everything.
+Such a script exits with status 1 and one line that names the failure, after it has
+written everything.
 """
 
 import sys
@@ -12,12 +12,12 @@ from absl import app, flags
 import jaxrob
 from jaxrob import reporting, roma
 
-# `--help` shows these flags as those of the script, which asks for them.
+# `--help` then lists these flags under the script that defines them.
 flags.disclaim_key_flags()
 
 
 def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]]:
-    """The flag `--require`, for a script that finds these quantities.
+    """Defines the flag `--require`, for a script that measures these quantities.
 
     Returns:
       A function that reads the flag.
@@ -44,7 +44,7 @@ def define_require(*quantities: str) -> Callable[[], list[reporting.Requirement]
 
 
 def define_regressions() -> flags.FlagHolder[list[str]]:
-    """The flag `--regressions`, for a script that writes assessments."""
+    """Defines the flag `--regressions`, for a script that writes assessments."""
     return flags.DEFINE_multi_string(
         "regressions",
         [],
@@ -57,10 +57,10 @@ def define_regressions() -> flags.FlagHolder[list[str]]:
 def earlier(
     flag: flags.FlagHolder[list[str]], alterations: Sequence[jaxrob.Alteration]
 ) -> list[jaxrob.Assessment]:
-    """The assessments that `--regressions` names; call it before the work begins.
+    """Reads the assessments that `--regressions` names; call it before the work begins.
 
     Args:
-      flag: what `define_regressions` returned.
+      flag: the result of `define_regressions`.
       alterations: those to be assessed.
     """
     names = [one.name for one in alterations]
@@ -75,12 +75,12 @@ def require(
     found: Mapping[str, jaxrob.Assessment | roma.RomaResult | Mapping[str, float]],
     regressions: Sequence[str] = (),
 ) -> None:
-    """Ends the script with status 1 if something is not good enough.
+    """Exits with status 1 if a result is not good enough.
 
     Args:
-      requirements: what `--require` asks for.
-      found: results, or the values of quantities, by what they are of.
-      regressions: further things that are not good enough, in words.
+      requirements: the value of `--require`.
+      found: results, or the values of quantities, by the name of their subject.
+      regressions: further failures, in words.
     """
     if line := reporting.verdict(requirements, found, regressions):
         sys.exit(line)
@@ -91,6 +91,6 @@ def require_of_assessments(
     assessments: Sequence[jaxrob.Assessment],
     earlier: Sequence[jaxrob.Assessment] = (),
 ) -> None:
-    """`require` of assessments, and that none is worse than an earlier one."""
+    """Applies `require` to assessments, and compares them with earlier ones."""
     found = {one.alteration: one for one in assessments}
     require(requirements, found, reporting.regressions(assessments, earlier))

@@ -1,4 +1,4 @@
-"""Several tests at once, without false alarms from their number."""
+"""Multiple tests with a bounded probability of any false alarm."""
 
 from collections.abc import Sequence
 
@@ -11,12 +11,12 @@ def significantly_below(
     draws: int | np.ndarray,
     confidence: float,
 ) -> np.ndarray:
-    """Which cells hold less often than they say, by exact one-sided tests (Holm, 1979).
+    """Finds the cells with too low a coverage, by exact one-sided tests (Holm, 1979).
 
     Args:
-      times_held: in each cell, how many intervals held.
-      draws: how many there were, in all cells or in each.
-      confidence: how often they say that they hold.
+      times_held: in each cell, the number of intervals that cover.
+      draws: the number of intervals, in all cells or in each.
+      confidence: their confidence level.
 
     Returns:
       bool `[cells]`, at a level of 5 % for all cells together.
@@ -30,7 +30,7 @@ def significantly_below(
 
 
 def adjusted(p_values: Sequence[float] | np.ndarray) -> np.ndarray:
-    """The p-values `[cells]` for all cells together (Holm, 1979)."""
+    """Returns the p-values `[cells]` for all cells together (Holm, 1979)."""
     p_values = np.asarray(p_values)
     order = np.argsort(p_values)
     factors = np.arange(len(order), 0, -1)

@@ -3,10 +3,9 @@ r"""Scripts on several hosts: the same command on each, except for `--process_id
     python experiments/quickstart.py --coordinator_address=first-host:1234 \
         --num_processes=2 --process_id=0
 
-All devices of all hosts share the work. The first process alone prints and writes, and
-tells the others what it finds of earlier runs. Only the checkpoints of trainings are
-read by all, so that a script that has them needs a folder `--output` that all hosts
-see.
+All devices of all hosts share the work. Only the first process prints and writes; it
+broadcasts the results of earlier runs. Only checkpoints of trainings are read by all
+processes, so a script with checkpoints needs a folder `--output` that all hosts see.
 """
 
 import io
@@ -26,9 +25,9 @@ _PROCESS_ID = flags.DEFINE_integer("process_id", None, "Which this one is, from 
 
 
 def join() -> None:
-    """Joins the other processes, if the flags say that there are any.
+    """Joins the other processes, if the flags name any.
 
-    Nothing may touch a device before.
+    Must run before anything touches a device.
     """
     given = [_COORDINATOR.value, _NUM_PROCESSES.value, _PROCESS_ID.value]
     if all(value is None for value in given):
@@ -46,7 +45,7 @@ def join() -> None:
 
 
 def refuse_several() -> None:
-    """Refuses several processes, before they wait for each other."""
+    """Rejects several processes, before they wait for each other."""
     if (_NUM_PROCESSES.value or 1) > 1:
         raise app.UsageError(
             "num_processes must be 1 here, since what is timed is one process; got "
@@ -55,7 +54,7 @@ def refuse_several() -> None:
 
 
 def mesh() -> Mesh | None:
-    """All devices of all processes; None, its own, for a process that is alone."""
+    """Returns all devices of all processes; None, its own, for a single process."""
     if jax.process_count() == 1:
         return None
     return Mesh(np.array(jax.devices()), ("images",))
@@ -67,7 +66,7 @@ def is_first() -> bool:
 
 
 def from_first(content: bytes | None) -> bytes | None:
-    """What the first process gives; all processes call it."""
+    """Broadcasts the first process's value; all processes call it."""
     if jax.process_count() == 1:
         return content
     own = np.frombuffer(content or b"", np.uint8)

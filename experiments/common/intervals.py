@@ -1,4 +1,4 @@
-"""95 % intervals: of a mean over seeds by Student's t, over inputs by the bootstrap."""
+"""95 % intervals: Student's t for a mean over seeds, the bootstrap over inputs."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -12,13 +12,13 @@ _AT_ONCE = 100
 
 
 def student_t(values: Sequence[float] | np.ndarray) -> tuple[float, float]:
-    """The interval of the mean of at least two values."""
+    """Returns the interval of the mean of at least two values."""
     half = stats.sem(values) * stats.t.ppf(0.975, len(values) - 1)
     return float(np.mean(values) - half), float(np.mean(values) + half)
 
 
 def in_points(shares: Sequence[float] | np.ndarray) -> str:
-    """The mean of shares in percentage points; of several, with its interval."""
+    """Formats the mean of shares in percentage points, with an interval if possible."""
     points = 100 * np.asarray(shares)
     text = f"{np.mean(points):+.2f}"
     if len(points) < 2:
@@ -32,22 +32,22 @@ def over_inputs(
     *values: np.ndarray,
     confidence_level: float = 0.95,
 ) -> tuple[float, float]:
-    """The interval of a statistic of inputs, by the BCa bootstrap (Efron, 1987).
+    """Computes a statistic's interval over inputs by the BCa bootstrap (Efron, 1987).
 
     Args:
       statistic: `statistic(*values, axis)` of arrays whose axis `axis` is the inputs.
-      *values: `[N]`, what is known of each input.
-      confidence_level: how often it is to hold.
+      *values: `[N]`, values of each input.
+      confidence_level: the confidence level.
 
     Returns:
-      The lower and the upper end; NaN where all resamples give the same, as if no
-      input has a hit: then the inputs do not tell.
+      The lower and the upper end; NaN if all resamples give the same value, for example
+      if no input has a hit: then the inputs determine no interval.
     """
     if len(values[0]) < 2:
         return np.nan, np.nan
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", stats.DegenerateDataWarning)
-        # Where a resample has a group without inputs.
+        # A resample may have a group without inputs.
         warnings.simplefilter("ignore", RuntimeWarning)
         found = stats.bootstrap(
             values,

@@ -1,4 +1,4 @@
-"""The flag of the scripts whose assessments go on after a crash."""
+"""The flag of the scripts whose assessments resume after a crash."""
 
 import pathlib
 import re
@@ -14,10 +14,10 @@ _JOURNAL = flags.DEFINE_string(
 
 
 def path(name: str) -> pathlib.Path | None:
-    """The journal called `name`; None if no folder is given.
+    """Returns the journal called `name`; None if no folder is given.
 
     Args:
-      name: what tells this classifier and data set from the script's others.
+      name: distinguishes this classifier and data set from the script's others.
     """
     if _JOURNAL.value is None:
         return None

@@ -1,6 +1,6 @@
-"""Curves that are formulas, and test sets drawn from them.
+"""Curves given as formulas, and test sets drawn from them.
 
-A curve is the probability that an input is classified rightly at a level.
+A curve is the probability that an input is classified correctly at a level.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,19 +12,19 @@ from scipy import special
 Shape = Callable[[np.ndarray], np.ndarray]
 
 THRESHOLD = 0.8
-# Of the second kind: the share of an input's strength that varies with the level, and
-# the frequencies, per range, at which it does.
+# For "own": the share of an input's strength that varies with the level, and its
+# frequencies per range.
 _VARYING = 0.2
 _FREQUENCIES = np.arange(1, 7) / 2
 
 
 def joined(points: Sequence[tuple[float, float]]) -> Shape:
-    """Straight pieces through points (level, probability)."""
+    """Interpolates linearly between points (level, probability)."""
     levels, values = zip(*points)
     return lambda x: np.interp(x, levels, values)
 
 
-# Straight pieces through points (level, probability).
+# Points (level, probability), joined by straight lines.
 _PIECES = {
     "plateau at 0.80": [(0, 0.98), (0.3, 0.8), (0.7, 0.8), (1, 0.2)],
     "plateau at 0.81": [(0, 0.98), (0.3, 0.81), (0.7, 0.81), (1, 0.2)],
@@ -52,17 +52,17 @@ SHAPES: dict[str, Shape] = {
 
 
 def robustness(shape: Shape) -> float:
-    """The share of the range where the formula is at least the threshold."""
+    """Returns the share of the range where the formula is at least the threshold."""
     parts = 1_000_000
     middles = (np.arange(parts) + 0.5) / parts
-    # A plateau on the threshold is accepted, however it is rounded.
+    # A plateau on the threshold is accepted, despite rounding.
     return float(np.mean(shape(middles) >= THRESHOLD - 1e-12))
 
 
 def test_set(
     shape: Shape, flips: str, num_inputs: int, rng: np.random.Generator
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """The accuracy of a test set, as a function of the level."""
+    """Returns the accuracy of a test set, as a function of the level."""
     if flips == "ordered":
         strengths = np.sort(rng.random(num_inputs))
         return lambda levels: np.searchsorted(strengths, shape(levels)) / num_inputs
@@ -73,14 +73,14 @@ def test_set(
 def right_answers(
     shape: Shape, levels: np.ndarray, num_inputs: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Which inputs of a test set are right, `[L, N]`, each at levels of its own."""
+    """Returns which inputs are right, `[L, N]`, each at its own levels."""
     return (_strengths(num_inputs, rng)(levels) < special.ndtri(shape(levels))).T
 
 
 def _strengths(
     num_inputs: int, rng: np.random.Generator
 ) -> Callable[[np.ndarray], np.ndarray]:
-    """How hard inputs are at levels `[L]`: normal variables `[N, L]`."""
+    """Returns the inputs' difficulty at levels `[L]`: normal variables `[N, L]`."""
     fixed = rng.standard_normal((num_inputs, 1))
     weights = rng.standard_normal((num_inputs, 2 * len(_FREQUENCIES)))
     scale = np.sqrt(_VARYING / len(_FREQUENCIES))

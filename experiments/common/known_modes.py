@@ -1,7 +1,7 @@
 """Classifiers whose distinct misclassifications have several parts, of known volume.
 
 Each has the logit 0 for class 0, which is predicted at the middle of an image of 1/2,
-and another one or two classes, whose logits are functions of u = (x - 1/2) / epsilon.
+and one or two other classes, whose logits are functions of u = (x - 1/2) / epsilon.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,13 +18,13 @@ from common import linear_truth
 EPSILON, DELTA = 0.1, 0.6
 LOGIT = float(special.logit(DELTA))
 
-# Logits in a standard deviation of a linear part.
+# Logits per standard deviation of a linear part.
 _STEEPNESS = 6.0
 _THINNEST = 2e-6
 
 
 class Case(NamedTuple):
-    """A classifier of images `[N, dim, 1, 1]` and how probable the event is.
+    """A classifier of images `[N, dim, 1, 1]` and the probability of the event.
 
     By default around an image of 1/2, and known without error.
     """
@@ -40,7 +40,7 @@ class Case(NamedTuple):
 
 
 class _Mode(NamedTuple):
-    """A half-space: its class, its normal, its log-probability, and how steep it is."""
+    """A half-space: its class, normal, log-probability and steepness."""
 
     cls: int
     direction: np.ndarray
@@ -49,11 +49,11 @@ class _Mode(NamedTuple):
 
 
 def several_modes(dim: int, norm: str, probability: float, seed: int) -> Iterator[Case]:
-    """Twelve families of half-spaces; those named "steep" hide behind shallow ones.
+    """Returns twelve families of half-spaces; "steep" ones hide behind shallow ones.
 
-    Directions are opposite, or have no coordinate in common: then events are
-    independent in the L-infinity ball, and next to exclusive in the L2 ball, where
-    their common part is left out.
+    Directions are opposite, or share no coordinate: then events are
+    independent in the L-infinity ball, and nearly exclusive in the L2 ball, where
+    their intersection is neglected.
 
     Args:
       dim: the dimension, at least 20.
@@ -94,11 +94,11 @@ def several_modes(dim: int, norm: str, probability: float, seed: int) -> Iterato
 
 
 def few_dimensions(probability: float, seed: int) -> Iterator[Case]:
-    """Corners, islands and slabs of a box of 2, 5 and 10 dimensions.
+    """Returns corners, islands and slabs of a box of 2, 5 and 10 dimensions.
 
     Args:
       probability: of each, below 0.01.
-      seed: of where they are.
+      seed: of their positions.
     """
     rng = np.random.default_rng(seed)
     for dim in (2, 5, 10):
@@ -111,8 +111,8 @@ def few_dimensions(probability: float, seed: int) -> Iterator[Case]:
         if radius < 0.45:
             islands = rng.uniform(-0.5, 0.5, (1, dim)), [radius], [5.0]
             yield _case("island", dim, _islands, islands, probability)
-    # In a square an inclined slab that leaves by two opposite sides has its width, over
-    # the cosine, of the square. Thinner ones are thinner than pixels' float32 steps.
+    # In a square, an inclined slab that leaves by two opposite sides has the area width
+    # / cosine. Thinner slabs are thinner than pixels' float32 steps.
     for angle in (0.0, 0.3) if probability > _THINNEST else ():
         direction, half = [np.cos(angle), np.sin(angle)], probability * np.cos(angle)
         slab = direction, rng.uniform(-0.4, 0.4), half
@@ -135,7 +135,7 @@ def _case(
 
 
 def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
-    """Random directions without a coordinate in common."""
+    """Returns random directions that share no coordinate."""
     places, directions = rng.permutation(dim), np.zeros((number, dim))
     for first, direction in enumerate(directions):
         mine = places[first::number]
@@ -144,7 +144,7 @@ def _apart(dim: int, number: int, rng: np.random.Generator) -> list[np.ndarray]:
 
 
 def _union(modes: list[_Mode], norm: str) -> float:
-    """The log-probability that a point is in any of the modes."""
+    """Returns the log-probability that a point is in any of the modes."""
     log_p = np.array([mode.log_probability for mode in modes])
     if norm == "l2":
         return float(special.logsumexp(log_p))

@@ -7,15 +7,15 @@ from scipy import integrate, optimize, stats
 
 
 def linear_linf_log_probability(a: np.ndarray, t: float) -> float:
-    """Log P(a . u >= t) for u uniform in [-1, 1]^d, with d at least 3.
+    """Computes log P(a . u >= t) for u uniform in [-1, 1]^d, with d at least 3.
 
     The inverse Laplace transform of the moment generating function, along a line
     through its saddle point (Lugannani and Rice, 1980), where the integrand hardly
-    cancels: right to about 1e-9, however small the probability is.
+    cancels: accurate to about 1e-9, for any probability.
 
     Args:
       a: `[d]` weights.
-      t: the threshold, below the sum of the weights' sizes.
+      t: the threshold, below the sum of the absolute weights.
     """
     a = np.abs(np.asarray(a, np.float64))
     a = a[a > 0]
@@ -48,7 +48,7 @@ def linear_linf_log_probability(a: np.ndarray, t: float) -> float:
 
 
 def linear_l2_log_probability(a_norm: float, dim: int, t: float) -> float:
-    """Log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
+    """Computes log P(a . u >= t) for u uniform in the unit ball of `dim` dimensions.
 
     One coordinate s of such a point has (1 + s) / 2 ~ Beta((dim + 1) / 2, the same).
 
@@ -64,7 +64,7 @@ def linear_l2_log_probability(a_norm: float, dim: int, t: float) -> float:
 def threshold(
     log_probability: Callable[[float], float], log_p: float, high: float
 ) -> float:
-    """The t in (0, high) at which a decreasing `log_probability(t)` is `log_p`."""
+    """Finds t in (0, high) at which a decreasing `log_probability(t)` is `log_p`."""
     return optimize.root_scalar(
         lambda t: log_probability(t) - log_p, bracket=(0, high), xtol=1e-12
     ).root

@@ -1,4 +1,4 @@
-"""What the machine is, and how much of its memory the process takes."""
+"""Descriptions of the machine, and the process's memory."""
 
 import contextlib
 import importlib.metadata
@@ -16,7 +16,7 @@ import jaxrob
 
 
 def description() -> dict[str, Any]:
-    """The machine, the devices and the versions, as values that JSON can hold."""
+    """Describes the machine, the devices and the versions, as JSON values."""
     device = jax.devices()[0]
     versions = {
         name: importlib.metadata.version(name)
@@ -35,7 +35,7 @@ def description() -> dict[str, Any]:
 
 
 def processor() -> str:
-    """The name of the processor's model."""
+    """Returns the name of the processor's model."""
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:
@@ -45,9 +45,9 @@ def processor() -> str:
 
 
 def memory() -> dict[str, Any]:
-    """The most memory taken so far, of the host and of each device, in bytes."""
+    """Returns the peak memory so far, of the host and of each device, in bytes."""
     try:
-        # getrusage would count what the process that started this one took.
+        # getrusage would include the process that started this one.
         peak = _in_status("VmHWM")
     except OSError:
         # Without /proc: macOS, which counts in bytes.
@@ -61,7 +61,7 @@ def memory() -> dict[str, Any]:
 
 
 def in_words(memory: dict[str, Any]) -> str:
-    """What `memory` returns, in words."""
+    """Formats the result of `memory`."""
     host = f"{memory['host_bytes'] / 2**20:,.0f} MiB of the host's"
     known = [some for some in memory["device_bytes"] if some is not None]
     if not known:
@@ -71,9 +71,9 @@ def in_words(memory: dict[str, Any]) -> str:
 
 @contextlib.contextmanager
 def anonymous_peak() -> Iterator[list[int]]:
-    """The largest anonymous memory while entered, the list's one item, in bytes.
+    """Measures the peak of anonymous memory in bytes, as the list's one item.
 
-    That is what the process holds beyond the pages of files. It is known at the end.
+    Anonymous memory excludes the pages of files. The value is set on exit.
     """
     largest, ended = [_in_status("RssAnon")], threading.Event()
 
@@ -91,7 +91,7 @@ def anonymous_peak() -> Iterator[list[int]]:
 
 
 def _in_status(name: str) -> int:
-    """A field of this process's /proc status, in bytes."""
+    """Returns a field of this process's /proc status, in bytes."""
     lines = pathlib.Path("/proc/self/status").read_text().splitlines()
     (kilobytes,) = (line.split()[1] for line in lines if line.startswith(name))
     return 1024 * int(kilobytes)

@@ -6,10 +6,10 @@ from absl import app
 
 
 def numbers(name: str, texts: Sequence[str], kind: type = float) -> list:
-    """The numbers that a flag's values are.
+    """Parses a flag's values as numbers.
 
     Raises:
-      absl.app.UsageError: if one is none.
+      absl.app.UsageError: if a value is not a number.
     """
     try:
         return [kind(text) for text in texts]
@@ -18,10 +18,10 @@ def numbers(name: str, texts: Sequence[str], kind: type = float) -> list:
 
 
 def probabilities(texts: Sequence[str]) -> list[float]:
-    """The probabilities below 1/2 that a flag's values are.
+    """Parses a flag's values as probabilities below 1/2.
 
     Raises:
-      absl.app.UsageError: if one is none.
+      absl.app.UsageError: if a value is not such a probability.
     """
     found = numbers("probabilities", texts)
     if any(not 0 < p < 0.5 for p in found):

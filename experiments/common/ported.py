@@ -29,10 +29,10 @@ class Layer(NamedTuple):
 
 
 def layers(variables: Any, network: str) -> list[Layer]:
-    """The layers of "StridedCNN" or "MnistCNN" for images of 28x28 pixels."""
+    """Returns the layers of "StridedCNN" or "MnistCNN" for images of 28x28 pixels."""
     params = jax.tree.map(np.asarray, variables["params"])
     strided = network == "StridedCNN"
-    # Flax's "SAME": of an odd number of rows, one more below.
+    # Flax's "SAME" pads an odd number of rows by one more below.
     paddings = ((1, 2), (0, 1)) if strided else ((1, 1), (1, 1))
     found = [
         Layer(**params[f"Conv_{i}"], padding=padding)._replace(
@@ -44,7 +44,7 @@ def layers(variables: Any, network: str) -> list[Layer]:
 
 
 def to_torch(some: list[Layer]) -> Any:
-    """A `torch.nn.Sequential` of images `[B, 1, 28, 28]`."""
+    """Returns a `torch.nn.Sequential` of images `[B, 1, 28, 28]`."""
     import torch
     from torch import nn
 
@@ -77,7 +77,7 @@ def to_torch(some: list[Layer]) -> Any:
 
 
 def to_onnx(some: list[Layer], path: pathlib.Path) -> pathlib.Path:
-    """An ONNX file of images `[N, 1, 28, 28]`."""
+    """Returns an ONNX file of images `[N, 1, 28, 28]`."""
     import onnx
     from onnx import helper
 
@@ -126,7 +126,7 @@ def to_onnx(some: list[Layer], path: pathlib.Path) -> pathlib.Path:
 
 
 def to_keras(some: list[Layer]) -> Any:
-    """A Keras model of images `[B, 28, 28, 1]`."""
+    """Returns a Keras model of images `[B, 28, 28, 1]`."""
     import keras
 
     def parts() -> Iterator[Any]:

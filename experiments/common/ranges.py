@@ -1,11 +1,11 @@
-"""Alterations that the scripts share, beside the papers' own, and levels in a range."""
+"""Alterations that the scripts share, beside the papers', and levels in a range."""
 
 import numpy as np
 
 import jaxrob
 from jaxrob import alterations
 
-# Ranges wide enough that a network trained on unaltered digits fails in some.
+# Ranges so wide that a network trained on clean digits fails in some.
 WIDE = (
     alterations.horizontal_translation(-6.0, 6.0, fill="constant"),
     alterations.vertical_translation(-6.0, 6.0, fill="constant"),
@@ -18,8 +18,8 @@ WIDE = (
 )
 
 
-def even_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarray:
-    """Levels from one end of an alteration's range to the other.
+def evenly_spaced_levels(alteration: jaxrob.Alteration, number: int) -> np.ndarray:
+    """Returns levels from one end of an alteration's range to the other.
 
     Unlike those of `numpy.linspace` they are symmetric: the middle of [-4, 4] is 0.
     """

@@ -1,6 +1,6 @@
-"""Answers on record as a classifier, so that assessments of them are computed at once.
+"""Recorded answers as a classifier, which makes assessments of them immediate.
 
-Which answers are right was recorded at evenly spaced levels. An image of the stand-in
+Right answers were recorded at evenly spaced levels. An image of the stand-in
 data set holds its number alone, an alteration writes the level into it, and the
 classifier looks up whether that answer was right.
 """
@@ -16,7 +16,7 @@ import jaxrob
 
 
 class Recorded(NamedTuple):
-    """What `jaxrob.assess` takes, to be asked at the recorded levels alone.
+    """Arguments of `jaxrob.assess`, valid at the recorded levels alone.
 
     Attributes:
       classifier: looks answers up.
@@ -30,12 +30,12 @@ class Recorded(NamedTuple):
 
 
 def recorded(name: str, right: np.ndarray, identity: float = 0.0) -> Recorded:
-    """Recorded answers in the form that `jaxrob.assess` takes.
+    """Returns recorded answers as arguments of `jaxrob.assess`.
 
     Args:
-      name: of the alteration.
+      name: the alteration's name.
       right: bool `[L, N]`, whether an answer was right at L evenly spaced levels.
-      identity: where in [0, 1] nothing is altered.
+      identity: the identity's level in [0, 1].
     """
     num_images = right.shape[1]
     images = np.zeros((num_images, 1, 1, 2), np.float32)

@@ -1,6 +1,6 @@
 """Trained networks of few inputs, around which probabilities are counted.
 
-The truth is counted among direct draws by NumPy, from the weights alone.
+NumPy counts the truth among direct draws, from the weights alone.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,8 +17,9 @@ from jaxrob import training
 
 _UNITS = 16
 _TRAINED_ON = 20_000
-# Cases are chosen by plain draws around so many points, for each radius. The truth is
-# counted among a hundred times as many others, at most, until it has so many hits.
+# Crude Monte Carlo draws around this many points, for each radius, choose the cases.
+# The truth is counted among at most a hundred times as many others, until there are
+# this many hits.
 _POINTS = 12
 _RADII = (0.05, 0.1, 0.2, 0.3)
 _FEWEST_HITS = 4
@@ -40,12 +41,12 @@ class _Network(nn.Module):
 
 
 def small_networks(dim: int, number: int, draws: int, seed: int) -> Iterator[Case]:
-    """Points around networks that learnt a corner, a slab, a wedge or islands of a box.
+    """Returns points around networks trained on a corner, slab, wedge or islands.
 
     Args:
       dim: the inputs of the networks.
-      number: how many cases, at most, in equal parts for each of the four.
-      draws: among which the truth is counted, at most.
+      number: the number of cases, at most, in equal parts for each of the four.
+      draws: the draws among which the truth is counted, at most.
       seed: of networks and draws.
     """
     for place, (region, inside) in enumerate(_REGIONS.items()):
@@ -84,7 +85,7 @@ def _weights(classifier: jaxrob.Classifier) -> list[tuple[np.ndarray, np.ndarray
 
 
 def _margin(weights: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> np.ndarray:
-    """The logit of class 1 less that of class 0, of points `[n, dim]`."""
+    """Returns the logit of class 1 less that of class 0, of points `[n, dim]`."""
     for kernel, bias in weights[:-1]:
         x = np.maximum(x @ kernel + bias, 0)
     kernel, bias = weights[-1]
@@ -94,7 +95,7 @@ def _margin(weights: list[tuple[np.ndarray, np.ndarray]], x: np.ndarray) -> np.n
 def _hits(
     weights: Any, image: np.ndarray, epsilon: float, number: int, rng: Any
 ) -> int:
-    """Distinct misclassifications among so many draws from the L-infinity ball."""
+    """Counts distinct misclassifications among draws from the L-infinity ball."""
     sign = -1 if _margin(weights, image[None])[0] > 0 else 1
     hits = 0
     for first in range(0, number, _BATCH):
@@ -107,7 +108,7 @@ def _hits(
 def _chosen(
     weights: Any, dim: int, number: int, draws: int, rng: np.random.Generator
 ) -> list[tuple[np.ndarray, float]]:
-    """Points and radii of which plain draws find few hits, the rarest first."""
+    """Chooses points and radii with few hits among crude draws, the rarest first."""
     found = []
     for image in rng.uniform(0.2, 0.8, (_POINTS, dim)).astype(np.float32):
         for epsilon in _RADII:
@@ -120,7 +121,7 @@ def _chosen(
 def _counted(
     weights: Any, image: np.ndarray, epsilon: float, most: int, rng: Any
 ) -> tuple[float, float]:
-    """The log-probability and its error."""
+    """Returns the log-probability and its error."""
     hits = draws = 0
     while hits < _HITS and draws < most:
         number = min(10 * _BATCH, most - draws)
@@ -142,7 +143,7 @@ def _slab(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
 
 
 def _wedge(x: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Between two planes of nearly the same direction, on one side of their line."""
+    """Whether points lie between two nearly parallel planes, beside their line."""
     first, second = x[:, 0] - 0.5, x[:, 1] - rng.uniform(0.4, 0.6)
     return (first > 0) & (np.abs(second) < 0.25 * first)
 

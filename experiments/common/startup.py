@@ -1,4 +1,4 @@
-"""How the scripts start, and the flags that all of them have."""
+"""The scripts' start, and the flags that all of them have."""
 
 from collections.abc import Sequence
 
@@ -15,12 +15,12 @@ _COMPILATION_CACHE = flags.DEFINE_string(
 
 
 def start(argv: Sequence[str]) -> None:
-    """Refuses arguments that are no flags, and does what the shared flags ask for."""
+    """Rejects arguments that are not flags, and applies the shared flags."""
     if len(argv) > 1:
         raise app.UsageError(f"unknown arguments: {argv[1:]}")
     logging.set_verbosity(logging.WARNING)
     hosts.join()
     if _COMPILATION_CACHE.value is not None:
         jax.config.update("jax_compilation_cache_dir", _COMPILATION_CACHE.value)
-        # Hundreds of small programs take most of the time, none of them a second.
+        # Hundreds of small programs take most of the time, each less than a second.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)

@@ -1,4 +1,4 @@
-"""What the scripts time: the bare forward pass, seconds, programs compiled."""
+"""Timings of the scripts: the bare forward pass, seconds, programs compiled."""
 
 import contextlib
 import statistics
@@ -21,7 +21,7 @@ def best_forward(
     batch_sizes: Sequence[int] = (100, 250, 500, 1000, 4000),
     passes: int = 1,
 ) -> tuple[Callable[[], None], int]:
-    """A function that passes all images `passes` times, in batches of the best size.
+    """Returns a function that passes all images `passes` times, in the best batch size.
 
     Args:
       classifier: the classifier.
@@ -57,13 +57,13 @@ def best_forward(
 
 
 def forward_seconds(classifier: jaxrob.Classifier, images: np.ndarray) -> float:
-    """The time that the bare forward pass over bytes `[N, H, W, C]` takes at best."""
+    """Returns the best time of the bare forward pass over bytes `[N, H, W, C]`."""
     forward, _ = best_forward(classifier, images)
     return statistics.median(seconds(forward) for _ in range(5))
 
 
 def seconds(run: Callable[[], object]) -> float:
-    """The time that `run()` takes."""
+    """Returns the seconds of `run()`."""
     start = time.perf_counter()
     run()
     return time.perf_counter() - start
@@ -71,7 +71,7 @@ def seconds(run: Callable[[], object]) -> float:
 
 @contextlib.contextmanager
 def compilations() -> Iterator[list[float]]:
-    """A list that gets, while entered, the seconds of each program that is compiled."""
+    """Collects the seconds of each program compiled inside the context, in a list."""
     found = []
 
     def listen(event: str, duration_secs: float, **_: Any) -> None:

@@ -1,1 +1,1 @@
-"""Parts of `common_corruptions.py`: those of Hendrycks and Dietterich (2019)."""
+"""Parts of `common_corruptions.py`, after Hendrycks and Dietterich (2019)."""

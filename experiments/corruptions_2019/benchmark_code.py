@@ -1,10 +1,10 @@
 """The benchmark's own code, run from a folder outside the repository.
 
 The folder is ImageNet-C/create_c of github.com/hendrycks/robustness at 8190fe3
-(Apache-2.0), never part of this one. Its scripts make whole data sets when they are
-imported, need torch, and older versions of NumPy and scikit-image than there are now:
-their functions are taken out and given what they ask for. Their algorithms are not
-touched.
+(Apache-2.0), never part of this repository. Its scripts make whole data sets when they
+are imported, and need torch and older versions of NumPy and scikit-image than today's:
+their functions are extracted and given what they need. Their algorithms are not
+changed.
 """
 
 import ast
@@ -23,7 +23,7 @@ SCRIPTS = {
 
 
 class Fed(np.random.Generator):
-    """A generator whose uniform numbers are given, in the order of the calls."""
+    """A generator that returns given uniform numbers, in the order of the calls."""
 
     def __init__(self, *numbers):
         """Keeps the numbers."""
@@ -31,19 +31,19 @@ class Fed(np.random.Generator):
         self.numbers = list(numbers)
 
     def random(self, size=None, *args, **kwargs):
-        """The next of the numbers."""
+        """Returns the next of the numbers."""
         found = self.numbers.pop(0)
         assert size is None or found.shape == tuple(np.atleast_1d(size))
         return found
 
 
 def load(folder, size, **random):
-    """The script's functions for images of a size.
+    """Returns the script's functions for images of a size.
 
     Args:
-      folder: where the scripts are.
+      folder: the folder of the scripts.
       size: 32, 64, 224 or 299.
-      **random: what stands for functions of `np.random` ("normal", "uniform",
+      **random: replacements of functions of `np.random` ("normal", "uniform",
         "randint", "poisson"), and `rng`, a `Fed`, for scikit-image's noise.
 
     Returns:
@@ -65,7 +65,7 @@ def load(folder, size, **random):
 
 
 def parameters(folder, size, name):
-    """The table `c` that stands in the function, as the script has it."""
+    """Returns the table `c` inside the function, as the script has it."""
     tree = ast.parse((pathlib.Path(folder) / SCRIPTS[size]).read_text())
     function = next(
         node
@@ -125,7 +125,7 @@ def _namespace(folder, random):
     from io import BytesIO
 
     namespace["BytesIO"] = BytesIO
-    with contextlib.suppress(ImportError):  # Wand and ImageMagick, for motion alone.
+    with contextlib.suppress(ImportError):  # Needs Wand, for two corruptions.
         namespace["MotionImage"] = _motion_image()
     return namespace
 

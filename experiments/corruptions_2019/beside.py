@@ -1,4 +1,4 @@
-"""The benchmark's own pictures beside ours: what a network answers, and what it takes.
+"""The benchmark's own pictures beside jaxrob's: a network's answers, and the cost.
 
 Its code draws its own random numbers, so pictures differ and accuracies should not.
 """
@@ -20,7 +20,7 @@ from corruptions_2019 import benchmark_code
 from corruptions_2019.cells import CORRUPTIONS, SEVERITIES, at_severities
 from jaxrob import alterations
 
-# Images that a process makes at once.
+# Images per call of a process.
 _AT_ONCE = 100
 _SIZE = 32
 _BY_IMAGEMAGICK = ("motion_blur", "snow")
@@ -31,7 +31,7 @@ class Made(NamedTuple):
 
     Attributes:
       pictures: bytes `[5, N, H, W, C]`, by severity.
-      seconds: what all processes took for them together.
+      seconds: the seconds of all processes together.
     """
 
     pictures: np.ndarray
@@ -39,7 +39,7 @@ class Made(NamedTuple):
 
 
 def possible(names: Sequence[str], folder: pathlib.Path) -> list[str]:
-    """Those corruptions that the benchmark's code can make here; says which not."""
+    """Returns the corruptions that the benchmark's code can make; prints the others."""
     namespace = benchmark_code.load(folder, _SIZE)
     if "MotionImage" in namespace:
         return list(names)
@@ -56,14 +56,14 @@ def make(
     seed: int,
     processes: int,
 ) -> dict[str, Made]:
-    """The benchmark's pictures, by corruption.
+    """Makes the benchmark's pictures, by corruption.
 
     Args:
       names: of `CORRUPTIONS`.
       images: bytes `[N, 32, 32, 3]`.
       folder: the benchmark's scripts and pictures of frost.
       seed: of its random numbers, which do not depend on the number of processes.
-      processes: how many work side by side.
+      processes: the number of parallel processes.
     """
     starts = range(0, len(images), _AT_ONCE)
     jobs = [
@@ -90,7 +90,7 @@ def make(
 def _some(
     job: tuple[str, int, int], images: np.ndarray, folder: pathlib.Path, seed: int
 ) -> tuple[np.ndarray, float]:
-    """Pictures of some images, and the seconds that they took."""
+    """Returns pictures of some images, and the seconds that they took."""
     from PIL import Image
 
     name, severity, start = job
@@ -121,12 +121,12 @@ def compare(
     made: Mapping[str, Made],
     labels: np.ndarray,
 ) -> dict[str, Any]:
-    """Accuracies on the benchmark's pictures and on ours, of the same images.
+    """Compares accuracies on the benchmark's pictures and on ours, of the same images.
 
     Args:
       classifier: the network.
       assessments: of ours, by corruption.
-      chosen: which of their images the benchmark's pictures are of.
+      chosen: the images of these assessments that the benchmark's pictures show.
       made: the benchmark's pictures.
       labels: of these images.
     """
@@ -150,7 +150,7 @@ def compare(
             )
     for cell, p_value in zip(cells, holm.adjusted([one["p"] for one in cells])):
         cell["p, Holm"] = float(p_value)
-    # `[N]`, of each image over the cells: images are drawn, cells are not.
+    # `[N]`, each image's mean over the cells: images are sampled, cells are fixed.
     of_image = np.mean(differences, axis=0)
     return {
         "cells": cells,
@@ -164,7 +164,7 @@ def compare(
 def _right(
     classifier: jaxrob.Classifier, pictures: np.ndarray, labels: np.ndarray
 ) -> np.ndarray:
-    """Which pictures are classified rightly, bool `[5, N]`."""
+    """Returns which pictures are classified correctly, bool `[5, N]`."""
     every = jaxrob.Dataset(
         pictures.reshape(-1, *pictures.shape[2:]), np.tile(labels, len(pictures))
     )
@@ -175,7 +175,7 @@ def _right(
 
 
 def _mcnemar(ours: np.ndarray, theirs: np.ndarray) -> float:
-    """The exact test of paired shares (McNemar, 1947)."""
+    """Tests paired shares exactly (McNemar, 1947)."""
     only_ours, only_theirs = (ours & ~theirs).sum(), (theirs & ~ours).sum()
     if only_ours + only_theirs == 0:
         return 1.0
@@ -183,7 +183,7 @@ def _mcnemar(ours: np.ndarray, theirs: np.ndarray) -> float:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """What the comparison says, for the screen."""
+    """Formats the comparison for the screen."""
     cells = found["cells"]
     text = [
         f"{'accuracy [%]: ours, theirs':28}" + "".join(f"{s:15d}" for s in SEVERITIES)

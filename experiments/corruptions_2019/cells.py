@@ -1,4 +1,4 @@
-"""The benchmark's cells, corruption by severity, and what is read off their curves."""
+"""The benchmark's cells, corruption by severity, and quantities of their curves."""
 
 import math
 import os
@@ -21,13 +21,14 @@ def alterations(
     frost_folder: str | os.PathLike[str] | None,
     size: int | None = None,
 ) -> dict[str, jaxrob.Alteration]:
-    """The corruptions by name; frost is left out where its pictures are missing.
+    """Returns the corruptions by name; frost is left out if its pictures are missing.
 
     Args:
       names: of `CORRUPTIONS`.
-      frost_folder: where the pictures of frost are, see
+      frost_folder: the folder of the frost pictures, see
         `jaxrob.alterations.corruptions.frost`.
-      size: whose parameters they take; None for the nearest to the images' size.
+      size: the image size whose parameters they take; None for the nearest to the
+        images'.
     """
     found = {}
     for name in names:
@@ -44,7 +45,7 @@ def alterations(
 
 
 def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
-    """The level at which values, joined by straight lines, first fall below.
+    """Returns the level at which values, interpolated linearly, first fall below.
 
     Args:
       levels: `[L]`, ascending from the identity.
@@ -62,10 +63,11 @@ def failing(levels: np.ndarray, values: np.ndarray, threshold: float) -> float:
 
 
 def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
-    """What a table says of one corruption.
+    """Returns a table's row of one corruption.
 
-    The ends of `fails within` are where the lower and the upper 95 % band of the
-    accuracy first fall below the threshold.
+    The ends of `fails within` are the levels at which the lower and the upper 95 % band
+    of
+    the accuracy first fall below the threshold.
     """
     levels, threshold = assessment.levels, assessment.threshold
     low, high = metrics.bands(assessment.curve.confusion, assessment.measure)
@@ -85,12 +87,12 @@ def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
 
 
 def at_severities(levels: np.ndarray) -> list[int]:
-    """Where severities 1 to 5 stand among the levels, which must hold them."""
+    """Returns the positions of severities 1 to 5 in the levels; all must be there."""
     return [int(np.flatnonzero(levels == severity)[0]) for severity in SEVERITIES]
 
 
 def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """A table of errors in per cent and failing severities, for the screen."""
+    """Formats a table of errors in per cent and failing severities."""
     head = "".join(f"{severity:7d}" for severity in SEVERITIES)
     found = [f"{'error [%] at severity':22}{head}   mean   fails at severity  robust"]
     for one in rows:
@@ -103,7 +105,7 @@ def lines(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def severity_text(row: dict[str, Any]) -> str:
-    """The failing severity with its interval."""
+    """Formats the failing severity with its interval."""
     first, last = row["fails within"]
     if math.isinf(first):
         return _number(first)
@@ -111,7 +113,7 @@ def severity_text(row: dict[str, Any]) -> str:
 
 
 def mean_line(assessments: Mapping[str, jaxrob.Assessment]) -> str:
-    """The mean over all cells, with its interval, where all fifteen are there."""
+    """Formats the mean over all cells, with its interval, if all fifteen are there."""
     missing = [name for name in CORRUPTIONS if name not in assessments]
     if missing:
         return (

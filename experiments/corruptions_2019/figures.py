@@ -16,10 +16,10 @@ _COLUMNS = 5
 
 
 def curves(rows: Sequence[dict[str, Any]], threshold: float) -> Figure:
-    """A panel for each corruption: its curve, with the benchmark's severities marked.
+    """Plots a panel for each corruption: its curve, with the severities marked.
 
-    The level at which the accuracy falls below the threshold is shaded, as far as the
-    finite test set leaves it open.
+    The interval of the level at which the accuracy falls below the threshold, which the
+    finite test set leaves, is shaded.
     """
     height = -(-len(rows) // _COLUMNS)
     figure, panels = plt.subplots(
@@ -57,7 +57,7 @@ def curves(rows: Sequence[dict[str, Any]], threshold: float) -> Figure:
 def strip(
     alterations: Mapping[str, jaxrob.Alteration], image: np.ndarray, key: jax.Array
 ) -> Figure:
-    """One image at severities 0 to 5, a row for each corruption but frost.
+    """Shows one image at severities 0 to 5, a row for each corruption but frost.
 
     Frost is left out because the licence of its pictures is not stated.
 
@@ -92,10 +92,10 @@ def strip(
 
 
 def retrained(found: Mapping[str, Sequence[dict[str, Any]]], groups: Any) -> Figure:
-    """Mean errors before and after retraining, by corruption; ends are over seeds.
+    """Plots mean errors before and after retraining, and intervals over seeds.
 
     Args:
-      found: for each method, what `retrained.answers` gives of each seed.
+      found: for each method, the result of `retrained.answers` for each seed.
       groups: the names of the corruptions of each group.
     """
     names = [name for group in groups.values() for name in group]

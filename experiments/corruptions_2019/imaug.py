@@ -10,7 +10,7 @@ import numpy as np
 
 from corruptions_2019.cells import SEVERITIES
 
-#: Those that it computes by another algorithm than the benchmark's code does: edges
+#: Those that it computes by another algorithm than the benchmark's code: edges
 #: of blurs and layers, the pictures of frost, no affine part, the nearest pixels.
 DIFFERENT = (
     "motion_blur",
@@ -21,7 +21,7 @@ DIFFERENT = (
     "pixelate",
 )
 
-# What a process alters, once it has been given that.
+# The images that a process alters, once it has received them.
 _images: list[np.ndarray] = []
 
 
@@ -29,14 +29,14 @@ _images: list[np.ndarray] = []
 def altering(
     images: np.ndarray, processes: int
 ) -> Iterator[Callable[[str], None] | None]:
-    """A function that alters all images by one corruption at severities 1 to 5.
+    """Returns a function that alters all images by one corruption at severities 1 to 5.
 
-    None where the package is not installed. Each process has its share of the images
-    before it is asked, and keeps what it makes to itself: that costs no time.
+    None if the package is not installed. Each process receives its share of the images
+    before the call and does not send results back, so neither transfer is timed.
 
     Args:
       images: bytes `[N, H, W, 3]`.
-      processes: how many work side by side, each in one thread.
+      processes: the number of parallel processes, each of one thread.
     """
     if importlib.util.find_spec("imagecorruptions") is None:
         print("imagecorruptions-imaug is not installed")
@@ -45,7 +45,7 @@ def altering(
     # Forked processes would share the devices' threads.
     spawned = multiprocessing.get_context("spawn")
     with contextlib.ExitStack() as stack:
-        # One process for each share, so that each knows which is its own.
+        # One process per share, so that each has its own.
         pools = [
             stack.enter_context(
                 concurrent.futures.ProcessPoolExecutor(1, spawned, _start, (share,))

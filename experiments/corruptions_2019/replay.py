@@ -11,7 +11,7 @@ import numpy as np
 from corruptions_2019.cells import CORRUPTIONS, MOST, SEVERITIES, failing
 from jaxrob import metrics
 
-# Beside RobustBench's table lies a file for each model, some under an older name.
+# RobustBench has a file for each model beside the table, some under an older name.
 _CLEAN = "clean_acc"
 _ASSUMED = "bounds assume that accuracy is monotone between one severity and the next"
 _ASSUMED_OF_UNKNOWN = (
@@ -21,10 +21,10 @@ _ASSUMED_OF_UNKNOWN = (
 
 
 class Published(NamedTuple):
-    """What a table holds of one model.
+    """A table's entries of one model.
 
     Attributes:
-      clean: the accuracy on unaltered images; NaN if it is not known.
+      clean: the clean accuracy; NaN if it is not known.
       accuracy: `[5]` at severities 1 to 5, by corruption.
     """
 
@@ -33,15 +33,16 @@ class Published(NamedTuple):
 
 
 def read(path: pathlib.Path) -> dict[str, Published]:
-    """A table as RobustBench writes it, by model.
+    """Reads a table as RobustBench writes it, by model.
 
     The first row names each column's corruption, the second its severity, and each
-    other one holds a model's name and accuracies. The accuracy on unaltered images is
-    not among them. It is taken from `clean_acc`, in per cent, of the file
-    "<model>.json" in the table's folder, if that is there.
+    other row holds a model's name and accuracies. The clean accuracy is not among them.
+    It
+    is taken from `clean_acc`, in per cent, of the file
+    "<model>.json" in the table's folder, if there is one.
 
     Raises:
-      ValueError: if the file is no such table.
+      ValueError: if the file is not such a table.
     """
     try:
         with path.open(newline="") as file:
@@ -94,21 +95,21 @@ def _clean_accuracy(path: pathlib.Path) -> float:
 def robustness(
     clean: float, accuracy: np.ndarray, threshold: float
 ) -> dict[str, float | None]:
-    """The robustness over severities 0 to 5, and how far six points leave it open.
+    """Returns the robustness over severities 0 to 5, and its bounds from six points.
 
     Between two neighbouring points on one side of the threshold a monotone curve stays
-    there. Between two on different sides it may cross anywhere, so such a gap counts
-    from not at all to wholly.
+    there. Between two on different sides it may cross anywhere, so such a gap may count
+    with any share from 0 to 1.
 
     Args:
       clean: the accuracy at level 0; NaN if it is not known. Then it is taken to be at
-        least that at severity 1, which leaves the first gap open only where that one
+        least that at severity 1, which leaves the first gap open only if that one
         is below the threshold.
       accuracy: `[5]` at severities 1 to 5.
       threshold: the lowest accuracy accepted.
 
     Returns:
-      "robustness" by straight lines between the points, None where the first gap is
+      "robustness" by straight lines between the points, None if the first gap is
       open; "low" and "high", its ends; "bound", the largest error of "robustness";
       "fails at", the severity at which straight lines first fall below the threshold.
     """
@@ -136,10 +137,10 @@ def robustness(
 def table(
     models: dict[str, Published], threshold: float, reference: str
 ) -> dict[str, Any]:
-    """For each model its means, and robustness and bound by corruption.
+    """Returns, for each model, its means, and robustness and bound by corruption.
 
     Args:
-      models: what was read.
+      models: the models read.
       threshold: the lowest accuracy accepted.
       reference: the model by whose errors those of the others are divided, if it is
         there.
@@ -162,7 +163,7 @@ def table(
 
 
 def _against(one: Published, reference: Published | None) -> float | None:
-    """The mean corruption error, if there are errors of all that it needs."""
+    """Returns the mean corruption error, if there are all the errors that it needs."""
     if reference is None or not set(CORRUPTIONS) <= set(reference.accuracy):
         return None
     if math.isnan(one.clean) or math.isnan(reference.clean):
@@ -178,7 +179,7 @@ def _errors(one: Published) -> dict[str, metrics.ReferenceErrors]:
 
 
 def lines(found: dict[str, Any]) -> list[str]:
-    """A table for the screen, and what its bounds assume."""
+    """Formats a table, and the assumptions of its bounds."""
     text = []
     for name, one in found.items():
         clean = "not known" if math.isnan(one["clean"]) else f"{one['clean']:.2%}"

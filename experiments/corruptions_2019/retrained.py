@@ -21,21 +21,21 @@ ORIGINAL = "original"
 
 
 class Setting(NamedTuple):
-    """What all networks have in common.
+    """Settings that all networks share.
 
     Attributes:
-      train: what they are trained on.
-      validation: what tells the corruptions that the original is weak at.
-      test: what they are tested on.
+      train: the training set.
+      validation: the images on which the original's weaknesses are measured.
+      test: the test set.
       alterations: the corruptions, by name.
       trained_on: names of those that are trained on.
       network: the network's name.
-      images_seen: images that each network is trained on.
+      images_seen: the number of images that each network is trained on.
       batch_size: images in a step of the training.
       threshold: the lowest accuracy accepted.
       levels: evenly spaced ones of each corruption.
       block: images in a step of the evaluation; None: chosen from memory.
-      folder: where networks and answers are kept.
+      folder: the folder of networks and answers.
       progress: whether progress bars are shown.
     """
 
@@ -55,7 +55,7 @@ class Setting(NamedTuple):
 
     @property
     def groups(self) -> dict[str, list[str]]:
-        """The names of the corruptions that are trained on, and of the others."""
+        """Returns the names of the corruptions in the training, and of the others."""
         return {
             "trained on": [
                 name for name in self.alterations if name in self.trained_on
@@ -69,7 +69,7 @@ class Setting(NamedTuple):
 def one_seed(
     setting: Setting, module: linen.Module, methods: Sequence[str], seed: int
 ) -> dict[str, Any]:
-    """What is found of the original network and of each retrained one, by method."""
+    """Returns the results of the original and of each retrained network, by method."""
     test_key, train_key, weak_key = jax.random.split(jax.random.key(seed), 3)
     folder = setting.folder / f"seed{seed}"
     trained = [setting.alterations[name] for name in setting.groups["trained on"]]
@@ -82,7 +82,7 @@ def one_seed(
     weak = functools.cache(lambda: _weak(setting, original, trained, weak_key))
     found = {ORIGINAL: _answers(setting, original, folder / ORIGINAL, test_key)}
     for name in methods:
-        # Only LDA asks what the original is weak at.
+        # Only LDA needs the original's weaknesses.
         classifier = _kept_network(
             setting,
             module,
@@ -122,7 +122,7 @@ def _weak(
     trained: Sequence[jaxrob.Alteration],
     key: jax.Array,
 ) -> list[float]:
-    """The original's robustness to each corruption that is trained on."""
+    """Returns the original's robustness to each corruption that is trained on."""
     found = _assess(setting, original, setting.validation, trained, key)
     values = [one.robustness for one in found]
     text = ", ".join(f"{one.alteration} {one.robustness:.0%}" for one in found)
@@ -136,7 +136,7 @@ def _kept_network(
     path: pathlib.Path,
     train: Callable[..., jaxrob.Classifier],
 ) -> jaxrob.Classifier:
-    """A network from its file or, if there is none, trained and written to it."""
+    """Reads a network from its file or, if there is none, trains and writes it."""
     path = path.with_suffix(".msgpack")
     shape = setting.train.images.shape[1:]
     if (content := files.read(path)) is not None:
@@ -158,7 +158,7 @@ def _kept_network(
 def _answers(
     setting: Setting, classifier: jaxrob.Classifier, path: pathlib.Path, key: jax.Array
 ) -> dict[str, Any]:
-    """Errors and robustness of a network by corruption, kept in a file."""
+    """Returns errors and robustness of a network by corruption, kept in a file."""
     names = list(setting.alterations)
     settings = {
         "corruptions": names,
@@ -209,7 +209,7 @@ def _assess(
 def lines(
     found: Mapping[str, Sequence[dict[str, Any]]], groups: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Means over the seeds, before and after; changes with 95 % intervals over them.
+    """Formats means over the seeds, before and after, and changes with 95 % intervals.
 
     Args:
       found: for each method, `_answers` of each seed.
@@ -244,5 +244,5 @@ def lines(
 def _means(
     seeds: Sequence[dict[str, Any]], quantity: str, names: Sequence[str]
 ) -> np.ndarray:
-    """Of each seed, over the corruptions of a group."""
+    """Returns each seed's mean over the corruptions of a group."""
     return np.array([np.mean([one[quantity][name] for name in names]) for one in seeds])

@@ -1,4 +1,4 @@
-"""What alterations say of themselves, and what they do to pixels."""
+"""The descriptions of alterations, and their effect on pixels."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -13,7 +13,7 @@ from pinned import world
 
 
 def said() -> Any:
-    """What all presets say of themselves, and which levels stand for others."""
+    """All presets' descriptions, and their representative levels."""
     presets = alterations.presets
     several = {
         "cnn_2020": presets.cnn_2020(),
@@ -47,7 +47,7 @@ def pixels() -> Any:
 
 
 def fills_and_options() -> Any:
-    """What options change of pixels."""
+    """The effect of options on pixels."""
     image = jnp.float32(world.coloured()[1]) / 255
     some = {
         f"{function.__name__} {fill}": function(-4.0, 4.0, fill)
@@ -67,17 +67,17 @@ def fills_and_options() -> Any:
 
 
 def own_and_composed() -> Any:
-    """Pixels of alterations made of others, and of a user's own."""
+    """Pixels of alterations composed of others, and of a user's own."""
     image = jnp.asarray(world.grey()[0])
     return {one.name: _altered(one, image) for one in _own()}
 
 
 def corruptions() -> Any:
-    """The common corruptions, what they say and what they do."""
+    """The common corruptions: their descriptions and their effect."""
     found = {}
     image = jnp.float32(world.coloured(32)[0]) / 255
     for name in alterations.corruptions.__all__:
-        # Its pictures are no part of jaxrob.
+        # Its pictures are not part of jaxrob.
         if name != "frost":
             one = getattr(alterations.corruptions, name)(32)
             found[name] = _says(one) | {"pixels": _altered(one, image)}
@@ -85,7 +85,7 @@ def corruptions() -> Any:
 
 
 def benchmark_of_224() -> Any:
-    """What the benchmark's corruptions of large pictures say of themselves."""
+    """The descriptions of the benchmark's corruptions of large pictures."""
     some = [
         getattr(alterations.corruptions, name)(224)
         for name in alterations.corruptions.__all__

@@ -12,7 +12,7 @@ from pinned import world
 
 
 def asap() -> Any:
-    """As published and automatic, by both rules."""
+    """The published concavity and the automatic one, by both rules."""
     some = {
         "published": strategies.ASAP(64, concavity=128.0),
         "gentle": strategies.ASAP(128, concavity=2.0),
@@ -42,7 +42,7 @@ def other_strategies() -> Any:
 
 @dataclasses.dataclass(frozen=True)
 class _Halving:
-    """A user's own: halves the one interval with a crossing."""
+    """A user's own strategy, which halves the one interval with a crossing."""
 
     rounds: int = 6
     rule = "linear"
@@ -110,7 +110,7 @@ def measures() -> Any:
 
 
 def thresholds() -> Any:
-    """Met exactly, never and always, and met where nothing is decided."""
+    """Thresholds met exactly, never and always, and met where nothing is decided."""
     found = {at: _assessed(threshold=at) for at in (0.0, 0.5, 51 / 60, 1.0)}
     return found | {"undecided": _assessed(alpha=1.0, threshold=0.3)}
 
@@ -140,7 +140,7 @@ def _squared(value: float, threshold: float) -> float:
 
 
 def several_alterations() -> Any:
-    """In one queue, with and without counts alone."""
+    """Several alterations in one queue, with and without counts alone."""
     alterations = (world.blur(), world.noise(), world.fading())
     return {
         "answers": _assessed(alterations, strategy=strategies.ASAP(64)),
@@ -192,7 +192,7 @@ def doubtful_ranges() -> Any:
 
 
 def read_again() -> Any:
-    """What a text of an assessment gives back, with and without answers."""
+    """The result of reading an assessment's text, with and without answers."""
     found = _assessed(strategy=strategies.ASAP(32))
     return {
         "whole": jaxrob.Assessment.from_json(found.to_json()),

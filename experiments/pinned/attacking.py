@@ -64,7 +64,7 @@ def similarity() -> Any:
 
 def read_again() -> Any:
     found = _attacked("fgsm", epsilon=0.3)
-    read = adversarial.attack_from_json(found.to_json())
+    read = adversarial.Attack.from_json(found.to_json())
     return {"read": read, "same": np.array_equal(read.success, found.success)}
 
 

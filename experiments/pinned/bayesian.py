@@ -14,7 +14,7 @@ SETTINGS = {"epochs": 2, "batch_size": 20, "key": world.KEY}
 
 
 def variational() -> Any:
-    """By guide and head."""
+    """Variational networks by guide and head."""
     found = {}
     many = {"head": "heteroscedastic", "noise_draws": 3}
     for name, given in (
@@ -90,7 +90,7 @@ def saved() -> Any:
 
 
 def _answers(classifier: Any) -> Any:
-    """What a classifier says of some images."""
+    """Returns a classifier's answers on some images."""
     keys = jax.random.split(jax.random.key(5), 8) if classifier.stochastic else None
     return classifier.log_probabilities(jnp.asarray(world.grey()[:8]), keys)
 

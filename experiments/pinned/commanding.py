@@ -1,4 +1,4 @@
-"""The command: statuses, what it prints, and what it writes."""
+"""The command: exit statuses, printed texts, and files."""
 
 import contextlib
 import io
@@ -57,14 +57,14 @@ upper = 3.0
 reason = "the lens"
 """
 
-# What is other each time: how long something took, and how fast it was.
+# Times and speeds, which differ in each run.
 _TIMES = re.compile(
     r"\b(?:\d[\d.,]* ?(?:passes a second|ms|s|seconds?|minutes?|min|hours?|h)\b[ ,]*)+"
 )
 
 
 def assess() -> Any:
-    """Levels that are given and that ASAP chooses, a report, a gate, a journal."""
+    """Given levels and ASAP's levels, a report, a gate, a journal."""
     _prepare()
     return [
         _run("assess", *_SMALL, "--levels=3", "--report=report.md"),
@@ -202,7 +202,7 @@ def _prepare() -> None:
 
 
 def _run(*arguments: str) -> dict[str, Any]:
-    """Runs the command as `python -m jaxrob`: its status, and what it says."""
+    """Runs the command as `python -m jaxrob`; returns its status and output."""
     out, err = io.StringIO(), io.StringIO()
     before = sys.argv, list(sys.path)
     sys.argv = ["jaxrob", *arguments]
@@ -223,7 +223,7 @@ def _run(*arguments: str) -> dict[str, Any]:
 
 
 def _timeless(text: str) -> str:
-    """A text without times, those in a table's column of seconds among them."""
+    """Removes times from a text, including a table's column of seconds."""
     lines, column = [], slice(0, 0)
     for line in text.splitlines():
         if "seconds" in line and "robustness" in line:
@@ -235,7 +235,7 @@ def _timeless(text: str) -> str:
 
 
 def _without_frames(text: str) -> str:
-    """Of tracebacks the last error alone: frames are no words for users."""
+    """Reduces tracebacks to the last error: frames are not meant for users."""
     *before, last = text.split("Traceback (most recent call last):\n")
     if not before:
         return last
@@ -243,7 +243,7 @@ def _without_frames(text: str) -> str:
 
 
 def _files(*folders: str) -> Any:
-    """What folders hold: the names, and the documents."""
+    """Returns the content of folders: the names, and the documents."""
     found: dict[str, Any] = {}
     for folder in folders:
         for path in sorted(pathlib.Path(folder).rglob("*")):

@@ -1,4 +1,4 @@
-"""`compare`, of all images."""
+"""`compare`, on all images."""
 
 from typing import Any
 
@@ -27,7 +27,7 @@ def pairs() -> Any:
 
 
 def other_levels() -> Any:
-    """Of two assessments that looked at other levels."""
+    """Two assessments at different levels."""
     first = _of(world.classifier(), strategy=strategies.ASAP(32))
     second = _of(world.classifier(9), strategy=strategies.Uniform(9))
     return [jaxrob.compare(first, second), jaxrob.compare(second, first)]
@@ -44,7 +44,7 @@ def measures() -> Any:
 
 
 def refused() -> Any:
-    """What cannot be compared, in words."""
+    """Pairs that cannot be compared, with their errors."""
     first = _of(world.classifier())
     others = {
         "threshold": _of(world.classifier(9), threshold=0.5),

@@ -1,4 +1,4 @@
-"""How what is kept of one run differs from what is kept of another."""
+"""Differences between the kept results of two runs."""
 
 import difflib
 import fnmatch
@@ -15,9 +15,9 @@ class Difference(NamedTuple):
 
     Attributes:
       case: the case's name.
-      path: where in what it gives: names, and places in lists, with dots between them.
-      before: what was kept, as text.
-      now: what it is.
+      path: the place in the case's result: names, and places in lists, joined by dots.
+      before: the kept value, as text.
+      now: the present value.
     """
 
     case: str
@@ -27,12 +27,12 @@ class Difference(NamedTuple):
 
 
 class Intended(NamedTuple):
-    """Differences that a change of the library means to make.
+    """Differences that a change of the library intends.
 
     Attributes:
       case: a pattern of case names, as `fnmatch` takes it.
       path: a pattern of paths.
-      reason: what is other now, and why.
+      reason: the change and its reason.
     """
 
     case: str
@@ -47,11 +47,11 @@ class Intended(NamedTuple):
 
 
 class Verdict(NamedTuple):
-    """What a comparison came to.
+    """The outcome of a comparison.
 
     Attributes:
-      found: all differences that nothing intends.
-      intended: for each entry of the list how many it covers.
+      found: all differences that are not intended.
+      intended: for each entry of the list, the number of differences it covers.
       unused: entries that cover nothing, of cases that were run.
     """
 
@@ -63,7 +63,7 @@ class Verdict(NamedTuple):
 def compared(
     before: dict[str, Any], now: dict[str, Any], intended: Sequence[Intended]
 ) -> Verdict:
-    """Compares what is kept of the same cases, by their names."""
+    """Compares kept results of the same cases, by their names."""
     found, counts = [], dict.fromkeys(intended, 0)
     for case in {**before, **now}:
         old, new = before.get(case, _NOTHING), now.get(case, _NOTHING)
@@ -119,7 +119,7 @@ def _text(value: Any) -> str:
 
 
 def in_words(difference: Difference, width: int = 70) -> str:
-    """A difference as lines, of long texts the part around where they part."""
+    """Formats a difference; of long texts only around the first difference."""
     before, now = difference.before, difference.now
     alike = next(
         (i for i, (a, b) in enumerate(zip(before, now)) if a != b),
@@ -136,7 +136,7 @@ def in_words(difference: Difference, width: int = 70) -> str:
 
 
 def report(verdict: Verdict, most: int) -> str:
-    """What a comparison came to, in lines, of each case at most so many differences."""
+    """Formats a comparison, with at most this many differences of each case."""
     lines, by_case = [], {}
     for one in verdict.found:
         by_case.setdefault(one.case, []).append(one)

@@ -38,7 +38,7 @@ def from_batches() -> Any:
 
 
 def resumed() -> Any:
-    """What a journal holds is not asked again, whatever the levels."""
+    """Answers in a journal are not recomputed, whatever the levels."""
     calls = []
 
     def network(images: np.ndarray) -> np.ndarray:
@@ -77,7 +77,7 @@ def random_classifier() -> Any:
 
 
 def made_of_others() -> Any:
-    """Composed, rescaled, followed by a function, and a user's own."""
+    """Composed, rescaled, followed by a function, and a user's own alteration."""
     blur, noise = world.blur(), world.noise()
     some = (
         alterations.compose([blur, noise], 0.0, 2.0),
@@ -128,7 +128,7 @@ def unknown_answers() -> Any:
 
 
 def every_output() -> Any:
-    """What logits, probabilities, independent ones and scores are taken for."""
+    """The interpretation of logits, probabilities, independent ones and scores."""
     made = {
         "probabilities": jax.nn.softmax,
         "sigmoid": jax.nn.sigmoid,
@@ -187,7 +187,7 @@ def _mlp() -> jaxrob.Classifier:
 
 
 def changed_in_place() -> Any:
-    """Arrays that a function takes from around it, before and after a change."""
+    """Arrays that a function captures, before and after a change."""
     weights = world.variables()["weights"].copy()
     by_value = jaxrob.Classifier(
         lambda _, images: images.reshape(len(images), -1) @ weights
@@ -207,7 +207,7 @@ def changed_in_place() -> Any:
 
 
 def sources() -> Any:
-    """Where results come from."""
+    """The provenance of results."""
     sets = {"dataset": world.dataset(), "batches": world.batches()}
     networks = {
         "linear": world.classifier(),
@@ -222,7 +222,7 @@ def sources() -> Any:
 
 
 def doubtful_data() -> Any:
-    """What is warned of: bytes as floats, one class, few images, a wrong order."""
+    """Warnings: bytes as floats, one class, few images, a wrong order."""
     images, labels = world.grey(), world.labels()
     some = {
         "dark": jaxrob.Dataset(images / 255, labels),
@@ -234,7 +234,7 @@ def doubtful_data() -> Any:
 
 
 def doubtful_networks() -> Any:
-    """What is warned of: probabilities as logits, ties, huge logits."""
+    """Warnings: probabilities as logits, ties, huge logits."""
     parts = world.variables()
 
     def of(map: Any, **settings: Any) -> jaxrob.Classifier:

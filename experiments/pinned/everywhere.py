@@ -1,4 +1,4 @@
-"""What the calls that go over devices give on a mesh."""
+"""Results on a mesh, of the calls that shard over devices."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from pinned import limits, world
 
 
 def measured(mesh: Mesh | None, journal: str) -> Any:
-    """By what was called."""
+    """Returns the results by the name of the call."""
     given = {"key": world.KEY, "mesh": mesh}
     both = world.blur(), world.noise()
     found: dict[str, Any] = {}

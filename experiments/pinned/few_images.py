@@ -82,7 +82,7 @@ def other_orders() -> Any:
 
 
 def two_networks() -> Any:
-    """Which of two is more robust: close, far apart, and the same."""
+    """Which of two networks is more robust: close, far apart, and the same."""
     return {
         share: jaxrob.compare_sequentially(
             classifier(), classifier(share), dataset(), dim, 0.7,

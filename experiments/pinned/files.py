@@ -1,4 +1,4 @@
-"""The file that is kept. It is of one machine, and refused on another one."""
+"""The file of kept results. It is valid for one machine, and rejected on others."""
 
 import importlib.metadata
 import json
@@ -19,16 +19,16 @@ _VARIABLES = ("XLA_FLAGS", "JAX_ENABLE_X64", "JAX_DEFAULT_MATMUL_PRECISION")
 
 
 def write(path: str | os.PathLike[str], cases: dict[str, Any]) -> None:
-    """Writes what is kept of cases, by their names."""
+    """Writes the kept results of cases, by their names."""
     document = {"where": where(), "cases": cases}
     pathlib.Path(path).write_text(json.dumps(document))
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """Reads it.
+    """Reads the file.
 
     Raises:
-      absl.app.UsageError: if it is missing, not what `write` writes, or of another
+      absl.app.UsageError: if it is missing, not written by `write`, or from another
         machine, other versions or another way to compile.
     """
     try:
@@ -53,7 +53,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def where() -> dict[str, Any]:
-    """What bits depend on besides the code."""
+    """Returns what bits depend on besides the code: machine, versions, compilation."""
     device = jax.devices()[0]
     return {
         "system": platform.platform(),

@@ -1,4 +1,4 @@
-"""Runs that end between two blocks, and go on from their journal."""
+"""Runs that end between two blocks, and resume from their journal."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ from pinned import limits, world
 
 
 class _Host:
-    """A network on the host that fails once, when it has been called so often."""
+    """A network on the host that fails once, after a number of calls."""
 
     def __init__(self, function: Callable[[np.ndarray], np.ndarray], fails_at: int):
         self.function, self.fails_at, self.images = function, fails_at, []
@@ -41,7 +41,7 @@ def _resumed(
     fails_at: int,
     ask: Callable[[jaxrob.Classifier, str | None], Any],
 ) -> Any:
-    """An undisturbed run, and one that failed and went on: what was asked in each."""
+    """Runs undisturbed, then with a failure and a resume; returns each run's calls."""
     found = {}
     for name, number, journal in (
         ("undisturbed", -1, None),
@@ -127,7 +127,7 @@ def probability() -> Any:
 
 
 def while_reading() -> Any:
-    """The data end with an error in the midst; the network is compiled."""
+    """The data end with an error midway; the network is compiled."""
     found = {}
     for name, settings in (
         ("all", {"strategy": strategies.ASAP(32)}),
@@ -152,7 +152,7 @@ def while_reading() -> Any:
 
 
 def cut_journals() -> Any:
-    """A journal that ends anywhere, and one that was of something else."""
+    """A journal that is cut anywhere, and one of another run."""
 
     def run(number: int, **settings: Any) -> Any:
         return jaxrob.assess(

@@ -1,4 +1,4 @@
-"""What is kept of a value: to the bit, and by public names alone."""
+"""The kept form of a value: exact to the bit, and by public names alone."""
 
 import dataclasses
 import functools
@@ -12,20 +12,20 @@ from typing import Any
 import jax
 import numpy as np
 
-#: What differs from run to run by its nature, wherever it stands.
+#: Fields that differ from run to run by their nature.
 LEFT_OUT = frozenset({"seconds"})
-#: Arrays up to this size are kept whole, of others so many values.
+#: Arrays up to this size are kept whole, larger ones by this many values.
 MOST_VALUES = 64
 
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
 
 
 def kept(value: Any) -> Any:
-    """A value as JSON holds it.
+    """Converts a value to JSON.
 
     Floats keep all digits. An array becomes its type and shape, a digest of its bytes,
-    and values by which a difference can be read. An object becomes its public fields
-    and properties, and what its `to_json` gives, so that nothing private is seen.
+    and values that make a difference readable. An object becomes its public fields
+    and properties, and the result of its `to_json`: nothing private is included.
     """
     if value is None or isinstance(value, bool | str):
         return without_addresses(value) if isinstance(value, str) else value
@@ -59,7 +59,7 @@ def kept(value: Any) -> Any:
 
 
 def without_addresses(text: str) -> str:
-    """A text without places in memory."""
+    """Removes memory addresses from a text."""
     return _ADDRESS.sub("0x...", text)
 
 
@@ -84,7 +84,7 @@ def _attributes(value: Any) -> dict[str, Any]:
 
 
 def _attribute(value: Any, name: str) -> Any:
-    # What is not known of this one is refused in words.
+    # A property that is not known here raises an error with a message.
     try:
         return kept(getattr(value, name))
     except ValueError as error:
@@ -107,7 +107,7 @@ def _array(array: np.ndarray) -> Any:
 
 
 def _number(value: Any) -> Any:
-    """A float32's item, too, is told from its neighbours by its digits."""
+    """A float32's item, too, needs enough digits to differ from its neighbours'."""
     if isinstance(value, complex):
         return [value.real, value.imag]
     return value if isinstance(value, int | float | str) else str(value)
@@ -118,7 +118,7 @@ def _digest(content: bytes) -> str:
 
 
 def is_same(one: Any, other: Any) -> bool:
-    """Whether two kept leaves are the same: NaN is NaN, and -0.0 is not 0.0."""
+    """Whether two kept leaves are equal: NaN equals NaN, and -0.0 differs from 0.0."""
     if isinstance(one, float) and isinstance(other, float):
         if math.isnan(one) or math.isnan(other):
             return math.isnan(one) and math.isnan(other)

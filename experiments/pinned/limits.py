@@ -1,4 +1,4 @@
-"""Images of which it is known up to which level a network is right."""
+"""Images with a known level up to which a network is right."""
 
 import functools
 from typing import Any
@@ -16,7 +16,7 @@ NUM_IMAGES = 900
 
 @functools.cache
 def dataset() -> jaxrob.Dataset:
-    """One pixel each: the limit, a place for the level, and the label."""
+    """One pixel each for the limit, the level, and the label."""
     order = np.random.default_rng(3).permutation(NUM_IMAGES)
     labels = np.random.default_rng(4).integers(0, 2, NUM_IMAGES)
     limits = (order + 0.5) / NUM_IMAGES * 4 / 3

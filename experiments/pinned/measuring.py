@@ -22,7 +22,7 @@ def every_function() -> Any:
 
 
 def of_counts() -> Any:
-    """Measures, bands and robustness of drawn counts, empty classes among them."""
+    """Measures, bands and robustness of random counts, empty classes among them."""
     rng = np.random.default_rng(0)
     confusion = rng.integers(0, 30, (6, 3, 4))
     confusion[2, 1] = confusion[4] = 0
@@ -63,7 +63,7 @@ def of_counts() -> Any:
 
 
 def corruption_errors() -> Any:
-    """Beside AlexNet, beside another network, and beside nothing."""
+    """Corruption errors beside AlexNet, beside another network, and beside nothing."""
     rng = np.random.default_rng(1)
     labels = np.arange(90, dtype=np.int32) % 3
 
@@ -80,7 +80,7 @@ def corruption_errors() -> Any:
                 3,
                 None,
             )
-            # On unaltered images all curves are of the same answers.
+            # On clean images all curves have the same answers.
             found[name].predicted[0] = labels
             found[name].predicted[0, : int(5 * shift) + 1] += 1
             found[name].predicted[0] %= 3
@@ -99,7 +99,7 @@ def corruption_errors() -> Any:
 
 
 def uncertain() -> Any:
-    """Of samples that agree, that do not, and that are certain."""
+    """Samples that agree, that disagree, and that are certain."""
     logits = 3 * np.random.default_rng(2).normal(size=(4, 6, 3))
     logits[:, 0] = 0
     logits[:, 1] = [200.0, 0.0, -200.0]

@@ -14,7 +14,7 @@ from pinned import everywhere
 
 
 def one_device() -> Any:
-    """The same calls here, as what the others are beside."""
+    """The same calls on one device, for comparison."""
     return everywhere.measured(None, "journal")
 
 
@@ -34,7 +34,8 @@ def _started(num_processes: int, num_devices: int) -> list[Any]:
     environment = os.environ | {
         "JAX_NUM_CPU_DEVICES": f"{num_devices}",
         "JAX_DISABLE_MOST_OPTIMIZATIONS": f"{int(not optimised)}",
-        "PYTHONPATH": str(pathlib.Path(__file__).parents[1]),
+        # This checkout, whichever is installed.
+        "PYTHONPATH": os.pathsep.join(map(str, pathlib.Path(__file__).parents[1:3])),
     }
     if jax.config.jax_compilation_cache_dir is not None:
         environment["JAX_COMPILATION_CACHE_DIR"] = jax.config.jax_compilation_cache_dir
@@ -43,7 +44,7 @@ def _started(num_processes: int, num_devices: int) -> list[Any]:
         subprocess.Popen(
             [*command, f"{number}"],
             env=environment,
-            # Of Gloo's connections.
+            # Messages of Gloo's connections.
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,

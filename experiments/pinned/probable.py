@@ -16,7 +16,7 @@ NUM_INPUTS = 9
 
 
 def algorithm_1() -> Any:
-    """As published, where it is normal, transformed, and neither."""
+    """The published algorithm on normal, transformed and other data."""
     return {
         "near": _assessed(estimator="roma", epsilon=0.1, num_samples=200),
         "far": _assessed(estimator="roma", epsilon=0.6, num_samples=200),
@@ -92,7 +92,7 @@ def _gauss(key: jax.Array, image: jax.Array) -> jax.Array:
 
 
 def to_a_precision() -> Any:
-    """As few inputs as tell each class's mean."""
+    """The fewest inputs that determine each class's mean."""
     return _assessed(
         world.grey(), world.labels(), estimator="count", epsilon=0.3, half_width=0.2
     )
@@ -168,7 +168,7 @@ def statistics() -> Any:
 
 
 def doubtful() -> Any:
-    """What is warned of: images nearly black, a ball that covers everything."""
+    """Warnings: images nearly black, a ball that covers everything."""
     return {
         "dark": _assessed(world.grey()[:3] / 255, estimator="count"),
         "wide": _assessed(estimator="count", epsilon=5.0),

@@ -1,4 +1,4 @@
-"""What is said of wrong arguments, of the functions that most begin with."""
+"""Errors for wrong arguments, of the most used functions."""
 
 import collections
 import pathlib
@@ -9,7 +9,7 @@ from checks.of_images import of_images
 from checks.of_numbers import of_numbers
 from checks.outcomes import outcome
 
-# What costs nothing to refuse: allowed values are left out, and those that JAX makes.
+# Values that are cheap to reject: neither allowed values nor JAX arrays.
 _VALUES = (
     "None", "NaN", "-1", "0", "1.5", "text", "empty text", "empty list", "list of None",
     "object", "True", "function", "array of NaN", "array of rank 5",
@@ -50,9 +50,11 @@ def _said(cases: list[Case], names: tuple[str, ...] | None) -> Any:
             continue
         # Not its place among all, which a new case would move.
         times[one.name] += 1
-        told = found.setdefault(f"{one.name} {times[one.name]}", {})
+        rejections = found.setdefault(f"{one.name} {times[one.name]}", {})
         for argument, given in one.arguments.items():
             for value in _VALUES:
                 if value not in given.allowed:
-                    told[f"{argument}={value}"] = outcome(one, argument, value).said
+                    rejections[f"{argument}={value}"] = outcome(
+                        one, argument, value
+                    ).said
     return found

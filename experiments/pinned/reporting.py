@@ -1,4 +1,4 @@
-"""Tables, gates, reports, folders of results, and what plots show."""
+"""Tables, gates, reports, folders of results, and the contents of plots."""
 
 import dataclasses
 import pathlib
@@ -60,7 +60,7 @@ def gates() -> Any:
 
 
 def reports() -> Any:
-    """One network, with all that a report may hold."""
+    """One network, with everything that a report may hold."""
     results = _results()
     return _both([results])
 
@@ -87,7 +87,7 @@ def report_of_stability() -> Any:
 
 
 def report_of_made_alterations() -> Any:
-    """Rescaled, composed, followed by a function, and a user's own."""
+    """Rescaled, composed, followed by a function, and a user's own alteration."""
     zoom = alterations.zoom()
     some = [
         *alterations.presets.asap_2022()[:8],
@@ -101,7 +101,7 @@ def report_of_made_alterations() -> Any:
 
 
 def report_of_corruptions() -> Any:
-    """The benchmark's, at their severities."""
+    """The benchmark's corruptions, at their severities."""
     some = [getattr(alterations.corruptions, name)(32) for name in ("fog", "contrast")]
     found = _timeless(
         world.small_cnn(), some, strategies.Uniform(6), data=world.pictures()
@@ -110,7 +110,7 @@ def report_of_corruptions() -> Any:
 
 
 def folders() -> Any:
-    """What is written is read again; the names of the files; a plan that was read."""
+    """Written results are read again; the names of the files; a plan that was read."""
     pathlib.Path("plan.toml").write_text(_PLAN)
     results = _results()
     reporting.write_results("results", results)
@@ -139,7 +139,7 @@ def pictures() -> Any:
 
 
 def plots() -> Any:
-    """What stands in each figure, and the points of its lines."""
+    """The texts of each figure, and the points of its lines."""
     import matplotlib.pyplot as plt
 
     found = _assessments()
@@ -161,7 +161,7 @@ def plots() -> Any:
 
 
 def _figure(drawn: Any) -> Any:
-    """Of axes, or of all axes of a figure."""
+    """Returns the contents of axes, or of all axes of a figure."""
     every = drawn.axes if isinstance(drawn.axes, list) else [drawn]
     return [
         {
@@ -241,7 +241,7 @@ def _timeless(
     data: Any = None,
     **settings: Any,
 ) -> tuple[jaxrob.Assessment, ...]:
-    """Assessments that took a second each."""
+    """Returns assessments with a duration of one second each."""
     settings = {"threshold": 0.7} | settings
     found = jaxrob.assess(
         classifier, data or world.dataset(), some, key=world.KEY,

@@ -1,4 +1,4 @@
-"""Runs cases, each in a folder of its own, and keeps what they give and warn of."""
+"""Runs cases, each in a folder of its own, and keeps their results and warnings."""
 
 import contextlib
 import fnmatch
@@ -32,13 +32,13 @@ ROOMS = (
     "commanding",
     "on_devices",
 )
-#: Where the error of a case that fails is kept.
+#: The key of the error of a case that fails.
 RAISED = "raised"
 _FOLDER = str(pathlib.Path(__file__).parent)
 
 
 def cases(only: str = "*") -> dict[str, Callable[[], Any]]:
-    """The cases whose names fit a pattern, by `room.function`."""
+    """Returns the cases whose names match a pattern, by `room.function`."""
     found = {}
     for room in ROOMS:
         if not fnmatch.fnmatch(room, only.partition(".")[0]):
@@ -54,12 +54,12 @@ def cases(only: str = "*") -> dict[str, Callable[[], Any]]:
 
 
 def result(case: Callable[[], Any]) -> dict[str, Any]:
-    """What a case gives, and what it warns of, in order; or what it raises."""
+    """Returns a case's result and warnings, in order, or its error."""
     with _in_new_folder() as folder, warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
         try:
             found = {"value": kept(case())}
-        # Code that is compared may fail in any way.
+        # Code under comparison may fail in any way.
         except Exception as error:
             traceback.print_exc()
             found = {RAISED: f"{type(error).__name__}: {error}"}
@@ -79,13 +79,13 @@ def _in_new_folder() -> Iterator[str]:
 
 
 def _counts(warning: warnings.WarningMessage) -> bool:
-    """Whether a warning is for users: what JAX deprecates is said once a process."""
+    """Whether a warning is for users: JAX's deprecations appear once a process."""
     passing = DeprecationWarning | PendingDeprecationWarning | ResourceWarning
     return not issubclass(warning.category, passing)
 
 
 def _in_words(warning: warnings.WarningMessage) -> str:
-    """The class, whether it points to the line of the call, and the text."""
+    """Returns the class, whether it points to the line of the call, and the text."""
     is_here = warning.filename.startswith(_FOLDER)
     where = "the call" if is_here else pathlib.Path(warning.filename).name
     return f"{warning.category.__name__} at {where}: {warning.message}"

@@ -14,7 +14,7 @@ SETTINGS = {"key": world.KEY, "epochs": 2, "batch_size": 16}
 
 
 def fitted() -> Any:
-    """Linen and NNX, and what each epoch left."""
+    """Linen and NNX, and the state after each epoch."""
     epochs = []
     return {
         "linen": training.fit(
@@ -39,7 +39,7 @@ class _Plain(nnx.Module):
 
 
 class _Statistics(linen.Module):
-    """With batch statistics and dropout."""
+    """A network with batch statistics and dropout."""
 
     @linen.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
@@ -54,7 +54,7 @@ def _stop(number: int, _: Any) -> None:
 
 
 def resumed() -> Any:
-    """Stopped after an epoch, and gone on from a checkpoint."""
+    """Training stopped after an epoch, and resumed from a checkpoint."""
     found = []
     for on_epoch, folder in ((None, None), (_stop, "here"), (None, "here")):
         settings = SETTINGS | {"epochs": 3, "on_epoch": on_epoch, "checkpoint": folder}

@@ -17,13 +17,13 @@ NUM_IMAGES = 60
 
 
 def linear(variables: dict[str, Any], images: jax.Array) -> jax.Array:
-    """Logits of three classes."""
+    """Returns logits of three classes."""
     flat = images.reshape(len(images), -1)
     return flat @ variables["weights"] + variables["bias"]
 
 
 def convolution(variables: dict[str, Any], images: jax.Array) -> jax.Array:
-    """Logits of a convolution, a mean over places, and a layer."""
+    """Returns logits of a convolution, a mean over places, and a layer."""
     x = jax.lax.conv_general_dilated(
         images - 0.5,
         variables["filters"],
@@ -36,20 +36,20 @@ def convolution(variables: dict[str, Any], images: jax.Array) -> jax.Array:
 
 @functools.cache
 def grey() -> np.ndarray:
-    """Float32 `[60, 8, 8, 1]`."""
+    """Returns float32 `[60, 8, 8, 1]`."""
     smooth = np.random.default_rng(1).random((NUM_IMAGES, 4, 4, 1), np.float32)
     return smooth.repeat(2, axis=1).repeat(2, axis=2)
 
 
 @functools.cache
 def coloured(size: int = 16) -> np.ndarray:
-    """Bytes `[24, size, size, 3]`."""
+    """Returns bytes `[24, size, size, 3]`."""
     smooth = np.random.default_rng(2).integers(0, 256, (24, 4, 4, 3), np.uint8)
     return smooth.repeat(size // 4, axis=1).repeat(size // 4, axis=2)
 
 
 def variables(seed: int = 3) -> dict[str, np.ndarray]:
-    """Of the linear network."""
+    """Returns the variables of the linear network."""
     rng = np.random.default_rng(seed)
     weights = rng.normal(size=(64, 3))
     # The mean image is on the boundary, so that all classes occur.
@@ -65,7 +65,7 @@ def classifier(seed: int = 3) -> jaxrob.Classifier:
 
 @functools.cache
 def labels() -> np.ndarray:
-    """What the linear network answers, but for every eighth image."""
+    """Returns the linear network's answers, except for every eighth image."""
     parts = variables()
     flat = np.float64(grey()).reshape(NUM_IMAGES, -1)
     found = (flat @ np.float64(parts["weights"]) + parts["bias"]).argmax(axis=1)
@@ -80,12 +80,12 @@ def dataset() -> jaxrob.Dataset:
 
 
 class Batches:
-    """The grey images in batches; after `last` of them reading fails, if it is set."""
+    """The grey images in batches; fails after `last` of them, if it is set."""
 
     last: int | None = None
 
     def __iter__(self) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-        """From the first one each time."""
+        """Iterates from the first batch each time."""
         for number, first in enumerate(range(0, NUM_IMAGES, 13)):
             if number == self.last:
                 raise OSError("the disk is gone")
@@ -101,7 +101,7 @@ def batches() -> jaxrob.Dataset:
 
 @functools.cache
 def small_cnn() -> jaxrob.Classifier:
-    """The convolution, of four classes."""
+    """The convolution, with four classes."""
     rng = np.random.default_rng(4)
     shapes = {"filters": (3, 3, 3, 6), "weights": (6, 4)}
     parts = {
@@ -112,7 +112,7 @@ def small_cnn() -> jaxrob.Classifier:
 
 @functools.cache
 def pictures() -> jaxrob.Dataset:
-    """The coloured images; the labels are drawn, and right now and then."""
+    """The coloured images with random labels, a few of them right."""
     images = coloured()
     answers = small_cnn().log_probabilities(jnp.float32(images) / 255)[0].argmax(-1)
     found = np.array(answers)
@@ -121,7 +121,7 @@ def pictures() -> jaxrob.Dataset:
 
 
 def _spread(variables: Any, images: jax.Array, keys: jax.Array) -> jax.Array:
-    """Logits of four samples, with noise on them."""
+    """Returns logits of four noisy samples."""
     logits = linear(variables, images)
     noise = jax.vmap(lambda key: jax.random.normal(key, (4, 3)))(keys)
     return logits + jnp.moveaxis(noise, 1, 0)
@@ -129,19 +129,19 @@ def _spread(variables: Any, images: jax.Array, keys: jax.Array) -> jax.Array:
 
 @functools.cache
 def stochastic() -> jaxrob.Classifier:
-    """The linear network with noise, four samples of it."""
+    """The linear network with noise, four samples."""
     return jaxrob.Classifier(_spread, variables(), stochastic=True)
 
 
 @functools.cache
 def brightness() -> jaxrob.Alteration:
-    """Without randomness."""
+    """An alteration without randomness."""
     return alterations.brightness(-0.5, 0.5)
 
 
 @functools.cache
 def noise() -> jaxrob.Alteration:
-    """With randomness."""
+    """An alteration with randomness."""
     return alterations.gaussian_noise(0.0, 0.3)
 
 
@@ -152,12 +152,12 @@ def blur() -> jaxrob.Alteration:
 
 
 def fade(image: jax.Array, level: jax.Array) -> jax.Array:
-    """Towards a grey."""
+    """Moves an image towards a grey."""
     return image + level * (0.4 - image)
 
 
 def sprinkle(image: jax.Array, level: jax.Array, key: jax.Array) -> jax.Array:
-    """Towards noise."""
+    """Moves an image towards noise."""
     return image + level * (jax.random.uniform(key, image.shape) - image)
 
 
@@ -174,5 +174,5 @@ def sprinkling() -> jaxrob.Alteration:
 
 
 def to_bytes(image: jax.Array) -> jax.Array:
-    """What a file of bytes keeps."""
+    """Rounds an image as a file of bytes does."""
     return jnp.floor(image * 255) / 255

@@ -29,9 +29,9 @@ _STATUSES = ("normal", "transformed", "failed", "unresolved", "constant")
 
 
 def hic(drawn: Mapping[str, Drawn], delta: float) -> Figure:
-    """Figures 1 and 2: histograms with the normal distribution fitted to them.
+    """Plots figures 1 and 2: histograms with the normal distribution fitted to them.
 
-    Anderson and Darling's A² stands beside the value below which data count as normal.
+    The Anderson-Darling A² stands beside the value below which data count as normal.
 
     Args:
       drawn: as `hic.draw` returns it, not empty.
@@ -83,7 +83,7 @@ def _histogram(
 
 
 def curves(rows: _Rows, varied: str, title: str) -> Figure:
-    """Figures 3 and 4, and what became of the queries.
+    """Plots figures 3 and 4, and the statuses of the queries.
 
     Args:
       rows: as `tables.row` makes them.
@@ -112,7 +112,7 @@ def curves(rows: _Rows, varied: str, title: str) -> Figure:
 
 
 def _plr(axis: Axes, rows: _Rows, varied: str, colour: str) -> None:
-    """An estimator's mean plr over its answers."""
+    """Returns an estimator's mean plr over its answers."""
     label = rows[0]["estimator"]
     if min(row["answered"] for row in rows) < 1:
         label = f"{label}, answered only"
@@ -128,9 +128,9 @@ def _points(
     colour: str,
     label: str,
 ) -> None:
-    """A line of plr in percent; each point with the ends of its interval."""
+    """Plots a line of plr in percent, each point with the ends of its interval."""
     y, *ends = 100 * np.array(plr).T
-    # Where the inputs do not tell, there is a point without a bar.
+    # Without an interval, there is a point without a bar.
     away = np.nan_to_num(np.abs(np.array(ends) - y))
     axis.errorbar(x, y, away, fmt="o-", color=colour, capsize=3, ms=4, label=label)
 
@@ -146,7 +146,7 @@ def _counted(row: dict[str, Any]) -> tuple[float, float, float]:
 
 
 def _statuses(axis: Axes, rows: _Rows, varied: str) -> None:
-    """The share of each status, a bar for each row."""
+    """Plots the share of each status, a bar for each row."""
     seen = {status for row in rows for status in row["statuses"]}
     places, bottom = range(len(rows)), np.zeros(len(rows))
     for status in sorted(seen, key=lambda status: (_order(status), status)):
@@ -169,10 +169,10 @@ def _order(status: str) -> int:
 def categories(
     found: Mapping[str, Mapping[str, roma.Categorial]], title: str
 ) -> Figure:
-    """The table by category called figure 5: Adv with 95 % intervals, and the paper's.
+    """Plots figure 5, the table by category: Adv with 95 % intervals, and the paper's.
 
     Args:
-      found: by what the categories are, the tables by estimator or reading.
+      found: by the kind of category, the tables by estimator or reading.
       title: the figure's title.
     """
     figure, axes = plt.subplots(
@@ -211,7 +211,7 @@ def _categories(axis: Axes, found: Mapping[str, roma.Categorial]) -> None:
 
 
 def estimators(found: Mapping[str, Timed]) -> Figure:
-    """The estimate of "roma" over that of "auto", an input a point."""
+    """Plots the estimate of "roma" over that of "auto", a point for each input."""
     better = found["auto"].result
     theirs = at_inputs(found["roma"], found["auto"].inputs)
     both = comparable(theirs, better)

@@ -1,4 +1,4 @@
-"""Which of the paper's findings hold, a line each, with 95 % intervals over inputs."""
+"""Checks of the paper's findings, a line each, with 95 % intervals over inputs."""
 
 import itertools
 import math
@@ -23,7 +23,7 @@ from roma_2022.results import (
 )
 from roma_2022.tables import short
 
-# The greatest error of a test that is still a finding, as in the paper.
+# The largest p-value of a finding, as in the paper.
 _SIGNIFICANT = 0.001
 _TOGETHER = 0.05
 
@@ -38,12 +38,12 @@ class Case(NamedTuple):
 def over(
     number: str, claim: str, cases: Sequence[Case], rises: bool = True
 ) -> list[str]:
-    """Whether the probability of a distinct misclassification rises, or falls.
+    """Tests whether the probability of a distinct misclassification rises, or falls.
 
     A line for each reading of the results. The finding holds if the last case differs
     from the first as claimed, beyond the interval, and no step goes the other way
-    beyond its own; it does not hold if the opposite is shown of the whole or a step.
-    The steps' intervals hold all at once in 95 % (Bonferroni).
+    beyond its own; it does not hold if the opposite is shown for the whole or a step.
+    The steps' intervals have a simultaneous coverage of 95 % (Bonferroni).
 
     Args:
       number: the experiment's.
@@ -76,7 +76,7 @@ def over(
 
 
 def answers(cases: Sequence[Case]) -> list[str]:
-    """How many queries of experiment 1 "roma" answers, and at which epsilon."""
+    """Counts the queries of experiment 1 that "roma" answers, by epsilon."""
     if "roma" not in cases[0].found:
         return []
     answered = np.array([case.found["roma"].result.answered for case in cases])
@@ -101,16 +101,16 @@ def answers(cases: Sequence[Case]) -> list[str]:
 
 
 def as_drawn(result: roma.RomaResult) -> list[str]:
-    """How many inputs "roma" answers, and how many are normal as they are drawn."""
+    """Counts the inputs that "roma" answers, and those that are normal as drawn."""
     lines = []
-    for what, told, paper in (
+    for what, selected, paper in (
         ("answered", result.answered, "experiment 3"),
         ("normal as drawn, so most are not", result.status == "normal", "as drawn"),
     ):
-        count = int(told.sum())
-        found = stats.binomtest(count, len(told)).proportion_ci(method="wilson")
+        count = int(selected.sum())
+        found = stats.binomtest(count, len(selected)).proportion_ci(method="wilson")
         ends = float(found.low), float(found.high)
-        line = f"3  roma: {_interval(told.mean(), ends, '{:.2%}')} {what} (paper: "
+        line = f"3  roma: {_interval(selected.mean(), ends, '{:.2%}')} {what} (paper: "
         line += f"{PAPER_ANSWERED[paper]:g} %)"
         if paper == "as drawn":
             line += f"; {_verdict((0.5 - ends[1], 0.5 - ends[0]))}"
@@ -119,7 +119,7 @@ def as_drawn(result: roma.RomaResult) -> list[str]:
 
 
 def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> list[str]:
-    """Of experiment 3, some lines for each kind of category and reading of results."""
+    """Tests experiment 3, with lines for each kind of category and each reading."""
     lines = []
     for by, kind in results.CATEGORIES.items():
         compared = results.by_category(found, class_names, by)
@@ -134,7 +134,7 @@ def by_category(found: Mapping[str, Timed], class_names: tuple[str, ...]) -> lis
 
 
 def _variability(name: str, compared: roma.Categorial) -> list[str]:
-    """Whether the categories differ at all."""
+    """Tests whether the categories differ at all."""
     pairs = np.triu_indices(len(compared.names), 1)
     means = compared.adversarial
     if np.isnan(means).all():
@@ -166,7 +166,7 @@ def _variability(name: str, compared: roma.Categorial) -> list[str]:
 def _cats_and_trucks(
     name: str, compared: roma.Categorial, values: Values, categories: np.ndarray
 ) -> list[str]:
-    """The paper's pair: four times as probable for cats, which tests confirm."""
+    """Tests the paper's pair: four times as probable for cats."""
     cat, truck = (compared.names.index(one) for one in ("cat", "truck"))
     if min(compared.answered[[cat, truck]]) < 2:
         return []
@@ -193,7 +193,7 @@ def _cats_and_trucks(
 def _of_ratio(
     values: Values, first: np.ndarray, second: np.ndarray
 ) -> tuple[float, float]:
-    """The interval of one group's mean over that of another."""
+    """Returns the interval of one group's mean divided by another's."""
 
     def ratio(
         x: np.ndarray,
@@ -214,7 +214,7 @@ def _of_ratio(
 
 
 def _order(name: str, compared: roma.Categorial) -> list[str]:
-    """Whether the categories come in the paper's order."""
+    """Tests whether the categories come in the paper's order."""
     if set(compared.names) != set(PAPER) or not np.ptp(compared.plr) > 0:
         return []
     paper = [PAPER[category][0] for category in compared.names]
@@ -227,7 +227,7 @@ def _order(name: str, compared: roma.Categorial) -> list[str]:
 
 
 def _of_correlation(correlation: float, number: int) -> tuple[float, float]:
-    """Fisher's interval, with Bonett and Wright's (2000) error for ranks."""
+    """Returns Fisher's interval, with Bonett and Wright's (2000) error for ranks."""
     error = math.sqrt((1 + correlation**2 / 2) / (number - 3))
     middle = math.atanh(min(max(correlation, -0.999), 0.999))
     half = float(stats.norm.ppf(0.975)) * error
@@ -235,7 +235,7 @@ def _of_correlation(correlation: float, number: int) -> tuple[float, float]:
 
 
 def against_auto(found: Mapping[str, Timed]) -> list[str]:
-    """How far "roma" is above "auto", by the size of what "auto" finds."""
+    """Compares "roma" with "auto", by the size of "auto"'s estimate."""
     if not {"roma", "auto"} <= set(found):
         return []
     better = found["auto"].result
@@ -261,9 +261,9 @@ def against_auto(found: Mapping[str, Timed]) -> list[str]:
 def costs(
     found: Mapping[str, Sequence[Timed]], seconds_a_pass: float, num_images: int
 ) -> list[str]:
-    """What each estimator costs, and what it would cost for the whole test set.
+    """Returns each estimator's cost, and the estimated cost for the whole test set.
 
-    Queries whose answers came from a journal tell nothing of it.
+    Queries whose answers came from a journal do not count.
 
     Args:
       found: by estimator, a result for each epsilon and epoch.
@@ -292,7 +292,7 @@ def costs(
 def _change(
     first: Values, last: Values, confidence_level: float = 0.95
 ) -> tuple[float, float]:
-    """The interval of the second mean less the first one."""
+    """Returns the interval of the second mean less the first one."""
 
     def difference(
         x: np.ndarray,
@@ -313,7 +313,7 @@ def _change(
 
 
 def _summands(values: Values) -> tuple[np.ndarray, np.ndarray]:
-    """What sums up to the mean of those known, and to their number."""
+    """Returns the summands of the mean of the known values, and of their number."""
     return np.where(values.known, values.adversarial, 0.0), values.known.astype(float)
 
 
@@ -323,7 +323,7 @@ def _mean(values: Values) -> float:
 
 
 def _verdict(interval: tuple[float, float]) -> str:
-    """Whether something is shown to be positive."""
+    """Returns whether a value is shown to be positive, in words."""
     low, high = interval
     return "holds" if low > 0 else "does not hold" if high < 0 else "undecided"
 

@@ -12,7 +12,7 @@ from common import datasets
 import jaxrob
 from jaxrob import roma
 
-# The 15 % point of Anderson and Darling's statistic, as Algorithm 1 uses it.
+# The 15 % point of the Anderson-Darling statistic, as in Algorithm 1.
 NORMAL_BELOW = 0.561
 # The probabilities of a distinct misclassification at the paper's inputs.
 _PAPER = {"normal": 0.0409, "transformed": 0.0002}
@@ -21,7 +21,7 @@ _TRIED = 20
 
 
 class Drawn(NamedTuple):
-    """Confidences at one input, as float64 `[n]`, and how normal they are."""
+    """Confidences at one input, as float64 `[n]`, and their tests of normality."""
 
     number: int  # of the input
     log_hic: np.ndarray
@@ -30,7 +30,7 @@ class Drawn(NamedTuple):
 
 
 class Query(NamedTuple):
-    """What has been assessed, and how."""
+    """A query: results and their settings."""
 
     classifier: jaxrob.Classifier
     images: np.ndarray
@@ -41,13 +41,12 @@ class Query(NamedTuple):
 
 
 def draw(query: Query) -> dict[str, Drawn]:
-    """The inputs of figures 1 and 2, each with ten times as many draws.
+    """Draws at the inputs of figures 1 and 2, each with ten times as many draws.
 
-    Among inputs of the wanted status, those are tried first whose probability is
-    nearest to that of the paper's figure. With so many draws the test sees more, and
-    the first input that is still as wanted is shown; or else, of figure 1, the one
-    nearest to normal, and of figure 2 the one that Box and Cox's transform brings
-    nearer by most.
+    Among inputs of the wanted status, those whose probability is nearest to that of the
+    paper's figure are tried first. More draws make the test more sensitive, and
+    the first input that keeps its status is shown; otherwise, in figure 1, the one
+    nearest to normal, and in figure 2 the one that the Box-Cox transform improves most.
 
     Returns:
       For "normal" and "transformed" an input, if there is any.
@@ -86,7 +85,7 @@ def _draw_one(query: Query, index: int) -> Drawn:
         query.num_samples,
     )
     log_hic = log_hic.reshape(-1)
-    # Box-Cox of multiples of hic, which neither lambda nor the test depends on.
+    # Box-Cox of multiples of hic: neither lambda nor the test depends on the factor.
     centred = log_hic - log_hic.mean()
     lmbda = roma.boxcox_lambda(centred)
     as_drawn = roma.anderson_darling(jnp.exp(log_hic - log_hic.max()))
@@ -108,7 +107,7 @@ def _log_hic(
     keys: jax.Array,
     num_samples: int,
 ) -> jax.Array:
-    """Logarithms of the highest incorrect confidences (section 3.2)."""
+    """Returns logarithms of the highest incorrect confidences (section 3.2)."""
 
     def some(key: jax.Array) -> jax.Array:
         perturbed = jax.vmap(lambda key: ball.perturbed(image, ball.draw(key, image)))(

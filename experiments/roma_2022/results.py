@@ -1,4 +1,4 @@
-"""What the experiments find, and what the paper has."""
+"""The experiments' results, and the paper's."""
 
 import dataclasses
 import math
@@ -25,15 +25,15 @@ PAPER = {
 }
 PAPER_ANSWERED = {"experiment 1": 82.0, "experiment 3": 90.48, "as drawn": 12.82}
 
-# What an input's category may be. The paper speaks of "inputs classified as Cats".
+# The kinds of category. The paper speaks of "inputs classified as Cats".
 CATEGORIES = {"label": "true classes", "predicted": "predicted classes"}
 
-# What the plain draws alone tell, without an estimator: right on average.
+# The crude Monte Carlo draws alone, without an estimator: unbiased.
 COUNTED = "plain draws"
 
 
 class Timed(NamedTuple):
-    """A result, what it is of, and the seconds it took."""
+    """A result, its query, and the seconds it took."""
 
     result: roma.RomaResult
     seconds: float  # NaN if answers came from a journal
@@ -48,14 +48,14 @@ class Values(NamedTuple):
 
 
 def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
-    """The ways to read results of the same inputs, by name.
+    """Returns the ways to read results of the same inputs, by name.
 
     Args:
       found: results, by estimator.
 
     Returns:
       For each estimator its answers alone, as the paper reads "roma", or, if it
-      answers for all inputs but a few, all of them; and `COUNTED`.
+      answers for nearly all inputs, all of them; and `COUNTED`.
     """
     first = next(iter(found.values()))
     counted = np.asarray(first.result.hits) / first.result.num_samples
@@ -71,7 +71,7 @@ def readings(found: Mapping[str, Timed]) -> dict[str, tuple[Timed, Values]]:
 def by_category(
     found: Mapping[str, Timed], class_names: tuple[str, ...], by: str
 ) -> dict[str, roma.Categorial]:
-    """The table by category for each way to read the results.
+    """Returns the table by category for each way to read the results.
 
     Args:
       found: results with labels, by estimator.
@@ -89,21 +89,21 @@ def by_category(
 
 
 def category(result: roma.RomaResult, by: str) -> np.ndarray:
-    """Each input's category, int `[N]`; `by` is one of `CATEGORIES`."""
+    """Returns each input's category, int `[N]`; `by` is one of `CATEGORIES`."""
     found = {"label": result.labels, "predicted": result.excluded}[by]
     assert found is not None
     return found
 
 
 def adversarial(result: roma.RomaResult) -> np.ndarray:
-    """1 - plr, counted among the plain draws where there is no answer."""
+    """Returns 1 - plr, counted among the crude draws if there is no answer."""
     counted = np.asarray(result.hits) / result.num_samples
     found = np.exp(result.log_adversarial_probability)
     return np.where(result.answered, found, counted)
 
 
 def at_inputs(found: Timed, inputs: np.ndarray) -> roma.RomaResult:
-    """The result of some of its inputs, given their numbers."""
+    """Returns the result restricted to some inputs, given their numbers."""
     chosen = np.isin(found.inputs, inputs)
     values = {
         field.name: getattr(found.result, field.name)
@@ -118,7 +118,7 @@ def at_inputs(found: Timed, inputs: np.ndarray) -> roma.RomaResult:
 
 
 def without_nan(value: Any) -> Any:
-    """Results with None for NaN and infinity, which JSON does not know."""
+    """Replaces NaN and infinity by None, because JSON has neither."""
     if isinstance(value, dict):
         return {name: without_nan(one) for name, one in value.items()}
     if isinstance(value, np.ndarray | np.generic):
@@ -131,10 +131,10 @@ def without_nan(value: Any) -> Any:
 
 
 def comparable(one: roma.RomaResult, other: roma.RomaResult) -> np.ndarray:
-    """The inputs for which both have an answer, and the second no mere bound."""
+    """Returns the inputs that both answer, the second by more than a bound."""
     return one.answered & other.answered & (other.status != "bounded")
 
 
 def log10_adversarial(result: roma.RomaResult, inputs: np.ndarray) -> np.ndarray:
-    """The powers of ten of 1 - plr."""
+    """Returns log10 of 1 - plr."""
     return result.log_adversarial_probability[inputs] * np.log10(np.e)

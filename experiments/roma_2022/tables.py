@@ -18,19 +18,19 @@ HEAD = (
 def row(
     epoch: int, epsilon: float, estimator: str, found: Timed, auto: Timed | None
 ) -> dict[str, Any]:
-    """What an estimator finds at an epoch and an epsilon.
+    """Returns an estimator's results at an epoch and an epsilon.
 
     Args:
       epoch: the epoch.
       epsilon: the radius.
       estimator: the estimator.
-      found: what it finds.
-      auto: what "auto" finds, to compare on the inputs that both answer; or None.
+      found: its results.
+      auto: the results of "auto", to compare on the inputs that both answer; or None.
 
     Returns:
       Values by name. "adversarial" is the mean of the answers; "adversarial_all" of all
-      inputs, those without an answer by their plain draws; "counted" of all inputs by
-      their plain draws; "adversarial_of_both" and "adversarial_of_auto" of the inputs
+      inputs, those without an answer by their crude draws; "counted" of all inputs by
+      their crude draws; "adversarial_of_both" and "adversarial_of_auto" of the inputs
       that "auto" answers too, by this estimator and by "auto".
     """
     result = found.result
@@ -63,7 +63,7 @@ def row(
 
 
 def row_line(row: dict[str, Any], varied: str) -> str:
-    """A row as text; `varied` names the column that it begins with."""
+    """Formats a row; `varied` names its first column."""
     return line(
         f"{row[varied]:g}",
         row["estimator"],
@@ -81,21 +81,21 @@ def row_line(row: dict[str, Any], varied: str) -> str:
 
 
 def line(varied: str, estimator: str, *cells: str) -> str:
-    """Cells in columns."""
+    """Formats cells in columns."""
     widths = (7, 9, 9, 9, 9, 9, 9, 9, 8)
     right = "".join(cell.rjust(width) for cell, width in zip(cells, widths))
     return f"{varied:>8} {estimator:10}{right}  {cells[-1]}"
 
 
 def short(probability: float) -> str:
-    """A probability in few digits."""
+    """Formats a probability in few digits."""
     if math.isnan(probability):
         return "-"
     return f"{probability:.4f}" if probability >= 1e-3 else f"{probability:.1e}"
 
 
 def print_categories(categories: roma.Categorial) -> None:
-    """Prints the table by category, beside the paper's if it has the same ones."""
+    """Prints the table by category, beside the paper's if the categories are equal."""
     head = f"{'category':12}{'inputs':>7}{'answered':>9}{'plr':>9}{'std':>7}{'Adv':>9}"
     with_paper = set(categories.names) <= set(PAPER)
     paper = f"{'plr':>11}{'std':>7}{'Adv':>8} (paper)" if with_paper else ""
@@ -115,7 +115,7 @@ def print_categories(categories: roma.Categorial) -> None:
 
 
 def by_category(categories: roma.Categorial) -> dict[str, Any]:
-    """What JSON keeps of the table, with the tests of two pairs of categories."""
+    """Returns the table for JSON, with the tests of two pairs of categories."""
     found = {
         name: getattr(categories, name)
         for name in ("names", "inputs", "answered", "plr", "interval", "std", "plr_all")
@@ -123,7 +123,7 @@ def by_category(categories: roma.Categorial) -> dict[str, Any]:
     pairs: list[tuple[str, ...]] = []
     if {"cat", "truck"} <= set(categories.names):
         pairs.append(("cat", "truck"))
-    # The pair furthest apart, of categories with a spread to test with.
+    # The pair furthest apart, among categories with a spread for the test.
     plr = np.where(categories.answered < 2, np.nan, categories.plr)
     if np.isfinite(plr).sum() > 1:
         extremes = np.nanargmin(plr), np.nanargmax(plr)

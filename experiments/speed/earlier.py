@@ -6,22 +6,22 @@ from typing import Any, NamedTuple
 
 from absl import app
 
-# Images per second, by network, size, alteration and what does it.
+# Images per second, by network, size, alteration and pipeline.
 Speeds = dict[tuple[str, str, str, str], float]
 
 
 class Run(NamedTuple):
-    """What is compared of a run."""
+    """The values of a run that are compared."""
 
     machine: dict[str, Any]
     speeds: Speeds
 
 
 def read(path: str) -> Run:
-    """An earlier run's JSON.
+    """Reads an earlier run's JSON.
 
     Raises:
-      absl.app.UsageError: if it is missing, or not what the script writes.
+      absl.app.UsageError: if it is missing, or not written by the script.
     """
     try:
         return of(json.loads(pathlib.Path(path).read_text()))
@@ -34,7 +34,7 @@ def read(path: str) -> Run:
 
 
 def of(document: dict[str, Any]) -> Run:
-    """What is compared of what the script writes."""
+    """Extracts the compared values from the script's output."""
     speeds = {}
     for result in document["results"]:
         size = f"{result['num_images']} x {result['num_levels']}"
@@ -47,7 +47,7 @@ def of(document: dict[str, Any]) -> Run:
 
 
 def compared(now: Run, before: Run) -> list[str]:
-    """Lines that say how the machine differs, and how much faster each is now."""
+    """Formats the differences of the machines, and each speed-up."""
     lines = [
         f"{name} was {before.machine.get(name)}, is {now.machine.get(name)}"
         for name in {**before.machine, **now.machine}

@@ -11,7 +11,7 @@ from common import datasets, timing
 import jaxrob
 from jaxrob import roma
 
-# Perturbed images made at a time.
+# Perturbed images per step.
 _CHUNK = 250
 
 
@@ -23,14 +23,14 @@ def measure(
     forward_rate: tuple[Callable[[], None], int],
     repeats: int,
 ) -> dict[str, Any]:
-    """How fast Algorithm 1 is, and what its parts would allow together.
+    """Measures Algorithm 1's speed, and the speed that its parts would allow together.
 
     Args:
       classifier: the classifier.
       images: bytes `[N, H, W, C]`.
       num_samples: draws an image.
       key: a random key.
-      forward_rate: a bare forward pass, and how many images it passes.
+      forward_rate: a bare forward pass, and the number of images it passes.
       repeats: timed runs of each part.
     """
     draws = len(images) * num_samples
@@ -67,7 +67,7 @@ def measure(
 
 
 def in_words(result: dict[str, Any]) -> str:
-    """What `measure` returns, in a line."""
+    """Formats the result of `measure` in a line."""
     return (
         f"RoMA, {result['num_inputs']} inputs x {result['num_samples']} draws: "
         f"{result['draws_per_second']:,.0f} draws/s, "
@@ -79,7 +79,7 @@ def in_words(result: dict[str, Any]) -> str:
 
 
 def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[], None]:
-    """A function that perturbs an image so many times."""
+    """Returns a function that perturbs an image this many times."""
     ball = roma.ball("linf", 0.04)
     some = min(draws, _CHUNK)
 
@@ -96,7 +96,7 @@ def _random_numbers(image: jax.Array, draws: int, key: jax.Array) -> Callable[[]
 
 
 def _statistics(shape: tuple[int, int], key: jax.Array) -> Callable[[], None]:
-    """A function that examines confidences `[inputs, draws]` as Algorithm 1 does."""
+    """Returns a function that tests confidences `[inputs, draws]` as Algorithm 1."""
     log_hic = jax.random.normal(key, shape) - 10
 
     @jax.jit

@@ -1,5 +1,5 @@
 """Networks of other frameworks, as functions from images to class outputs.
 
-`Classifier.from_torch` and the like are made of this. Each framework is imported where
-it is first needed, and is an optional extra.
+They implement `Classifier.from_torch` and its siblings. Each framework is an optional
+extra, and is imported when it is first needed.
 """

@@ -1,15 +1,15 @@
-"""Frameworks, imported where they are first needed."""
+"""Optional frameworks, imported when they are first needed."""
 
 import importlib
 import types
 
 
 def required(module: str, purpose: str, extra: str) -> types.ModuleType:
-    """Imports a module, or says which extra brings it.
+    """Imports a module, or names the extra that installs it.
 
     Args:
       module: dotted name of the module.
-      purpose: what it is needed for, as the subject of the error's sentence.
+      purpose: the feature that needs it, the subject of the error message.
       extra: the optional extra of this package.
 
     Raises:
@@ -19,7 +19,7 @@ def required(module: str, purpose: str, extra: str) -> types.ModuleType:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = module.partition(".")[0]
-        if error.name != missing:  # It is there, and fails for another reason.
+        if error.name != missing:  # It is installed, but another import in it fails.
             raise
         raise ImportError(
             f"{purpose} needs {missing}, which is not installed: "

@@ -1,4 +1,4 @@
-"""`.keras` files, of which nothing is executed."""
+"""`.keras` files, read without executing their code."""
 
 import io
 import math
@@ -11,20 +11,20 @@ from jaxrob._adapters.extras import required
 from jaxrob._arguments.checks import checked_path
 from jaxrob._files.regular import most_unpacked, open_file
 
-# The first version whose safe mode executes nothing of a file.
+# The first version whose safe mode never executes a file's code.
 _SAFE_VERSION = (3, 11, 3)
 _PARTS = ("config.json", "metadata.json", "model.weights.h5")
 _MAX_BYTES = 4 << 30
 
 
 def load_keras(keras: Any, path: Any) -> Any:
-    """The model of a `.keras` file, in Keras's safe mode.
+    """Loads the model of a `.keras` file, in Keras's safe mode.
 
     Raises:
-      FileNotFoundError: if there is nothing.
-      ValueError: if it is no `.keras` file, unpacks to more than 256 MiB and 100 times
-        its size, holds links out of it, layers that are not Keras's own, or code; or if
-        Keras is a version whose safe mode does not hold.
+      FileNotFoundError: if there is no file.
+      ValueError: if it is not a `.keras` file, unpacks to more than 256 MiB and 100
+        times its size, or holds links to other files, layers that are not Keras's own,
+        or code; or if the safe mode of the installed Keras is unsafe.
     """
     path = checked_path("model", path)
     if path.suffix != ".keras":
@@ -42,7 +42,7 @@ def load_keras(keras: Any, path: Any) -> Any:
     _check_archive(path)
     try:
         return keras.saving.load_model(path, compile=False, safe_mode=True)
-    except Exception as error:  # Damaged files lead Keras to errors of all kinds.
+    except Exception as error:  # Damaged files raise errors of all kinds in Keras.
         raise ValueError(f"{path}: Keras cannot read it safely: {error}") from error
 
 
@@ -67,10 +67,10 @@ def _check_archive(path: pathlib.Path) -> None:
 
 
 def _check_weights(weights: bytes) -> None:
-    """Refuses weights that refer to other files, or claim to be far larger than theirs.
+    """Rejects weights in other files, or of a claimed size far above the file's.
 
     Raises:
-      ValueError: if they do.
+      ValueError: if there are such weights.
     """
     total, most = 0, min(most_unpacked(len(weights)), _MAX_BYTES)
     h5py = required("h5py", "reading .keras files", "keras")  # Keras needs it too.

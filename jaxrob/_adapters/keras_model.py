@@ -1,4 +1,4 @@
-"""Keras models: on JAX inside the step, on another backend on the host."""
+"""Keras models: inside the step on the JAX backend, otherwise on the host."""
 
 import contextlib
 import copy
@@ -19,7 +19,7 @@ from jaxrob._arguments.failures import check_one_array
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_keras"
-# The last layer's activation, and what it makes of the outputs.
+# The last layer's activation, and the kind of outputs that it returns.
 _ACTIVATIONS = {
     "softmax": "probabilities",
     "sigmoid": "sigmoid",
@@ -27,19 +27,19 @@ _ACTIVATIONS = {
     "log_softmax": "logits",
     "linear": "logits",
 }
-# Layers that leave what the outputs mean as it is.
-_PASSING = ("Dropout", "Flatten", "Reshape", "Identity")
+# Layers that do not change the kind of outputs.
+_PASS_THROUGH = ("Dropout", "Flatten", "Reshape", "Identity")
 
 
 class KerasNetwork(NamedTuple):
-    """What is known of a Keras model.
+    """A Keras model and its properties.
 
     Attributes:
-      model: a copy of it.
-      outputs: what its last layer says that it returns, None if it does not say.
-      num_classes: K, None if the model does not say.
-      digest: of its layers and weights; None on JAX, which looks into it.
-      backend: "jax", or another one.
+      model: a copy of it; on JAX the model itself.
+      outputs: the kind of outputs by its last layer, None if unknown.
+      num_classes: K, None if unknown.
+      digest: that of its layers and weights; None on JAX, where it is traced.
+      backend: "jax", or another backend's name.
     """
 
     model: Any
@@ -53,22 +53,22 @@ class KerasNetwork(NamedTuple):
 class KerasStep:
     """A model on the JAX backend, as a pure function of its variables' values.
 
-    Equal ones of the same model run in the programs that were compiled for the first.
+    Instances of the same model are equal, and share compiled programs.
 
     Attributes:
-      model: the model itself: a copy would be compiled anew each time.
+      model: the model itself, since each copy would be recompiled.
       variables: its variables.
-      made_of: its layers, each with its settings, which must stay.
+      layers: its layers, each with its settings, which must not change.
     """
 
     model: Any
     variables: tuple[Any, ...] = dataclasses.field(compare=False)
-    made_of: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
+    layers: tuple[tuple[Any, str], ...] = dataclasses.field(compare=False)
 
     def __call__(self, values: list[Any], images: Any) -> Any:
         check_layers(self)
         keras = required("keras", _PURPOSE, "keras")
-        # Not `stateless_call`, which fails once layers are frozen or thawed.
+        # Not `stateless_call`, which fails after layers are frozen or unfrozen.
         given = list(zip(self.variables, values, strict=True))
         with keras.StatelessScope(state_mapping=given):
             return self.model(images, training=False)
@@ -76,7 +76,7 @@ class KerasStep:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class KerasRun:
-    """A model on another backend, from arrays to arrays."""
+    """A model on another backend, as a function from arrays to arrays."""
 
     model: Any
 
@@ -88,12 +88,12 @@ class KerasRun:
 
 
 def read_keras(model: Any) -> KerasNetwork:
-    """A copy of a Keras model, or the model of a `.keras` file.
+    """Reads a Keras model or a `.keras` file.
 
     Raises:
       TypeError: if it is neither.
-      ValueError: if the file is refused, see `load_keras`; the model is not built, has
-        several inputs or outputs, or cannot be copied.
+      ValueError: if the file is rejected, see `load_keras`; or the model is not built,
+        has several inputs or outputs, or cannot be copied.
       ImportError: if Keras is missing.
     """
     keras = _keras()
@@ -104,7 +104,7 @@ def read_keras(model: Any) -> KerasNetwork:
         wanted = "a keras.Model or the path of a .keras file"
         check_type("model", model, keras.Model, wanted)
         _check_built(model)
-        # On JAX its values are copied; layers that change are refused.
+        # On JAX its values are copied later, and changed layers are rejected.
         own = model if backend == "jax" else _copied(keras, model)
     for what in ("inputs", "outputs"):
         number = len(getattr(own, what, None) or [None])
@@ -122,23 +122,23 @@ def read_keras(model: Any) -> KerasNetwork:
 
 
 def jax_step(model: Any) -> tuple[KerasStep, list[Any]]:
-    """A model on the JAX backend as a function of its variables' values, and these."""
+    """Returns a JAX-backend model as a function of its variables, and their values."""
     variables = tuple(model.variables)
-    step = KerasStep(model, variables, _made_of(model))
+    step = KerasStep(model, variables, _layer_settings(model))
     return step, [variable.value for variable in variables]
 
 
 def check_layers(apply_fn: Any) -> None:
-    """Refuses a model on the JAX backend that is another one than when it was given.
+    """Rejects a model on the JAX backend that has changed since it was wrapped.
 
     Args:
       apply_fn: a classifier's function, of any kind.
 
     Raises:
-      ValueError: if its layers or their settings are others.
+      ValueError: if its layers or their settings have changed.
     """
     step = apply_fn.function if isinstance(apply_fn, Preprocessed) else apply_fn
-    if isinstance(step, KerasStep) and _made_of(step.model) != step.made_of:
+    if isinstance(step, KerasStep) and _layer_settings(step.model) != step.layers:
         raise ValueError(
             f"the Keras model {step.model.name} was changed after it was given: a "
             "layer was added, removed or replaced, or a setting of one is another. "
@@ -146,26 +146,26 @@ def check_layers(apply_fn: Any) -> None:
         )
 
 
-def _made_of(model: Any) -> tuple[tuple[Any, str], ...]:
-    """A model's layers, and what they are set to where they say it."""
+def _layer_settings(model: Any) -> tuple[tuple[Any, str], ...]:
+    """Returns a model's layers, each with its settings as text."""
     found = []
     for layer in getattr(model, "_flatten_layers", list)():
         settings = None
-        if not getattr(layer, "layers", None):  # Those within say it themselves.
-            # Keras's own answer for a user's layer that does not tell its settings.
+        if not getattr(layer, "layers", None):  # Inner layers follow by themselves.
+            # Keras raises it for a user's layer without get_config.
             with contextlib.suppress(NotImplementedError):
                 settings = layer.get_config()
-        # Addresses tell nothing: a layer may make objects as it is asked.
-        text = re.sub(r"0x[0-9a-fA-F]+", "", repr(_computing(settings)))
+        # Addresses are dropped: a layer may make new objects in each call.
+        text = re.sub(r"0x[0-9a-fA-F]+", "", repr(_without_trainable(settings)))
         found.append((layer, text))
     return tuple(found)
 
 
-def _computing(settings: Any) -> Any:
-    """Settings without whether layers are trained, of which answers do not depend."""
+def _without_trainable(settings: Any) -> Any:
+    """Removes the settings `trainable`, on which answers do not depend."""
     if isinstance(settings, dict):
         return {
-            key: _computing(value)
+            key: _without_trainable(value)
             for key, value in settings.items()
             if key != "trainable"
         }
@@ -173,7 +173,7 @@ def _computing(settings: Any) -> Any:
 
 
 def _digest(keras: Any, model: Any) -> str:
-    """What tells a model from others: layers, weights, and code that is not Keras's."""
+    """Computes a digest of a model's layers, weights, and code that is not Keras's."""
     config = model.to_json() if hasattr(model, "to_json") else type(model).__qualname__
     parts: list[Any] = [config]
     for variable in model.variables:
@@ -187,7 +187,7 @@ def _digest(keras: Any, model: Any) -> str:
 
 
 def _numbers(keras: Any, tensor: Any) -> np.ndarray:
-    """A tensor as an array; NumPy has no bfloat16."""
+    """Converts a tensor to an array; bfloat16, which NumPy lacks, becomes float32."""
     if keras.backend.standardize_dtype(tensor.dtype) == "bfloat16":
         tensor = keras.ops.cast(tensor, "float32")
     return np.asarray(keras.ops.convert_to_numpy(tensor))
@@ -202,7 +202,7 @@ def _check_built(model: Any) -> None:
 
 
 def _keras() -> Any:
-    """Keras, on JAX unless it was imported, or told otherwise, before."""
+    """Imports Keras; the backend is JAX unless already chosen."""
     if "keras" not in sys.modules:
         os.environ.setdefault("KERAS_BACKEND", "jax")
     return required("keras", _PURPOSE, "keras")
@@ -216,7 +216,7 @@ def _copied(keras: Any, model: Any) -> Any:
             own = copy.deepcopy(model)
         for theirs, ours in zip(model.variables, own.variables, strict=True):
             ours.assign(theirs)
-    # Keras copies by its own saving, which may fail in any of these ways.
+    # Keras copies a model by saving it, which may fail in any of these ways.
     except (TypeError, ValueError, AttributeError, RuntimeError) as error:
         raise ValueError(
             "model must be one that Keras can copy, because the classifier has weights "
@@ -226,11 +226,11 @@ def _copied(keras: Any, model: Any) -> Any:
 
 
 def _activation(model: Any) -> str | None:
-    """What the last layer says of the outputs; None if it says nothing."""
+    """Returns the kind of outputs by the last layer; None if unknown."""
     layers = list(getattr(model, "layers", ()))
     while layers:
         last = layers.pop()
-        if type(last).__name__ in _PASSING:
+        if type(last).__name__ in _PASS_THROUGH:
             continue
         if getattr(last, "layers", None):
             return _activation(last)

@@ -1,4 +1,4 @@
-"""From each framework's network to what a classifier is made of."""
+"""Each framework's networks, as the parts of a classifier."""
 
 import dataclasses
 import pathlib
@@ -13,18 +13,18 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._devices.host_function import HostFunction
 from jaxrob._identity.hashable_partial import hashable_partial
 
-# Numbers of channels of pictures: grey, RGB, RGB with transparency.
+# Numbers of channels of images: grey, RGB, RGB with transparency.
 _CHANNELS = (1, 3, 4)
 
 
 class Network(NamedTuple):
-    """What a classifier is made of.
+    """The parts of a classifier.
 
     Attributes:
       function: its `apply_fn`.
-      outputs: what that returns.
-      name: what it is called.
-      num_classes: K, None where that is not known yet.
+      outputs: the kind of outputs of `apply_fn`.
+      name: its name.
+      num_classes: K, None if not yet known.
       variables: a pytree of arrays.
     """
 
@@ -77,8 +77,8 @@ def onnx_network(
 
     del version
     found = read_onnx(path)
-    # An operation is what makes the outputs, not only what stands last in a list. Of
-    # scores the largest counts, whatever made them.
+    # The last operation computes the outputs, so it must not be contradicted (in torch
+    # it is only the layer registered last). "scores" may come from any operation.
     if outputs not in (None, "scores", found.outputs or outputs):
         raise ValueError(
             f'outputs must be "{found.outputs}", as the last operation says, or None; '
@@ -92,14 +92,14 @@ def onnx_network(
             f"batch_size must be {fixed}, as the input of {name} says, or None; got "
             f"{batch_size}"
         )
-    preprocessing = _laid_out(preprocessing, channels_first, lengths, name)
-    # Not the number of classes: it is asked on black images, so that images that do not
-    # fit are refused before anything is computed.
+    preprocessing = _with_layout(preprocessing, channels_first, lengths, name)
+    # Not the number of classes: it is found by a call on black images, so that images
+    # that do not fit are rejected before anything is computed.
     host = HostFunction(
         found.run, None, name, found.digest, batch_size or fixed, writes=False
     )
     num_classes = found.num_classes
-    if num_classes == 1:  # One sigmoid is of two classes.
+    if num_classes == 1:  # A single sigmoid output stands for two classes.
         num_classes = 2
     return Network(OnHost(host, preprocessing), outputs, name, num_classes)
 
@@ -144,7 +144,7 @@ def keras_network(
 
 
 def nnx_network(module: Any, preprocessing: Preprocessing) -> tuple[Any, Any]:
-    """See `Classifier.from_nnx`: the `apply_fn` and its variables."""
+    """Returns the `apply_fn` and its variables, see `Classifier.from_nnx`."""
     from flax import nnx
 
     check_type("module", module, nnx.Module, "a Flax NNX module")
@@ -161,22 +161,22 @@ def _apply_nnx(state: Any, images: Any, *, graph: Any) -> Any:
     return module(images)
 
 
-def _laid_out(
+def _with_layout(
     preprocessing: Preprocessing,
     channels_first: bool | None,
     lengths: list[int | None],
     name: str,
 ) -> Preprocessing:
-    """Preprocessing with the layout and size that the shape of an input says.
+    """Returns the preprocessing with the layout and size given by an input's shape.
 
     Args:
-      preprocessing: what was asked for.
-      channels_first: likewise; None if that is left to the shape.
-      lengths: of the input's axes but the first; None where any will do.
-      name: the network's.
+      preprocessing: the preprocessing asked for.
+      channels_first: the layout asked for; None to infer it from the shape.
+      lengths: those of the input's axes except the first; None for any length.
+      name: the network's name, for messages.
 
     Raises:
-      ValueError: if the shape contradicts them, or leaves the layout open.
+      ValueError: if the shape contradicts the arguments, or leaves the layout open.
     """
     if len(lengths) != 3:
         return preprocessing

@@ -1,4 +1,4 @@
-"""Networks that run on the host, in a runtime of their own."""
+"""Networks that run on the host, in their own runtime."""
 
 import dataclasses
 from typing import Any
@@ -12,11 +12,11 @@ from jaxrob._identity.fingerprinted import Fingerprinted
 
 @dataclasses.dataclass(frozen=True)
 class OnHost:
-    """An `apply_fn` that prepares images on the device and asks the host.
+    """An `apply_fn` that preprocesses images on the device and calls the host.
 
     Attributes:
-      function: what runs on the host.
-      preprocessing: what is done to the images before, on the device.
+      function: the function on the host.
+      preprocessing: that of the images, on the device.
     """
 
     function: HostFunction
@@ -28,6 +28,6 @@ class OnHost:
 
 
 def on_host(apply_fn: Any) -> OnHost | None:
-    """The host network behind an `apply_fn`, or None."""
+    """Returns the host network behind an `apply_fn`, or None."""
     function = apply_fn.function if isinstance(apply_fn, Fingerprinted) else apply_fn
     return function if isinstance(function, OnHost) else None

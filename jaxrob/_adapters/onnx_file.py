@@ -14,32 +14,32 @@ from jaxrob._arguments.checks import checked_path
 from jaxrob._devices.host_function import MOST_IMAGES
 from jaxrob._files.regular import open_file
 
-# What protocol buffers can hold; a larger network keeps its weights beside the file.
+# The limit of protocol buffers; larger networks keep their weights beside the file.
 _MAX_BYTES = 2**31
-# Types of the input that float32 images are cast to without a change of meaning.
+# Input types that float32 images may be cast to.
 _FLOATING = {"tensor(float)": np.float32, "tensor(float16)": np.float16}
 _FLOATING["tensor(double)"] = np.float64
 _RETURNED = (*_FLOATING, "tensor(bfloat16)")
-# The last operation, and what it makes of a network's outputs.
+# The last operation, and the kind of outputs that it returns.
 _ACTIVATIONS = {
     "Softmax": "probabilities",
     "Sigmoid": "sigmoid",
     "HardSigmoid": "sigmoid",
     "LogSoftmax": "logits",
 }
-# Operations that leave what the outputs mean as it is.
-_PASSING = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
+# Operations that do not change the kind of outputs.
+_PASS_THROUGH = ("Identity", "Cast", "Reshape", "Squeeze", "Flatten", "Dropout")
 
 
 class OnnxNetwork(NamedTuple):
-    """What an ONNX file holds.
+    """The network of an ONNX file.
 
     Attributes:
-      run: takes images as the file's input has them, and returns `[B, K]`.
-      outputs: what its last operation says that it returns, None if it does not say.
-      input_shape: of the input; None for a length that is free.
-      num_classes: K, None if the file does not say.
-      digest: of the file, and of the files of weights beside it.
+      run: takes images of the shape `input_shape`, and returns `[B, K]`.
+      outputs: the kind of outputs by its last operation, None if unknown.
+      input_shape: the input's shape; None for a free length.
+      num_classes: K, None if unknown.
+      digest: that of the file, and of the files of weights beside it.
     """
 
     run: "OnnxRun"
@@ -51,7 +51,7 @@ class OnnxNetwork(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class OnnxRun:
-    """A session of onnxruntime, from images to outputs."""
+    """A session of onnxruntime, as a function from images to outputs."""
 
     session: Any
     input: str
@@ -65,12 +65,12 @@ class OnnxRun:
 
 
 def read_onnx(path: Any) -> OnnxNetwork:
-    """An ONNX file, ready to run. Nothing of it is executed but its operations.
+    """Reads an ONNX file, ready to run. Only its operations are ever executed.
 
     Raises:
-      FileNotFoundError: if there is nothing.
-      ValueError: if it is no ONNX file, has several inputs or outputs or other types
-        than floating ones, or keeps weights outside its folder.
+      FileNotFoundError: if there is no file.
+      ValueError: if it is not an ONNX file, has several inputs or outputs or types that
+        are not floating, or keeps weights outside its folder.
       ImportError: if onnx or onnxruntime is missing.
     """
     onnx = required("onnx", "Classifier.from_onnx", "onnx")
@@ -79,7 +79,7 @@ def read_onnx(path: Any) -> OnnxNetwork:
     data = _read(path)
     try:
         model = onnx.ModelProto.FromString(data)
-    except Exception as error:  # Of whichever protocol buffers are installed.
+    except Exception as error:  # The class depends on the protobuf installed.
         raise ValueError(f"{path}: not an ONNX file: {error}") from error
     if not model.graph.node:
         raise ValueError(f"{path}: not an ONNX file, or one without operations")
@@ -115,10 +115,10 @@ def _session(runtime: Any, path: pathlib.Path, data: bytes, has_weights: bool) -
     there = runtime.get_available_providers()
     providers = [name for name in wanted if name in there]
     try:
-        # What was checked is what is run, except that weights beside it need a path.
+        # The checked bytes are run; only weights beside the file need its path.
         source = str(path) if has_weights else data
         return runtime.InferenceSession(source, options, providers=providers)
-    except Exception as error:  # Classes of onnxruntime's own, by the cause.
+    except Exception as error:  # onnxruntime has a class for each cause.
         raise ValueError(
             f"{path}: onnxruntime {runtime.__version__} cannot run it: {error}"
         ) from error
@@ -178,12 +178,12 @@ def _num_classes(session: Any, path: pathlib.Path) -> int | None:
 
 
 def _activation(graph: Any) -> str | None:
-    """What the last operation says of the outputs; None if it says nothing."""
+    """Returns the kind of outputs by the last operation; None if unknown."""
     makers = {name: node for node in graph.node for name in node.output}
     name = graph.output[0].name
     while name in makers:
         node = makers[name]
-        if node.op_type not in _PASSING:
+        if node.op_type not in _PASS_THROUGH:
             return _ACTIVATIONS.get(node.op_type)
         name = node.input[0]
     return None

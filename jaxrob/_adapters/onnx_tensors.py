@@ -1,4 +1,4 @@
-"""The files that an ONNX file keeps its weights in."""
+"""The files in which an ONNX file keeps its weights."""
 
 import os
 import pathlib
@@ -9,16 +9,16 @@ from jaxrob._files.regular import check_regular
 
 # The value of `TensorProto.data_location` for weights in another file.
 _EXTERNAL = 1
-# Graphs within graphs are a few; thousands would exhaust the stack.
-_DEEPEST = 50
+# Real graphs are nested a few levels deep; thousands would exhaust the stack.
+_MAX_DEPTH = 50
 
 
 def external_files(model: Any, path: pathlib.Path) -> list[pathlib.Path]:
-    """The files of weights beside an ONNX file, sorted.
+    """Returns the files of weights beside an ONNX file, sorted.
 
     Raises:
-      ValueError: if one lies outside the file's folder, is no regular file, or does not
-        exist.
+      ValueError: if one lies outside the file's folder, is not a regular file, or does
+        not exist.
     """
     folder = path.parent.resolve()
     found = set()
@@ -56,8 +56,8 @@ def _location(tensor: Any) -> Iterator[str]:
 
 
 def _tensors(graph: Any, depth: int) -> Iterator[Any]:
-    if depth > _DEEPEST:
-        raise ValueError(f"graphs lie within graphs, more than {_DEEPEST} deep")
+    if depth > _MAX_DEPTH:
+        raise ValueError(f"graphs lie within graphs, more than {_MAX_DEPTH} deep")
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)

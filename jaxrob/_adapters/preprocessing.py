@@ -1,4 +1,4 @@
-"""What a network does to pixels before its first layer."""
+"""Preprocessing of pixels before a network's first layer."""
 
 import dataclasses
 from collections.abc import Callable, Sequence
@@ -16,12 +16,13 @@ _LARGEST = float(np.finfo(np.float32).max)
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessing:
-    """`(scale x - mean) / std` of pixels x in [0, 1], in this order; then the layout.
+    """`(scale x - mean) / std` of pixels x in [0, 1], in the network's layout.
 
     Attributes:
-      scale: by what pixels are multiplied; 255 for a network that takes bytes' values.
-      mean: of one number, or one for each channel.
-      std: likewise.
+      scale: the factor of pixels, one number or one for each channel; 255 for a network
+        that takes 0 to 255.
+      mean: one number, or one for each channel.
+      std: one number, or one for each channel.
       channels_first: whether the network takes `[B, C, H, W]`.
       size: height and width of the images that the network takes, None for any.
     """
@@ -34,17 +35,17 @@ class Preprocessing:
 
     @property
     def is_none(self) -> bool:
-        """Whether images stay as they are."""
+        """Whether images are unchanged."""
         return self == Preprocessing()
 
     def __call__(self, images: jax.Array) -> jax.Array:
-        """What the network takes.
+        """Preprocesses images for the network.
 
         Args:
           images: float32 `[B, H, W, C]` in [0, 1].
 
         Raises:
-          ValueError: if their size or number of channels is another one.
+          ValueError: if their size or number of channels is wrong.
         """
         if self.is_none:
             return images
@@ -78,13 +79,13 @@ class Preprocessing:
 
 
 def _row(values: tuple[float, ...]) -> jax.Array:
-    """The values as an array, part of the program: an array would be a captured one."""
+    """Builds an array inside the program; a constant array would count as captured."""
     return jnp.concatenate([jnp.full(1, value, jnp.float32) for value in values])
 
 
 @dataclasses.dataclass(frozen=True)
 class Preprocessed:
-    """A function of variables and images that takes preprocessed ones."""
+    """A function of variables and images, applied to preprocessed images."""
 
     function: Callable[..., Any]
     preprocessing: Preprocessing
@@ -96,7 +97,7 @@ class Preprocessed:
 def preprocessed(
     function: Callable[..., Any], preprocessing: Preprocessing
 ) -> Callable[..., Any]:
-    """The function behind its preprocessing."""
+    """Puts the preprocessing before the function."""
     if preprocessing.is_none:
         return function
     return Preprocessed(function, preprocessing)
@@ -105,7 +106,7 @@ def preprocessed(
 def checked_preprocessing(
     scale: Any, mean: Any, std: Any, channels_first: Any, size: Any
 ) -> Preprocessing:
-    """Preprocessing of these arguments, each checked.
+    """Returns the preprocessing with these settings, each checked.
 
     Raises:
       TypeError: if one has a wrong type.
@@ -126,7 +127,7 @@ def checked_preprocessing(
 
 
 def checked_size(size: Any) -> tuple[int, int] | None:
-    """Height and width in pixels, or None. One number stands for both."""
+    """Returns height and width in pixels, or None. One number stands for both."""
     if size is None:
         return None
     is_array = isinstance(size, np.ndarray) and size.ndim > 0

@@ -1,4 +1,4 @@
-"""Copies of variables, which nothing that happens later changes."""
+"""Copies of variables that later training does not change."""
 
 from typing import Any
 
@@ -6,10 +6,10 @@ import jax
 
 
 def snapshot(tree: Any) -> Any:
-    """A pytree with copies of its arrays, in containers of their own.
+    """Copies a pytree's arrays and containers.
 
     A module trained in place may write into its NumPy arrays, assign to its variables,
-    or give the buffers of its arrays away.
+    or donate the buffers of its arrays.
     """
     return jax.tree.map(
         lambda leaf: leaf.copy() if hasattr(leaf, "copy") else leaf, tree

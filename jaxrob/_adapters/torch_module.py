@@ -14,14 +14,14 @@ from jaxrob._arguments.naming import named
 from jaxrob._identity.digest import digest
 
 _PURPOSE = "Classifier.from_torch"
-# The last layer, by the name of its class, and what it makes of the outputs.
+# The class name of the last layer, and the kind of outputs that it returns.
 _ACTIVATIONS = {
     "Softmax": "probabilities",
     "Sigmoid": "sigmoid",
     "Hardsigmoid": "sigmoid",
     "LogSoftmax": "logits",
 }
-# The operation that a result comes from, as autograd names it.
+# Autograd's name of the last operation, and the kind of outputs that it returns.
 _OPERATIONS = {
     "SoftmaxBackward0": "probabilities",
     "SigmoidBackward0": "sigmoid",
@@ -30,12 +30,12 @@ _OPERATIONS = {
 
 
 class TorchNetwork(NamedTuple):
-    """What is known of a torch module.
+    """A torch module and its properties.
 
     Attributes:
       run: the copy of the module, to be called with images.
-      outputs: what its last layer says that it returns, None if it does not say.
-      digest: of weights, layers and the code of their classes.
+      outputs: the kind of outputs by its last layer, None if unknown.
+      digest: that of weights, layers and the code of their classes.
     """
 
     run: "TorchRun"
@@ -45,29 +45,29 @@ class TorchNetwork(NamedTuple):
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class TorchRun:
-    """A copy of a torch module in evaluation mode, from arrays to arrays.
+    """A copy of a torch module in evaluation mode, as a function of arrays.
 
     Attributes:
       module: the copy.
-      outputs: what it is taken to return.
+      outputs: the kind of outputs assumed.
     """
 
     module: Any
     outputs: str
 
     def __call__(self, images: np.ndarray) -> np.ndarray:
-        """The outputs, float32 `[B, K]`."""
+        """Computes the outputs, float32 `[B, K]`."""
         torch = required("torch", _PURPOSE, "torch")
         with torch.inference_mode():
             found = self.module(self._placed(torch.from_numpy(images)))
             return _tensor(torch, found).float().cpu().numpy()
 
     def gradient(self, images: np.ndarray, change: np.ndarray) -> np.ndarray:
-        """That of `sum(change * outputs)`, by torch's autograd."""
+        """Computes the gradient of `sum(change * outputs)` in the images."""
         torch = required("torch", _PURPOSE, "torch")
         with torch.enable_grad():
             pixels = torch.from_numpy(images).requires_grad_()
-            # A copy: its first layer may write to what it gets.
+            # A copy, because the first layer may write to its input.
             found = self.module(self._placed(pixels.clone()))
             found = _tensor(torch, found).float().cpu()
             if not found.requires_grad:
@@ -79,11 +79,11 @@ class TorchRun:
         return gradient.numpy()
 
     def check(self, images: np.ndarray) -> None:
-        """Refuses outputs that are other ones than they are taken for.
+        """Rejects a kind of outputs that contradicts the last operation.
 
         Raises:
-          ValueError: if the last operation is a softmax or a sigmoid that they are not
-            said to be.
+          ValueError: if the last operation is a softmax, sigmoid or log-softmax, and
+            `outputs` names another kind.
         """
         torch = required("torch", _PURPOSE, "torch")
         with torch.enable_grad():
@@ -97,7 +97,7 @@ class TorchRun:
             )
 
     def _placed(self, images: Any) -> Any:
-        """Images on the device and of the type of the module's parameters."""
+        """Moves images to the device and dtype of the module's parameters."""
         first = next(self.module.parameters(), None)
         if first is None or not first.is_floating_point():
             return images
@@ -105,10 +105,10 @@ class TorchRun:
 
 
 def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
-    """A copy of a torch module in evaluation mode. The module itself is left alone.
+    """Copies a torch module, in evaluation mode. The module itself is not changed.
 
     Raises:
-      TypeError: if it is no torch module.
+      TypeError: if it is not a torch module.
       ValueError: if it cannot be copied, or has no weights yet.
       ImportError: if torch is missing.
     """
@@ -135,7 +135,7 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
         ) from error
     own.eval()
     for parameter in own.parameters():
-        if parameter.is_leaf:  # Copies of scripted modules have others.
+        if parameter.is_leaf:  # Copies of scripted modules have non-leaf parameters.
             parameter.requires_grad_(False)
     found = _activation(own)
     run = TorchRun(own, outputs or found or "logits")
@@ -143,7 +143,7 @@ def read_torch(module: Any, outputs: str | None) -> TorchNetwork:
 
 
 def _tensor(torch: Any, found: Any) -> Any:
-    """What a module returned, if it is a tensor."""
+    """Returns a module's output, checked to be a real tensor."""
     if not isinstance(found, torch.Tensor):
         raise TypeError(
             f"the torch module must return one tensor [B, K]; got {named(found)}. Wrap "
@@ -155,31 +155,31 @@ def _tensor(torch: Any, found: Any) -> Any:
 
 
 def _activation(module: Any) -> str | None:
-    """What the last layer says of the outputs; None if it says nothing."""
+    """Returns the kind of outputs by the last layer; None if unknown."""
     *_, last = module.modules()
     return _ACTIVATIONS.get(type(last).__name__)
 
 
 def _parts(torch: Any, module: Any) -> Parts:
-    """What tells a module from others: weights, settings and code."""
-    known = functools.partial(_known, torch)
+    """Yields the parts that identify a module: weights, settings and code."""
+    describe = functools.partial(_describe, torch)
     for name, layer in module.named_modules():
         yield f"{name} {type(layer).__qualname__}"
         # The code that TorchScript and torch.fx keep of a module.
         if isinstance(code := getattr(layer, "code", None), str):
             yield code
         if not isinstance(layer, torch.jit.ScriptModule):
-            yield from value_parts(_settings(layer), known)
-    # Quantized and scripted layers keep their weights out of sight.
-    yield from value_parts(dict(module.state_dict()), known)
+            yield from value_parts(_settings(layer), describe)
+    # Quantized and scripted layers do not hold their weights as attributes.
+    yield from value_parts(dict(module.state_dict()), describe)
     classes = {kind for layer in module.modules() for kind in type(layer).__mro__}
     for kind in sorted(classes, key=lambda kind: (kind.__module__, kind.__qualname__)):
         if kind is not object and not kind.__module__.startswith("torch."):
-            yield from class_parts(kind, known)
+            yield from class_parts(kind, describe)
 
 
 def _settings(layer: Any) -> dict[str, Any]:
-    """What a layer holds; of its hooks, which are numbered as they come, the values."""
+    """Returns a layer's attributes; of hooks only the values, as their keys vary."""
     return {
         name: list(value.values()) if "_hooks" in name else value
         for name, value in sorted(vars(layer).items())
@@ -187,10 +187,10 @@ def _settings(layer: Any) -> dict[str, Any]:
     }
 
 
-def _known(torch: Any, value: Any) -> Parts | None:
-    """What tells values of torch's own; None of others."""
+def _describe(torch: Any, value: Any) -> Parts | None:
+    """Returns the identifying parts of torch's own values; None for other values."""
     if isinstance(value, torch.nn.Module):
-        return iter([type(value).__qualname__])  # Its own turn comes.
+        return iter([type(value).__qualname__])  # Layers are described by themselves.
     if isinstance(value, torch.dtype | torch.device | torch.Size):
         return iter([str(value)])
     if not isinstance(value, torch.Tensor):

@@ -1,1 +1,1 @@
-"""From a question to an assessment: which levels, what robustness, how certain."""
+"""Assessments: which levels, what robustness, how certain."""

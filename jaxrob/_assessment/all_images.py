@@ -23,20 +23,20 @@ class AllImages:
     """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
-        """Nothing was computed."""
+        """Starts without answers."""
         self.run, self._criterion = run, criterion
-        # Of each alteration: the curve so far, and its time.
+        # The curve so far and its time, by the alteration's index.
         self._known: dict[int, Curve | ReducedCurve] = {}
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
-        """What a strategy is asked about: each of the alterations."""
+        """Returns a strategy's subjects: one for each alteration."""
         return [
             subject_of(one, strategy, self._criterion) for one in self.run.alterations
         ]
 
     def look(self, parts: Sequence[Span]) -> list[Seen]:
-        """Computes answers; all levels of all alterations stand in one queue."""
+        """Computes answers; the levels of all alterations share one queue."""
         levels: dict[int, set[float]] = {}
         for part in parts:
             levels.setdefault(part.subject, set()).add(part.level)
@@ -65,7 +65,7 @@ class AllImages:
     def exploration(
         self, place: int, subject: Subject, history: History
     ) -> Exploration:
-        """What was found out about the alteration at a place."""
+        """Returns the exploration of the alteration at an index."""
         criterion, task = self._criterion, subject.task
         known = self._known.pop(place)
         row_of = {level: row for row, level in enumerate(known.levels.tolist())}

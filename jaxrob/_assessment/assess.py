@@ -32,7 +32,7 @@ from jaxrob.strategies._drive import drive
 from jaxrob.strategies._few.stopping import checked_stopping
 from jaxrob.strategies._strategy import needs_scores
 
-# With fewer inputs decided, the rest may decide what the network is worth.
+# If fewer inputs are decided, the undecided rest may matter more.
 _FEWEST_DECIDED = 0.75
 
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def assess(
     journal: str | os.PathLike | None = None,
     progress: bool = False,
 ) -> Assessment | tuple[Assessment, ...]:
-    """How robust a classifier is: over which part of a range it stays good enough.
+    """Computes how robust a classifier is: the part of a range where it is good enough.
 
     2020 paper, Definitions 4 and 5.
 
@@ -92,51 +92,52 @@ def assess(
         "effectiveness" or "decided_ratio".
       alpha: the confidence in [0, 1] above which the classifier may answer "unknown";
         None if it always decides.
-      tolerance: the reward of accepted values, "linear" (up to the measure's value at
+      tolerance: the reward of accepted values: "linear" (up to the measure's value at
         the identity), "step" or a function, see `jaxrob.metrics.tolerance_robustness`
         (2024 paper, Definitions 6 to 9 and 11).
-      penalization: the penalty of the other values, likewise. With a tolerance, a
-        penalization or a distribution the robustness is an integral over all levels:
-        evenly spaced ones suit it, `strategies.Uniform(21)` as in the paper.
-      level_distribution: how probable the levels are, a NumPyro distribution; by
+      penalization: the penalty of the other values, with the same choices. With a
+        tolerance, a penalization or a distribution the robustness is an integral over
+        all levels: evenly spaced ones suit it, `strategies.Uniform(21)` as in the
+        paper.
+      level_distribution: the probability of the levels, a NumPyro distribution; by
         default uniform.
       confidence_level: the coverage of the intervals, in (0, 1): how often
-        `Assessment.confidence_interval` holds the robustness on all images of the kind
-        tested; with few images also that of `dataset_interval`.
+        `Assessment.confidence_interval` contains the robustness on all images of the
+        kind tested; with few images also that of `dataset_interval`.
 
     Which levels:
       strategy: decides which levels are evaluated.
-      rule: how the integral is taken, "right", "count", "linear" or "quadrature"; by
+      rule: the rule of integration, "right", "count", "linear" or "quadrature"; by
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
 
     How few images:
-      half_width: how exactly the robustness on this data set is wanted: half the width
-        of `Assessment.dataset_interval`, levels and images together, at the confidence
-        level. Images are then looked at in random order, at each level only as many as
-        its decision needs. 0 gives the answer of all images, wrong with a probability
-        of at most 0.001 for each alteration, or 1 - `confidence_level` if that is less.
-        Needs `strategies.ASAP` or `Uniform`, and a measure that is a mean over images:
-        not "precision" or "f1".
-      budget: the most altered images that are classified, of all alterations together.
-        The result says how narrow an interval they bought.
+      half_width: the wanted precision of the robustness on this data set: half the
+        width of `Assessment.dataset_interval`, with the errors of levels and images
+        together, at the confidence level. Images are then looked at in random order, at
+        each level only as many as its decision needs. 0 gives the answer of all images,
+        wrong with a probability of at most 0.001 for each alteration, or 1 -
+        `confidence_level` if that is less. Needs `strategies.ASAP` or `Uniform`, and a
+        measure that is a mean over images: not "precision" or "f1".
+      budget: the largest number of altered images to classify, of all alterations
+        together. The result says how narrow an interval they gave.
       curtail: whether a level is decided only once the remaining images cannot change
         its side: the answer of all images for certain, from fewer. With `half_width`,
         levels may stay open as far as that allows.
       required: the required robustness: an alteration ends as soon as it is certain
-        whether it is reached, wrong with a probability of at most 0.01, or
-        1 - `confidence_level` if that is less.
+        whether this is reached, wrong with a probability of at most 0.01, or 1 -
+        `confidence_level` if that is less.
 
     How it runs:
       key: a random key, needed if an alteration or the classifier is stochastic.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
       reduced: see `evaluate`; not with alpha.
-      journal: a file that the answers on every block of images at every level are
-        written to, and synced, as soon as they are known. A rerun reads them from
-        there, whatever the strategy, measure or threshold; a journal of another
-        classifier, data set, key or version is rejected. Your own functions are
-        identified by what they compute, as JAX traces it, with all constants; one on
-        the host by the name and version that `Classifier.from_host` takes.
+      journal: a file. The answers on every block of images at every level are written
+        to it, and synced, as soon as they are known. A rerun reads them from there,
+        whatever the strategy, measure or threshold; a journal of another classifier,
+        data set, key or version is rejected. Your own functions are identified by what
+        they compute, as JAX traces it, with all constants; a host callback by the name
+        and version that `Classifier.from_host` takes.
       progress: whether a progress bar is shown.
 
     Returns:
@@ -147,11 +148,11 @@ def assess(
       ValueError: if an argument is outside its range, the rule does not suit the
         strategy's levels, half_width, budget, curtail or required do not go with the
         strategy, the measure or another argument, the measure is undefined at a level
-        (a recall where nothing is decided, for instance), the journal is of something
-        else or damaged, or as `evaluate`.
+        (a recall where nothing is decided, for instance), the journal belongs to
+        another run or is damaged, or as `evaluate`.
       OSError: if the journal cannot be read or written, as on a full disk.
     """
-    # All that can fail before anything is computed does.
+    # Fail before anything is computed where possible.
     several = not isinstance(alteration, Alteration)
     alterations = _checked_alterations(alteration)
     how = key, mesh, batch_size, reduced, journal, progress
@@ -202,7 +203,7 @@ def _checked_alterations(
 
 
 def _checked_rule(rule: str | None, strategy: Strategy, scoring: Scoring) -> str:
-    """How the integral is taken: by the strategy's own rule unless asked otherwise."""
+    """Returns the rule of integration: the strategy's own unless asked otherwise."""
     if not scoring.is_plain:
         if rule is not None:
             raise ValueError(
@@ -228,7 +229,7 @@ def result_of(
     rule: str,
     strategy: Strategy,
 ) -> Assessment:
-    """The assessment of one alteration, from the answers at the levels explored."""
+    """Returns the assessment of one alteration, from its exploration."""
     alteration, source = run.alterations[place], run.source()
     curve = criterion.with_unknown(exploration.curve)
     bound, scores, scoring = exploration.error_bound, None, criterion.scoring
@@ -279,7 +280,7 @@ def result_of(
 
 
 def _warn_of_undecided(result: Assessment) -> None:
-    """Warns where few inputs, or none, stand behind an accepted level."""
+    """Warns if few or no inputs are decided at an accepted level."""
     if not result.is_of_decided:
         return
     name, alpha = result.alteration, result.curve.alpha
@@ -300,7 +301,7 @@ def _warn_of_undecided(result: Assessment) -> None:
 
 
 def _check_ends(alteration: Alteration, levels: np.ndarray, rule: str) -> None:
-    """Refuses an integral over less than the range."""
+    """Rejects an integral over less than the range."""
     ends = alteration.snap(np.array([alteration.lower, alteration.upper]))
     if (levels[0], levels[-1]) != tuple(ends):
         raise ValueError(

@@ -31,6 +31,7 @@ from jaxrob._codec import (
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob.alterations._checks import check_levels_range
 from jaxrob.metrics import ConfidenceInterval, Interval
+from jaxrob.metrics._tolerance import scored_robustness
 from jaxrob.strategies import History, Task
 
 _UNIT = Number(at_least=0, at_most=1)
@@ -174,7 +175,7 @@ class Assessment:
         if self.sampling is not None:
             return self.sampling.robustness
         if self.scores is not None:
-            return metrics.scored_robustness(self.scores.values, self.scores.weights)
+            return scored_robustness(self.scores.values, self.scores.weights)
         return self._robustness_of(self.values)
 
     @property
@@ -219,7 +220,7 @@ class Assessment:
         if self.scores is not None:
             return ConfidenceInterval(
                 *(
-                    metrics.scored_robustness(scores, self.scores.weights)
+                    scored_robustness(scores, self.scores.weights)
                     for scores in (self.scores.low, self.scores.high)
                 )
             )

@@ -12,21 +12,21 @@ from jaxrob._arguments.checks import check_type
 from jaxrob._arguments.warnings import warn
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._assessment.paired import (
-    Answered,
-    Asked,
+    Answers,
+    Question,
     all_levels,
-    as_they_are,
+    observed,
+    randomisation_p_values,
     resampled,
-    swapped,
 )
 from jaxrob._codec import Array, Number, Row, document, from_json, refuse, to_json
 from jaxrob._curve import Curve
 from jaxrob.metrics import ConfidenceInterval
-from jaxrob.metrics._bootstrap import percentiles, resamples
+from jaxrob.metrics._bootstrap import num_resamples, percentiles
 from jaxrob.metrics._checks import checked_confidence_level
 
 _ABOVE_0 = float(np.nextafter(0, 1))
-# Sums of differences may be an ulp beyond.
+# Sums of differences may exceed 1 by an ulp.
 _ROUNDING = 1e-9
 _MOST = 1 + _ROUNDING
 _Interval = Annotated[
@@ -39,25 +39,26 @@ _PValue = Annotated[float, Number(at_least=0, at_most=1, may_be_nan=True)]
 @document("jaxrob comparison 1")
 @dataclasses.dataclass(frozen=True, eq=False)
 class Comparison:
-    """How two classifiers differ, the first less the second.
+    """The differences between two classifiers, the first less the second.
 
-    Robustness says over which part of the range each is good enough. Where both are
-    everywhere, or nowhere, it cannot tell them apart; the mean of the measure can.
+    Robustness says over which part of the range each is good enough. If both are
+    everywhere, or nowhere, it does not distinguish them; the mean of the measure does.
 
     Attributes:
-      difference: of the robustness, in [-1, 1]; NaN if one of them is.
-      confidence_interval: of the difference; where it does not hold 0, one of them is
-        more robust on all images of the kind tested, not on the test set alone.
-      p_value: how probable as large a difference is between classifiers that are alike,
-        by swapping their answers; NaN where a measure is undefined.
-      mean_difference: of the measure's mean over the range, in [-1, 1], as straight
-        lines between the levels have it.
-      mean_interval: of the mean difference.
-      mean_p_value: as `p_value`, of the mean difference.
-      levels: `[U]`, the levels that either was assessed at, ascending.
-      level_difference: `[U]`, of the measure at each.
-      level_band: `[U, 2]`, its interval at each. All of them hold together as often as
-        the confidence says, so that any of the levels may be picked out.
+      difference: the difference in robustness, in [-1, 1]; NaN if one of them is NaN.
+      confidence_interval: the interval of the difference. If it excludes 0, one
+        classifier is more robust on all images of the kind tested, not on the test set
+        alone.
+      p_value: the probability of at least as large a difference between classifiers
+        that are alike, by swapping their answers; NaN where a measure is undefined.
+      mean_difference: the difference in the measure's mean over the range, in [-1, 1],
+        with the measure joined by straight lines between the levels.
+      mean_interval: the interval of the mean difference.
+      mean_p_value: the p-value of the mean difference, as `p_value`.
+      levels: `[U]`, the levels at which either was assessed, ascending.
+      level_difference: `[U]`, the difference in the measure at each level.
+      level_band: `[U, 2]`, its interval at each level. They have simultaneous coverage
+        at the confidence level, so that any of the levels may be picked out.
       confidence_level: the coverage aimed at.
     """
 
@@ -77,17 +78,17 @@ class Comparison:
     confidence_level: Annotated[float, Number(above=0, below=1)]
 
     def to_json(self) -> str:
-        """The comparison as JSON text. NaN becomes null."""
+        """Returns the comparison as JSON text. NaN becomes null."""
         return to_json(self)
 
     @staticmethod
     def from_json(text: str | bytes) -> "Comparison":
-        """A comparison from the text that `to_json` gave.
+        """Reads a comparison from the text that `to_json` gave.
 
         Nothing is executed.
 
         Raises:
-          TypeError: if it is no text.
+          TypeError: if `text` is not text.
           ValueError: if the text is not strict JSON, not of this format, or a part is
             missing, unknown, outside its range, of a wrong type or shape, or is not
             what was written.
@@ -111,7 +112,7 @@ class Comparison:
 def compare(
     first: Assessment, second: Assessment, confidence_level: float = 0.95
 ) -> Comparison:
-    """Which of two classifiers is more robust, on the same images in the same order.
+    """Compares the robustness of two classifiers on the same images, in the same order.
 
     Example::
 
@@ -121,27 +122,29 @@ def compare(
         print(found.difference, found.confidence_interval, found.p_value)
         print(found.mean_difference, found.mean_interval, found.mean_p_value)
 
-    The bootstrap over images (Efron and Tibshirani, 1993, chapter 13). Every replicate
-    draws one set of images for both, so that what makes an image hard for both cancels
-    out: the interval is much narrower than the two assessments' own intervals would
-    suggest. Two images are added to those seen, of which each classifier alone gets one
-    right (Agresti and Min 2005), because a few images tell little of what never
-    happened on them. The interval of the robustness is of percentiles, that of the mean
-    and the band are by the replicates' spread and Student's t. In replicates the
-    measure is joined by straight lines (`rule="linear"` of
-    `jaxrob.metrics.heaviside_robustness`), and constant beyond the outermost levels.
+    The intervals come from the bootstrap over images (Efron and Tibshirani, 1993,
+    chapter 13). Every replicate draws one set of images for both classifiers, so that
+    the difficulty of an image, which affects both, cancels out: the interval is much
+    narrower than the two assessments' own intervals would suggest. Two images are added
+    to those seen, of which each classifier alone gets one right (Agresti and Min 2005),
+    because a few images say little about what never happened on them. The interval of
+    the robustness is a percentile interval; those of the mean and of the band use the
+    replicates' spread and Student's t. In replicates the measure is joined by straight
+    lines (`rule="linear"` of `jaxrob.metrics.heaviside_robustness`), and constant
+    beyond the outermost levels.
 
-    The p-values are of Fisher's randomisation test: each image's answers are swapped or
-    not. For classifiers that are alike they are exact, from any number of images: from
-    fewer than six, none is below 5 %. Where a p-value is above 1 less the confidence
-    level, the interval holds 0. Otherwise that of the mean does not; that of the
-    robustness may, because classifiers of the same robustness need not be alike.
+    The p-values come from Fisher's randomisation test: each image's answers are swapped
+    or not. For classifiers that are alike they are exact, for any number of images;
+    with fewer than six images no p-value is below 5 %. If a p-value is above 1 less the
+    confidence level, the interval contains 0. Otherwise the interval of the mean
+    excludes 0; that of the robustness may contain it, because classifiers of the same
+    robustness need not be alike.
 
-    The two may have looked at different levels, and differ in alpha. What the choice of
-    levels adds is not in the intervals. Replicates that leave the measure undefined are
-    left out.
+    The two may have looked at different levels, and differ in alpha. The intervals do
+    not include the error due to the choice of levels. Replicates that leave the measure
+    undefined are left out.
 
-    Where noise is drawn, both should be assessed with the same key; otherwise a
+    If noise is drawn, both should be assessed with the same key; otherwise a
     `RobustnessWarning` says so.
 
     Args:
@@ -152,64 +155,67 @@ def compare(
     Returns:
       The `Comparison`, first minus second. Its difference is that of
       `Assessment.robustness`, by the assessments' own rules; where necessary the
-      interval is widened to hold it. Where a level of one is accepted though nothing is
-      decided there, the difference is NaN and the interval [-1, 1]. The same
+      interval is widened to contain it. If a level of one classifier is accepted though
+      nothing is decided there, the difference is NaN and the interval [-1, 1]. The same
       assessments always give the same intervals, and their mirror image when they are
       swapped.
 
     Raises:
       TypeError: if one is not an assessment.
-      ValueError: if the labels of two networks are each its own answers, the
-        assessments differ in what they must share (alterations are
-        told apart by their parameters, the library's version, and what functions of
-        yours compute), one keeps only counts, or the confidence level lies outside
-        (0, 1).
+      ValueError: if each network has its own answers as labels, the assessments differ
+        in what they must share (alterations are distinguished by their parameters, the
+        library's version, and what your functions compute), one keeps only counts, or
+        the confidence level lies outside (0, 1).
     """
     confidence_level = checked_confidence_level(confidence_level)
     _check_pair(first, second)
-    # The same draws for either order.
-    ours, theirs = _in_bytes(_answered(first)), _in_bytes(_answered(second))
+    # The draws must be the same in either order.
+    ours, theirs = _in_bytes(_answers(first)), _in_bytes(_answers(second))
     if ours > theirs:
         return _mirrored(_compared(second, first, confidence_level))
     found = _compared(first, second, confidence_level)
-    return _either_way(found) if ours == theirs else found
+    return _symmetrized(found) if ours == theirs else found
 
 
 def _compared(
     first: Assessment, second: Assessment, confidence_level: float
 ) -> Comparison:
-    asked, ours, theirs = _asked(first), _answered(first), _answered(second)
+    question, ours, theirs = _question(first), _answers(first), _answers(second)
     levels = all_levels(ours, theirs)
-    replicates = resampled(asked, ours, theirs, resamples(confidence_level))
-    p_value, mean_p_value = swapped(asked, ours, theirs, confidence_level)
-    found = as_they_are(asked, ours, theirs)
-    num_images = len(asked.labels)
+    replicates = resampled(question, ours, theirs, num_resamples(confidence_level))
+    p_value, mean_p_value = randomisation_p_values(
+        question, ours, theirs, confidence_level
+    )
+    found = observed(question, ours, theirs)
+    num_images = len(question.labels)
 
     interval = percentiles(
         replicates.robustness, confidence_level, otherwise=(-1.0, 1.0)
     )
     if first.undecided.any() or second.undecided.any():
-        # Where nothing is decided the replicates' accuracies are 1 as well.
+        # If nothing is decided, the replicates' accuracies are 1 as well.
         interval, p_value = (-1.0, 1.0), math.nan
     difference = float(first.robustness - second.robustness)
     mean = float(found.mean[0])
-    (low, high), *_ = _together(replicates.mean[None], num_images, confidence_level)
+    (low, high), *_ = _simultaneous_bands(
+        replicates.mean[None], num_images, confidence_level
+    )
     if mean_p_value <= 1 - confidence_level:
-        # The exact test tells on which side of 0 it is. The interval need not: it
-        # allows for images unlike those seen.
+        # The exact test decides the side of 0. The interval may not, because it allows
+        # for images unlike those seen.
         low, high = (
             (max(low, _ABOVE_0), high) if mean > 0 else (low, min(high, -_ABOVE_0))
         )
     values = found.values
-    band = _together(replicates.values, num_images, confidence_level)
-    # The added images draw the replicates towards 0, by little.
+    band = _simultaneous_bands(replicates.values, num_images, confidence_level)
+    # The added images shift the replicates slightly towards 0.
     band = np.stack([np.fmin(band[:, :1], values), np.fmax(band[:, 1:], values)], -1)
     return Comparison(
         difference,
-        _holding(interval, difference, p_value, confidence_level),
+        _widened(interval, difference, p_value, confidence_level),
         p_value,
         mean,
-        _holding((low, high), mean, mean_p_value, confidence_level),
+        _widened((low, high), mean, mean_p_value, confidence_level),
         mean_p_value,
         levels,
         values[:, 0],
@@ -218,14 +224,14 @@ def _compared(
     )
 
 
-def _together(
+def _simultaneous_bands(
     replicates: np.ndarray, num_images: int, confidence_level: float
 ) -> np.ndarray:
-    """`[U, 2]`: intervals that hold together, from replicates `[U, B]` of each.
+    """Returns intervals with simultaneous coverage, `[U, 2]`, from replicates `[U, B]`.
 
-    The largest of the replicates' deviations, in standard deviations, is as often below
-    a quantile as the confidence says. The number of images tells how well the standard
-    deviations are known (Student).
+    The half width in standard deviations is the quantile, at the confidence level, of
+    the largest of a replicate's deviations. The quantile of Student's t for the number
+    of images replaces the normal one, because the standard deviations are estimated.
     """
     replicates = replicates[:, ~np.isnan(replicates).any(0)]
     if replicates.shape[1] < 2:
@@ -235,19 +241,19 @@ def _together(
     off = np.abs(replicates - centre)
     largest = np.divide(off, deviation, where=deviation > 0, out=0 * off).max(axis=0)
     tail = scipy.special.ndtr(-np.quantile(largest, confidence_level))
-    # The images, and two that are added.
+    # The images, and the two added.
     times = scipy.stats.t.isf(tail, num_images + 1)
     return centre + times * deviation * [-1, 1]
 
 
-def _holding(
+def _widened(
     interval: tuple[float, float],
     difference: float,
     p_value: float,
     confidence_level: float,
 ) -> ConfidenceInterval:
-    """The interval, widened to hold what was found, and 0 where that is likely."""
-    # fmin and fmax pass over the NaN of what is not known.
+    """Widens the interval to contain the difference, and 0 if that is likely."""
+    # fmin and fmax ignore an unknown NaN.
     low, high = np.fmin(interval[0], difference), np.fmax(interval[1], difference)
     if not p_value <= 1 - confidence_level:
         low, high = np.fmin(low, 0.0), np.fmax(high, 0.0)
@@ -256,7 +262,7 @@ def _holding(
 
 
 def _mirrored(one: Comparison) -> Comparison:
-    """The second less the first; no zero becomes negative."""
+    """Returns the second less the first; no zero becomes negative."""
 
     def turned(interval: ConfidenceInterval) -> ConfidenceInterval:
         return ConfidenceInterval(0.0 - interval.high, 0.0 - interval.low)
@@ -272,10 +278,11 @@ def _mirrored(one: Comparison) -> Comparison:
     )
 
 
-def _either_way(one: Comparison) -> Comparison:
-    """With intervals that are their own mirror images, because nothing tells two apart.
+def _symmetrized(one: Comparison) -> Comparison:
+    """Makes the intervals symmetric, for classifiers with the same answers.
 
-    The two added images are not drawn equally often.
+    They are not symmetric by themselves, because the two added images are not drawn
+    equally often.
     """
 
     def widened(interval: ConfidenceInterval) -> ConfidenceInterval:
@@ -291,26 +298,26 @@ def _either_way(one: Comparison) -> Comparison:
     )
 
 
-def _asked(one: Assessment) -> Asked:
+def _question(one: Assessment) -> Question:
     curve = _answers_of(one)
     measure = metrics.measures[one.measure]
-    return Asked(
+    return Question(
         curve.labels, curve.num_classes, measure, one.threshold, one.lower, one.upper
     )
 
 
-def _answered(one: Assessment) -> Answered:
+def _answers(one: Assessment) -> Answers:
     curve = _answers_of(one)
     answers = np.where(curve.unknown, curve.num_classes, curve.predicted)
-    return Answered(curve.levels, answers)
+    return Answers(curve.levels, answers)
 
 
-def _in_bytes(one: Answered) -> tuple[bytes, bytes]:
+def _in_bytes(one: Answers) -> tuple[bytes, bytes]:
     return one.levels.tobytes(), one.answers.tobytes()
 
 
 def _answers_of(assessment: Assessment) -> Curve:
-    """The curve with single answers, as `_check_pair` has made sure."""
+    """Returns the curve with single answers, which `_check_pair` ensures."""
     return cast(Curve, assessment.curve)
 
 
@@ -354,7 +361,7 @@ def _check_pair(first: Assessment, second: Assessment) -> None:
 
 
 def _check_single(name: str, one: Assessment) -> None:
-    """Refuses an assessment that cannot be compared with any other."""
+    """Rejects an assessment that cannot be compared with any other."""
     check_type(name, one, Assessment, "a jaxrob.Assessment")
     if one.sampling is not None:
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Which of two classifiers is more robust, from as few images as that takes."""
+"""A sequential comparison of two classifiers, on as few images as it needs."""
 
 import contextlib
 import dataclasses
@@ -30,21 +30,22 @@ from jaxrob.strategies._checks import check_strategy
 from jaxrob.strategies._drive import Seen, Span, drive
 from jaxrob.strategies._few.stopping import StoppingRule
 
-# The share of the error that each of the two intervals has, and that of the difference,
-# into which the errors of levels away from the crossings go twice.
+# The share of the error that each of the two intervals has, and that of the difference.
+# Errors of levels away from the crossings count twice in the difference.
 _OF_ERROR = 0.9
-# Sums of ends of intervals may be an ulp beyond 1.
+# Sums of ends of intervals may exceed 1 by an ulp.
 _DIFFERENCE = Number(at_least=-1 - 1e-9, at_most=1 + 1e-9)
 
 
 @document("jaxrob sequential comparison 1")
 class SequentialComparison(NamedTuple):
-    """How the robustness of two classifiers on one data set differs.
+    """The difference in robustness of two classifiers on one data set.
 
     Attributes:
-      difference: the first's robustness less the second's, the best guess.
-      dataset_interval: where the difference on all images of the data set is.
-      is_certain: whether the interval leaves no doubt which of the two is more robust.
+      difference: the first's robustness less the second's, the estimate.
+      dataset_interval: the interval of the difference on all images of the data set.
+      is_certain: whether the interval excludes 0, so that it is certain which of the
+        two is more robust.
       first: the first's assessment.
       second: the second's.
     """
@@ -57,11 +58,11 @@ class SequentialComparison(NamedTuple):
 
     @property
     def evaluations(self) -> int:
-        """How many altered images were classified, by both together."""
+        """The number of altered images classified, for both together."""
         return self.first.evaluations + self.second.evaluations
 
     def to_json(self) -> str:
-        """The comparison as JSON text, with both assessments as they write themselves.
+        """Returns the comparison as JSON text, including both assessments.
 
         NaN becomes null.
         """
@@ -69,12 +70,12 @@ class SequentialComparison(NamedTuple):
 
     @staticmethod
     def from_json(text: str | bytes) -> "SequentialComparison":
-        """A comparison from the text that `to_json` gave.
+        """Reads a comparison from the text that `to_json` gave.
 
         Nothing is executed.
 
         Raises:
-          TypeError: if it is no text.
+          TypeError: if `text` is not text.
           ValueError: as `Assessment.from_json`; the message names the path of the part,
             such as "first.sampling.seen".
         """
@@ -109,13 +110,14 @@ def compare_sequentially(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> SequentialComparison:
-    """Which of two classifiers is more robust, from as few images as that takes.
+    """Says which of two classifiers is more robust, from as few images as needed.
 
-    Both look at the same images in the same random order, and at the same noise, so
-    their difference is known better than both are. It ends as soon as the interval of
-    the difference, of that confidence, does not hold 0, or is no wider than twice the
-    half width. It is of this data set; `jaxrob.compare` is of all images of the kind
-    tested, from assessments on all images. Example::
+    Both classifiers see the same images in the same random order, with the same noise,
+    so their difference has a smaller error than either robustness. The comparison ends
+    as soon as the interval of the difference, at the confidence level, excludes 0, or
+    is no wider than twice the half width. The interval is for this data set;
+    `jaxrob.compare` is for all images of the kind tested, from assessments on all
+    images. Example::
 
         found = jaxrob.compare_sequentially(improved, classifier, dataset, blur)
         print(found.difference, found.dataset_interval, found.evaluations)
@@ -127,11 +129,12 @@ def compare_sequentially(
       alteration: the alteration.
       threshold: see `assess`.
       measure: see `assess`; not "precision" or "f1".
-      half_width: half the width of the interval at which it ends in any case, in
-        (0, 0.5).
+      half_width: half the width of the interval at which the comparison ends in any
+        case, in (0, 0.5).
       strategy: `strategies.ASAP` or `Uniform`.
       alpha: see `assess`.
-      confidence_level: of the interval of the difference, in (0, 1).
+      confidence_level: the confidence level of the interval of the difference, in (0,
+        1).
       key: see `assess`.
       batch_size: see `evaluate`.
       mesh: see `evaluate`.
@@ -142,7 +145,8 @@ def compare_sequentially(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if one is outside its range, the data have no labels, or as `assess`.
+      ValueError: if an argument is outside its range, the data have no labels, or as
+        `assess`.
     """
     asked = [
         checked_arguments(one, dataset, [alteration], key, mesh, batch_size)
@@ -196,11 +200,12 @@ def compare_sequentially(
 
 
 def _look(answering: Sequence[SomeImages], parts: Sequence[Span]) -> list[Seen]:
-    """What is asked of each network, which is the subject at its place."""
+    """Evaluates each network's spans; a network's index is its subject's."""
     found = []
     for place, one in enumerate(answering):
         own = [part for part in parts if part.subject == place]
-        # Each with its own network, not all with the run begun last.
+        # Each network collects its own warnings, or the last run begun would collect
+        # all.
         with collected() as messages:
             found += one.look([part._replace(subject=0) for part in own])
         one.run.warned.extend(messages)

@@ -1,4 +1,4 @@
-"""When a classifier is good enough at a level."""
+"""The criterion of a classifier: measure, threshold, unknown answers, scoring."""
 
 import dataclasses
 
@@ -15,15 +15,15 @@ from jaxrob.uncertainty import unknown_threshold
 
 @dataclasses.dataclass(frozen=True)
 class Criterion:
-    """When a classifier is good enough at a level.
+    """Decides whether a classifier is good enough at a level.
 
     Attributes:
       threshold: the lowest value of the measure that is accepted, in [0, 1].
       measure: the quality measure, a name in `metrics.measures`.
       alpha: the confidence level above which the classifier may answer "unknown"; None
         if it always decides.
-      scoring: how much more or less than the threshold is worth.
-      confidence_level: of the intervals, in (0, 1).
+      scoring: how values are rewarded above and penalized below the threshold.
+      confidence_level: the confidence level of the intervals, in (0, 1).
     """
 
     threshold: float
@@ -33,11 +33,7 @@ class Criterion:
     confidence_level: float = 0.95
 
     def check(self, classifier: Classifier, reduced: bool) -> None:
-        """Refuses parts that are out of range, or need answers that are not kept.
-
-        Args:
-          classifier: the classifier that is judged.
-          reduced: whether only counts by class are kept.
+        """Rejects parts that are out of range, or need answers that are not kept.
 
         Raises:
           TypeError: if the threshold is not a number.
@@ -57,13 +53,13 @@ class Criterion:
             )
 
     def with_unknown(self, curve: Curve | ReducedCurve) -> Curve | ReducedCurve:
-        """The curve, with answers that are too uncertain taken as "unknown"."""
+        """Returns the curve, with too uncertain answers replaced by "unknown"."""
         if self.alpha is None or isinstance(curve, ReducedCurve):
             return curve
         return curve.with_unknown(self.alpha)
 
     def values(self, curve: Curve | ReducedCurve) -> tuple[np.ndarray, np.ndarray]:
-        """The measure at each level, and how many inputs each value is a share of."""
+        """Returns the measure at each level, and the number of inputs behind it."""
         confusion = self.with_unknown(curve).confusion
         measure = metrics.measures[self.measure]
         return measure(confusion), measure.num_inputs(confusion)

@@ -1,4 +1,4 @@
-"""How a curve was sampled, and signs that numbers drawn from it deceive."""
+"""Diagnostics of a sampled curve: signs that results drawn from it are misleading."""
 
 import math
 from typing import Annotated, NamedTuple
@@ -9,40 +9,43 @@ from jaxrob._codec import Integer, Number
 from jaxrob.metrics._curvature import middle_deviation, sharpest
 from jaxrob.metrics._finite_inputs import between_counts, open_width
 from jaxrob.strategies import History, Task
+from jaxrob.strategies._checks import check_asked
 
-# Triples of levels that span no more than this share of the range tell jitter.
+# Triples of levels that span at most this share of the range reveal jitter.
 _CLOSE = 1 / 64
-# Of 117 runs of ASAP on real curves 9 in 10 stay below 12, and most of the others have
+# In 117 runs of ASAP on real curves, 9 in 10 stay below 12, and most of the others have
 # a jump. Of runs whose levels each have random numbers of their own, half exceed 59.
 _MOST_JITTER = 12.0
 _MOST_PLATEAU = 0.02
-# A crossing that is missed in a narrower interval changes little.
+# A crossing missed in a narrower interval changes little.
 _WIDE = 1 / 32
-# Four constants decide what the sign "margin" warns of. What they trade was counted on
-# curves of the generator "first" of experiments/asap_warnings.py, with the automatic
-# concavity: 1,400 smooth ones, 1,400 smooth ones near the threshold, of which 58 and 45
-# draw a false warning, and 431 jagged ones whose bound fails, of which 15 draw none.
+# Four constants decide what the sign "margin" warns of. Their trade-offs were counted
+# on curves of the generator "first" of experiments/asap_warnings.py, with the automatic
+# concavity: 1,400 smooth curves, 1,400 smooth ones near the threshold, of which 58 and
+# 45 draw a false warning, and 431 jagged ones whose bound fails, of which 15 draw no
+# warning.
 #
-# The share of the images whose answers at a level are accidents: other than at the
-# levels around it. With none, 159 near ones draw a warning; with twice as many, 19
-# jagged ones draw none.
+# The share of the images whose answers at a level are accidents: they differ from those
+# at the levels around it. With 0, 159 near curves draw a warning; with twice this
+# share, 19 jagged ones draw no warning.
 _ACCIDENTS = 0.0012
 # A curve that falls from its best level on both sides bends one way, the other, and the
 # first again: two changes of side. With one more it is taken to be jagged. If two were
-# enough, 247 smooth ones would be; if four were needed, 27 jagged ones would pass.
+# enough, 247 smooth curves would be; if four were needed, 27 jagged ones would pass.
 _CHANGES = 3
-# The least roughness that is warned of, as a share of the margin: between levels a jag
-# may be larger than those that levels show. With twice as much, 21 jagged ones pass.
-# With half as much, near ones draw 3 times as many warnings with a concavity of 128.
+# The least roughness that draws a warning, as a share of the margin: between levels a
+# jag may be larger than those that levels show. With twice as much, 21 jagged curves
+# pass. With half as much, near ones draw 3 times as many warnings with a concavity of
+# 128.
 _MOST_ROUGHNESS = 0.2
-# The least bend that is warned of; a bend of 1 reaches the threshold. With 0.5, 27
-# smooth ones draw a warning; but of the 40 curves published by the 2020 paper's authors
-# the bound fails on two, one of which shows a bend of 0.37 and no jags.
+# The least bend that draws a warning; a bend of 1 reaches the threshold. With 0.5, 27
+# smooth curves draw a warning; but of the 40 curves published by the 2020 paper's
+# authors the bound fails on two, one of which shows a bend of 0.37 and no jags.
 _MOST_BEND = 0.34
 _WIDEST_UNSEEN = 0.2
 # A level's nearer neighbour is at least this share of the farther one's distance away.
 _COMPARABLE = 0.5 * (1 - 1e-9)
-# By this share of its width an interval may miss its bound through rounding.
+# An interval may miss its bound by this share of its width through rounding.
 _ROUNDING = 1e-6
 
 
@@ -50,18 +53,18 @@ _MORE_LEVELS = (
     "More levels tell: --levels=65, or in Python strategies.Uniform(65) or "
     "strategies.ASAP(concavity=128)."
 )
-#: What `Diagnostics` may warn of, the gravest first.
+#: The warnings of `Diagnostics`, the gravest first.
 SIGNS = ("jitter", "unseen", "margin", "plateau")
-# From 0; NaN where it is not known.
+# At least 0; NaN where unknown.
 _Found = Annotated[float, Number(at_least=0, may_be_nan=True)]
 
 
 class Diagnostics(NamedTuple):
-    """How a curve was sampled.
+    """Diagnostics of a sampled curve.
 
     Attributes:
-      points: the levels evaluated; of levels with the same effect, one counts.
-      rounds: the rounds in which images were classified.
+      points: the number of levels evaluated; levels of the same effect count once.
+      rounds: the number of rounds in which images were classified.
       widest_interval: the share of the range of the widest interval without a level
         inside. An excursion narrower than that may have been missed.
       jitter: the mean square deviation of values from their close neighbours, in units
@@ -69,19 +72,19 @@ class Diagnostics(NamedTuple):
         levels share their random numbers. NaN where no three levels are close.
       plateau: the share of the range where the curve is so close to the threshold that
         a few inputs decide whether it is accepted.
-      margin: how far the line between two neighbouring levels on the same side is from
-        the threshold, in its middle; the least of intervals that take up a 32nd of the
-        range or more. NaN where there are none.
-      roughness: by how much a level is off the line between its neighbours, at most,
-        beyond what the number of inputs explains, if levels lie above and below such
-        lines in turn: up, down, up and down again. 0 for a curve that falls smoothly
-        from its best level; NaN where it is not known.
+      margin: the distance from the threshold of the middle of the line between two
+        neighbouring levels on the same side; the least over intervals as wide as a 32nd
+        of the range or wider. NaN where there are none.
+      roughness: the largest deviation of a level from the line between its neighbours,
+        beyond what the number of inputs explains, if levels lie alternately above and
+        below such lines: up, down, up and down again. 0 for a curve that falls smoothly
+        from its best level; NaN where unknown.
       bend: in the same intervals, the bend that the levels around show, as a share of
-        that of a parabola which would touch the threshold; the largest. NaN where it is
-        not known.
-      half_met: the width of an excursion across the threshold that has an even chance
-        to be met by a level if it may lie anywhere in the range alike, as a share of
-        the range. One as wide as `widest_interval` is always met.
+        that of a parabola that would touch the threshold; the largest. NaN where
+        unknown.
+      half_met: the width of an excursion across the threshold that a level meets with
+        probability 1/2, if its place in the range is uniformly distributed, as a share
+        of the range. An excursion as wide as `widest_interval` is always met.
     """
 
     points: Annotated[int, Integer(at_least=1)]
@@ -94,11 +97,27 @@ class Diagnostics(NamedTuple):
     bend: _Found
     half_met: _Found
 
+    @staticmethod
+    def of(task: Task, history: History) -> "Diagnostics":
+        """The diagnostics of a curve that `jaxrob.strategies.sample` looked at.
+
+        Args:
+          task: the task.
+          history: all that the strategy asked for, at least one level, each with an
+            effect of its own.
+
+        Raises:
+          TypeError: if one has a wrong type.
+          ValueError: if there is no level, or a level lies outside the range.
+        """
+        check_asked(task, history, min_levels=1)
+        return diagnose(task, history, len(history.levels))
+
     @property
     def excursions(self) -> str:
-        """Which excursions across the threshold the levels may have missed, in words.
+        """The excursions across the threshold that levels may have missed, in words.
 
-        A narrower one leaves no sign, and is in neither the error bound nor the
+        A missed excursion leaves no sign, and is in neither the error bound nor the
         confidence interval.
         """
         return (
@@ -111,12 +130,12 @@ class Diagnostics(NamedTuple):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What to beware of, a sentence each."""
+        """The warnings, a sentence or more each."""
         return tuple(self.signs.values())
 
     @property
     def signs(self) -> dict[str, str]:
-        """The warnings by their causes, which are `SIGNS`; the gravest first."""
+        """The warnings by their causes, which are among `SIGNS`; the gravest first."""
         found = {}
         if self.jitter > _MOST_JITTER:
             found["jitter"] = (
@@ -157,18 +176,18 @@ class Diagnostics(NamedTuple):
 
 
 def diagnose(task: Task, history: History, points: int) -> Diagnostics:
-    """Diagnostics of a sampled curve.
+    """Computes the diagnostics of a sampled curve.
 
     Args:
-      task: the task that it was sampled for.
-      history: all that the strategy asked for, at least one level.
-      points: how many levels were evaluated; of levels of the same effect, one is.
+      task: the task of the strategy.
+      history: all levels that the strategy asked for, at least one.
+      points: the number of levels evaluated; levels of the same effect count once.
     """
     positions = task.positions_of(history.levels)
     num_inputs = history.typical_inputs
     ends = np.concatenate([[0.0], positions, [1.0]])
     plateau = open_width(positions, history.values, task.threshold, num_inputs)
-    # A step between levels of the same effect is no jitter.
+    # A step between levels of the same effect is not jitter.
     distinct = history.distinct
     positions, values = positions[distinct], history.values[distinct]
     undivided = _undivided(positions, values, task.threshold, num_inputs)
@@ -177,7 +196,7 @@ def diagnose(task: Task, history: History, points: int) -> Diagnostics:
         history.rounds,
         float(np.diff(ends).max()),
         _jitter(positions, values, num_inputs),
-        # Beside a crossing the curve is close to the threshold too, but not for long.
+        # The curve is close to the threshold beside a crossing too, but only briefly.
         math.fsum(plateau),
         _margin(values, task.threshold, undivided),
         _roughness(positions, values, num_inputs),
@@ -187,20 +206,20 @@ def diagnose(task: Task, history: History, points: int) -> Diagnostics:
 
 
 def met_width(gaps: np.ndarray, chance: float) -> float:
-    """The width of an excursion that a level meets with a probability.
+    """Returns the width of an excursion that a level meets with a probability.
 
-    It lies anywhere in the range with the same probability. One of width w is missed if
-    it begins and ends within a gap: the sum of all `max(gap - w, 0)`, of `1 - w`.
+    Its place is uniformly distributed. An excursion of width w is missed if it begins
+    and ends within a gap: with probability `sum(max(gap - w, 0)) / (1 - w)`.
 
     Args:
-      gaps: `[n]`, between neighbouring levels, and from the outer ones to the ends; as
-        shares of the range, whose sum is 1.
+      gaps: `[n]`, the gaps between neighbouring levels, and from the outer levels to
+        the ends; as shares of the range, whose sum is 1.
       chance: the probability, above 0, at most 1.
 
     Returns:
       The least such width, as a share of the range.
     """
-    # The sum is the greatest, over k, of the k widest gaps' sum less k times w.
+    # The sum is the maximum over k of the k widest gaps' sum less k times w.
     widest = np.sort(gaps)[::-1]
     missed = 1 - chance
     widths = (np.cumsum(widest) - missed) / (np.arange(len(gaps)) + 1 - missed)
@@ -208,10 +227,10 @@ def met_width(gaps: np.ndarray, chance: float) -> float:
 
 
 def diagnose_few(task: Task, history: History, points: int) -> Diagnostics:
-    """Diagnostics of a curve of which a few images were looked at; see `diagnose`.
+    """Diagnoses a curve of which a few images were looked at; see `diagnose`.
 
-    What lies between levels is in the interval; and values of different numbers of
-    images tell no roughness.
+    The interval covers what lies between levels, and values of different numbers of
+    images show no roughness.
     """
     nan = math.nan
     found = diagnose(task, history, points)
@@ -232,10 +251,10 @@ def _undivided(
     threshold: float,
     num_inputs: int | None,
 ) -> np.ndarray:
-    """Which intervals are wide and on one side of the threshold, bool `[n - 1]`."""
+    """Returns whether intervals are wide and on one side, bool `[n - 1]`."""
     above = values >= threshold
     wide = np.diff(positions) >= _WIDE * (1 - _ROUNDING)
-    # Where a few inputs decide the side, the plateau says so.
+    # Where a few inputs decide the side, the plateau is the sign.
     clear = open_width(positions, values, threshold, num_inputs) == 0
     return wide & clear & (above[:-1] == above[1:])
 
@@ -257,7 +276,7 @@ def _bend(
     if len(positions) < 3 or not undivided.any():
         return math.nan
     distance = np.abs(values - between_counts(threshold, num_inputs))
-    # A parabola of concavity a that touches the threshold within an interval h wide is
+    # A parabola of concavity a touches the threshold within an interval h wide if
     # sqrt(a) h = sqrt(distance at one end) + sqrt(distance at the other).
     reach = np.sqrt(distance[:-1]) + np.sqrt(distance[1:])
     touching = np.square(reach / np.diff(positions))
@@ -272,7 +291,8 @@ def _roughness(
 ) -> float:
     if len(positions) < 3:
         return math.nan
-    # Neighbours at comparable distances, or the closer one tells nothing.
+    # Neighbours at comparable distances: otherwise the closer one carries no
+    # information.
     apart = np.maximum(np.diff(positions)[:-1], np.diff(positions)[1:]) * _COMPARABLE
     middle = np.arange(1, len(positions) - 1)
     inner = positions[1:-1]
@@ -293,13 +313,13 @@ def _roughness(
 
 
 def _accidents(values: np.ndarray, num_inputs: int | None) -> np.ndarray:
-    """The standard deviation of each value by answers that are accidents."""
+    """Returns the standard deviation of each value due to accidental answers."""
     variance = 0.0 if num_inputs is None else _ACCIDENTS / num_inputs
     return np.full(len(values), math.sqrt(variance))
 
 
 def _triples(number: int) -> np.ndarray:
-    """Indices `[3, number - 2]` of neighbouring levels."""
+    """Returns indices `[3, number - 2]` of neighbouring levels."""
     return np.arange(number - 2) + np.arange(3)[:, None]
 
 

@@ -1,4 +1,4 @@
-"""What a search finds out about alterations, from the answers that it asks for."""
+"""The exploration of an alteration by a search."""
 
 from typing import NamedTuple
 
@@ -18,16 +18,16 @@ _FEW = "half_width, budget, curtail and required"
 
 
 class Exploration(NamedTuple):
-    """What a strategy found out about one alteration.
+    """A strategy's findings about one alteration.
 
     Attributes:
       curve: the answers at the levels that the strategy asked for, ascending.
       history: the measure's values there.
-      error_bound: the strategy's, or None.
+      error_bound: the strategy's error bound, or None.
       diagnostics: how the curve was sampled.
       nominal: the measure's value at the identity, if the scoring needs it.
-      seconds: the time that the answers took.
-      sampling: what is certain of few images, and what was spent; None of all.
+      seconds: the time that computing the answers took.
+      sampling: for few images, the conclusions and the cost; None for all images.
     """
 
     curve: Curve | ReducedCurve
@@ -42,7 +42,7 @@ class Exploration(NamedTuple):
 def few_images(
     strategy: Strategy, criterion: Criterion, rule: str | None, stopping: StoppingRule
 ) -> FewImages:
-    """The search by few images at the levels of a strategy.
+    """Returns the search by few images at the levels of a strategy.
 
     Raises:
       ValueError: if an argument needs all images.
@@ -57,15 +57,10 @@ def few_images(
 
 
 def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
-    """Refuses what needs all images.
-
-    Args:
-      criterion: when a classifier is good enough.
-      rule: the rule asked for, or None.
-      what: what few images are asked for by.
+    """Rejects arguments that need all images.
 
     Raises:
-      ValueError: if an argument does not go with it.
+      ValueError: if an argument needs all images.
     """
     if rule is not None:
         raise ValueError(
@@ -83,7 +78,7 @@ def check_few(criterion: Criterion, rule: str | None, what: str) -> None:
 def subject_of(
     alteration: Alteration, strategy: Strategy, criterion: Criterion
 ) -> Subject:
-    """An alteration as a strategy is asked about it, all images at a time."""
+    """Returns an alteration as a strategy's subject, for all images."""
     one = alteration
     task = Task(one.lower, one.upper, criterion.threshold, one.identity)
     return Subject(one.name, strategy, task, one.snap, one.canonical)

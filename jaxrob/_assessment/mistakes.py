@@ -1,4 +1,4 @@
-"""Signs in an assessment's curve that it does not measure what is meant."""
+"""Signs of mistakes in an assessment's curve."""
 
 import math
 
@@ -10,14 +10,14 @@ from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob.alterations import Alteration
 
-# Fewer images may well be answered alike.
+# Fewer images may have the same answer by chance.
 _FEWEST_IMAGES = 10
-# The levels next to the identity tell a jump if the first is this near, as a share of
-# the range, and the second no farther than so many times.
+# The levels next to the identity can reveal a jump if the first is this near, as a
+# share of the range, and the second at most this many times as far.
 _NEAR = 1 / 32
 _MOST_TIMES = 4.0
-# A jump is this many times what the slope beside it explains (a square root's is 3 at
-# most), and more than so many standard deviations of the inputs that change.
+# A jump is more than this many times what the slope beside it explains (a square root's
+# is 3 at most), plus this many standard deviations of the inputs that change.
 _STEEPER = 8.0
 _DEVIATIONS = 5.0
 
@@ -27,12 +27,7 @@ def look_at_curve(
 ) -> None:
     """Warns of a network that fails unaltered, and of a jump beside the identity.
 
-    Where no level at the identity was asked for, nothing can be said.
-
-    Args:
-      alteration: the alteration.
-      exploration: what a strategy found out about it.
-      criterion: when the answers are good enough.
+    Without a level at the identity it does not warn.
     """
     history = exploration.history
     (rows,) = np.nonzero(history.levels == alteration.identity)
@@ -62,14 +57,14 @@ def jumps(
     unaltered: float,
     num_inputs: int | None,
 ) -> bool:
-    """Whether a curve is not continuous at the identity, seen from one side.
+    """Returns whether a curve is discontinuous at the identity, seen from one side.
 
     Args:
-      distances: `[m]` of the nearest levels from the identity, ascending, as shares of
-        the range.
+      distances: `[m]`, the distances of the nearest levels from the identity,
+        ascending, as shares of the range.
       values: `[m]`, the measure there.
       unaltered: the measure at the identity.
-      num_inputs: the number of inputs behind each value; None of exact values.
+      num_inputs: the number of inputs behind each value; None for exact values.
     """
     if len(distances) < 2 or distances[0] > _NEAR or num_inputs is None:
         return False
@@ -82,7 +77,7 @@ def jumps(
 
 
 def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
-    """Whether all images of several classes get one answer; warns if so."""
+    """Returns whether images of several classes all get one answer; warns if so."""
     (confusion,) = unaltered.confusion
     answers = np.flatnonzero(confusion.sum(axis=0))
     number, num_labels = confusion.sum(), np.count_nonzero(confusion.sum(axis=1))

@@ -1,4 +1,4 @@
-"""What two classifiers' answers to the same images leave open between them."""
+"""Bootstrap and randomisation test of two classifiers' answers to the same images."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -7,21 +7,22 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-from jaxrob.metrics._bootstrap import drawn, resampled_values
+from jaxrob.metrics._bootstrap import resample_counts, resampled_values
 from jaxrob.metrics._measure import Counts, Measure
 from jaxrob.metrics._robustness import accepted_share
 
 _SEED = 0
-# All swaps of so few images are gone through, of more they are drawn.
+# All swaps of at most this many images are listed; swaps of more images are drawn.
 _MOST_LISTED = 12
-# Swaps are drawn until so many were as extreme as what was found, which tells large
-# p-values early (Besag and Clifford 1991), and at most so many at 95 %: the least
-# p-value then is a twelfth of what Holm asks of the best of sixteen comparisons.
+# Swaps are drawn until this many were at least as extreme as the observed difference,
+# which ends early for large p-values (Besag and Clifford 1991), and at most this many
+# at 95 %: the least p-value then is a twelfth of what Holm requires of the best of
+# sixteen comparisons.
 _EXTREME, _MOST_SWAPS = 50, 4000
 _FIRST_SWAPS, _SWAPS_AT_A_TIME = 250, 1000
 
 
-class Answered(NamedTuple):
+class Answers(NamedTuple):
     """A classifier's answers.
 
     Attributes:
@@ -33,8 +34,8 @@ class Answered(NamedTuple):
     answers: np.ndarray
 
 
-class Asked(NamedTuple):
-    """What both classifiers are asked.
+class Question(NamedTuple):
+    """The question put to both classifiers.
 
     Attributes:
       labels: integers `[N]` in 0 ... K - 1.
@@ -54,12 +55,12 @@ class Asked(NamedTuple):
 
 
 class Differences(NamedTuple):
-    """The first less the second, B times; NaN where the measure is undefined.
+    """The differences, first less second, B times; NaN where the measure is undefined.
 
     Attributes:
       robustness: `[B]`.
-      mean: `[B]`, of the measure's mean over the range.
-      values: `[U, B]`, of the measure at each of the levels of either.
+      mean: `[B]`, the difference in the measure's mean over the range.
+      values: `[U, B]`, the difference in the measure at each of the levels of either.
     """
 
     robustness: np.ndarray
@@ -67,33 +68,36 @@ class Differences(NamedTuple):
     values: np.ndarray
 
 
-def all_levels(first: Answered, second: Answered) -> np.ndarray:
-    """The levels that either has answers at, `[U]`, ascending."""
+def all_levels(first: Answers, second: Answers) -> np.ndarray:
+    """Returns the levels at which either has answers, `[U]`, ascending."""
     return np.union1d(first.levels, second.levels)
 
 
 def resampled(
-    asked: Asked, first: Answered, second: Answered, number: int
+    question: Question, first: Answers, second: Answers, number: int
 ) -> Differences:
-    """The bootstrap of pairs of answers: images are drawn anew, for both at once.
+    """Bootstraps pairs of answers: each replicate draws images for both together.
 
-    It cannot see what did not happen on the few images there are. So two are added to
-    the N: one that the first alone gets right, at all levels, and one that the second
-    alone does (Agresti and Min 2005, for the difference of paired proportions). They
-    have the labels of any of the N.
+    The bootstrap has no data on what did not happen on few images. So two images are
+    added to the N: one that the first alone gets right, at all levels, and one that the
+    second alone does (Agresti and Min 2005, for the difference of paired proportions).
+    Their labels are drawn from those of the N.
 
     Args:
-      asked: what was asked.
+      question: the question.
       first: a classifier's answers.
       second: the other's.
-      number: B.
+      number: B, the number of replicates.
     """
-    ours, theirs = _beside(asked, first, 0), _beside(asked, second, 1)
-    labels, shares = _labels_and_shares(asked)
-    more = asked._replace(labels=np.concatenate([asked.labels, labels, labels]))
+    ours, theirs = (
+        _with_added_images(question, first, 0),
+        _with_added_images(question, second, 1),
+    )
+    labels, shares = _labels_and_shares(question)
+    more = question._replace(labels=np.concatenate([question.labels, labels, labels]))
     rng = np.random.default_rng(_SEED)
-    num_images, found = len(asked.labels), []
-    for counts in drawn(rng, num_images + 2, number):
+    num_images, found = len(question.labels), []
+    for counts in resample_counts(rng, num_images + 2, number):
         added = [
             rng.multinomial(one.astype(int), shares).T for one in counts[num_images:]
         ]
@@ -102,39 +106,39 @@ def resampled(
     return Differences(*(np.concatenate(parts, axis=-1) for parts in zip(*found)))
 
 
-def as_they_are(asked: Asked, first: Answered, second: Answered) -> Differences:
-    """The differences on the images themselves, with B = 1."""
-    once = np.ones((len(asked.labels), 1))
-    return _differences(asked, first, second, once)
+def observed(question: Question, first: Answers, second: Answers) -> Differences:
+    """Returns the differences on the images themselves, with B = 1."""
+    once = np.ones((len(question.labels), 1))
+    return _differences(question, first, second, once)
 
 
-def swapped(
-    asked: Asked, first: Answered, second: Answered, confidence_level: float
+def randomisation_p_values(
+    question: Question, first: Answers, second: Answers, confidence_level: float
 ) -> tuple[float, float]:
-    """P-values of the difference in robustness and in the mean measure.
+    """Returns p-values of the differences in robustness and in the mean measure.
 
     The answers to each image are swapped between the two, or not (Fisher's
-    randomisation test for pairs). Of classifiers that are alike, all ways to do so are
-    as probable, whatever they are right on and however few images there are. A level
-    that only one has answers at counts with the other's answers at its nearest.
+    randomisation test for pairs). If the classifiers are alike, all swaps are equally
+    probable, whatever they are right on and however few images there are. At a level
+    where only one has answers, the other's answers at its nearest level are used.
 
     Args:
-      asked: what was asked.
+      question: the question.
       first: a classifier's answers.
       second: the other's.
-      confidence_level: the nearer to 1, the smaller p-values have to be told apart.
+      confidence_level: the nearer to 1, the smaller the p-values that must be resolved.
     """
     most = math.ceil(_MOST_SWAPS * max(1.0, 0.05 / (1 - confidence_level)))
     levels = all_levels(first, second)
     mine, other = (_at_nearest(one, levels) for one in (first, second))
     differ = np.flatnonzero((mine != other).any(0))
-    swap = _swap_classes if asked.measure.of_classes else _swap_counts
-    values = swap(asked, mine, other, differ)
+    swap = _swap_classes if question.measure.of_classes else _swap_counts
+    values = swap(question, mine, other, differ)
 
     def differences(is_swapped: np.ndarray) -> list[np.ndarray]:
         mine, other = values(is_swapped.astype(np.float64))
         return [
-            of(asked, levels, mine) - of(asked, levels, other)
+            of(question, levels, mine) - of(question, levels, other)
             for of in (linear_robustness, _linear_mean)
         ]
 
@@ -151,11 +155,11 @@ def swapped(
 
 
 def _swap_counts(
-    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """Of a measure of all images together; see `_swap_classes`."""
-    right = [(one == asked.labels).astype(np.float64) for one in (mine, other)]
-    decided = [(one < asked.num_classes).astype(np.float64) for one in (mine, other)]
+    """Returns values under swaps, for a measure of all images; see `_swap_classes`."""
+    right = [(one == question.labels).astype(np.float64) for one in (mine, other)]
+    decided = [(one < question.num_classes).astype(np.float64) for one in (mine, other)]
 
     def swapped_counts(
         pair: list[np.ndarray], is_swapped: np.ndarray
@@ -166,9 +170,9 @@ def _swap_counts(
 
     def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         found = [
-            asked.measure.value_of(
-                asked.measure.ratio(
-                    Counts(correct, answered, answered, len(asked.labels) - answered)
+            question.measure.value_of(
+                question.measure.ratio(
+                    Counts(correct, answered, answered, len(question.labels) - answered)
                 )
             )
             for correct, answered in zip(
@@ -181,12 +185,12 @@ def _swap_counts(
 
 
 def _swap_classes(
-    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]:
-    """A measure of classes of two networks, as a function of what is swapped.
+    """Returns values under swaps, for a measure of classes.
 
     Args:
-      asked: what is asked.
+      question: the question.
       mine: `[L, N]`, the first's answers.
       other: `[L, N]`, the second's.
       differ: `[D]`, the images that may be swapped.
@@ -196,11 +200,11 @@ def _swap_classes(
       networks' measure at each level, `[L, B]`.
     """
     levels = [
-        _swaps_at(asked, first, second, differ) for first, second in zip(mine, other)
+        _swaps_at(question, first, second, differ) for first, second in zip(mine, other)
     ]
 
     def values(is_swapped: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        found = [_values_swapped(asked, one, is_swapped) for one in levels]
+        found = [_values_swapped(question, one, is_swapped) for one in levels]
         first, second = (np.stack(some) for some in zip(*found))
         return first, second
 
@@ -208,15 +212,15 @@ def _swap_classes(
 
 
 class _Swaps(NamedTuple):
-    """What swaps change at a level, in counts of C pairs of a label and an answer.
+    """The effect of swaps at a level, in counts of C pairs of a label and an answer.
 
     Attributes:
       labels: `[C]`.
       answers: `[C]`.
-      mine: `[C, 1]`, how often the first gives the answer if nothing is swapped.
-      other: `[C, 1]`, how often the second does.
-      moves: sparse `[C, D]`, what each of D images adds to the first's count, and
-        takes from the second's, where it is swapped.
+      mine: `[C, 1]`, the first's counts without swaps.
+      other: `[C, 1]`, the second's counts without swaps.
+      moves: sparse `[C, D]`, what swapping each of D images adds to the first's counts,
+        and takes from the second's.
     """
 
     labels: np.ndarray
@@ -227,15 +231,15 @@ class _Swaps(NamedTuple):
 
 
 def _swaps_at(
-    asked: Asked, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
+    question: Question, mine: np.ndarray, other: np.ndarray, differ: np.ndarray
 ) -> _Swaps:
-    """The swaps at a level, from answers `[N]` and the images that may be swapped."""
-    base = asked.num_classes + 1
-    pairs = np.concatenate([asked.labels, asked.labels]).astype(np.int64) * base
+    """Returns the swaps at a level, from answers `[N]` and the images to swap."""
+    base = question.num_classes + 1
+    pairs = np.concatenate([question.labels, question.labels]).astype(np.int64) * base
     pairs, cells = np.unique(pairs + np.concatenate([mine, other]), return_inverse=True)
     cells = cells.reshape(2, -1)
     counts = [np.bincount(one, minlength=len(pairs))[:, None] for one in cells]
-    # Where both give the same answer a swap changes nothing.
+    # If both give the same answer, a swap changes nothing.
     moved = np.flatnonzero(mine[differ] != other[differ])
     from_, to = cells[:, differ[moved]]
     ones = np.ones(len(moved))
@@ -251,13 +255,17 @@ def _swaps_at(
 
 
 def _values_swapped(
-    asked: Asked, swaps: _Swaps, is_swapped: np.ndarray
+    question: Question, swaps: _Swaps, is_swapped: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """`[B]`, the measure of both at a level, where images are swapped `[D, B]`."""
+    """Returns both measures `[B]` at a level, where images are swapped `[D, B]`."""
     moved = swaps.moves @ is_swapped
     mine, other = (
         resampled_values(
-            asked.measure, swaps.labels, swaps.answers[None], asked.num_classes, counts
+            question.measure,
+            swaps.labels,
+            swaps.answers[None],
+            question.num_classes,
+            counts,
         )[0]
         for counts in (swaps.mine + moved, swaps.other - moved)
     )
@@ -265,10 +273,10 @@ def _values_swapped(
 
 
 class _Tail:
-    """Counts how often a swap gives as large a difference as was found."""
+    """Counts the swaps that give at least as large a difference as observed."""
 
     def __init__(self, found: float, is_listed: bool) -> None:
-        self._least = abs(found) * (1 - 1e-9) - 1e-12  # But for rounding.
+        self._least = abs(found) * (1 - 1e-9) - 1e-12  # Less a margin for rounding.
         self._is_listed = is_listed
         self._extreme, self._drawn = 0, 0
         self.is_known = math.isnan(found)
@@ -276,7 +284,7 @@ class _Tail:
     def add(self, differences: np.ndarray) -> None:
         if self.is_known:
             return
-        # What is undefined may be as extreme.
+        # An undefined difference may be as extreme.
         is_extreme = ~(np.abs(differences) < self._least)
         if not self._is_listed:
             enough = np.cumsum(is_extreme) >= _EXTREME - self._extreme
@@ -292,78 +300,86 @@ class _Tail:
             return math.nan
         if self._is_listed or self.is_known:
             return self._extreme / self._drawn
-        # What was found is one of the swaps.
+        # The observed difference is one of the swaps.
         return (self._extreme + 1) / (self._drawn + 1)
 
 
 def _swaps(number: int, most: int) -> Iterator[np.ndarray]:
-    """Bool `[number, B]`: which images are swapped, `most` times, some at a time."""
+    """Yields which images are swapped, bool `[number, B]`, `most` times in all."""
     if number <= _MOST_LISTED:
         yield (np.arange(2**number) >> np.arange(number)[:, None]) & 1 == 1
         return
     rng = np.random.default_rng(_SEED)
-    # A few tell p-values that are large.
+    # A small first batch suffices for large p-values.
     for start in (0, *range(_FIRST_SWAPS, most, _SWAPS_AT_A_TIME)):
         size = min(_SWAPS_AT_A_TIME, most - start) if start else _FIRST_SWAPS
         yield rng.integers(2, size=(number, size), dtype=np.int8) == 1
 
 
 def _differences(
-    asked: Asked, first: Answered, second: Answered, weights: np.ndarray
+    question: Question, first: Answers, second: Answers, weights: np.ndarray
 ) -> Differences:
-    """The differences on images that count as often as weights `[N, B]` say."""
+    """Returns the differences on images with weights `[N, B]`."""
     levels = all_levels(first, second)
     pairs = []
     for one in (first, second):
         values = resampled_values(
-            asked.measure, asked.labels, one.answers, asked.num_classes, weights
+            question.measure,
+            question.labels,
+            one.answers,
+            question.num_classes,
+            weights,
         )
         pairs.append(
             (
-                linear_robustness(asked, one.levels, values),
-                _linear_mean(asked, one.levels, values),
-                _joined(one.levels, values, levels),
+                linear_robustness(question, one.levels, values),
+                _linear_mean(question, one.levels, values),
+                _interpolated(one.levels, values, levels),
             )
         )
     return Differences(*(mine - other for mine, other in zip(*pairs)))
 
 
 def linear_robustness(
-    asked: Asked, levels: np.ndarray, values: np.ndarray
+    question: Question, levels: np.ndarray, values: np.ndarray
 ) -> np.ndarray:
-    """`heaviside_robustness` by the rule "linear", of many curves at once.
+    """Computes `heaviside_robustness` by the rule "linear", of many curves at once.
 
     Args:
-      asked: the threshold and the range.
+      question: the threshold and the range.
       levels: `[L]`, ascending.
       values: `[L, B]`, the measure at each level; constant beyond the outermost.
 
     Returns:
       `[B]` in [0, 1]; NaN where a value is NaN.
     """
-    levels, values = _with_ends(asked, levels, values)
-    share = accepted_share(values[:-1], values[1:], asked.threshold)
-    robustness = np.diff(levels) @ share / (asked.upper - asked.lower)
+    levels, values = _with_ends(question, levels, values)
+    share = accepted_share(values[:-1], values[1:], question.threshold)
+    robustness = np.diff(levels) @ share / (question.upper - question.lower)
     robustness = np.clip(robustness, 0, 1)  # rounding may leave the range
     return np.where(np.isnan(values).any(0), np.nan, robustness)
 
 
-def _linear_mean(asked: Asked, levels: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """`[B]`, the mean over the range, as `linear_robustness` joins the values."""
-    levels, values = _with_ends(asked, levels, values)
+def _linear_mean(
+    question: Question, levels: np.ndarray, values: np.ndarray
+) -> np.ndarray:
+    """Returns the mean over the range, `[B]`, with values joined by straight lines."""
+    levels, values = _with_ends(question, levels, values)
     middles = (values[:-1] + values[1:]) / 2
-    return np.diff(levels) @ middles / (asked.upper - asked.lower)
+    return np.diff(levels) @ middles / (question.upper - question.lower)
 
 
 def _with_ends(
-    asked: Asked, levels: np.ndarray, values: np.ndarray
+    question: Question, levels: np.ndarray, values: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    levels = np.concatenate([[asked.lower], levels, [asked.upper]])
+    levels = np.concatenate([[question.lower], levels, [question.upper]])
     return levels, np.concatenate([values[:1], values, values[-1:]])
 
 
-def _joined(levels: np.ndarray, values: np.ndarray, others: np.ndarray) -> np.ndarray:
-    """`[U, B]`: values `[L, B]` joined by straight lines, at other levels `[U]`."""
+def _interpolated(
+    levels: np.ndarray, values: np.ndarray, others: np.ndarray
+) -> np.ndarray:
+    """Interpolates values `[L, B]` linearly at other levels `[U]`."""
     if len(levels) == len(others):
         return values
     place = np.interp(others, levels, np.arange(len(levels)))
@@ -373,8 +389,8 @@ def _joined(levels: np.ndarray, values: np.ndarray, others: np.ndarray) -> np.nd
     return values[below] * (1 - share) + values[above] * share
 
 
-def _at_nearest(one: Answered, levels: np.ndarray) -> np.ndarray:
-    """`[U, N]`: the answers at the nearest of the levels that there are some at."""
+def _at_nearest(one: Answers, levels: np.ndarray) -> np.ndarray:
+    """Returns the answers at the nearest level with answers, `[U, N]`."""
     places = np.interp(levels, one.levels, np.arange(len(one.levels)))
     below = np.floor(places).astype(int)
     above = np.ceil(places).astype(int)
@@ -382,24 +398,24 @@ def _at_nearest(one: Answered, levels: np.ndarray) -> np.ndarray:
     return one.answers[np.where(nearer, below, above)]
 
 
-def _labels_and_shares(asked: Asked) -> tuple[np.ndarray, np.ndarray]:
-    labels, times = np.unique(asked.labels, return_counts=True)
+def _labels_and_shares(question: Question) -> tuple[np.ndarray, np.ndarray]:
+    labels, times = np.unique(question.labels, return_counts=True)
     return labels, times / times.sum()
 
 
-def _beside(asked: Asked, one: Answered, right: int) -> Answered:
-    """The answers with those to the two images more, one for each label.
+def _with_added_images(question: Question, one: Answers, right: int) -> Answers:
+    """Adds answers to the two added images, one for each label.
 
     Args:
-      asked: what was asked.
+      question: the question.
       one: the answers.
-      right: which of the two images it gets right, 0 or 1.
+      right: which of the two images the classifier gets right, 0 or 1.
     """
-    labels, _ = _labels_and_shares(asked)
-    wrong = (labels + 1) % asked.num_classes
-    if asked.measure.name == "decided_ratio":  # Any answer is right.
-        wrong = np.full_like(labels, asked.num_classes)
+    labels, _ = _labels_and_shares(question)
+    wrong = (labels + 1) % question.num_classes
+    if question.measure.name == "decided_ratio":  # Any answer is right.
+        wrong = np.full_like(labels, question.num_classes)
     both = [wrong, wrong]
     both[right] = labels
     added = np.broadcast_to(np.concatenate(both), (len(one.levels), 2 * len(labels)))
-    return Answered(one.levels, np.hstack([one.answers, added]))
+    return Answers(one.levels, np.hstack([one.answers, added]))

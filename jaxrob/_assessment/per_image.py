@@ -1,7 +1,7 @@
 """Quality measures as means of a score of each image, so that a few may be enough.
 
 A ratio is at least a threshold where the mean of its numerator less the threshold times
-its denominator is at least 0: scores of single images, in bounds that are known.
+its denominator is at least 0: a mean of bounded scores of single images.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from jaxrob.uncertainty import unknown_threshold
 
 
 class PerImage(NamedTuple):
-    """A measure that is accepted where the mean score of all images suffices.
+    """A measure as a mean score: accepted where the mean is at least a bound.
 
     Attributes:
-      score: from answers `[n]` and labels `[n]` to float64 `[n]`.
+      score: maps answers `[n]` and labels `[n]` to scores, float64 `[n]`.
       least: the lowest mean score that is accepted.
       bounds: the lowest and the highest score.
       counted: integers `[M]`, the indices of the images that count.
@@ -31,7 +31,7 @@ class PerImage(NamedTuple):
 
 
 def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> PerImage:
-    """The scores of a criterion.
+    """Returns the scores of a criterion.
 
     Args:
       criterion: the measure, the threshold and alpha.
@@ -39,7 +39,7 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
       num_classes: K.
 
     Raises:
-      ValueError: if the measure is no mean over images, or no image counts.
+      ValueError: if the measure is not a mean over images, or no image counts.
     """
     check_per_image(criterion)
     t, alpha = float(criterion.threshold), criterion.alpha
@@ -84,10 +84,10 @@ def per_image(criterion: Criterion, labels: np.ndarray, num_classes: int) -> Per
 
 
 def check_per_image(criterion: Criterion) -> None:
-    """Refuses measures that are no mean over images.
+    """Rejects measures that are not means over images.
 
     Raises:
-      ValueError: if it is none.
+      ValueError: if the measure is not a mean over images.
     """
     if criterion.measure in ("precision", "f1"):
         raise ValueError(
@@ -98,7 +98,7 @@ def check_per_image(criterion: Criterion) -> None:
 
 
 def _mean_recall(t: float, labels: np.ndarray, counted: np.ndarray) -> PerImage:
-    """The mean of the classes' recalls: images of rare classes weigh more."""
+    """Returns the mean of the classes' recalls: images of rare classes weigh more."""
     sizes = np.bincount(labels)
     present = np.count_nonzero(sizes)
     weights = len(labels) / (present * np.maximum(sizes, 1))

@@ -1,4 +1,4 @@
-"""What is known of a robustness of which only a part of the images was looked at."""
+"""The conclusions from few images: a robustness, its intervals and their cost."""
 
 from typing import Annotated, Any, NamedTuple
 
@@ -10,35 +10,34 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._few.sides import least_count
 from jaxrob.strategies._strategy import STATUSES
 
-# Of shares of the range.
+# Rounding of shares of the range.
 _ROUNDING = 1e-9
 _UNIT = Number(at_least=0, at_most=1)
 _Interval = Annotated[ConfidenceInterval, Row(_UNIT, ascends=True)]
 
 
 class Sampling(NamedTuple):
-    """How few images an assessment looked at, and what they leave open.
+    """The images that an assessment looked at, and what they leave open.
 
     Attributes:
-      half_width: the half width of `dataset_interval` asked for; None if only a budget
-        was.
-      budget: the most altered images that were to be classified, or None.
-      curtail: whether levels were decided only when the images left could not change
+      half_width: the half width of `dataset_interval` asked for, or None.
+      budget: the largest number of altered images allowed, or None.
+      curtail: whether levels were decided only when the unseen images could not change
         them.
       error: the probability that `dataset_interval` misses, in all; 0 with `curtail`.
-        None of a strategy of one's own, which nobody asked for few images.
-      status: "precise" if the half width is reached, "certain" if `required` is met or
-        missed for certain, "budget" if that ended it, "resolution" if all images at
-        the strategy's levels leave more open.
-      num_images: how many images of the data set count.
-      evaluations: how many altered images were classified.
-      seen: integers `[L]`, how many images were looked at, at each level.
+        None for a user's own strategy, of which no few-image answer was asked.
+      status: "precise" if the half width is reached, "certain" if `required` is
+        certainly met or certainly missed, "budget" if the budget ended it, "resolution"
+        if all images at the strategy's levels leave more open.
+      num_images: the number of images of the data set that count.
+      evaluations: the number of altered images classified.
+      seen: integers `[L]`, the number of images looked at, at each level.
       sides: integers `[L]`: 1 accepted, -1 not accepted, 0 open, by all images.
-      robustness: the best guess.
-      dataset_interval: where the robustness on all images of this data set is.
-      population_interval: where it is on all images of the kind tested.
-      required: the robustness that was required, so that it ended once that was
-        certain, or None.
+      robustness: the estimate.
+      dataset_interval: the interval of the robustness on all images of this data set.
+      population_interval: the interval of the robustness on all images of the kind
+        tested.
+      required: the required robustness, whose certain answer ends the search, or None.
     """
 
     half_width: Annotated[float | None, Number(at_least=0, below=0.5)]
@@ -56,7 +55,7 @@ class Sampling(NamedTuple):
     required: Annotated[float | None, _UNIT] = None
 
     def _check_together(self) -> None:
-        """Refuses parts that contradict each other."""
+        """Rejects parts that contradict each other."""
         refuse(
             self.curtail != (self.error == 0),
             f"error must be 0 with curtail, only then; got {self.error}",
@@ -79,12 +78,12 @@ class Sampling(NamedTuple):
         self._check_status(low, high)
 
     def _check_status(self, low: float, high: float) -> None:
-        """Refuses a status that the interval contradicts."""
+        """Rejects a status that the interval contradicts."""
         required, is_certain = self.required, self.status == "certain"
         but = f"status is {self.status!r}, but"
         refuse(is_certain and required is None, f"{but} nothing was required")
         if required is not None:
-            # An end on what is required reaches it.
+            # An interval that starts at the requirement reaches it.
             known = low >= required or high < required
             is_clear = abs(max(low - required, required - high)) > _ROUNDING
             refuse(
@@ -102,14 +101,10 @@ class Sampling(NamedTuple):
 
 
 def check_sampling(made: Sampling, one: Any) -> None:
-    """Refuses a sampling that does not go with the rest.
-
-    Args:
-      made: the sampling.
-      one: the `Assessment` that it is of.
+    """Rejects a sampling that contradicts its assessment.
 
     Raises:
-      ValueError: if it does not.
+      ValueError: if it contradicts the assessment.
     """
     totals = one.curve.confusion.sum(axis=(1, 2))
     refuse(
@@ -127,7 +122,7 @@ def check_sampling(made: Sampling, one: Any) -> None:
     refuse(
         points > levels, f"diagnostics.points must be at most {levels}; got {points}"
     )
-    # Of levels of the same effect, one was evaluated.
+    # Levels of the same effect were evaluated once.
     total = int(made.seen.sum())
     least = total if points == levels else int(made.seen.max())
     most = total if made.budget is None else min(total, made.budget)
@@ -142,10 +137,10 @@ def check_sampling(made: Sampling, one: Any) -> None:
 
 
 def _check_certain_sides(made: Sampling, one: Any) -> None:
-    """Refuses sides that the counts contradict, where levels are decided for certain.
+    """Rejects sides that the counts contradict, where levels are decided for certain.
 
-    In other searches they depend on which images were right at which levels, which the
-    counts do not tell.
+    In other searches the sides depend on which images were right at which levels, which
+    the counts do not show.
     """
     right = _right(one)
     if right is None:
@@ -161,14 +156,14 @@ def _check_certain_sides(made: Sampling, one: Any) -> None:
 
 
 def _check_interval(made: Sampling, one: Any) -> None:
-    """Refuses an interval that the sides contradict, where they alone decide it."""
+    """Rejects an interval that the sides contradict, where they alone decide it."""
     sides, (low, high) = made.sides, made.dataset_interval
     if one.strategy == f"Uniform(n={len(sides)})":
         # 2020 paper, Definition 5.
         least, most = float((sides == 1).mean()), float((sides != -1).mean())
         off = max(abs(low - least), abs(most - high))
     elif made.curtail:
-        # What lies between accepted levels is accepted or open.
+        # Intervals between accepted levels are accepted or open.
         width = np.diff(one.levels) / (one.upper - one.lower)
         first, last = sides[:-1], sides[1:]
         least = 1 - float(width[(first == -1) | (last == -1)].sum())
@@ -184,9 +179,9 @@ def _check_interval(made: Sampling, one: Any) -> None:
 
 
 def _right(one: Any) -> np.ndarray | None:
-    """How many images count as right at each level, where the measure is their share.
+    """Returns the number of right images at each level, if the measure is their share.
 
-    None where images weigh differently.
+    Returns None where images weigh differently.
     """
     confusion = one.curve.confusion
     if one.measure == "decided_ratio":

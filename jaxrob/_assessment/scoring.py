@@ -10,7 +10,8 @@ from jaxrob import metrics
 from jaxrob._codec import Array, refuse
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.identity import text
-from jaxrob.metrics._tolerance import check_scoring
+from jaxrob.metrics._level_weights import level_weights
+from jaxrob.metrics._tolerance import check_scoring, level_scores
 
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
@@ -19,7 +20,7 @@ _Scores = Array("L", at_least=-1, at_most=1)
 
 
 class Scores(NamedTuple):
-    """What tolerance and penalization make of a curve, see `metrics.level_scores`.
+    """A curve scored by tolerance and penalization, see `level_scores`.
 
     Attributes:
       settings: the tolerance, the penalization, the nominal value and the distribution
@@ -27,7 +28,7 @@ class Scores(NamedTuple):
       values: float64 `[L]` in [-1, 1], the score of the measure at each level.
       low: float64 `[L]`, the lowest score within the measure's band.
       high: float64 `[L]`, the highest.
-      weights: float64 `[L]`, how much each level counts.
+      weights: float64 `[L]`, the weight of each level.
     """
 
     settings: str
@@ -50,8 +51,8 @@ class Scoring:
 
     Attributes:
       tolerance: the reward of accepted values, see `metrics.tolerance_robustness`.
-      penalization: the penalty of the others, likewise.
-      level_distribution: how probable the levels are, a NumPyro distribution.
+      penalization: the penalty of the other values, see the same.
+      level_distribution: the probability of the levels, a NumPyro distribution.
     """
 
     tolerance: str | Callable[[float, float], float] | None = None
@@ -60,7 +61,7 @@ class Scoring:
 
     @property
     def is_plain(self) -> bool:
-        """Whether nothing is asked for: a level is accepted or not, all count alike."""
+        """Whether levels are just accepted or not, with equal weights."""
         return (
             self.tolerance is None
             and self.penalization is None
@@ -73,11 +74,11 @@ class Scoring:
         return self.tolerance in ("linear", metrics.linear_tolerance)
 
     def check(self, threshold: float, bounds: tuple[float, float]) -> None:
-        """Refuses what could not score the levels of a range.
+        """Rejects a scoring that does not suit the levels of a range.
 
         Raises:
           TypeError: as `metrics.tolerance_robustness`.
-          ValueError: likewise.
+          ValueError: as `metrics.tolerance_robustness`.
         """
         if not self.is_plain:
             check_scoring(
@@ -97,7 +98,7 @@ class Scoring:
         nominal: float | None,
         confidence_level: float,
     ) -> Scores:
-        """The scores of a curve.
+        """Returns the scores of a curve.
 
         Args:
           curve: the curve.
@@ -105,12 +106,12 @@ class Scoring:
           threshold: the lowest value accepted.
           bounds: the range.
           nominal: the measure's value at the identity, if it is needed.
-          confidence_level: of the bands.
+          confidence_level: the confidence level of the bands.
         """
         values = metrics.measures[measure](curve.confusion)
         bands = metrics.bands(curve.confusion, measure, confidence_level)
         middle, *ends = (
-            metrics.level_scores(
+            level_scores(
                 some, threshold, self.tolerance, self.penalization, nominal=nominal
             )
             for some in (values, *bands)
@@ -118,7 +119,7 @@ class Scoring:
         # A function of the user's need not be monotone.
         low = np.minimum(middle, np.min(ends, 0))
         high = np.maximum(middle, np.max(ends, 0))
-        weights = metrics.level_weights(curve.levels, self.level_distribution, bounds)
+        weights = level_weights(curve.levels, self.level_distribution, bounds)
         return Scores(self._settings(nominal), middle, low, high, weights)
 
     def _settings(self, nominal: float | None) -> str:
@@ -132,7 +133,7 @@ class Scoring:
 
 
 def _named(value: Any) -> str:
-    """A function by its name, a distribution of NumPyro by its class and parameters."""
+    """Returns a function's name, or a NumPyro distribution's class and parameters."""
     if hasattr(value, "gather_pytree_data_fields"):
         fields = sorted(type(value).gather_pytree_data_fields())
         known = {name: vars(value).get(name) for name in fields}

@@ -17,7 +17,7 @@ from jaxrob._curve import ReducedCurve, count
 from jaxrob._engine.answers import HostAnswers
 from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.order import random_order
-from jaxrob._engine.parts import BLOCK, Part, answer_parts
+from jaxrob._engine.parts import Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
@@ -27,6 +27,7 @@ from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
+from jaxrob.strategies._strategy import BLOCK
 from jaxrob.uncertainty import unknown_threshold
 
 
@@ -40,10 +41,10 @@ class SomeImages:
     """
 
     def __init__(self, run: Run, criterion: Criterion) -> None:
-        """Nothing was computed.
+        """Starts without answers.
 
         Raises:
-          ValueError: if the measure is no mean over images, or no image counts.
+          ValueError: if the measure is not a mean over images, or no image counts.
         """
         self.run, self._criterion = run, criterion
         self._num_classes = run.execution.info.num_classes
@@ -57,7 +58,7 @@ class SomeImages:
         self._seconds = [0.0] * len(run.alterations)
 
     def subjects(self, strategy: Strategy) -> list[Subject]:
-        """What a strategy is asked about: each of the alterations."""
+        """Returns a strategy's subjects: one for each alteration."""
         return [self._subject(one, strategy) for one in self.run.alterations]
 
     def look(self, parts: Sequence[Span]) -> list[Seen]:
@@ -80,7 +81,7 @@ class SomeImages:
     def exploration(
         self, place: int, subject: Subject, history: History
     ) -> Exploration:
-        """What was found out about the alteration at a place."""
+        """Returns the exploration of the alteration at an index."""
         criterion, rows = self._criterion, self._rows[place]
         levels = history.levels
         seen = [rows[level] for level in subject.canonical(levels).tolist()]
@@ -112,7 +113,7 @@ class SomeImages:
         )
 
     def _subject(self, alteration: Alteration, strategy: Strategy) -> Subject:
-        """With the task in scores of images."""
+        """Returns the subject of an alteration, with its task in scores of images."""
         measure, number = self._measure, len(self._order)
         subject = subject_of(alteration, strategy, self._criterion)
         task = subject.task._replace(
@@ -127,7 +128,7 @@ class SomeImages:
     def _sampling(
         self, place: int, subject: Subject, history: History, found: Found
     ) -> Sampling:
-        """What a search concludes; nobody asks a strategy of one's own to stop."""
+        """Returns a search's conclusions; a user's own strategy has no stop rule."""
         strategy, task, scores = subject.strategy, subject.task, history.scores
         assert scores and found.robustness is not None and task.num_images
         stopping, error = StoppingRule(None), None
@@ -155,7 +156,7 @@ class SomeImages:
         )
 
     def _kept(self, part: Span, answers: HostAnswers) -> Seen:
-        """What is known at a level, now that these answers are."""
+        """Stores new answers of a level, and returns all scores there."""
         rows, total = self._rows[part.subject], len(self._order)
         if part.level not in rows:
             room = empty_answers((total,), self._num_classes)
@@ -170,7 +171,7 @@ class SomeImages:
         return Seen(float(scores.mean()), part.stop, scores)
 
     def _counts(self, row: "_Row") -> np.ndarray:
-        """The answers by label, `[1, K, K + 1]`."""
+        """Returns the counts of answers by label, `[1, K, K + 1]`."""
         part = slice(row.number)
         given = row.answers.predicted[part].astype(int)
         if self._criterion.alpha is not None:
@@ -181,12 +182,12 @@ class SomeImages:
 
 
 class _Row(NamedTuple):
-    """What is known at a level.
+    """The answers at a level.
 
     Attributes:
       answers: `[N]` in the random order, with room for all images.
-      scores: float64 `[N]`, likewise.
-      number: how many images were classified.
+      scores: float64 `[N]`, in the same order.
+      number: the number of images classified.
     """
 
     answers: HostAnswers

@@ -1,5 +1,5 @@
 """The command `jaxrob`.
 
-`run` decides what to do and with which status it ends. JAX is loaded by the parts that
-compute, once the flags are known to be right.
+`run` chooses the command and the exit status. JAX is loaded by the commands that
+compute, once the flags are known to be valid.
 """

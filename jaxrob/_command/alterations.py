@@ -1,4 +1,4 @@
-"""`jaxrob alterations`: names, units, ranges, and a picture of them."""
+"""`jaxrob alterations`: prints names, units and ranges, and draws a picture."""
 
 import pathlib
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     """Lists the alterations for pictures of a size.
 
     Returns:
-      Nothing that is not good enough.
+      "": nothing can fail a requirement.
     """
     del words
     path = values.pictures
@@ -42,14 +42,14 @@ def run(values: Values, words: Sequence[str]) -> str:
         size = image.shape[0], image.shape[1]
     written = [grammar.read(name) for name in catalogue.NAMES]
     altered = catalogue.all_made(written, (*size, 3))
-    _tell(altered, size)
+    _print_table(altered, size)
     if path is not None:
         _draw(altered, image, path)
         print(f"wrote {path}")
     return ""
 
 
-def _tell(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
+def _print_table(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
     rows: list[tuple[str, ...]] = [_HEADER]
     for name, one in zip(catalogue.NAMES, altered):
         settings = ", ".join(catalogue.settings(name))
@@ -81,7 +81,7 @@ def _tell(altered: Sequence[jaxrob.Alteration], size: tuple[int, int]) -> None:
 
 
 def _image(path: str | None) -> np.ndarray:
-    """The picture that is altered."""
+    """Returns the picture that is altered."""
     if path is None:
         return np.asarray(data.digits("test").images[3])
     from jaxrob.data._decode import decode_image
@@ -92,7 +92,7 @@ def _image(path: str | None) -> np.ndarray:
 
 
 def _draw(altered: Sequence[jaxrob.Alteration], image: np.ndarray, path: str) -> None:
-    """Writes a row of pictures for each alteration but those of other images."""
+    """Writes a row of pictures for each alteration that applies to the image."""
     try:
         from matplotlib.figure import Figure
     except ImportError as error:

@@ -1,4 +1,4 @@
-"""`jaxrob assess`: results, a report, a gate."""
+"""`jaxrob assess`: writes results and a report, and checks requirements."""
 
 import dataclasses
 import pathlib
@@ -14,7 +14,7 @@ from jaxrob._command import (
     catalogue,
     compare,
     dry_run,
-    fewest,
+    few_images,
     first_look,
     grammar,
     hosts,
@@ -24,7 +24,7 @@ from jaxrob._command import (
     subject,
 )
 from jaxrob._command.define import Values
-from jaxrob._command.fewest import Fewest
+from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
 from jaxrob._command.writable import check_folders
@@ -38,17 +38,17 @@ _ANY_SHAPE = (224, 224, 3)
 QUANTITIES = ("robustness", "robustness.low", "decided_ratio")
 
 
-class _Asked(NamedTuple):
-    """What is to be found out.
+class _Request(NamedTuple):
+    """The request, from the flags or a plan.
 
     Attributes:
-      alterations: as they are written.
+      alterations: the alterations as written.
       reasons: why each one's range is plausible, or None; empty without a plan.
       threshold: the lowest accepted value.
-      measure: of which measure.
-      requirements: what has to be reached.
-      plan: which says all this, or None.
-      few: how few images are wanted; None if all are looked at.
+      measure: the name of the measure.
+      requirements: the requirements.
+      plan: the plan that says all this, or None.
+      few: the limits on the number of images; None for all images.
     """
 
     alterations: list[grammar.Written]
@@ -57,48 +57,49 @@ class _Asked(NamedTuple):
     measure: str
     requirements: tuple[Requirement, ...]
     plan: Plan | None
-    few: Fewest | None
+    few: FewImagesFlags | None
 
 
 def run(values: Values, words: Sequence[str]) -> str:
     """Assesses a network.
 
     Returns:
-      What is not good enough, in a line; "" if all is.
+      The failed requirements, in a line; "" if all are met.
     """
     del words
-    asked = _asked(values)
+    request = _requested(values)
     if values.pictures in (1, 2):
         raise Refused(f"--pictures must be 0, or 3 to 16; got {values.pictures}")
     reports.check(values.report)
     output = results_folder.checked_folder(values)
     check_folders(values, "journal", "compilation_cache")
     hosts.start(values)
-    # What is wrong of them for pictures of any size is said before any is read.
+    # Errors that do not depend on the picture size are raised before any picture is
+    # read.
     with warnings.catch_warnings():
-        # They come again with the pictures' own size.
+        # The same warnings come again with the pictures' own size.
         warnings.simplefilter("ignore", jaxrob.RobustnessWarning)
-        catalogue.all_made(asked.alterations, _ANY_SHAPE, values.frost)
+        catalogue.all_made(request.alterations, _ANY_SHAPE, values.frost)
     found = subject.load(values)
     shape = found.dataset.images.shape[1:]
-    altered = catalogue.all_made(asked.alterations, shape, values.frost)
+    altered = catalogue.all_made(request.alterations, shape, values.frost)
     names = [one.name for one in altered]
     results_folder.earlier(output, found)
     earlier = reporting.earlier_assessments(values.regressions, names)
-    _check_comparable(earlier, found, altered, asked)
+    _check_comparable(earlier, found, altered, request)
     shown = [compare.read(path) for path in values.regressions if values.report]
     key = jax.random.key(values.seed)
     for one in altered:
         image = found.dataset.images[0]
         check_together(found.classifier, found.dataset, one, image, key)
     first_look.check(found, values.seed)
-    subject.tell(found)
+    subject.announce(found)
     if values.dry_run:
-        dry_run.of_levels(found, altered, _strategy(values), key, asked.few)
+        dry_run.of_levels(found, altered, _strategy(values), key, request.few)
         return ""
     with results_folder.held(output):
         kept = results_folder.earlier(output, found)
-        results = _assessed(found, altered, asked, values, kept)
+        results = _assessed(found, altered, request, values, kept)
         regressions = reporting.regressions(results.assessments, earlier)
         results = dataclasses.replace(results, regressions=tuple(regressions))
         _write(output, results)
@@ -107,22 +108,22 @@ def run(values: Values, words: Sequence[str]) -> str:
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)], shown)
     by_name = {one.alteration: one for one in results.assessments}
-    return reporting.verdict(asked.requirements, by_name, regressions)
+    return reporting.verdict(request.requirements, by_name, regressions)
 
 
-def _asked(values: Values) -> _Asked:
-    """What the flags ask for, or the plan that they name."""
-    asked = _of_flags(values) if values.plan is None else _of_plan(values)
-    if (few := fewest.asked(values, asked.plan)) is None:
-        return asked
-    fewest.check_measure(asked.threshold, asked.measure, values.alpha)
-    few = fewest.with_requirements(few, asked.requirements, values.regressions)
-    return asked._replace(few=few)
+def _requested(values: Values) -> _Request:
+    """Returns the request of the flags, or of the plan that they name."""
+    request = _of_flags(values) if values.plan is None else _of_plan(values)
+    if (few := few_images.requested(values, request.plan)) is None:
+        return request
+    few_images.check_measure(request.threshold, request.measure, values.alpha)
+    few = few_images.with_requirements(few, request.requirements, values.regressions)
+    return request._replace(few=few)
 
 
-def _of_flags(values: Values) -> _Asked:
+def _of_flags(values: Values) -> _Request:
     texts = values.alterations or catalogue.DEFAULT
-    return _Asked(
+    return _Request(
         [grammar.read(text) for text in texts],
         [],
         values.threshold,
@@ -133,7 +134,7 @@ def _of_flags(values: Values) -> _Asked:
     )
 
 
-def _of_plan(values: Values) -> _Asked:
+def _of_plan(values: Values) -> _Request:
     for name in ("alterations", "threshold", "measure", "require"):
         if values[name].present:
             raise Refused(f"--{name}: the plan says it; leave it out, or the plan")
@@ -154,16 +155,16 @@ def _of_plan(values: Values) -> _Asked:
         for one in plan.alterations
     ]
     reasons = [one.reason for one in plan.alterations]
-    return _Asked(
+    return _Request(
         written, reasons, plan.threshold, plan.measure, plan.requirements, plan, None
     )
 
 
 def required(texts: Sequence[str], quantities: Sequence[str]) -> list[Requirement]:
-    """The requirements that `--require` writes.
+    """Parses the requirements of `--require`.
 
     Raises:
-      Refused: if one is not of that form.
+      Refused: if a requirement does not have this form.
     """
     try:
         return [reporting.requirement(text, quantities) for text in texts]
@@ -175,12 +176,12 @@ def _check_comparable(
     earlier: Sequence[jaxrob.Assessment],
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
-    asked: _Asked,
+    request: _Request,
 ) -> None:
-    """Refuses earlier results that `jaxrob.compare` would, before anything is computed.
+    """Rejects earlier results that `jaxrob.compare` would, before anything is computed.
 
     Raises:
-      Refused: if one is of other images, another range, threshold or measure.
+      Refused: if one has other images, another range, threshold or measure.
     """
     if not earlier:
         return
@@ -196,10 +197,11 @@ def _check_comparable(
             )
         asked_for = {
             "range": ((old.lower, old.upper), (new.lower, new.upper)),
-            "threshold": (old.threshold, asked.threshold),
-            "measure": (old.measure, asked.measure),
+            "threshold": (old.threshold, request.threshold),
+            "measure": (old.measure, request.measure),
         }
-        # Without labels they are the network's own answers, which are not known yet.
+        # Without labels the network's own answers are the labels, which are not known
+        # yet.
         if found.dataset.labels is not None:
             fingerprint = old.provenance["dataset"]["fingerprint"]
             asked_for["images"] = (fingerprint, images["fingerprint"])
@@ -215,11 +217,11 @@ def _check_comparable(
 def _assessed(
     found: Subject,
     altered: Sequence[jaxrob.Alteration],
-    asked: _Asked,
+    request: _Request,
     values: Values,
     kept: Results,
 ) -> Results:
-    """The results, written after each alteration, so that what is known is kept."""
+    """Returns the results; they are written after each alteration, to be kept."""
     classifier, dataset = found
     output = pathlib.Path(values.output)
     key = jax.random.key(values.seed)
@@ -228,14 +230,14 @@ def _assessed(
         found.name,
         found.class_names,
         (),
-        requirements=(*asked.requirements, *others),
-        plan=asked.plan,
+        requirements=(*request.requirements, *others),
+        plan=request.plan,
         roma=kept.roma,
         attack=kept.attack,
     )
-    reasons = asked.reasons or [None] * len(altered)
-    # Those that look at few images share them, and a budget: none ends before others.
-    together = [altered] if asked.few else altered
+    reasons = request.reasons or [None] * len(altered)
+    # Alterations assessed on few images share them, and a budget, and so end together.
+    together = [altered] if request.few else altered
     for some in together:
         one = some if isinstance(some, jaxrob.Alteration) else None
         try:
@@ -243,10 +245,10 @@ def _assessed(
                 classifier,
                 dataset,
                 some,
-                asked.threshold,
-                asked.measure,
+                request.threshold,
+                request.measure,
                 strategy=_strategy(values, one),
-                **fewest.arguments(asked.few),
+                **few_images.arguments(request.few),
                 alpha=values.alpha,
                 confidence_level=values.confidence_level,
                 key=key,
@@ -279,7 +281,7 @@ def _shown(
     dataset: jaxrob.Dataset,
     values: Values,
 ) -> tuple[Picture, ...]:
-    """The pictures of an alteration that go with its results."""
+    """Returns the pictures of an alteration that go with its results."""
     if not values.pictures or not _are_pictures(dataset):
         return ()
     key, most = jax.random.key(values.seed), values.pictures
@@ -287,7 +289,7 @@ def _shown(
 
 
 def _finished(results: Results, number: int, output: pathlib.Path) -> str:
-    """What is kept of work that is interrupted."""
+    """Returns a note on the results kept from interrupted work."""
     if not results.assessments:
         return "no alteration is finished"
     done = f"{len(results.assessments)} of {number} alterations are finished"
@@ -302,7 +304,7 @@ def _strategy(values: Values, one: jaxrob.Alteration | None = None) -> Strategy:
     if values.levels is not None:
         return strategies.Uniform(values.levels)
     if one is not None and one.unit == "severity":
-        # Their mean is what benchmarks publish.
+        # Benchmarks publish the mean over the severities.
         return strategies.Including(strategies.ASAP(), presets.SEVERITIES)
     return strategies.ASAP()
 

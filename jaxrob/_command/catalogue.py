@@ -1,4 +1,4 @@
-"""The library's alterations by name, with default ranges, and a user's own."""
+"""The library's alterations by name, with default ranges, and the user's own."""
 
 import inspect
 import re
@@ -13,10 +13,10 @@ from jaxrob.alterations import Alteration, presets
 
 
 def _required(function: Any) -> list[str]:
-    """The parameters that a call must give, by position."""
+    """Returns the parameters that a call must give, by position."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # Of some that are built in.
+    except ValueError:  # Some built-in functions.
         return []
     return [
         one.name
@@ -26,16 +26,16 @@ def _required(function: Any) -> list[str]:
     ]
 
 
-#: Those of the papers, which are assessed unless others are asked for.
+#: The papers' alterations, which are assessed by default.
 DEFAULT = tuple(one.name.replace(" ", "_") for one in presets.cnn_2020())
-#: Corruptions of the benchmarks, each by itself.
+#: The corruptions of the benchmarks, each by itself.
 BY_SEVERITY = tuple(
     f"corruptions.{name}"
     for name in (*presets.CORRUPTIONS, *presets.VALIDATION_CORRUPTIONS)
 )
-#: What stands for several alterations.
+#: Names of several alterations.
 PRESETS = ("imagenet_c", "cifar_c")
-#: The papers' first, then the others that need nothing but their name.
+#: The papers' first, then the others without required parameters.
 NAMES = (
     *DEFAULT,
     *(
@@ -44,13 +44,13 @@ NAMES = (
         if name not in DEFAULT and not _required(found)
     ),
 )
-# No path can be written in parentheses: --frost has it.
+# The grammar has no paths: `--frost` takes the folder.
 _FOLDERS = ("folder", "frost_folder")
 _NO_SETTINGS = ("lower", "upper", *_FOLDERS)
 
 
 def settings(name: str) -> list[str]:
-    """What may be said of an alteration or a preset beside its range."""
+    """Returns the settings of an alteration or a preset besides its range."""
     parameters = inspect.signature(_maker(name)).parameters
     return [one for one in parameters if one not in _NO_SETTINGS]
 
@@ -64,15 +64,15 @@ def _maker(name: str) -> Callable[..., Any]:
 def made(
     written: Written, image_shape: Sequence[int], frost_folder: str | None = None
 ) -> Alteration:
-    """The alteration that was written.
+    """Makes the alteration that was written.
 
     Args:
-      written: what was written.
+      written: the parsed text.
       image_shape: `(H, W, C)` of the pictures, which default ranges scale with.
-      frost_folder: where the pictures of frost are; None for an installed package's.
+      frost_folder: the folder of frost's pictures; None for an installed package's.
 
     Raises:
-      Refused: if there is none of that name, or its range or settings are wrong.
+      Refused: if there is no such alteration, or its range or settings are wrong.
     """
     if user_code.is_code(written.name):
         return _users_own(written, image_shape)
@@ -100,7 +100,7 @@ def made(
 def _in_range(
     make: Callable[..., Alteration], written: Written, image_shape: Sequence[int]
 ) -> Alteration:
-    """What is made over the range that was written, or else over its default one."""
+    """Makes an alteration over the written range, or over its default range."""
     found = make(*(written.ends or ()), **written.settings)
     if written.ends is None and found.about.default_range is not None:
         ends = found.about.default_range(*image_shape[:2])
@@ -119,10 +119,10 @@ def all_made(
     image_shape: Sequence[int],
     frost_folder: str | None = None,
 ) -> list[Alteration]:
-    """Each of the alterations that were written, and all of a preset; see `made`.
+    """Makes each alteration that was written, and all of a preset; see `made`.
 
     Raises:
-      Refused: as `made`, or if two would go by one name in the results.
+      Refused: as `made`, or if two have the same name in the results.
     """
     pairs = [
         (one, written)
@@ -135,7 +135,7 @@ def all_made(
     ]
     seen: dict[str, str] = {}
     for one, written in pairs:
-        # Of the files of results.
+        # Names of the results' files.
         name = re.sub(r"\W+", "_", one.name).lower()
         if name in seen:
             raise Refused(
@@ -149,7 +149,7 @@ def all_made(
 
 
 def _of_benchmark(written: Written, frost_folder: str | None) -> Any:
-    """The corruptions of a benchmark, or one of them."""
+    """Makes the corruptions of a benchmark, or one of them."""
     if written.ends not in (None, (0.0, 5.0)):
         raise Refused(
             f"{written.text!r}: its levels are severities from 0 to 5; leave out the "
@@ -166,7 +166,7 @@ def _of_benchmark(written: Written, frost_folder: str | None) -> Any:
 
 
 def _with_integers(settings: dict[str, Value]) -> dict[str, Any]:
-    """The settings, in which whole numbers are integers, as sizes are."""
+    """Returns the settings with whole numbers as integers, as sizes must be."""
     return {
         name: int(value) if isinstance(value, float) and value.is_integer() else value
         for name, value in settings.items()
@@ -184,7 +184,7 @@ def _check_settings(written: Written, allowed: Sequence[str]) -> None:
 
 
 def _users_own(written: Written, image_shape: Sequence[int]) -> Alteration:
-    """What a user's file holds: an alteration, what makes one, or its function."""
+    """Makes a user's alteration: from an alteration, its maker, or its function."""
     found = user_code.load(written.name, "alterations")
     make = found if inspect.isroutine(found) and not _required(found) else None
     if make is not None:

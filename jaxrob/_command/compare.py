@@ -1,4 +1,4 @@
-"""`jaxrob compare old new`: whether a network is less robust than it was."""
+"""`jaxrob compare old new`: tests whether a network is less robust than before."""
 
 import pathlib
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     """Compares two results, alteration by alteration, on the same images.
 
     Returns:
-      What is surely less robust, in a line; "" if nothing is.
+      The certain regressions, in a line; "" if there are none.
     """
     reports.check(values.report)
     old, new = map(read, words)
@@ -36,7 +36,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         f"{_decided(before, after[before.alteration])}"
         for before, one in zip(old.assessments, adjusted(found))
     ]
-    # A name begins no line of its own.
+    # Names must not start new lines.
     print("\n".join(map(readable, lines)))
     reports.write(values.report, [new], [old])
     regressions = reporting.regressions(new.assessments, old.assessments)
@@ -48,7 +48,7 @@ def _compared(new: jaxrob.Assessment, old: jaxrob.Assessment) -> jaxrob.Comparis
 
 
 def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
-    """The least shares of decided images, where "unknown" answers do not count."""
+    """Returns the least shares of decided images, if "unknown" answers do not count."""
     if not (before.is_of_decided or after.is_of_decided):
         return ""
     then, now = (f"{one.lowest_decided_ratio:.1%}" for one in (before, after))
@@ -57,11 +57,11 @@ def _decided(before: jaxrob.Assessment, after: jaxrob.Assessment) -> str:
 
 
 def read(path: str) -> Results:
-    """Results, of a folder or of a file of one assessment.
+    """Reads the results of a folder, or a file of one assessment.
 
     Raises:
-      Refused: if there is nothing, or no assessment.
-      ValueError: if a file is not what it should be.
+      Refused: if there is no file, or no assessment in it.
+      ValueError: if a file is invalid.
     """
     place = pathlib.Path(path)
     if not place.exists():

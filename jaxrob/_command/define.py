@@ -1,7 +1,7 @@
-"""The command's flags, by what they are about, each defined once.
+"""The command's flags by topic, each defined once.
 
-They are called as the arguments of the library's functions are. Every command has
-values of its own, so that none has a flag that means nothing to it.
+They are named after the arguments of the library's functions. Every command has values
+of its own, so that it has no flag that does not apply.
 """
 
 from collections.abc import Callable
@@ -15,12 +15,12 @@ OUTPUTS = ("logits", "probabilities", "sigmoid", "scores")
 MEASURES = ("accuracy", "precision", "recall", "f1", "effectiveness", "decided_ratio")
 ESTIMATORS = ("roma", "count", "logit", "importance", "splitting", "auto")
 NORMS = ("linf", "l2", "l1")
-# Of more than 32 bits, JAX would leave the others out: equal keys of other seeds.
+# JAX would drop the bits beyond 32: equal keys for different seeds.
 _MOST_SEED = 2**32 - 1
 
 
 def network(to: Values) -> None:
-    """Which network."""
+    """Defines the flags of the network."""
     flags.DEFINE_string(
         "classifier",
         None,
@@ -60,7 +60,7 @@ def network(to: Values) -> None:
 
 
 def pictures(to: Values) -> None:
-    """Which pictures."""
+    """Defines the flags of the pictures."""
     flags.DEFINE_string(
         "images",
         None,
@@ -148,7 +148,7 @@ def pictures(to: Values) -> None:
 
 
 def measuring(to: Values) -> None:
-    """What is measured."""
+    """Defines the flags of the measurement."""
     flags.DEFINE_multi_string(
         "alterations",
         [],
@@ -198,8 +198,8 @@ def measuring(to: Values) -> None:
     flags.DEFINE_integer("batch_size", None, "Images in a block.", 1, flag_values=to)
 
 
-def fewest(to: Values) -> None:
-    """How many images are looked at."""
+def few_images(to: Values) -> None:
+    """Defines the flags that limit the number of images."""
     flags.DEFINE_float(
         "half_width",
         None,
@@ -231,7 +231,7 @@ def fewest(to: Values) -> None:
 
 
 def perturbing(to: Values) -> None:
-    """What RoMA measures."""
+    """Defines the flags of RoMA's measurement."""
     flags.DEFINE_float(
         "epsilon", 0.04, "Radius of the ball, of pixels in [0, 1].", 0, flag_values=to
     )
@@ -267,7 +267,7 @@ def perturbing(to: Values) -> None:
 
 
 def requirements(*quantities: str) -> Define:
-    """What has to be reached, of these quantities."""
+    """Returns a function that defines the flag of requirements on these quantities."""
 
     def define(to: Values) -> None:
         flags.DEFINE_multi_string(
@@ -282,7 +282,7 @@ def requirements(*quantities: str) -> Define:
 
 
 def regressions(to: Values) -> None:
-    """What it has to be as good as."""
+    """Defines the flag of earlier results to compare with."""
     flags.DEFINE_multi_string(
         "regressions",
         [],
@@ -293,7 +293,7 @@ def regressions(to: Values) -> None:
 
 
 def report(to: Values) -> None:
-    """The report."""
+    """Defines the flag of the report."""
     flags.DEFINE_multi_string(
         "report",
         [],
@@ -303,21 +303,21 @@ def report(to: Values) -> None:
 
 
 def earlier(to: Values) -> None:
-    """What a report compares with."""
+    """Defines the flag of earlier results that a report compares with."""
     flags.DEFINE_multi_string(
         "earlier", [], "Results folder to compare with, of each folder.", flag_values=to
     )
 
 
 def output(to: Values) -> None:
-    """Where results go."""
+    """Defines the flag of the results folder."""
     flags.DEFINE_string(
         "output", "results", "Results folder, written to.", flag_values=to
     )
 
 
 def kept_pictures(to: Values) -> None:
-    """How many pictures go with results."""
+    """Defines the flag of the number of pictures kept with the results."""
     flags.DEFINE_integer(
         "pictures",
         16,
@@ -329,7 +329,7 @@ def kept_pictures(to: Values) -> None:
 
 
 def strip(to: Values) -> None:
-    """A picture of the alterations."""
+    """Defines the flags of a picture of the alterations."""
     flags.DEFINE_string(
         "pictures",
         None,
@@ -352,7 +352,7 @@ def strip(to: Values) -> None:
 
 
 def running(to: Values) -> None:
-    """How it runs."""
+    """Defines the flags of the run."""
     flags.DEFINE_bool(
         "dry_run",
         False,

@@ -1,4 +1,4 @@
-"""What a run would cost, found by a short trial."""
+"""The cost of a run, estimated by a short trial."""
 
 import dataclasses
 import time
@@ -8,14 +8,14 @@ import jax
 import numpy as np
 
 import jaxrob
-from jaxrob._command.fewest import Fewest
+from jaxrob._command.few_images import FewImagesFlags
 from jaxrob._command.subject import Subject
 from jaxrob.strategies import Strategy, Uniform
 
-# Levels of an alteration by ASAP: at first, and where a curve crosses the threshold
-# often.
+# Levels of an alteration by ASAP: at least, usually, and where a curve crosses the
+# threshold often.
 _FEWEST, _USUAL, _MANY = 10, 16, 30
-# A trial that takes so long says enough.
+# A trial of this duration is accurate enough.
 _ENOUGH_SECONDS = 0.5
 _FIRST_IMAGES = 16
 
@@ -25,12 +25,12 @@ def of_levels(
     altered: Sequence[jaxrob.Alteration],
     strategy: Strategy,
     key: jax.Array,
-    few: Fewest | None = None,
+    few: FewImagesFlags | None = None,
 ) -> None:
     """Prints the forward passes of an assessment, and about how long they take.
 
-    From few images they are at most what all images take, or the budget: how many
-    less is known only by looking.
+    With few images the passes are at most those of all images, or the budget; how many
+    fewer is known only after the search.
     """
     images = len(subject.dataset)
     number, levels = _USUAL, f"about {_USUAL} levels ({_FEWEST} to {_MANY})"
@@ -57,7 +57,7 @@ def of_levels(
 def of_draws(
     subject: Subject, estimate: Callable[[jaxrob.Dataset], jaxrob.roma.RomaResult]
 ) -> None:
-    """Prints the same of RoMA, from its own work on the first few images."""
+    """Prints the same for RoMA, from its own work on the first few images."""
     few = subject.dataset[:2]
     estimate(few)  # Compiles.
     start = time.perf_counter()
@@ -72,8 +72,8 @@ def of_draws(
     print(f"time: about {_time(seconds * share)}, compilation apart")
 
 
-def _said(few: Fewest) -> str:
-    """The flags that ask for few images."""
+def _said(few: FewImagesFlags) -> str:
+    """Returns the flags that ask for few images."""
     said = [] if few.half_width is None else [f"--half_width={few.half_width:g}"]
     said += [] if few.budget is None else [f"--budget={few.budget}"]
     return " ".join(said + ["--curtail"] * few.curtail)
@@ -82,7 +82,7 @@ def _said(few: Fewest) -> str:
 def _trial(
     subject: Subject, alteration: jaxrob.Alteration, key: jax.Array
 ) -> tuple[float, float]:
-    """Seconds of a forward pass, and of a compilation."""
+    """Returns the seconds of a forward pass, and of a compilation."""
     number = min(_FIRST_IMAGES, len(subject.dataset))
     while True:
         few = subject.dataset[:number]

@@ -1,4 +1,4 @@
-"""What the network answers on a few pictures as they are, looked at before the work."""
+"""A check of the network's outputs on a few unaltered pictures, before the work."""
 
 import jax
 import jax.numpy as jnp
@@ -14,10 +14,10 @@ _FEW = 16
 
 
 def check(subject: Subject, seed: int) -> None:
-    """Refuses a network whose outputs are not what `--outputs` says, or are NaN.
+    """Rejects a network whose outputs are NaN, or not what `--outputs` declares.
 
     Raises:
-      Refused: if they are no probabilities or activations.
+      Refused: if they are not probabilities or activations.
       FloatingPointError: if they are NaN, or infinite logits.
     """
     classifier, dataset = subject
@@ -26,7 +26,7 @@ def check(subject: Subject, seed: int) -> None:
     if classifier.stochastic:
         keys = jax.random.split(jax.random.key(seed), len(images))
     rows = np.asarray(_outputs(classifier, images, keys))
-    # Infinite scores may be compared; of infinite logits there is no softmax.
+    # Infinite scores can be compared; infinite logits have no softmax.
     known = ~np.isnan(rows) if classifier.outputs == "scores" else np.isfinite(rows)
     number = int((~known.all(axis=(0, 2))).sum())
     if number:
@@ -54,5 +54,5 @@ def check(subject: Subject, seed: int) -> None:
 def _outputs(
     classifier: jaxrob.Classifier, images: jax.Array, keys: jax.Array | None
 ) -> jax.Array:
-    """`[S, B, K]`."""
+    """Returns the raw outputs, `[S, B, K]`."""
     return classifier.raw_outputs(images, keys)

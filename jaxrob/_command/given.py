@@ -1,4 +1,4 @@
-"""Values that flags and words have by mistake, most often an unset variable's."""
+"""Mistaken values of flags and words, usually from an unset variable."""
 
 from collections.abc import Sequence
 
@@ -7,15 +7,10 @@ from jaxrob._command.refused import Refused
 
 
 def check(values: Values, words: Sequence[str], expected: str) -> None:
-    """Refuses empty values, and flags that were taken for the value of another.
-
-    Args:
-      values: the flags.
-      words: what else was given.
-      expected: what the words should be.
+    """Rejects empty values, and flags that were taken as the value of another.
 
     Raises:
-      Refused: if there is one.
+      Refused: if there is such a value.
     """
     for name in values:
         if not values[name].present:

@@ -1,11 +1,11 @@
-"""How alterations are written on the command line.
+"""The grammar of alterations on the command line.
 
     alteration = name [ "(" [ part { "," part } ] ")" ]
     name       = word [ "." word ] | path ".py:" word
     part       = number | word "=" ( number | word )
 
-The first two parts are the ends of the range; named ones follow. Nothing that is
-written is ever executed.
+The first two parts are the ends of the range; named ones follow. Nothing written is
+ever executed.
 """
 
 import math
@@ -16,7 +16,7 @@ from jaxrob._command.refused import Refused
 
 Value = str | float | bool
 
-# With hyphens, so that a name written with one is told what is meant.
+# Allows hyphens, so that a message can suggest the name with underscores.
 _NAME = re.compile(
     r"\s*(.+?\.py:[A-Za-z_]\w*|[A-Za-z_][\w-]*(?:\.[A-Za-z_][\w-]*)?)\s*", re.ASCII
 )
@@ -31,10 +31,10 @@ class Written(NamedTuple):
     """An alteration as it is written.
 
     Attributes:
-      name: of one of the library's, or a file of Python and what is in it.
+      name: the name of a library alteration, or a Python file and a name in it.
       ends: the lower and the upper end of the range; None for the default.
-      settings: what else is said of it, by name.
-      text: all of it.
+      settings: the other settings, by name.
+      text: the whole text.
     """
 
     name: str
@@ -47,7 +47,8 @@ def read(text: str) -> Written:
     """Reads an alteration, such as "gaussian_blur(0,4)" or "rotation".
 
     Raises:
-      Refused: if it is not of that form; it says where, and what was expected.
+      Refused: if it does not have this form; the message says where, and what was
+        expected.
     """
     if len(text) > _LONGEST:
         raise Refused(
@@ -73,7 +74,7 @@ def read(text: str) -> Written:
 
 
 def _parts(text: str, at: int, inner: str) -> tuple[list[float], dict[str, Value]]:
-    """The numbers and the named values between the parentheses, which begin at `at`."""
+    """Parses the numbers and named values in the parentheses, which begin at `at`."""
     numbers: list[float] = []
     settings: dict[str, Value] = {}
     if not inner.strip():
@@ -132,7 +133,7 @@ def _number(text: str, number: str) -> float:
 
 
 def _unexpected(text: str, at: int, expected: str) -> Refused:
-    """The error at a character, counted from 1."""
+    """Returns the error at a character, counted from 1."""
     rest = text[at : at + 20]
     got = f"got {rest!r}" if rest else "the text ends"
     return Refused(f"{text!r}: expected {expected} at character {at + 1}; {got}")

@@ -1,6 +1,6 @@
-"""Several processes: the same command on each, except for `--process_id`.
+"""Several processes: each runs the same command, except for `--process_id`.
 
-All devices of all hosts share the work. The first process alone prints and writes.
+All devices of all hosts share the work. Only the first process prints and writes.
 """
 
 import io
@@ -17,9 +17,9 @@ _NAMES = ("coordinator_address", "num_processes", "process_id")
 
 
 def start(values: Values) -> None:
-    """Joins the other processes, and says where compiled programs are kept.
+    """Joins the other processes, and sets the folder of compiled programs.
 
-    Nothing may touch a device before.
+    Must be called before anything uses a device.
 
     Raises:
       Refused: if some of the flags are missing.
@@ -33,12 +33,13 @@ def start(values: Values) -> None:
             sys.stdout = io.StringIO()
     if values.compilation_cache is not None:
         jax.config.update("jax_compilation_cache_dir", values.compilation_cache)
-        # Hundreds of small programs take most of the time, none of them a second.
+        # Compilation time is mostly hundreds of small programs of less than a second
+        # each.
         jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
 
 
 def mesh() -> Mesh | None:
-    """All devices of all processes; None, its own, for a process that is alone."""
+    """Returns a mesh of all devices of all processes; None for a single process."""
     if jax.process_count() == 1:
         return None
     return Mesh(np.array(jax.devices()), ("images",))

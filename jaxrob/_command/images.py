@@ -1,4 +1,4 @@
-"""The pictures that `--images` names."""
+"""The pictures of `--images`."""
 
 import pathlib
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from jaxrob import data
 from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 
-# Flags that mean something for one kind of pictures alone.
+# Flags that apply to one kind of pictures only.
 _OF_FOLDERS = (
     "size",
     "resize",
@@ -22,17 +22,13 @@ _OF_ARRAYS = ("images_array", "labels_array")
 
 
 def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
-    """The data set that the flags describe, evenly picked if it has too many images.
-
-    Args:
-      values: the flags.
-      class_names: the classes in order, or None.
+    """Loads the data set of the flags, evenly subsampled if it has too many images.
 
     Raises:
-      Refused: if a flag has no meaning for these pictures.
-      ValueError: if a file is damaged or not what it should be.
-      FileNotFoundError: if there is nothing.
-      ImportError: if what reads them is not installed.
+      Refused: if a flag does not apply to these pictures.
+      ValueError: if a file is damaged or invalid.
+      FileNotFoundError: if there is no such file.
+      ImportError: if a package that reads the file is not installed.
     """
     name = values.images
     if name in data.NAMES:
@@ -62,11 +58,11 @@ def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
 
 
 def class_names(values: Values) -> tuple[str, ...] | None:
-    """The names that `--class_names` gives, or those in the file that it names.
+    """Returns the names that `--class_names` lists, or those in the file that it names.
 
     Raises:
-      Refused: if it is one word, and no file.
-      ValueError: if the file is not what it should be.
+      Refused: if it is a single word, and not a file.
+      ValueError: if the file is invalid.
     """
     text = values.class_names
     if text is None:
@@ -109,10 +105,10 @@ def _folder(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset
 
 
 def pair(values: Values, name: str) -> tuple[int, int] | None:
-    """Height and width, of a flag that is one number or two.
+    """Returns height and width, from a flag of one or two numbers.
 
     Raises:
-      Refused: if it is neither.
+      Refused: if it is not one or two positive numbers.
     """
     texts = getattr(values, name)
     if texts is None:

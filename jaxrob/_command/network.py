@@ -1,4 +1,4 @@
-"""The network that `--classifier` names."""
+"""The network of `--classifier`."""
 
 import dataclasses
 import hashlib
@@ -29,17 +29,13 @@ _OTHERS = {
 
 
 def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier:
-    """The classifier that the flags describe.
-
-    Args:
-      values: the flags.
-      class_names: the classes in the order of the outputs, if they are known.
+    """Loads the classifier that the flags describe.
 
     Raises:
-      Refused: if the file is of no kind that is read, or a flag contradicts it.
-      ValueError: if the file is not what it should be.
-      FileNotFoundError: if there is none.
-      ImportError: if what reads it is not installed.
+      Refused: if the file type is not supported, or a flag contradicts the file.
+      ValueError: if the file is invalid.
+      FileNotFoundError: if there is no such file.
+      ImportError: if a package that reads the file is not installed.
     """
     text = values.classifier
     if user_code.is_code(text):
@@ -56,7 +52,7 @@ def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Classifier
 
 
 def _preprocessing(values: Values) -> dict[str, Any]:
-    """The arguments for those flags that were given."""
+    """Returns the preprocessing arguments of the flags that were given."""
     found: dict[str, Any] = {}
     for name in ("scale", "mean", "std"):
         if getattr(values, name) is not None:
@@ -80,7 +76,7 @@ def _numbers(name: str, texts: Sequence[str]) -> list[float]:
 def _from_code(
     text: str, values: Values, class_names: Sequence[str] | None
 ) -> jaxrob.Classifier:
-    """What a user's file holds: a classifier, a module, or a function."""
+    """Makes the classifier of a user's file: a classifier, a module, or a function."""
     found = user_code.load(text, "classifier")
     if inspect.isroutine(found) and not _parameters(found):
         found = found()
@@ -119,10 +115,10 @@ def _on_host(
     given: dict[str, Any],
     class_names: Sequence[str] | None,
 ) -> jaxrob.Classifier:
-    """As `Classifier.from_host`, but the function itself is asked for its classes."""
+    """Acts as `Classifier.from_host`, but infers the classes from the function."""
     path = user_code.path_of(text)
     name = values.name or f"{path.name}:{text.rpartition(':')[2]}"
-    # What a journal tells it from others by; what it imports is not looked into.
+    # The identity in journals; imported code is not part of it.
     version = f"sha256:{hashlib.sha256(path.read_bytes()).hexdigest()}"
     scale, mean, std = (given.get(one) for one in ("scale", "mean", "std"))
     first = given.get("channels_first", False)
@@ -148,10 +144,10 @@ def _named(
 
 
 def _parameters(function: Any) -> list[str]:
-    """The parameters that a call must give."""
+    """Returns the parameters that a call must give."""
     try:
         parameters = inspect.signature(function).parameters.values()
-    except ValueError:  # Of some that are built in.
+    except ValueError:  # Some built-in functions.
         return ["images"]
     return [
         one.name

@@ -1,4 +1,4 @@
-"""What is printed: never a reason to fail, and nothing that steers the terminal."""
+"""Printing that never fails, and never emits control characters of the terminal."""
 
 import contextlib
 import io
@@ -13,10 +13,10 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 class _Stream:
-    """A stream whose failures are kept, not raised.
+    """A stream that records write errors instead of raising them.
 
     Attributes:
-      lost: why something could not be written, or None.
+      lost: the first write error, or None.
     """
 
     def __init__(self, stream: Any, escapes: bool) -> None:
@@ -41,14 +41,14 @@ class _Stream:
             yield
         except OSError as error:
             self.lost = self.lost or error
-            # What waits to be written would fail once more at Python's end.
+            # The buffered rest would fail again when Python exits.
             with contextlib.suppress(OSError), open(os.devnull, "w") as nothing:
                 os.dup2(nothing.fileno(), self._stream.fileno())
 
 
 @contextlib.contextmanager
 def forgiving() -> Iterator[_Stream]:
-    """While it lasts, work goes on where its output is closed or cannot be written.
+    """Lets work continue if its output is closed or cannot be written.
 
     Yields:
       The standard output.
@@ -56,11 +56,12 @@ def forgiving() -> Iterator[_Stream]:
     old: tuple[Any, Any] = sys.stdout, sys.stderr
     for stream in old:
         if isinstance(stream, io.TextIOWrapper):
-            # Class names may have letters that the terminal has not.
+            # Class names may have letters that the terminal does not support.
             stream.reconfigure(errors="backslashreplace")
-    # Python has None for what is closed, and the next file would get its number.
+    # Python replaces closed streams by None, and the next file opened would get their
+    # number.
     out, err = (one or open(os.devnull, "w") for one in old)
-    # Progress bars, which the library draws, do steer the terminal.
+    # Progress bars, which the library draws, need control characters.
     streams: tuple[Any, Any] = _Stream(out, True), _Stream(err, False)
     sys.stdout, sys.stderr = streams
     try:
@@ -72,16 +73,16 @@ def forgiving() -> Iterator[_Stream]:
 
 
 def plain(text: str) -> str:
-    """A text whose control characters, except for tabs and new lines, are escaped."""
+    """Escapes a text's control characters, except for tabs and new lines."""
     return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 
 def say(text: str, command: str | None = None) -> None:
-    """Says something on one line, whatever the text, beside what is printed."""
+    """Prints a message on one line of the standard error."""
     who = "jaxrob" if command is None else f"jaxrob {command}"
     print(f"{who}: {plain(' '.join(text.split()))}", file=sys.stderr)
 
 
 def say_traceback(error: BaseException) -> None:
-    """Says where an error was raised."""
+    """Prints an error's traceback."""
     print(plain("".join(traceback.format_exception(error))), end="", file=sys.stderr)

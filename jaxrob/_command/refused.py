@@ -1,4 +1,4 @@
-"""What is said where the command is used in a way that cannot be right."""
+"""The error of wrong use of the command, and hints at misspelt names."""
 
 import difflib
 from collections.abc import Iterable
@@ -9,12 +9,12 @@ class Refused(Exception):
 
 
 def did_you_mean(name: str, names: Iterable[str]) -> str:
-    """A hint at the name that was probably meant, or nothing."""
-    # What tells "gaussian-blur" from "gaussian_blur" is no difference.
+    """Returns a hint at the name that was probably meant, or ""."""
+    # Hyphens, underscores and case do not distinguish names.
     plain = {one.lower().replace("_", ""): one for one in names}
     given = name.lower().replace("_", "").replace("-", "").replace(" ", "")
     close = difflib.get_close_matches(given, plain, n=1)
-    # Of a name of several words, one is often meant to be enough.
+    # One word of a longer name is often thought to suffice.
     words = {}
     for one in plain.values():
         words |= {word: one for word in one.split("_") if word not in words}

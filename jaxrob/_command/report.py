@@ -1,4 +1,4 @@
-"""`jaxrob report folder...`: the report of results that are there."""
+"""`jaxrob report folder...`: writes the report of existing results."""
 
 import pathlib
 from collections.abc import Sequence
@@ -12,9 +12,9 @@ def run(values: Values, words: Sequence[str]) -> str:
     """Writes the report of one or more results folders.
 
     Returns:
-      Nothing: a report says what is not good enough, and is good itself.
+      "": a report describes failures, and is not one.
     """
-    paths = values.report or [str(_beside(words[0]))]
+    paths = values.report or [str(_default_path(words[0]))]
     reports.check(paths)
     results = [read(word) for word in words]
     earlier = [read(path) for path in values.earlier]
@@ -22,7 +22,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     return ""
 
 
-def _beside(word: str) -> pathlib.Path:
-    """Where the report goes by default: into the folder."""
+def _default_path(word: str) -> pathlib.Path:
+    """Returns the default path of the report: in the folder."""
     place = pathlib.Path(word)
     return (place if place.is_dir() else place.parent) / "report.html"

@@ -13,7 +13,7 @@ _FORMS = {".html": "to_html", ".htm": "to_html", ".md": "to_markdown"}
 
 
 def check(paths: Sequence[str]) -> None:
-    """Refuses files of other forms, before anything is computed.
+    """Rejects files that are not reports, before anything is computed.
 
     Raises:
       Refused: if one is neither .html nor .md, or a report cannot be written here.

@@ -1,4 +1,4 @@
-"""The results folder that a command writes to: whose it is, and for one at a time."""
+"""The results folder of a command: checked for its network, and locked."""
 
 import contextlib
 import os
@@ -17,12 +17,12 @@ from jaxrob.reporting import Results
 
 try:
     import fcntl
-except ImportError:  # Windows has none.
+except ImportError:  # Missing on Windows.
     fcntl = None
 
 
 def checked_folder(values: Values) -> pathlib.Path:
-    """The folder that `--output` names.
+    """Returns the folder that `--output` names.
 
     Raises:
       Refused: if it is a file, or cannot be written to.
@@ -35,10 +35,10 @@ def checked_folder(values: Values) -> pathlib.Path:
 
 
 def earlier(output: pathlib.Path, found: Subject) -> Results:
-    """What the folder holds of the same network; nothing if it holds nothing.
+    """Returns the folder's results of the same network, or empty results.
 
     Raises:
-      Refused: if it holds results of another network, or of one that may be another.
+      Refused: if it holds results of a different, or possibly different, network.
     """
     nothing = Results(found.name, found.class_names, ())
     if not is_there(output, "results.json"):
@@ -49,8 +49,8 @@ def earlier(output: pathlib.Path, found: Subject) -> Results:
     others = {one.provenance["classifier"] for one in there.assessments}
     if own is not None and others == {own}:
         return there
-    # What nothing tells from others is replaced by what goes by the same name, unless
-    # there is more than is measured anew.
+    # Results of an unidentifiable network are replaced by those of one with the same
+    # name, unless they include parts that are not measured again.
     alone = there.roma is None and there.attack is None
     if alone and others <= {None} and own is None and there.network == found.name:
         return nothing
@@ -63,10 +63,10 @@ def earlier(output: pathlib.Path, found: Subject) -> Results:
 
 @contextlib.contextmanager
 def held(output: pathlib.Path) -> Iterator[None]:
-    """The folder, made if need be, for this process alone.
+    """Locks the folder for this process, and creates it if necessary.
 
     Raises:
-      Refused: if another one is writing there.
+      Refused: if another process is writing there.
     """
     if fcntl is None or not is_first():
         yield
@@ -85,7 +85,7 @@ def held(output: pathlib.Path) -> Iterator[None]:
 
 
 def _lock(folder: int, output: pathlib.Path) -> None:
-    """Locks an open folder. The system lets it go whenever the process ends."""
+    """Locks an open folder. The system releases the lock when the process ends."""
     assert fcntl is not None
     try:
         fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -93,5 +93,5 @@ def _lock(folder: int, output: pathlib.Path) -> None:
         raise Refused(
             f"--output={output}: another run writes there; choose another folder"
         ) from error
-    except OSError:  # Some file systems of networks know no locks.
+    except OSError:  # Some network file systems have no locks.
         pass

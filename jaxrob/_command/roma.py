@@ -1,4 +1,4 @@
-"""`jaxrob roma`: how probable a misclassification near each picture is."""
+"""`jaxrob roma`: estimates the probability of a misclassification near each picture."""
 
 import dataclasses
 import functools
@@ -39,7 +39,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     """Estimates probabilistic local robustness.
 
     Returns:
-      What is not good enough, in a line; "" if all is.
+      The failed requirements, in a line; "" if all are met.
     """
     del words
     requirements = required(values.require, QUANTITIES)
@@ -50,7 +50,7 @@ def run(values: Values, words: Sequence[str]) -> str:
     found = subject.load(values)
     results_folder.earlier(output, found)
     first_look.check(found, values.seed)
-    subject.tell(found)
+    subject.announce(found)
     if values.dry_run:
         dry_run.of_draws(found, functools.partial(_estimated, found, values, None))
         if values.half_width is not None:
@@ -62,7 +62,7 @@ def run(values: Values, words: Sequence[str]) -> str:
         result = _estimated(found, values, journal, found.dataset)
         statuses.answers_are_there()
         _write(output, earlier, result, requirements)
-    _tell(result)
+    _print_summary(result)
     print(f"wrote {output}/")
     if values.report and is_first():
         reports.write(values.report, [reporting.read_results(output)])
@@ -73,12 +73,11 @@ def _estimated(
     found: Subject, values: Values, journal: str | None, dataset: jaxrob.Dataset
 ) -> RomaResult:
     arguments = {name: getattr(values, name) for name in _ARGUMENTS}
-    # A flag cannot be infinite.
+    # Flags have no infinite values.
     budget = math.inf if values.budget == 0 else values.budget
     return jaxrob.roma.assess(
         found.classifier,
-        dataset.images,
-        dataset.labels,
+        dataset,
         **arguments,
         budget=budget,
         key=jax.random.key(values.seed),
@@ -94,7 +93,7 @@ def _write(
     result: RomaResult,
     requirements: Sequence[Requirement],
 ) -> None:
-    """Writes the result beside what the folder holds of the same network."""
+    """Writes the result, and keeps the folder's other results of the same network."""
     others = (one for one in earlier.requirements if one.quantity not in QUANTITIES)
     asked = (*others, *requirements)
     if is_first():
@@ -102,7 +101,7 @@ def _write(
         reporting.write_results(output, results)
 
 
-def _tell(result: RomaResult) -> None:
+def _print_summary(result: RomaResult) -> None:
     answered = int(result.answered.sum())
     print(f"{result.perturbation}, delta {result.delta:g}")
     print(

@@ -1,4 +1,4 @@
-"""What `jaxrob` does, and the status with which it ends."""
+"""The command line `jaxrob`: its commands, their flags and exit statuses."""
 
 import contextlib
 import importlib
@@ -18,10 +18,10 @@ from jaxrob._command.printing import say
 from jaxrob._command.refused import Refused, did_you_mean
 
 _WIDTH = 88
-# As absl writes what is no boolean.
-# Arguments as messages of the library write them; pairs of numbers or words.
+# Arguments in messages of the library, and their pairs of numbers or words.
 _ARGUMENT = re.compile(r"(?<![\w./-])([a-z_]+)=(?=\S)")
 _PAIR = re.compile(r"(--\w+=)\((\w+), (\w+)\)")
+# The message of absl for a value that is not a boolean.
 _NO_BOOLEAN = re.compile(r"\('Non-boolean argument to boolean flag', .*\)")
 
 
@@ -29,10 +29,10 @@ class _Command(NamedTuple):
     """One of the commands.
 
     Attributes:
-      does: what it does, a line.
-      words: what it takes besides flags, as the help shows it.
-      number: how many of these at least, and at most.
-      sections: its flags, by what they are about.
+      does: its description, one line.
+      words: its positional arguments, as the help shows them.
+      number: the least and the largest number of positional arguments.
+      sections: its flags by topic.
     """
 
     does: str
@@ -42,7 +42,7 @@ class _Command(NamedTuple):
 
     @property
     def flags(self) -> flags.FlagValues:
-        """Flags of its own, with their defaults."""
+        """New flags of the command, with their defaults."""
         return _defined(one for some in self.sections.values() for one in some)
 
 
@@ -55,7 +55,7 @@ _COMMANDS = {
         _NETWORK
         | {
             "What is measured": (define.measuring,),
-            "How many images are looked at": (define.fewest,),
+            "How many images are looked at": (define.few_images,),
             "What is good enough": (
                 define.requirements("robustness.low", "robustness", "decided_ratio"),
                 define.regressions,
@@ -98,7 +98,7 @@ _COMMANDS = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Does what the arguments say; by default those of the process.
+    """Runs the command line; by default with the arguments of the process.
 
     Returns:
       The status, see `statuses`.
@@ -106,7 +106,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with printing.forgiving() as out:
         status = _main(list(sys.argv[1:] if arguments is None else arguments))
         out.flush()
-        # Whoever has read enough of it and is gone misses nothing.
+        # A reader that closed the pipe had read enough.
         if out.lost is None or isinstance(out.lost, BrokenPipeError):
             return status
         say(f"what is printed could not be written: {out.lost.strerror}")
@@ -137,7 +137,7 @@ def _main(arguments: list[str]) -> int:
 
 
 def _ended(name: str, command: _Command, rest: list[str]) -> int:
-    """Runs a command; whatever happens becomes a status."""
+    """Runs a command; every outcome becomes a status."""
     statuses.begin()
     values = command.flags
     try:
@@ -152,8 +152,8 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
     except flags.Error as error:
         say(_NO_BOOLEAN.sub("expected true or false", f"{error}"), name)
         return statuses.WRONG_USE
-    # Whatever it is, also the end that a user's own code asks for: the status 1 would
-    # say that a network is not good enough.
+    # Every exception, also an exit that a user's own code asks for: otherwise its
+    # status 1 would say that a network is not good enough.
     except BaseException as error:
         status = statuses.of_error(error)
         if isinstance(error, KeyboardInterrupt):
@@ -177,7 +177,7 @@ def _refusal(error: BaseException) -> str:
 
 
 def _as_flags(text: str, values: flags.FlagValues) -> str:
-    """A message of the library, whose arguments are flags here."""
+    """Returns a message of the library, with its arguments written as flags."""
 
     def flag(found: re.Match[str]) -> str:
         return f"--{found[1]}=" if found[1] in values else found[0]
@@ -186,7 +186,7 @@ def _as_flags(text: str, values: flags.FlagValues) -> str:
 
 
 def _interrupted(error: KeyboardInterrupt, values: flags.FlagValues) -> str:
-    """What is said of an interruption: what is kept of the work."""
+    """Returns the message of an interruption: what is kept of the work."""
     said = [str(error) or "interrupted", *getattr(error, "__notes__", ())]
     if "journal" in values and values["journal"].present:
         said.append(f"a rerun with the same flags goes on from {values.journal}")
@@ -245,9 +245,9 @@ def _defined(some: Any) -> flags.FlagValues:
 
 @contextlib.contextmanager
 def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
-    """Warnings are said without the line of the library's code that they come from.
+    """Prints warnings without the line of the library's code that raised them.
 
-    Of those of one cause the first one is; results count them.
+    Only the first warning of each cause is printed; results count them.
     """
     said: set[str] = set()
 
@@ -258,7 +258,7 @@ def _warnings_on_a_line(values: flags.FlagValues) -> Iterator[None]:
         say(f"warning: {_as_flags(str(message), values)}")
 
     with warnings.catch_warnings():
-        # Not errors, whatever the environment says: these have no status.
+        # Not errors, whatever the environment says: warnings have no exit status.
         warnings.simplefilter("default", RobustnessWarning)
         warnings.showwarning = show
         yield

@@ -1,4 +1,4 @@
-"""Signals that end a process, as interruptions: what is kept can be said."""
+"""Termination signals as interruptions, so that a message can say what is kept."""
 
 import contextlib
 import signal
@@ -11,9 +11,9 @@ _NAMES = ("SIGTERM", "SIGHUP")
 
 @contextlib.contextmanager
 def as_interruptions() -> Iterator[None]:
-    """While it lasts, a signal to end raises `KeyboardInterrupt`; a second one ends.
+    """Turns a termination signal into `KeyboardInterrupt`; a second one terminates.
 
-    A signal that is ignored, as under nohup, or handled already stays so.
+    Signals that are ignored, as under nohup, or handled already are left alone.
     """
     if threading.current_thread() is not threading.main_thread():
         yield

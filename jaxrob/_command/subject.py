@@ -1,4 +1,4 @@
-"""What is assessed: a network and the pictures that it is assessed on."""
+"""The subject of an assessment: a network and pictures."""
 
 import dataclasses
 import pathlib
@@ -18,12 +18,12 @@ from jaxrob._command.define import Values
 from jaxrob._command.refused import Refused
 from jaxrob._dataset import check_labels_below
 
-# What a small network learns the digits in, to an accuracy of 95 %.
+# The epochs in which a small network learns the digits to an accuracy of 95 %.
 _EPOCHS = 20
 
 
 class Subject(NamedTuple):
-    """What is assessed.
+    """A network and the pictures that it is assessed on.
 
     Attributes:
       classifier: the network.
@@ -40,16 +40,16 @@ class Subject(NamedTuple):
 
     @property
     def class_names(self) -> tuple[str, ...] | None:
-        """The names of the classes, if the network or the pictures give any."""
+        """The names of the classes, if the network or the pictures define them."""
         return self.classifier.class_names or self.dataset.class_names
 
 
 def load(values: Values) -> Subject:
-    """The network and the pictures that the flags describe, checked together.
+    """Loads the network and the pictures of the flags, and checks them together.
 
     Raises:
       Refused: if they do not go together.
-      ValueError: if a file is not what it should be; and as `network.load`.
+      ValueError: if a file is invalid; and as `network.load`.
     """
     if values.classifier is None:
         return _digits(values)
@@ -67,7 +67,7 @@ def load(values: Values) -> Subject:
 
 
 def journal(values: Values, kind: str, subject: Subject) -> str | None:
-    """The file of answers for a kind of work, in the folder that `--journal` names."""
+    """Returns the journal of a kind of work, in the folder that `--journal` names."""
     if values.journal is None:
         return None
     folder = pathlib.Path(values.journal)
@@ -76,8 +76,8 @@ def journal(values: Values, kind: str, subject: Subject) -> str | None:
     return str(folder / f"{name}.journal")
 
 
-def tell(subject: Subject) -> None:
-    """Prints what is assessed."""
+def announce(subject: Subject) -> None:
+    """Prints the network, the pictures and the device."""
     kind = jax.devices()[0].device_kind
     height, width, channels = subject.dataset.images.shape[1:]
     print(
@@ -88,7 +88,7 @@ def tell(subject: Subject) -> None:
 
 
 def _digits(values: Values) -> Subject:
-    """The embedded digits, and a network that learns others of them on the spot."""
+    """Returns the embedded digits, and a network trained on others of them."""
     for name in ("images", "outputs", "scale", "mean", "std", "channels_first"):
         if values[name].present and values[name].value != "digits":
             raise Refused(f"--{name} needs --classifier, the network it belongs to")
@@ -109,7 +109,7 @@ def _digits(values: Values) -> Subject:
 
 
 def _check(subject: Subject) -> None:
-    """Refuses a network and pictures that do not go together, by the flags' names."""
+    """Rejects a network and pictures that do not go together, by the flags' names."""
     classifier, dataset = subject
     height, width, channels = shape = dataset.images.shape[1:]
     size = _size(classifier)
@@ -137,7 +137,7 @@ def _check(subject: Subject) -> None:
 
 
 def _check_classes(subject: Subject, num_classes: int) -> None:
-    """Refuses another number of classes, naming those that are too many."""
+    """Rejects a number of class names other than that of the outputs."""
     names = subject.dataset.class_names
     if names is None or len(names) == num_classes:
         return
@@ -152,7 +152,7 @@ def _check_classes(subject: Subject, num_classes: int) -> None:
 
 
 def _size(classifier: jaxrob.Classifier) -> tuple[int, int] | None:
-    """The size of the images that a network takes, if it says one."""
+    """Returns the image size that a network requires, or None."""
     function: Any = on_host(classifier.apply_fn) or classifier.apply_fn
     if isinstance(function, Preprocessed | OnHost):
         return function.preprocessing.size

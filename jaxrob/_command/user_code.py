@@ -1,4 +1,4 @@
-"""What the user's own files of Python hold. They are run."""
+"""Objects in the user's own Python files. The files are run."""
 
 import importlib.util
 import os
@@ -12,34 +12,30 @@ from jaxrob._command.refused import Refused, did_you_mean
 
 _FORM = re.compile(r"(?P<path>.+?\.py):(?P<name>[A-Za-z_]\w*)", re.ASCII)
 
-# What the files that were run hold, by their real paths; and the folders of all that
-# were begun.
+# The modules of the files that were run, by real path; and the folders of all files
+# whose run has begun.
 _modules: dict[str, ModuleType] = {}
 _folders: set[str] = set()
 
 
 def is_code(text: str) -> bool:
-    """Whether a text is of the form file.py:name."""
+    """Returns whether a text has the form file.py:name."""
     return _FORM.fullmatch(text) is not None
 
 
 def path_of(text: str) -> pathlib.Path:
-    """The file of a text of that form."""
+    """Returns the file of a text of that form."""
     found = _FORM.fullmatch(text)
     assert found is not None
     return pathlib.Path(found["path"])
 
 
 def load(text: str, flag: str) -> Any:
-    """What a file holds under a name. The file is run, once.
-
-    Args:
-      text: of the form file.py:name.
-      flag: the flag that says so, for messages.
+    """Returns the object of a name in a file. The file is run, once.
 
     Raises:
-      Refused: if there is no such file, it is no Python, or holds nothing of that name.
-      BaseException: whatever the file raises.
+      Refused: if there is no such file, it is not Python, or it has no such name.
+      BaseException: any exception that the file raises.
     """
     found = _FORM.fullmatch(text)
     assert found is not None
@@ -50,7 +46,7 @@ def load(text: str, flag: str) -> Any:
         try:
             _modules[path] = _run(path)
         except SyntaxError as error:
-            # That of a file which it imports is a mistake of its own.
+            # A syntax error in an imported file is raised as it is.
             if error.filename != path:
                 raise
             raise Refused(
@@ -65,19 +61,19 @@ def load(text: str, flag: str) -> Any:
 
 
 def is_from(file: str) -> bool:
-    """Whether a file is one that was run, or lies in the folder of one."""
-    # Code made by the library has names of files that there are not.
+    """Returns whether a file was run, or lies in the folder of one that was."""
+    # Generated code of the library has names of nonexistent files.
     path = os.path.realpath(file)
     return os.path.isfile(path) and os.path.dirname(path) in _folders
 
 
 def _run(path: str) -> ModuleType:
-    # With a number, because two of them may have one name.
+    # Numbered, because two files may have the same name.
     name = f"jaxrob_user_{len(_modules)}_{pathlib.Path(path).stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    # Dataclasses look their module up; what lies beside the file can be imported.
+    # Dataclasses look up their module; files in the same folder can be imported.
     sys.modules[name] = module
     folder = os.path.dirname(path)
     if folder not in sys.path:

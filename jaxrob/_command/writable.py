@@ -1,4 +1,4 @@
-"""Where something will be written, tried before anything is computed."""
+"""Checks that output can be written, before anything is computed."""
 
 import contextlib
 import os
@@ -10,12 +10,13 @@ from jaxrob._command.refused import Refused
 
 
 def check_folders(values: Values, *names: str) -> None:
-    """Refuses flags' folders that cannot be made, or written to.
+    """Rejects flags' folders that cannot be made, or written to.
 
     Raises:
-      Refused: if one is such.
+      Refused: if a folder cannot be written to.
     """
-    # The first process alone writes; before they have met, its number tells it.
+    # Only the first process writes; before the processes have met, the flag identifies
+    # it.
     if "process_id" in values and values.process_id:
         return
     for name in names:
@@ -25,14 +26,10 @@ def check_folders(values: Values, *names: str) -> None:
 
 
 def check_file(flag: str, path: str | os.PathLike[str]) -> None:
-    """Refuses a file that cannot be written. One that is there stays as it is.
-
-    Args:
-      flag: its name.
-      path: the file.
+    """Rejects a file that cannot be written. An existing file stays as it is.
 
     Raises:
-      Refused: if it cannot.
+      Refused: if the file cannot be written.
     """
     path = pathlib.Path(path)
     _check(f"--{flag}={path}", path.parent, path)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob._arguments.failures import check_one_array
+from jaxrob._devices.rows import filled
 
 # In one call.
 MOST_IMAGES = 2**20
@@ -213,10 +214,8 @@ def _batches(
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
         number = len(part)
-        if number < size:
-            part = np.concatenate([part, np.repeat(part[-1:], size - number, axis=0)])
-        elif copied:
-            part = part.copy()
+        if copied or number < size:
+            part = filled(part, size)
         yield np.ascontiguousarray(part), number
 
 

@@ -1,7 +1,9 @@
 """The number of rows that fit in one call of a compiled step."""
 
 import math
+from typing import Any
 
+import jax
 from jax.sharding import Mesh
 
 from jaxrob._devices.hosts import smallest
@@ -21,7 +23,8 @@ _MAX_ROWS_TPU = 1024
 _MANY_ROWS_UP_TO = {"TPU v5": 34, "TPU v5p": 34}
 _MAX_ROWS_CPU = 1024
 _MAX_BYTES_CPU = 8 * 2**20
-# The share of the free memory (bytes on a CPU) that one step may take.
+# The share of the free memory that one step may take, and what is free on a CPU and on
+# devices that do not say.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
 # The number of arrays as large as the classifier's largest that are live at once.
@@ -46,10 +49,7 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
     if platform(mesh) == "cpu":
         in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
         most = min(_MAX_ROWS_CPU, max(in_cache, 1))
-    free = _MEMORY_CPU
-    statistics = device.memory_stats() if platform(mesh) != "cpu" else None
-    if statistics and "bytes_limit" in statistics:
-        free = statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)
+    free = _free_bytes(device)
     fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
     # Blocks must be the same in all processes.
     return smallest(max(1, min(most, fitting)), mesh) * mesh.size
@@ -74,3 +74,15 @@ def bucket(number: int, base: int) -> int:
 def nearest_bucket(number: int, base: int) -> int:
     """Returns the power of `base` whose logarithm is nearest to that of `number`."""
     return base ** round(math.log(max(number, 1), base))
+
+
+def _free_bytes(device: Any) -> int:
+    statistics: dict[str, Any] | None = None
+    if device.platform != "cpu":
+        try:
+            statistics = device.memory_stats()
+        except jax.errors.JaxRuntimeError:  # It is not there: a topology's device.
+            pass
+    if not statistics or "bytes_limit" not in statistics:
+        return _MEMORY_CPU
+    return statistics["bytes_limit"] - statistics.get("bytes_in_use", 0)

@@ -14,12 +14,9 @@ from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.picked import CountedBatches
 from jaxrob._engine.sizes import batch_size_of
-from jaxrob._engine.tasks import Task, run_tasks
+from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
-
-# Images in a block, the same on all devices, so that the work for a part does not
-# depend on them. If a part ends inside a block, the next part computes it again.
-BLOCK = 128
+from jaxrob.strategies._strategy import BLOCK
 
 
 class Part(NamedTuple):
@@ -71,13 +68,15 @@ def answer_parts(
     cut, num_classes = _images_in_block(execution), execution.info.num_classes
     answers = [empty_answers((part.stop - part.start,), num_classes) for part in parts]
 
-    def new_task(alteration: Alteration, rows: list[int]) -> Task:
+    def new_task(alteration: Alteration, rows: list[int]) -> EvaluationTask:
         if execution.cached is not None:
             execution.cached.check(alteration, num_classes, len(order))
         levels = np.array([parts[row].level for row in rows])
         spans = [(parts[row].start, parts[row].stop) for row in rows]
         collector = _PartCollector(spans, [answers[row] for row in rows])
-        return Task(alteration, levels, spans, collector, in_random_order=True)
+        return EvaluationTask(
+            alteration, levels, spans, collector, in_random_order=True
+        )
 
     by_alteration: dict[Alteration, list[int]] = {}
     for row, part in enumerate(parts):

@@ -142,7 +142,7 @@ def _network(classifier: Classifier) -> dict[str, Any]:
 
 def _labels(dataset: Dataset | BatchedDataset) -> str:
     is_own = isinstance(dataset, Dataset) and (
-        dataset.labels is None or dataset._own_answers
+        dataset.labels is None or dataset._has_pseudo_labels
     )
     return "own answers" if is_own else "given"
 

@@ -13,7 +13,7 @@ from jaxrob._engine.blocks import placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.sizes import images_in_block
-from jaxrob._engine.tasks import Task, run_tasks
+from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
 
 # Stands for all images, even if their number is unknown.
@@ -65,11 +65,13 @@ def evaluate_queue(
         has_probabilities = classifier.outputs != "scores"
         return AnswerCollector(levels, num_classes, length, has_probabilities)
 
-    def new_task(frontier: Frontier, collector: CurveCollector) -> Task:
+    def new_task(frontier: Frontier, collector: CurveCollector) -> EvaluationTask:
         alteration, levels = frontier
         if execution.cached is not None:
             execution.cached.check(alteration, num_classes, length)
-        return Task(alteration, levels, [_EVERYWHERE] * len(levels), collector)
+        return EvaluationTask(
+            alteration, levels, [_EVERYWHERE] * len(levels), collector
+        )
 
     collectors = [new_collector(frontier.levels) for frontier in frontiers]
     tasks = list(map(new_task, frontiers, collectors))

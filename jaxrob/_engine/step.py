@@ -5,9 +5,11 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
+from jaxrob._devices.call import Call
 from jaxrob._devices.mesh import on_each_device
 from jaxrob._engine.answers import Answers, answer
 from jaxrob._engine.sizes import levels_are_sequential
@@ -124,6 +126,36 @@ def answer_at_levels(
     split = (False, True, True, False, False, False, False)
     per_device = on_each_device(local, mesh, split, joined_along=1)
     return per_device(classifier, prepared, index, key, levels, num_levels, scale)
+
+
+def preparing(
+    images: Any, index: Any, key: Any, alteration: Alteration, mesh: Mesh
+) -> Call:
+    """Returns the call of `prepare` for a block, from arrays or their shapes."""
+    static = {"alteration": alteration, "mesh": mesh}
+    return Call(prepare, (images, index, key), static, mesh)
+
+
+def answering(
+    classifier: Classifier,
+    prepared: Any,
+    index: Any,
+    key: Any,
+    levels: np.ndarray,
+    num_levels: int,
+    alteration: Alteration,
+    mesh: Mesh,
+    scale: float = 1.0,
+) -> Call:
+    """Returns the call of `answer_at_levels`, from arrays or their shapes.
+
+    The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
+    `scale` are numbers on the host.
+    """
+    numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
+    static = {"alteration": alteration, "mesh": mesh}
+    args = classifier, prepared, index, key, *numbers
+    return Call(answer_at_levels, args, static, mesh)
 
 
 @functools.partial(jax.jit, static_argnames=("alteration", "mesh"))

@@ -32,7 +32,7 @@ from jaxrob._engine.mistakes import (
 )
 from jaxrob._engine.on_host import Altered, alter, ask
 from jaxrob._engine.sizes import levels_are_sequential, levels_in_step
-from jaxrob._engine.step import answer_at_levels, outputs_at_level, prepare
+from jaxrob._engine.step import answering, outputs_at_level, preparing
 from jaxrob.alterations import Alteration
 
 # Steps dispatched before the answers of an earlier step are awaited. On a CPU one keeps
@@ -43,7 +43,7 @@ _AHEAD_CPU = 1
 T = TypeVar("T")
 
 
-class Task(NamedTuple):
+class EvaluationTask(NamedTuple):
     """The images requested at some levels of an alteration, and their collector.
 
     Attributes:
@@ -64,7 +64,7 @@ class Task(NamedTuple):
 
 def run_tasks(
     execution: Execution,
-    tasks: Sequence[Task],
+    tasks: Sequence[EvaluationTask],
     placed: Generator[PlacedBlock, None, None],
     dataset: Dataset | BatchedDataset,
     number: int,
@@ -113,7 +113,7 @@ def run_tasks(
 class _Step(NamedTuple):
     """A dispatched step, without its images, which are freed before it is finished."""
 
-    task: Task
+    task: EvaluationTask
     block: Block
     rows: list[int]  # which levels of the task
     # [l, B], with padding levels; or the images for a network on the host.
@@ -121,7 +121,7 @@ class _Step(NamedTuple):
 
 
 def _dispatched(
-    task: Task, placed: PlacedBlock, execution: Execution, number: int
+    task: EvaluationTask, placed: PlacedBlock, execution: Execution, number: int
 ) -> Iterator[_Step]:
     """Dispatches the steps on a block, one by one, except for journaled answers."""
     block, images, index = placed
@@ -142,13 +142,11 @@ def _dispatched(
         if execution.network is not None:
             given = {"preprocessing": execution.network.preprocessing, **static}
             return alter(images, at[0], np.float32(scale), **given)
-        how = at, np.int32(num_levels), np.float32(scale)
-        answers = answer_at_levels(
-            execution.classifier, images, index, execution.key, *how, **static
-        )
-        return gathered(answers)
+        block = execution.classifier, images, index, execution.key
+        call = answering(*block, at, num_levels, **static, scale=scale)
+        return gathered(call.run())
 
-    prepared = prepare(images, index, execution.key, **static)
+    prepared = preparing(images, index, execution.key, **static).run()
     # Journaled answers do not change a step's shape, and so not its rounding.
     each = _levels_a_step(execution, len(images), len(wanted))
     mildest = missing[_mildest(task.levels[missing], task.alteration)]
@@ -203,17 +201,17 @@ def _rerun(
     static = {"alteration": alteration, "mesh": execution.mesh}
 
     def answers(images: jax.Array) -> Answers:
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         return _answered(answer(prepared, at, 1), classifier)
 
     def outputs(images: jax.Array) -> jax.Array:
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         given = classifier, prepared, index, execution.key, at[0]
         return fetch(outputs_at_level(*given, **static))
 
     def as_bytes(images: jax.Array) -> tuple[int, Answers]:
         row = _mildest(at, alteration)
-        prepared = prepare(images, index, execution.key, **static)
+        prepared = preparing(images, index, execution.key, **static).run()
         found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
         return row, _answered(found, classifier, MAX_CHECKED)
 
@@ -297,7 +295,7 @@ def _delayed(items: Iterable[T], number: int) -> Iterator[T]:
 
 
 def _collect_if_journaled(
-    task: Task, block: Block, row: int, execution: Execution
+    task: EvaluationTask, block: Block, row: int, execution: Execution
 ) -> bool:
     """Collects a level's answers on a block if the journal has them; says whether."""
     cached = execution.cached
@@ -333,7 +331,7 @@ def _finish(step: _Step, execution: Execution) -> None:
 
 
 def _collect(
-    task: Task,
+    task: EvaluationTask,
     block: Block,
     rows: list[int],
     answers: HostAnswers,

@@ -1,4 +1,4 @@
-"""One run: what every entry point checks, pins and opens before it computes.
+"""One run: the checks, fingerprints and files that every entry point needs at first.
 
-It knows nothing of thresholds, measures or strategies.
+This layer knows nothing of thresholds, measures or strategies.
 """

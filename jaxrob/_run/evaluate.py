@@ -29,9 +29,9 @@ def evaluate(
     journal: str | os.PathLike | None = None,
     progress: bool = False,
 ) -> Curve | ReducedCurve:
-    """What a classifier answers on every image of a data set, at every level.
+    """Evaluates a classifier on every image of a data set, at every level.
 
-    The answers are enough for everything else: accuracy and other measures by level,
+    Everything else follows from the answers: accuracy and other measures by level,
     "unknown" answers, each image's first failing level. `jaxrob.assess` chooses the
     levels itself and says how robust the classifier is.
 
@@ -48,30 +48,30 @@ def evaluate(
 
     One compiled step alters a block of images at a few levels and classifies it. It is
     compiled once for each structure of classifier, alteration and shape of a block. New
-    variables compile nothing. On a CPU and a TPU another number of levels compiles
-    nothing either, since a step takes them one by one. On a GPU a step takes 1, 4, 16,
-    ... of them at once, and each size is compiled when it is first needed. Levels of
-    the same effect (see `Alteration.resolution`) are evaluated once.
+    variables trigger no compilation. On a CPU and a TPU neither does another number of
+    levels, since a step takes them one by one. On a GPU a step takes 1, 4, 16, ... of
+    them at once, and each size is compiled when it is first needed. Levels of the same
+    effect (see `Alteration.resolution`) are evaluated once.
 
     Args:
       classifier: the classifier.
       dataset: N images with their labels. Without labels the network's own answers on
-        the unaltered images are the right ones.
+        the unaltered images count as right.
       alteration: the alteration.
       levels: `[L]` levels within the alteration's range, in any order.
       key: a random key, needed if the alteration or the classifier is stochastic.
       batch_size: images in a block; by default as many as fit in memory and keep the
-        devices busy. It is rounded up to a multiple of the devices.
-      mesh: devices over which the images are split, along all axes of the mesh; by
+        devices busy. It is rounded up to a multiple of the number of devices.
+      mesh: devices over which the images are sharded, along all axes of the mesh; by
         default all devices of this process. If the mesh spans all processes
         (`jax.distributed`), each process makes the call with the same arguments, feeds
-        its own devices and returns the whole result. Of arrays and memory maps it reads
-        only the part that its devices take. The first process reads and writes the
-        journal and shows progress.
+        its own devices and returns the whole result. It reads only its devices' rows of
+        arrays and memory maps. The first process reads and writes the journal and shows
+        progress.
       reduced: whether only counts by class are kept, for data sets so large that about
         ten bytes for each image and level are too many.
       journal: a file. Every block of answers is written to it as soon as it is known,
-        and a rerun on the same classifier, data and key takes the answers from there
+        and a rerun on the same classifier, data and key reads the answers from there
         (see `jaxrob.assess`).
       progress: whether a progress bar is shown.
 
@@ -81,11 +81,11 @@ def evaluate(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if no level is given, a level is NaN or outside the range, a key is
-        missing, the alteration or the classifier refuses the images' shape, the
-        alteration changes an image at its identity, a label is no class of the
-        classifier, the classifier returned NaN (or rows that are no probabilities) for
-        some image, the journal is of something else, or a function on the host has no
-        name and version that a journal could tell it by.
+        missing, the alteration or the classifier rejects the images' shape, the
+        alteration changes an image at its identity, a label is not a class of the
+        classifier, the classifier returned NaN (or rows that are not probabilities) for
+        some image, the journal belongs to another evaluation, or a host callback has no
+        name and version by which a journal could identify it.
       OSError: if the journal cannot be read or written.
     """
     how = key, mesh, batch_size, reduced, journal, progress

@@ -1,4 +1,4 @@
-"""What every entry point does before it computes, in one place."""
+"""The preparation of a run, shared by every entry point."""
 
 import contextlib
 import dataclasses
@@ -30,19 +30,19 @@ from jaxrob._engine.checks import (
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.provenance import provenance
 from jaxrob._keys import checked_key
-from jaxrob._run.as_they_are import as_they_are
+from jaxrob._run.fingerprints import fingerprint_inputs
 from jaxrob._run.pseudo_labels import labelled
 from jaxrob.alterations import Alteration
 
 
 class Arguments(NamedTuple):
-    """The arguments that entry points share, each checked for itself.
+    """The arguments that entry points share, each checked separately.
 
     Attributes:
       classifier: the classifier.
       dataset: the images.
       alterations: the alterations, at least one.
-      key: a threefry key, None if nothing is random.
+      key: a threefry key; None if nothing is random.
       mesh: the devices.
       batch_size: images in a block, None for as many as fit.
       reduced: whether only counts by class are kept.
@@ -62,19 +62,20 @@ class Arguments(NamedTuple):
 
 
 class Run(NamedTuple):
-    """What is measured, checked and fingerprinted, and how.
+    """A prepared run: checked and fingerprinted inputs, and their execution.
 
     Attributes:
       classifier: the classifier, fingerprinted.
-      dataset: the images with labels: the network's own answers if there were none.
+      dataset: the images with labels, which are the network's own answers if none were
+        given.
       alterations: the alterations, fingerprinted.
       image: the first image.
-      key: the key as it was given, None if nothing is random.
-      execution: the classifier and the key on the devices, the journal's answers and
-        the bar.
-      source: returns the provenance. It reads all data at its first call.
-      warned: what is warned of all, until the run ends.
-      warned_of_each: what was warned of each alteration.
+      key: the key as given; None if nothing is random.
+      execution: the classifier and the key on the devices, cached answers from the
+        journal, and the progress bar.
+      source: returns the provenance; its first call reads all data.
+      warned: the warnings that concern all alterations, until the run ends.
+      warned_of_each: the warnings about each alteration.
     """
 
     classifier: Classifier
@@ -99,12 +100,12 @@ def checked_arguments(
     journal: Any = None,
     progress: Any = False,
 ) -> Arguments:
-    """Checks each argument for itself, without tracing.
+    """Checks each argument separately, without tracing.
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if the key is not a single one, the batch size below 1, the path empty
-        or the mesh of some processes alone.
+      ValueError: if the key is not a single key, the batch size is below 1, the path is
+        empty, or the mesh spans only some of the processes.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     is_array = isinstance(dataset, np.ndarray | jax.Array)
@@ -126,25 +127,25 @@ def checked_arguments(
 
 @contextlib.contextmanager
 def prepare_run(arguments: Arguments) -> Iterator[Run]:
-    """Checks that the arguments go together, and opens what the run writes to.
+    """Checks that the arguments go together, and opens the journal and the bar.
 
-    The journal and the bar are closed at its end, and warnings are gathered until then.
-    In several processes all of them must come here with the same arguments.
+    Both are closed when the run ends, and warnings are collected until then. With
+    several processes, all of them must call this with the same arguments.
 
     Args:
-      arguments: as `checked_arguments` returns them; what else an entry point is given
-        must have been checked too.
+      arguments: as `checked_arguments` returns them; an entry point must already have
+        checked its other arguments.
 
     Raises:
-      ValueError: if the arguments do not go together, see `check_together`, or the
-        journal is of something else or cannot tell what is measured from others.
+      ValueError: if the arguments do not go together, see `check_together`, the journal
+        belongs to another run, or the inputs cannot be identified in a journal.
       OSError: if the journal cannot be read or written.
     """
     classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
     make_room()
     with collected() as warned:
         image, _ = first_image_and_length(dataset)
-        classifier, alterations = as_they_are(classifier, alterations, image)
+        classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         with progress_bar(_title(alterations), arguments.progress) as bar:
             about = classifier, image.shape, key, mesh
@@ -156,7 +157,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
             with cached_answers_in(
                 path, classifier, alterations, source, mesh
             ) as cached:
-                # Checks for mistakes run again after those on the labels.
+                # Signs of mistakes in the run that gave labels are looked for again.
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached, checked=set()
                 )
@@ -171,13 +172,13 @@ def _warned(
     image: np.ndarray,
     key: jax.Array | None,
 ) -> list[str]:
-    """What is warned of an alteration; refuses what does not go together with it."""
+    """Checks an alteration with the other arguments, and returns its warnings."""
     with collected() as messages:
         check_together(classifier, dataset, alteration, image, key)
     return messages
 
 
 def _title(alterations: Sequence[Alteration]) -> str:
-    """What a progress bar is called."""
+    """Returns the title of the progress bar."""
     number = len(alterations)
     return alterations[0].name if number == 1 else f"{number} alterations"

@@ -1,4 +1,4 @@
-"""Labels for images that have none: what the network answers unaltered."""
+"""Pseudo-labels: the network's own answers on the unaltered images."""
 
 import dataclasses
 
@@ -6,7 +6,7 @@ import jax
 import numpy as np
 
 from jaxrob._curve import Curve
-from jaxrob._dataset import BatchedDataset, Dataset, with_own_answers
+from jaxrob._dataset import BatchedDataset, Dataset, with_pseudo_labels
 from jaxrob._engine.execution import Execution
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob.alterations import Alteration
@@ -15,26 +15,16 @@ from jaxrob.alterations import Alteration
 def labelled(
     execution: Execution, dataset: Dataset | BatchedDataset
 ) -> Dataset | BatchedDataset:
-    """The data with the network's own answers as labels, if they have none.
-
-    Args:
-      execution: the classifier, and how images are evaluated; not reduced.
-      dataset: the data.
-    """
+    """Returns the data; without labels, with the network's own answers as labels."""
     if not isinstance(dataset, Dataset) or dataset.labels is not None:
         return dataset
     zeros = np.zeros(len(dataset), np.int32)
     with_labels = dataclasses.replace(dataset, labels=zeros)
-    return with_own_answers(dataset, unaltered_answers(execution, with_labels))
+    return with_pseudo_labels(dataset, unaltered_answers(execution, with_labels))
 
 
 def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
-    """`[N]` int32, the classes that a classifier answers on the images as they are.
-
-    Args:
-      execution: the classifier, and how images are evaluated; not reduced.
-      dataset: the images with labels, which decide nothing.
-    """
+    """Returns a classifier's answers on the unaltered images, int32 `[N]`."""
     (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)

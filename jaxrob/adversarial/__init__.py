@@ -3,7 +3,6 @@
 from jaxrob.adversarial._adversariability import Adversariability, adversariability
 from jaxrob.adversarial._attack import (
     Attack,
-    attack_from_json,
     most_adversarial,
 )
 from jaxrob.adversarial._gradient import fgsm, pgd
@@ -14,7 +13,6 @@ __all__ = (
     "Adversariability",
     "Attack",
     "adversariability",
-    "attack_from_json",
     "fgsm",
     "lbfgs",
     "most_adversarial",

@@ -7,7 +7,7 @@ import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_array, checked_sequence
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import given_images
+from jaxrob._dataset import given_images, images_and_labels
 from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._lbfgs import lbfgs
@@ -43,7 +43,7 @@ class Adversariability(NamedTuple):
 def adversariability(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     attack: Callable[..., Attack] | Sequence[Callable[..., Attack]] = lbfgs,
     similarity: Callable[..., np.ndarray] = structural_similarity,
@@ -56,9 +56,7 @@ def adversariability(
     Example::
 
         test = jaxrob.data.load("digits")[:32]
-        found = jaxrob.adversarial.adversariability(
-            classifier, test.images, test.labels
-        )
+        found = jaxrob.adversarial.adversariability(classifier, test)
         print(found.value, found.success_rate)
 
     The value is::
@@ -75,8 +73,9 @@ def adversariability(
 
     Args:
       classifier: the classifier.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       attack: how adversarial examples are found: a function of (classifier, images,
         labels) that returns an `Attack`, or several of them; then the most similar
         example of each image counts. Give further arguments by `functools.partial`:
@@ -103,6 +102,7 @@ def adversariability(
         attacks = checked_sequence("attack", attack, Callable, wanted)
     check_type("similarity", similarity, Callable, "a function of two arrays of images")
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    images, labels = images_and_labels(images, labels)
     given = given_images(images, labels)
     found = [one(classifier, images, labels) for one in attacks]
     unaltered = np.asarray(as_floats(given.images))

@@ -56,6 +56,21 @@ class Attack(NamedTuple):
         """What was found as JSON text, without the images. NaN becomes null."""
         return to_json(self)
 
+    @staticmethod
+    def from_json(text: str | bytes) -> "Attack":
+        """An attack's result from the text that `to_json` gave. Nothing is executed.
+
+        Returns:
+          The result; its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
+
+        Raises:
+          TypeError: if it is not text.
+          ValueError: if the text is not strict JSON, not of this format, a part is
+            missing, unknown, outside its range or of a wrong type or length,
+            contradicts the others, or is not what was written.
+        """
+        return from_json(text, Attack)
+
     def _check_together(self) -> None:
         """Refuses what contradicts Definition 7, or the fields' descriptions."""
         success, correct = self.success, self.correct
@@ -79,23 +94,6 @@ class Attack(NamedTuple):
             self.similarity[~success],
             "similarity must be 0 where there is no success",
         )
-
-
-def attack_from_json(text: str | bytes) -> Attack:
-    """What an attack found, from the text that `Attack.to_json` gave.
-
-    Nothing is executed.
-
-    Returns:
-      The attack; its `images`, which the text lacks, are an array `[0, 0, 0, 0]`.
-
-    Raises:
-      TypeError: if it is no text.
-      ValueError: if the text is not strict JSON, not of this format, a part is missing,
-        unknown, outside its range or of a wrong type or length, does not go with the
-        others, or is not what was written.
-    """
-    return from_json(text, Attack)
 
 
 def most_adversarial(attacks: Sequence[Attack]) -> Attack:

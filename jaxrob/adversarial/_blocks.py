@@ -1,15 +1,14 @@
-"""Blocks of images, attacked together and each on its own."""
+"""Blocks of images that are attacked together: their programs and sizes."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
-import numpy as np
 from jax.sharding import Mesh
 
-from jaxrob._devices.hosts import put
-from jaxrob._devices.mesh import on_each_device, platform, sharded
+from jaxrob._devices.call import Call
+from jaxrob._devices.mesh import on_each_device, platform
 
 # Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
 # twice as slow where it leaves the caches.
@@ -22,8 +21,8 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compiles a function that treats images one by one, each device its own.
 
     Args:
-      function: `function(shared, *arrays)` of what is the same for all images and of
-        arrays with a leading axis of images; returns such arrays.
+      function: `function(shared, *arrays)`; `shared` is the same for all images, the
+        arrays have a leading axis of images, and so have those that it returns.
 
     Returns:
       A function of the same arguments and of `mesh`, over which the images are split.
@@ -38,30 +37,17 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
         return each(shared, arrays)
 
     @functools.wraps(compiled)
-    def call(shared: Any, *arrays: Any, mesh: Mesh) -> Any:
+    def run(shared: Any, *arrays: Any, mesh: Mesh) -> Any:
         # The caller may have set another mesh.
         with jax.set_mesh(mesh):
-            return compiled(shared, arrays, mesh=mesh)
+            return calling(run, shared, *arrays, mesh=mesh).run()
 
-    return call
-
-
-def place(
-    arrays: tuple[np.ndarray, ...],
-    keys: jax.Array | None,
-    index: np.ndarray,
-    mesh: Mesh,
-) -> tuple[Any, ...]:
-    """The rows at `index` of each array and of the keys, split over the devices."""
-    rows = tuple(array[index] for array in arrays)
-    return put((*rows, None if keys is None else keys[index]), sharded(mesh))
+    return run
 
 
-def padded_blocks(index: np.ndarray, rows: int) -> Iterator[np.ndarray]:
-    """The indices in blocks of exactly `rows`, the last filled up with its last."""
-    for start in range(0, len(index), rows):
-        block = index[start : start + rows]
-        yield np.pad(block, (0, rows - len(block)), mode="edge")
+def calling(function: Any, shared: Any, *arrays: Any, mesh: Mesh) -> Call:
+    """The call of a function that `by_image` returned; arrays or their shapes."""
+    return Call(function.__wrapped__, (shared, arrays), {"mesh": mesh}, mesh)
 
 
 def equal_rows(num_images: int, most: int, mesh: Mesh) -> int:

@@ -11,12 +11,12 @@ from optax import projections
 
 from jaxrob._arguments.checks import check_choice, checked_integer, checked_number
 from jaxrob._classifier import Classifier
+from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.host_function import own_errors
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import sharded
+from jaxrob._devices.rows import taken
 from jaxrob._pixels import warn_beyond_pixels
 from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import by_image, padded_blocks, place
+from jaxrob.adversarial._blocks import by_image
 from jaxrob.adversarial._problem import (
     UNTARGETED,
     has_slope,
@@ -37,7 +37,7 @@ _TINY = float(jnp.finfo(jnp.float32).tiny)
 def pgd(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     epsilon: float,
     norm: str = "linf",
@@ -52,9 +52,7 @@ def pgd(
     Example::
 
         test = jaxrob.data.load("digits")[:32]
-        attack = jaxrob.adversarial.pgd(
-            classifier, test.images, test.labels, epsilon=0.1
-        )
+        attack = jaxrob.adversarial.pgd(classifier, test, epsilon=0.1)
         print(attack.success.mean())
 
     Projected gradient ascent on the loss of the right class::
@@ -71,8 +69,9 @@ def pgd(
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       epsilon: the radius, in pixel values of [0, 1]; positive.
       norm: of the ball, "linf" (the largest change of a value) or "l2" (Euclidean).
       steps: number of steps, at least 1.
@@ -107,16 +106,23 @@ def pgd(
     vanished = np.zeros(len(candidates), bool)
     shared = problem.classifier, np.float32(epsilon), np.float32(step_size)
     ascend = _ASCEND[norm]
-    for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
-        block = place((problem.images, problem.labels), problem.keys, index, mesh)
-        far = put(np.full(len(index), np.inf, np.float32), sharded(mesh))
-        never = put(np.zeros(len(index), bool), sharded(mesh))
+    everything = problem.images, problem.labels, problem.keys
+
+    def take(index: np.ndarray) -> tuple[Any, ...]:
+        far, never = np.full(len(index), np.inf, np.float32), np.zeros(len(index), bool)
+        return far, never, *taken(everything, index)
+
+    def step(far: Any, never: Any, *block: Any) -> tuple[jax.Array, jax.Array]:
         state = _Ascent(block[0], block[0], far, never)
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(steps):
             state = ascend(shared, state, *block, mesh=mesh)
         state = _end(problem.classifier, state, *block, mesh=mesh)
-        candidates[index], vanished[index] = fetch((state.best, state.vanished))
+        return state.best, state.vanished
+
+    attacked = np.flatnonzero(problem.correct)
+    for index, found in in_blocks(step, take, attacked, problem.rows, mesh):
+        candidates[index], vanished[index] = found
     targets = np.full(len(candidates), UNTARGETED)
     return warned(problem, make_attack(problem, candidates, targets, vanished))
 
@@ -124,7 +130,7 @@ def pgd(
 def fgsm(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     epsilon: float,
     norm: str = "linf",
@@ -138,8 +144,9 @@ def fgsm(
 
     Args:
       classifier: a differentiable classifier, see `lbfgs`.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       epsilon: the length of the step in pixel values of [0, 1]; positive.
       norm: "linf", by the sign of the gradient, or "l2", along the gradient.
       key: a random key, needed if the classifier is stochastic.

@@ -10,11 +10,14 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, checked_array, checked_number
 from jaxrob._classifier import Classifier
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.call import Call, shapes_of
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import platform, sharded
+from jaxrob._devices.rows import filled, taken
 from jaxrob.adversarial._attack import Attack, most_adversarial
-from jaxrob.adversarial._blocks import by_image, padded_blocks, place
+from jaxrob.adversarial._blocks import by_image, calling
 from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
 from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 from jaxrob.adversarial._search import (
@@ -28,7 +31,9 @@ from jaxrob.adversarial._search import (
 
 # The targets that have a name; others are a class for each image.
 _TARGETS = ("runner-up", "all")
-_HALVINGS = 8  # of what is found, along its line to the image
+#: Copies of an image: steps and gradients remembered, and the rest of a search's state.
+LIVE_IMAGES = 2 * MEMORY + 12
+_HALVINGS = 8  # of the line from what is found to the image
 # Evaluations dispatched before the host asks which searches are over.
 _CHECK_EVERY = 8
 _CHECK_EVERY_CPU = 1
@@ -41,7 +46,7 @@ Shared = tuple[Classifier, Any]
 def lbfgs(
     classifier: Classifier,
     images: Any,
-    labels: Any,
+    labels: Any = None,
     *,
     target_confidence: float = 0.51,
     targets: str | Any = "runner-up",
@@ -54,7 +59,7 @@ def lbfgs(
     Example::
 
         test = jaxrob.data.load("digits")[:32]
-        attack = jaxrob.adversarial.lbfgs(classifier, test.images, test.labels)
+        attack = jaxrob.adversarial.lbfgs(classifier, test)
         print(attack.success.mean(), attack.distance)
 
     For the target class t, Szegedy et al. (2014) minimise::
@@ -87,8 +92,9 @@ def lbfgs(
         probability is attacked. If the outputs are "scores", their softmax stands for
         probabilities in the objective, and it is enough that the target's score is the
         largest.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
-      labels: `[N]` integers, the right classes.
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset` with
+        labels.
+      labels: `[N]` integers, the right classes. Not beside a data set.
       target_confidence: the probability of the target class to be reached, in (0, 1).
         The 2020 paper's authors use 0.51.
       targets: the classes aimed at. "runner-up": the most probable wrong class on the
@@ -121,10 +127,8 @@ def lbfgs(
         check_choice("targets", targets, _TARGETS)
     else:
         targets = checked_array("targets", targets, "N", "integers", at_least=0)
-    # Steps and gradients remembered, and what else a search holds.
-    live_images = 2 * MEMORY + 12
     problem = make_problem(
-        classifier, images, labels, key, batch_size, mesh, live_images
+        classifier, images, labels, key, batch_size, mesh, LIVE_IMAGES
     )
     num_classes = problem.num_classes
     if not isinstance(targets, str):
@@ -148,10 +152,21 @@ def _attack(problem: Problem, target: np.ndarray, target_confidence: float) -> A
     found, vanished = problem.images.copy(), np.zeros(len(problem.images), bool)
     for index, best, lost in _closest_found(problem, target, shared):
         found[index], vanished[index] = best, lost
-    candidates = found.copy()
-    for index in padded_blocks(np.flatnonzero(problem.correct), problem.rows):
-        block = place((problem.images, target), problem.keys, index, mesh)
-        candidates[index] = _shortened(shared, found[index], block, mesh)
+
+    def take(index: np.ndarray) -> tuple[Any, ...]:
+        ends = np.zeros(len(index), np.float32), np.ones(len(index), np.float32)
+        everything = found, problem.images, target, problem.keys
+        return ends, *taken(everything, index)
+
+    def step(ends: Any, best: jax.Array, *block: Any) -> jax.Array:
+        closest = best
+        for _ in range(_HALVINGS):
+            closest, ends = _shorten(shared, closest, ends, best, *block, mesh=mesh)
+        return closest
+
+    candidates, attacked = found.copy(), np.flatnonzero(problem.correct)
+    for index, closest in in_blocks(step, take, attacked, problem.rows, mesh):
+        candidates[index] = closest
     return make_attack(problem, candidates, target, vanished)
 
 
@@ -171,9 +186,10 @@ def _closest_found(
     if not len(attacked):
         return
     # Slots for which there is no image repeat the last one.
-    index = next(padded_blocks(attacked[:rows], rows))
+    index = filled(attacked[:rows], rows)
     waiting, active = attacked[rows:], np.arange(rows) < len(attacked)
-    block = place((problem.images, target), problem.keys, index, mesh)
+    everything = problem.images, target, problem.keys
+    block = put(taken(everything, index), sharded(mesh))
     searches = _begin(None, block[0], mesh=mesh)
     while True:
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
@@ -185,16 +201,30 @@ def _closest_found(
         best, vanished = fetch((searches.best, searches.vanished))
         yield index[done], best[done], vanished[done]
         free = np.flatnonzero(done)
-        taken = free[: len(waiting)]
+        refilled = free[: len(waiting)]
         active[free] = False
-        if not (active.any() or len(taken)):
+        if not (active.any() or len(refilled)):
             return
-        if len(taken):
-            active[taken] = True
-            index[taken], waiting = waiting[: len(taken)], waiting[len(taken) :]
-            block = place((problem.images, target), problem.keys, index, mesh)
-            is_new = put(np.isin(np.arange(rows), taken), sharded(mesh))
+        if len(refilled):
+            active[refilled] = True
+            index[refilled] = waiting[: len(refilled)]
+            waiting = waiting[len(refilled) :]
+            block = put(taken(everything, index), sharded(mesh))
+            is_new = put(np.isin(np.arange(rows), refilled), sharded(mesh))
             searches = _refill(None, searches, block[0], is_new, mesh=mesh)
+
+
+def evaluating(shared: Shared, block: tuple[Any, ...], mesh: Mesh) -> Call:
+    """The call of one evaluation of a block's searches, from shapes alone.
+
+    Args:
+      shared: the classifier, and the confidence to be reached.
+      block: shapes of images, targets and keys, as `place` puts them.
+      mesh: the devices.
+    """
+    searches = calling(_begin, None, block[0], mesh=mesh).lower().out_info
+    searches = shapes_of(searches, sharded(mesh))
+    return calling(_advance, shared, searches, *block, mesh=mesh)
 
 
 @by_image
@@ -228,18 +258,6 @@ def _advance(
     found = Evaluation(loss, slope, reached)
     target_loss = -jnp.log(target_confidence)
     return jax.vmap(advanced, (0, 0, 0, None))(searches, images, found, target_loss)
-
-
-def _shortened(
-    shared: Shared, best: np.ndarray, block: tuple[Any, ...], mesh: Mesh
-) -> np.ndarray:
-    """What is found, as far towards the image as it reaches the target."""
-    ends = np.zeros(len(best), np.float32), np.ones(len(best), np.float32)
-    found, ends = put((best, ends), sharded(mesh))
-    closest = found
-    for _ in range(_HALVINGS):
-        closest, ends = _shorten(shared, closest, ends, found, *block, mesh=mesh)
-    return fetch(closest)
 
 
 @by_image

@@ -1,4 +1,4 @@
-"""What every attack takes: checked inputs, with the classifier's answers on them."""
+"""The checked inputs of an attack, with the classifier's answers on them."""
 
 import functools
 from typing import Any, NamedTuple
@@ -12,8 +12,10 @@ from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below, given_images
-from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.hosts import put
 from jaxrob._devices.mesh import checked_mesh, replicated
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_images
 from jaxrob._engine.mistakes import MAX_CHECKED, check_scale, is_worthwhile, scale_check
@@ -21,13 +23,7 @@ from jaxrob._fingerprint import fingerprinted
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import (
-    by_image,
-    equal_rows,
-    padded_blocks,
-    place,
-    rows_that_fit,
-)
+from jaxrob.adversarial._blocks import by_image, equal_rows, rows_that_fit
 from jaxrob.adversarial._scores import ranking_scores
 from jaxrob.adversarial._similarity import structural_similarity
 
@@ -75,7 +71,7 @@ def make_problem(
     mesh: Mesh | None,
     live_images: int,
 ) -> Problem:
-    """Refuses what cannot be attacked, and asks the classifier about the rest.
+    """Checks the inputs of an attack, and asks the classifier for its answers.
 
     Args:
       classifier: the classifier.
@@ -135,7 +131,7 @@ def make_problem(
 def make_attack(
     problem: Problem, images: np.ndarray, target: np.ndarray, vanished: np.ndarray
 ) -> Attack:
-    """The attack's result, after the classifier's own verdict on what was found.
+    """Makes the attack's result, by the classifier's answers on what was found.
 
     Args:
       problem: what was attacked.
@@ -168,7 +164,7 @@ def make_attack(
 
 
 def warned(problem: Problem, attack: Attack) -> Attack:
-    """The attack, after a warning of images that no gradient says anything of."""
+    """Returns the attack, and warns of images where the gradient vanished."""
     number, attacked = (int(some.sum()) for some in (attack.vanished, attack.correct))
     if number:
         outputs = problem.classifier.outputs
@@ -188,7 +184,7 @@ def warned(problem: Problem, attack: Attack) -> Attack:
 
 
 def has_slope(gradient: jax.Array) -> jax.Array:
-    """`[B]` whether gradients `[B, H, W, C]` lead anywhere."""
+    """`[B]` whether gradients `[B, H, W, C]` are finite and not 0."""
     flat = gradient.reshape(len(gradient), -1)
     return (flat != 0).any(axis=1) & jnp.isfinite(flat).all(axis=1)
 
@@ -241,13 +237,10 @@ def _answers(
     mesh: Mesh,
 ) -> tuple[Answers, np.ndarray]:
     """Answers and the best class except the label, `[N]`, on the host."""
-    found = []
-    for index in padded_blocks(np.arange(len(images)), rows):
-        block = place((images, labels), keys, index, mesh)
-        found.append(_block_answers(classifier, *block, mesh=mesh))
-    return jax.tree.map(
-        lambda *parts: np.concatenate(parts)[: len(images)], *map(fetch, found)
-    )
+    step = functools.partial(_block_answers, classifier, mesh=mesh)
+    take = functools.partial(taken, (images, labels, keys))
+    blocks = in_blocks(step, take, np.arange(len(images)), rows, mesh)
+    return joined([found for _, found in blocks])
 
 
 @by_image

@@ -29,7 +29,7 @@ _quasi_newton = optax.scale_by_lbfgs(MEMORY)
 
 
 class Evaluation(NamedTuple):
-    """What the classifier says at a point.
+    """The classifier's answer at a point.
 
     Attributes:
       loss: the loss of the target class.
@@ -43,13 +43,13 @@ class Evaluation(NamedTuple):
 
 
 class Bracket(NamedTuple):
-    """The weight that is tried, 1 / (2 c), between weights that were.
+    """The weight 1 / (2 c) on trial, between weights tried before.
 
     Attributes:
       weight: the weight.
-      low: the largest one at whose minimum the target is not reached, or 0.
-      high: the smallest one at whose minimum it is, or infinity.
-      tried: weights done with.
+      low: the largest one whose minimum does not reach the target, or 0.
+      high: the smallest one whose minimum does, or infinity.
+      tried: how many weights were tried.
     """
 
     weight: jax.Array
@@ -65,16 +65,16 @@ class Search(NamedTuple):
       trial: where the classifier is evaluated next.
       is_first: whether that is the unaltered image.
       point: the last trial accepted.
-      at_point: what the classifier said there.
-      direction: from the point.
-      share: of the direction that the trial goes.
-      memory: that of L-BFGS.
-      bracket: the weight, and what is known of it.
+      at_point: the classifier's answer there.
+      direction: the search direction from the point.
+      share: the step along the direction, in (0, 1].
+      memory: L-BFGS's state.
+      bracket: the weight, and its bounds.
       steps: evaluations for this weight.
       best: the closest point that reached the target.
       distance: its distance from the image, squared.
       done: whether the search is over.
-      vanished: whether there was no slope to begin with.
+      vanished: whether the gradient at the image was 0 or not finite.
     """
 
     trial: jax.Array
@@ -121,7 +121,7 @@ def advanced(
     Args:
       search: the search.
       image: the unaltered image.
-      found: what the classifier says at the search's trial.
+      found: the classifier's answer at the search's trial.
       target_loss: the loss at which the target is reached.
     """
     # Every evaluation counts, not only those at a minimum.
@@ -194,7 +194,7 @@ def _first_weight(found: Evaluation, target_loss: jax.Array) -> jax.Array:
 def _judged(
     search: Search, image: jax.Array, found: Evaluation, weight: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """Whether the trial is accepted, and whether it gains hardly anything."""
+    """Whether the trial is accepted, and whether it hardly lowers the objective."""
 
     def objective(point: jax.Array, loss: jax.Array) -> jax.Array:
         return jnp.sum((point - image) ** 2) / 2 + weight * loss

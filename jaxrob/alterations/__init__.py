@@ -1,4 +1,4 @@
-"""Alterations: what the acquisition and elaboration of an image do to it, by level.
+"""Alterations: changes to an image in its acquisition or elaboration, by level.
 
 Each function returns an `Alteration` for a range of levels. `presets` holds those of
 the papers.

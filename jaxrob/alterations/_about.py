@@ -1,4 +1,4 @@
-"""What an alteration says about itself, beside what it computes."""
+"""An alteration's description of itself, apart from its computation."""
 
 import dataclasses
 from collections.abc import Callable, Mapping
@@ -14,9 +14,9 @@ from jaxrob.alterations._checks import check_parameter
 
 @dataclasses.dataclass(frozen=True)
 class About:
-    """What an alteration says about itself: reports, warnings and the command read it.
+    """An alteration's description of itself, read by reports, warnings and the command.
 
-    It changes nothing that is computed. Alterations that differ in it alone are equal.
+    It does not affect the computation. Alterations that differ only in it are equal.
 
     Example::
 
@@ -29,29 +29,29 @@ class About:
         bar = jaxrob.Alteration("bar", cover, 0.0, 28.0, unit="px", about=about)
 
     Attributes:
-      level: what a level is, in words, beside its unit.
-      parameters: how it was made beside its range, by name: texts, numbers and
-        booleans. What depends on the images is a function of their shape
-        `(H, W, C)`.
-      words: what a parameter means, by its name.
-      default_range: `default_range(height, width)`, the plausible ends of the range
-        for pictures of that size; None where they are the same for all. A function
-        without required arguments that makes the alteration is called again with
-        these by the command, if no range is written.
-      range_from: where the default range is from.
-      doubt: `doubt(lower, upper, image_shape)`, what looks like a mistake in a range
-        for images of the shape `(H, W, C)`, and what may be meant; None if nothing
-        does. It becomes a warning, behind the alteration's name. Of what is no image
-        nothing is doubted, because its values may have any unit.
-      size_matters: whether a level does something else to images of another size.
+      level: the meaning of a level in words; its unit is a field of the alteration.
+      parameters: the parameters beside the range, by name: texts, numbers and booleans.
+        A parameter that depends on the images is a function of their shape `(H, W, C)`.
+      words: the meaning of each parameter, by its name.
+      default_range: `default_range(height, width)` returns plausible ends of the range
+        for pictures of that size; None if the ends are the same for all sizes. Where a
+        function without required arguments makes the alteration and no range is
+        written, the command calls it again with these ends.
+      range_from: the source of the default range.
+      doubt: `doubt(lower, upper, image_shape)` returns a text that says what looks like
+        a mistake in a range for images of the shape `(H, W, C)` and what may be meant,
+        or None if nothing does. The text becomes a warning, after the alteration's
+        name. Arrays that are not images raise no doubts, because their values may have
+        any unit.
+      size_matters: whether the effect of a level depends on the image's size.
       leaves_range: whether the altered image leaves [0, 1] on purpose.
-      jump: why it jumps beside the identity, and what to do about it.
-      members: the alterations it is made of, in the order in which they are applied.
-        Where there are some, their doubts are taken.
+      jump: why the curve jumps beside the identity, and the remedy.
+      members: the alterations it is made of, in the order in which they are applied. If
+        there are any, their doubts replace its own.
 
     Raises:
       TypeError: if a field has a wrong type.
-      ValueError: if a number is not finite, or `words` say what a level is.
+      ValueError: if a number is not finite, or `words` explain the level.
     """
 
     level: str = ""

@@ -1,4 +1,4 @@
-"""What an alteration is: a pure function of an image and a level."""
+"""Alterations: pure functions of an image and a level."""
 
 import dataclasses
 import functools
@@ -23,14 +23,14 @@ from jaxrob._keys import check_key
 from jaxrob.alterations._about import About
 from jaxrob.alterations._checks import checked_range
 
-# Levels this close to the identity, as a share of the range, are the identity: an
-# evenly spaced grid may reach it only up to float64's rounding.
+# Levels this close to the identity, as a share of the range, count as the identity: an
+# evenly spaced grid may miss it by float64's rounding.
 _IDENTITY_TOLERANCE = 1e-9
 
 
 @dataclasses.dataclass(frozen=True)
 class Alteration:
-    """What may happen to an image, by a level from a range `[lower, upper]`.
+    """A change that may happen to an image, by a level from a range `[lower, upper]`.
 
     A classifier's robustness is measured over that range. One level, `identity`, leaves
     the image as it is.
@@ -46,27 +46,27 @@ class Alteration:
         faded = fading(image, 0.3)
 
     Attributes:
-      name: what reports call it.
+      name: its name in reports.
       fn: `fn(image, level)`, or `fn(image, level, key)` if `stochastic`; it returns an
         array of the image's shape. It is traced with a scalar float32 level and must
-        return the image unchanged at `identity`. A function defined anew at every
-        use is compiled anew at every use.
+        return the image unchanged at `identity`. Define it once: a function defined
+        again at every use is recompiled at every use.
       lower: the lowest level.
       upper: the highest level.
       identity: the level at which nothing is altered; by default `lower`.
       unit: the unit of the levels, for reports.
       stochastic: whether `fn` takes a random key.
-      resolution: the smallest step in level that matters, None if any does. Levels
-        are rounded to steps from the identity, and none is evaluated twice.
+      resolution: the smallest step in level that matters, None if any does. Levels are
+        rounded to steps from the identity, and no level is evaluated twice.
       prepare: the part of the work that does not depend on the level, done once for
-        each image however many levels are evaluated. When given,
+        each image however many levels are evaluated. If it is given,
         `fn(prepared, level)` takes `prepare(image)` (`prepare(image, key)` if
         stochastic) instead of the image.
-      representative: `representative(levels)` maps an array of levels to those that
-        stand for all with the same effect; by default they are rounded by
+      representative: `representative(levels)` maps an array of levels to levels that
+        represent all those with the same effect; by default levels are rounded by
         `resolution`.
-      about: what it says about itself, to reports and in warnings: what a level is,
-        how it was made, which ranges look like a mistake.
+      about: its description of itself, for reports and warnings: the meaning of a
+        level, the parameters, the ranges that look like a mistake.
 
     Raises:
       TypeError: if a field has a wrong type.
@@ -122,9 +122,10 @@ class Alteration:
     def description(self) -> str:
         """The library's version, and the alteration with all its parameters, as text.
 
-        It is the same in every process, and arrays stand in it by a digest. Of a
-        function of yours it holds the name. What results and journals keep holds a
-        digest of what it computes as well, by which they are told apart.
+        It is the same in every process. Arrays appear as digests, and your own
+        functions by
+        name. Results and journals also hold a digest of the computation, which
+        distinguishes functions of the same name.
         """
         return f"{library()}: {text(self)}"
 
@@ -138,19 +139,20 @@ class Alteration:
 
         Args:
           image: float32 `[H, W, C]` in [0, 1], or another array that `fn` takes.
-          level: a scalar in `[lower, upper]`; not checked where it is traced.
+          level: a scalar in `[lower, upper]`; not checked if it is traced.
           key: a random key, needed if the alteration is stochastic.
 
         Returns:
           The altered image, of the same shape.
 
         Raises:
-          TypeError: if the image is no array, the level no number or the key no key.
+          TypeError: if the image is not an array, the level not a number or the key not
+            a key.
           ValueError: if the alteration is stochastic and no key is given, the level
-            lies outside the range, or the image has a shape that `fn` refuses.
+            lies outside the range, or the image has a shape that `fn` rejects.
         """
         if not isinstance(level, Tracer):
-            # float32 may carry a level at an end of the range beyond it.
+            # float32 may round an end of the range to a level outside it.
             slack = 1e-6 * max(abs(self.lower), abs(self.upper))
             found = checked_number(f"{self.name}: level", level)
             if not self.lower - slack <= found <= self.upper + slack:
@@ -161,7 +163,7 @@ class Alteration:
         return self.at_level(self.prepared(image, key), level)
 
     def prepared(self, image: jax.Array, key: jax.Array | None = None) -> Any:
-        """What `at_level` needs of one image, the same for all levels."""
+        """Computes the part of `at_level` that all levels of one image share."""
         check_type(f"{self.name}: image", image, np.ndarray | jax.Array, "an array")
         if key is not None:
             check_key(key)
@@ -171,12 +173,12 @@ class Alteration:
         return args if self.prepare is None else (self.prepare(*args),)
 
     def at_level(self, prepared: Any, level: jax.typing.ArrayLike) -> jax.Array:
-        """The altered image, from what `prepared` gave."""
+        """Returns the altered image, from the result of `prepared`."""
         image, *key = prepared
         return self.fn(image, level, *key)
 
     def canonical(self, levels: np.ndarray) -> np.ndarray:
-        """The levels that stand for `levels`, float64: none is evaluated twice.
+        """Returns the levels that represent `levels`, float64: none is evaluated twice.
 
         Raises:
           ValueError: if a level is NaN or outside the range.
@@ -198,7 +200,7 @@ class Alteration:
         return np.clip(self.snap(levels), self.lower, self.upper)
 
     def snap(self, levels: np.ndarray) -> np.ndarray:
-        """The levels, with those that miss the identity by rounding alone set to it."""
+        """Sets levels that miss the identity by rounding to the identity."""
         levels = checked_array(f"{self.name}: levels", levels, "...").astype(np.float64)
         tolerance = _IDENTITY_TOLERANCE * (self.upper - self.lower)
         near = np.abs(levels - self.identity) <= tolerance
@@ -206,7 +208,7 @@ class Alteration:
 
 
 def check_image(name: str, image: jax.Array) -> None:
-    """Refuses an array that is not one floating image `[H, W, C]`."""
+    """Rejects an array that is not one floating image `[H, W, C]`."""
     if image.ndim == 2:
         raise ValueError(
             f"{name}: image must have the shape [H, W, C]; got {image.shape}: the axis "
@@ -220,23 +222,23 @@ def check_image(name: str, image: jax.Array) -> None:
 
 
 def check_floating(name: str, image: jax.Array) -> None:
-    """Refuses an array, of whatever shape, of other than floating numbers."""
+    """Rejects an array, of any shape, whose numbers are not floating."""
     if not jnp.issubdtype(image.dtype, jnp.floating):
         raise wrong_type(f"{name}: image", "floating, in [0, 1]", image)
 
 
 def in_float32(image: jax.Array) -> jax.Array:
-    """An image of half precision in float32, in which it is altered; others as is."""
+    """Casts an image of half precision to float32 for the computation."""
     return image.astype(jnp.promote_types(image.dtype, jnp.float32))
 
 
 def as_given(altered: jax.Array, image: jax.Array) -> jax.Array:
-    """An altered image in the precision of the image, as far as JAX has it."""
+    """Casts an altered image to the image's precision, as far as JAX has it."""
     return altered.astype(jnp.result_type(image))
 
 
 def check_colours(name: str, image: jax.Array) -> None:
-    """Refuses what is no image of red, green and blue."""
+    """Rejects an image that does not have the channels red, green and blue."""
     check_image(name, image)
     if image.shape[-1] != 3:
         raise ValueError(

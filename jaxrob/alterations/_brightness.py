@@ -7,7 +7,7 @@ from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._checks import checked_range
 
-# The largest level that may be meant: pixels six times as bright.
+# The largest plausible level: pixels six times as bright.
 _BRIGHTEST = 5.0
 
 

@@ -1,4 +1,4 @@
-"""Checks of what alterations are made of: ranges of levels, and parameters."""
+"""Checks of alterations' ranges of levels and parameters."""
 
 from typing import Any
 
@@ -16,18 +16,18 @@ def checked_range(
     at_least: float | None = None,
     at_most: float | None = None,
 ) -> tuple[float, float]:
-    """The ends of a range of levels.
+    """Returns the ends of a range of levels.
 
     Args:
-      name: the alteration's, which messages begin with.
+      name: the alteration's name, with which messages begin.
       lower: the lower end.
       upper: the upper end.
       identity: a level that the range must hold, if any.
       at_least: the lowest level allowed.
-      at_most: the highest.
+      at_most: the highest level allowed.
 
     Raises:
-      TypeError: if one of them is no number.
+      TypeError: if an end is not a number.
       ValueError: if the range does not hold the identity, leaves the limits, or as
         `check_levels_range`.
     """
@@ -41,10 +41,9 @@ def checked_range(
 def check_levels_range(
     lower_name: str, lower: float, upper_name: str, upper: float
 ) -> None:
-    """Refuses the ends of a range of levels that is empty where levels are computed.
+    """Rejects a range of levels that is empty in float32, in which levels are computed.
 
-    That is in float32, which knows no numbers above 3.4e38 and, as XLA computes, none
-    below 1.2e-38 but 0.
+    float32 has no numbers above 3.4e38 and, as XLA computes, none below 1.2e-38 but 0.
 
     Raises:
       ValueError: unless the lower end is below the upper one, both and the range's
@@ -67,7 +66,7 @@ def check_levels_range(
 
 
 def check_parameter(name: str, value: Any) -> None:
-    """Raises an error unless a document can hold a parameter."""
+    """Rejects a parameter that a document cannot hold."""
     wanted = "a text, a number, a boolean or a function of a shape"
     check_type(name, value, str | int | float, wanted)
     if isinstance(value, float):

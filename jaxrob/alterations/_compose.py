@@ -48,7 +48,7 @@ def rescale(
     lower, upper = checked_range("rescale", lower, upper)
     checked_text("rescale: unit", unit, may_be_empty=True)
     ratio = (alteration.upper - alteration.lower) / (upper - lower)
-    # At most `upper`: rounding may carry an identity at the end of the range beyond it.
+    # At most `upper`: rounding may push an identity at the end of the range beyond it.
     identity = min(lower + (alteration.identity - alteration.lower) / ratio, upper)
     # Anchored at the identity, so that the identity maps to itself exactly.
     mapping = {
@@ -133,12 +133,12 @@ def compose(
         identity=identity,
         stochastic=any(member.stochastic for member in members),
         prepare=hashable_partial(_prepare_first, members=members),
-        about=_about_all(alterations, lower, upper),
+        about=_combined_about(alterations, lower, upper),
     )
 
 
-def _about_all(members: Sequence[Alteration], lower: float, upper: float) -> About:
-    """What is to be said of members, whose ranges are their own."""
+def _combined_about(members: Sequence[Alteration], lower: float, upper: float) -> About:
+    """Describes a composition, whose members keep their own ranges."""
     driven = (
         f"{one.name} from {range_in_words(one)}"
         + (f" ({one.about.level})" if one.about.level else "")
@@ -146,8 +146,8 @@ def _about_all(members: Sequence[Alteration], lower: float, upper: float) -> Abo
     )
     return About(
         f"{lower:.4g} to {upper:.4g} drive {', then '.join(driven)}",
-        _of_each(members, "parameters"),
-        _of_each(members, "words"),
+        _merged(members, "parameters"),
+        _merged(members, "words"),
         size_matters=any(one.about.size_matters for one in members),
         leaves_range=any(one.about.leaves_range for one in members),
         jump=next(filter(None, (one.about.jump for one in members)), ""),
@@ -155,8 +155,8 @@ def _about_all(members: Sequence[Alteration], lower: float, upper: float) -> Abo
     )
 
 
-def _of_each(members: Sequence[Alteration], field: str) -> dict[str, Any]:
-    """A field of each one's `about`, by the member's name and what stands there."""
+def _merged(members: Sequence[Alteration], field: str) -> dict[str, Any]:
+    """Merges a field of the members' `about`, with keys "member: name"."""
     return {
         f"{one.name}: {name}": said
         for one in members
@@ -185,7 +185,7 @@ def _rescaled_representative(
     levels: np.ndarray, *, alteration: Alteration, identity: float, ratio: float
 ) -> np.ndarray:
     original = alteration.identity + (levels - identity) * ratio
-    # Rounding may carry an end of the range beyond it.
+    # Rounding may push an end of the range beyond it.
     original = np.clip(original, alteration.lower, alteration.upper)
     return identity + (alteration.canonical(original) - alteration.identity) / ratio
 

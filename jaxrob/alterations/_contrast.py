@@ -41,15 +41,15 @@ def contrast(lower: float = 0.05, upper: float = 1.0) -> Alteration:
 
 
 def channel_means(image: jax.Array) -> jax.Array:
-    """The mean of each channel, `[C]`."""
+    """Returns the mean of each channel, `[C]`."""
     return image.mean((0, 1))
 
 
 def about_means(
     image: jax.Array, means: jax.Array, factor: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image with its distance to the means times a factor, clipped to [0, 1]."""
-    # Not the means plus the product: this is the image itself for a factor of 1.
+    """Scales the image's distance to the means by a factor; clips to [0, 1]."""
+    # Not the means plus the product: this form is exactly the image at a factor of 1.
     return jnp.clip(image * factor + means * (1 - factor), 0.0, 1.0)
 
 

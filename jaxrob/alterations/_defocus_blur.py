@@ -19,7 +19,7 @@ from jaxrob.alterations._units import (
     unit_text,
 )
 
-# Larger disks have more pixels than any image of which they would leave something.
+# A larger disk would exceed any image of which something would remain visible.
 _LARGEST = 1_000.0
 
 
@@ -74,7 +74,7 @@ def defocus_blur(
 
 
 def ready(image: jax.Array, offsets: np.ndarray) -> jax.Array:
-    """The image, ready for `defocused`; `offsets` are the kernel's, `[T, 2]`."""
+    """Prepares the image for `defocused`; `offsets` are the kernel's, `[T, 2]`."""
     reach = int(np.abs(offsets).max(initial=0))
     return shifts(image, len(offsets), reach, "reflect")
 
@@ -82,7 +82,7 @@ def ready(image: jax.Array, offsets: np.ndarray) -> jax.Array:
 def defocused(
     image: jax.Array, padded: jax.Array, offsets: np.ndarray, weights: jax.Array
 ) -> jax.Array:
-    """The image convolved with a kernel, `[H, W, C]`.
+    """Convolves the image with a kernel, `[H, W, C]`.
 
     Args:
       image: `[H, W, C]`.
@@ -121,7 +121,7 @@ def _defocus(
 
 
 def _offsets(largest: float) -> np.ndarray:
-    """Row and column of the pixels that some disk holds, `[T, 2]`."""
+    """Returns row and column of the pixels that some disk holds, `[T, 2]`."""
     reach = math.ceil(largest)
     square = np.mgrid[-reach : reach + 1, -reach : reach + 1].reshape(2, -1).T
     return square[(square**2).sum(1) <= reach**2]

@@ -23,14 +23,14 @@ from jaxrob.alterations._warp import warped
 
 # The Gaussian's half width in standard deviations.
 _TRUNCATE = 3.0
-# Of any image the displacement is the same all over long before.
+# A smoother field displaces all pixels of any image alike.
 _SMOOTHEST = 1000.0
-# The variance of a number drawn evenly from [-1, 1].
+# The variance of the uniform distribution on [-1, 1].
 _VARIANCE = 1 / 3
 
 
 class Displacement(NamedTuple):
-    """How far from a pixel the point lies that it shows, along each axis.
+    """The offset from each pixel to the point that it shows, along each axis.
 
     Attributes:
       rows: in pixels, `[H, W]`.
@@ -94,13 +94,13 @@ def elastic_deformation(
 
 
 def draw_uniform(image: jax.Array, key: jax.Array) -> Displacement:
-    """Numbers drawn evenly from [-1, 1) for each pixel and axis."""
+    """Draws numbers uniformly from [-1, 1) for each pixel and axis."""
     shape = (2, *image.shape[:2])
     return Displacement(*jax.random.uniform(key, shape, minval=-1.0))
 
 
 def smooth(uniform: Displacement, sigma: float) -> Displacement:
-    """The numbers convolved with a Gaussian, mirrored beyond the edges."""
+    """Convolves the numbers with a Gaussian, mirrored beyond the edges."""
     rows, columns = (
         jnp.asarray(_gaussian_matrix(size, sigma)) for size in uniform.rows.shape
     )
@@ -109,7 +109,7 @@ def smooth(uniform: Displacement, sigma: float) -> Displacement:
 
 
 def displaced(by: Displacement) -> tuple[jax.Array, jax.Array]:
-    """The rows and columns that displaced pixels show, both `[H, W]`.
+    """Returns the rows and columns that displaced pixels show, both `[H, W]`.
 
     Beyond the edge the image is mirrored, its edge pixels repeated.
     """
@@ -120,7 +120,7 @@ def displaced(by: Displacement) -> tuple[jax.Array, jax.Array]:
 
 
 def _mirrored(positions: jax.Array, size: int) -> jax.Array:
-    """Positions in [-1/2, size - 1/2] that show what those outside mirror."""
+    """Mirrors positions at the edges, into [-1/2, size - 1/2]."""
     turn = jnp.mod(positions + 0.5, 2 * size)
     return jnp.minimum(turn, 2 * size - turn) - 0.5
 

@@ -1,4 +1,4 @@
-"""Alterations as they are at the time of a call."""
+"""Fingerprints of alterations at the time of a call."""
 
 import dataclasses
 from typing import Any
@@ -13,16 +13,17 @@ from jaxrob._identity.identity import fingerprinted_parts, is_identifiable
 from jaxrob._identity.program import traced
 from jaxrob.alterations._alteration import Alteration
 
-# Levels at which functions that stand for others are looked at.
+# The number of levels at which `representative` is called to fingerprint it.
 _LEVELS = 1025
 
 
 def fingerprinted(alteration: Alteration, image_shape: tuple[int, ...]) -> Alteration:
-    """The alteration as it is now, told from others by what it computes.
+    """Returns the alteration with its functions fingerprinted by their computation.
 
-    The library's own are told by their parameters, and returned as they are. The
-    functions of others are traced, anew where they capture arrays: programs compiled
-    for other values do not serve them.
+    The library's own alterations are identified by their parameters and returned as
+    they
+    are. Users' functions are traced, and retraced if they capture arrays: programs
+    compiled for other values do not fit them.
 
     Args:
       alteration: the alteration.
@@ -39,11 +40,13 @@ def fingerprinted(alteration: Alteration, image_shape: tuple[int, ...]) -> Alter
         (alteration.stochastic, tuple(image_shape)),
         lambda: traced(alteration, image, level, key),
     )
-    return dataclasses.replace(found, representative=_by_effect(alteration))
+    return dataclasses.replace(
+        found, representative=_fingerprinted_representative(alteration)
+    )
 
 
-def _by_effect(alteration: Alteration) -> Any:
-    """What stands for levels runs on the host: it is told by what it gives for many."""
+def _fingerprinted_representative(alteration: Alteration) -> Any:
+    """Fingerprints `representative`, a host function, by its values at many levels."""
     function = alteration.representative
     if function is None or is_identifiable(function):
         return function

@@ -1,4 +1,4 @@
-"""A corruption followed by a fixed function, which no level drives."""
+"""An alteration followed by a fixed function that does not depend on the level."""
 
 import dataclasses
 import inspect
@@ -20,10 +20,10 @@ def followed_by(
     fixed: Callable[[jax.Array], jax.Array],
     name: str | None = None,
 ) -> Alteration:
-    """What a fixed function makes of the altered image, except at the identity.
+    """Applies a fixed function to the altered image, except at the identity.
 
     Images that are stored, sent or shown on their way to the classifier go through one
-    more function, the same at all levels. `compose` has no place for it, because it
+    more function, the same at all levels. `compose` cannot express it, because it
     drives all members by the level.
 
     Example::
@@ -33,22 +33,22 @@ def followed_by(
 
         stored = jaxrob.alterations.followed_by(blur, to_bytes)
 
-    At the identity the image stays as it is, so that the curve may jump beside it: from
-    the unaltered images to what `fixed` alone does to them. An assessment that sees the
-    jump warns of it.
+    At the identity the image stays as it is, so the curve may jump beside it: from
+    the clean images to the effect of `fixed` alone. An assessment that sees the
+    jump warns about it.
 
     Args:
       corruption: the alteration.
       fixed: `fixed(image)`, a pure function; it returns an array of the image's shape.
-      name: what reports call it; by default the name of the corruption, "followed by"
-        and that of the function.
+      name: its name in reports; by default the name of the corruption, "followed by"
+        and the name of the function.
 
     Returns:
       An alteration with the corruption's levels.
 
     Raises:
-      TypeError: if an argument has a wrong type, or `fixed` has no hash or takes no
-        image alone.
+      TypeError: if an argument has a wrong type, or `fixed` has no hash or does not
+        take an image alone.
       ValueError: if the name is empty.
     """
     wanted = "a jaxrob.Alteration"
@@ -86,7 +86,7 @@ def followed_by(
 
 
 def _name_of_fixed(fixed: Callable[..., Any]) -> str:
-    """What a fixed function is called in words."""
+    """Returns the name of a fixed function in words."""
     function = getattr(fixed, "function", getattr(fixed, "func", fixed))
     name = getattr(function, "__name__", type(function).__name__)
     return name.strip("_").replace("_", " ")
@@ -95,7 +95,7 @@ def _name_of_fixed(fixed: Callable[..., Any]) -> str:
 def _check_takes_an_image(fixed: Callable[..., Any]) -> None:
     try:
         signature = inspect.signature(fixed)
-    except ValueError:  # Of some that are built in.
+    except ValueError:  # Some built-in functions have no signature.
         return
     try:
         signature.bind(None)
@@ -120,16 +120,16 @@ def _at_level(
     fixed: Callable[[jax.Array], jax.Array],
 ) -> jax.Array:
     image, prepared = image_and_prepared
-    # Where levels are looped over, nothing is computed at the identity.
+    # If levels are looped over, this computes nothing at the identity.
     return jax.lax.cond(
         level == corruption.identity,
         lambda: image,
-        lambda: _like(image, fixed(corruption.at_level(prepared, level))),
+        lambda: _checked_like(image, fixed(corruption.at_level(prepared, level))),
     )
 
 
-def _like(image: jax.Array, found: Any) -> jax.Array:
-    """What `fixed` returned, if it is an image like the one given."""
+def _checked_like(image: jax.Array, found: Any) -> jax.Array:
+    """Rejects a result of `fixed` that is not an image like the one given."""
     if getattr(found, "shape", None) != image.shape:
         raise ValueError(
             f"followed_by: fixed must return an array of the image's shape "

@@ -1,10 +1,10 @@
-"""Which form a part of an alteration takes on which platform, and why.
+"""The form that a part of an alteration takes on each platform, and the reason.
 
-An accelerator is fast at what slows another down: a TPU multiplies matrices and is slow
-at gathers, a GPU gathers and is slow at large products in float32. So some parts of the
-alterations are written in more than one form. All forms of a part give the same result
-up to rounding. The one in use follows the platform for which a program is compiled,
-never the default backend.
+Accelerators differ: a TPU multiplies matrices fast and is slow at gathers, a GPU
+gathers
+fast and is slow at large float32 products. So some parts of the alterations have more
+than one form. All forms of a part give the same result up to rounding. The platform for
+which a program is compiled selects the form, never the default backend.
 """
 
 import math
@@ -24,8 +24,8 @@ class Form(NamedTuple):
       platform: where the form is used.
       largest: the image's longer side up to which it is used, in pixels; a larger image
         takes the next row of the part and platform.
-      name: the form's name, a key of what `by_platform` is given.
-      figure: what was measured or estimated, and of what.
+      name: the form's name, a key of `forms` in `by_platform`.
+      figure: the measurement or estimate that decides, and its subject.
     """
 
     part: str
@@ -49,7 +49,7 @@ FORMS: tuple[Form, ...] = (
     Form("bilinear", "tpu", math.inf, "channels", "v5e, 224 px: 0.92; planes 0.70"),
     Form("blur", "cpu", 32, "plane by plane", "50 px: 0.88; planes 0.81"),
     Form("blur", "cpu", math.inf, "shifts", "50 px: 0.85; plane by plane 0.79"),
-    # Of one channel, as images of 28 px mostly are, planes need not be moved.
+    # With one channel, as in most images of 28 px, planes need no transposition.
     Form("blur", "gpu", 28, "planes", "28x28x1, est.: adds 118 us; blocks 321"),
     Form("blur", "gpu", math.inf, "blocks", "H100, 224 px: 474 us; planes 949"),
     Form("blur", "tpu", math.inf, "planes", "v5e: 1.11 to 2.8, nothing to gain"),
@@ -68,7 +68,7 @@ FORMS: tuple[Form, ...] = (
 def by_platform(
     part: str, size: int, forms: Mapping[str, Callable[..., Any]], *operands: Any
 ) -> Any:
-    """What the form of the platform returns for the operands.
+    """Applies the platform's form to the operands.
 
     Args:
       part: the part of an alteration, as in `FORMS`.
@@ -86,6 +86,6 @@ def by_platform(
 
 
 def form_for(part: str, platform: Platform, size: int) -> str:
-    """The name of the form that an image of this size takes on the platform."""
+    """Returns the name of the form for an image of this size on the platform."""
     rows = (row for row in FORMS if (row.part, row.platform) == (part, platform))
     return next(row.name for row in rows if size <= row.largest)

@@ -14,7 +14,7 @@ from jaxrob.alterations._forms import by_platform
 from jaxrob.alterations._resample import separable
 from jaxrob.alterations._units import from_0_to_part
 
-# The kernel's half width in standard deviations: what lies beyond is 5e-7 of it.
+# The kernel's half width in standard deviations: 5e-7 of its weight lies beyond.
 _TRUNCATE = 5.0
 # Larger radii would make kernels of gigabytes, to the same effect.
 _LARGEST = 10_000.0
@@ -90,15 +90,16 @@ def _blur(planes: jax.Array, level: jax.Array, *, largest: float) -> jax.Array:
 
 
 def _by_planes(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Two products with all planes."""
+    """Blurs by two products with all planes."""
     return separable(planes, *_matrices(planes, level, reach))
 
 
 def _plane_by_plane(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """A product for the rows of each plane as it lies, then one for all columns."""
+    """Blurs each plane's rows by a product of its own, then all columns by one."""
     rows, columns = _matrices(planes, level, reach)
-    # With matrices that depend on the planes, `vmap` multiplies each plane alone: with
-    # one matrix for all it would turn them round, which takes a CPU as long.
+    # With matrices that depend on the planes, `vmap` multiplies each plane alone. With
+    # one matrix for all it would transpose them, which takes a CPU as long as the
+    # product.
     own = rows + 0 * planes[:, :1, :1]
     blurred = jnp.matmul(own, planes, precision=_HIGHEST)
     blurred = jnp.matmul(blurred, columns.T, precision=_HIGHEST)
@@ -106,9 +107,9 @@ def _plane_by_plane(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.A
 
 
 def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Shifts along the rows, added up, then a product for all of an image's columns.
+    """Adds up shifts along the rows, then multiplies all of an image's columns.
 
-    With channels innermost all along, so that nothing is moved between the two.
+    Channels stay innermost throughout, so that nothing is transposed between the two.
     """
     channels, height, width = planes.shape
     if 2 * reach >= width:
@@ -127,24 +128,24 @@ def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
         ]
         return functools.reduce(jnp.add, parts)
 
-    # A CPU takes one of the two. Half of the taps are enough for half of the levels.
+    # A CPU runs one branch only. Half of the taps suffice for half of the levels.
     half = reach // 2
     blurred = jax.lax.cond(
         level * _TRUNCATE <= half,
         lambda: added(half),
         lambda: added(reach),
     )
-    # As in `_plane_by_plane`, but XLA knows that it adds nothing.
-    nothing = (0 * blurred[:1, :1].astype(jnp.int32)).astype(jnp.float32)
-    own = _blur_matrix(level, reach, height) + nothing
+    # As in `_plane_by_plane`, but XLA knows that this adds nothing.
+    zeros = (0 * blurred[:1, :1].astype(jnp.int32)).astype(jnp.float32)
+    own = _blur_matrix(level, reach, height) + zeros
     blurred = jnp.matmul(own, blurred, precision=_HIGHEST)
     return blurred.reshape(height, width, channels)
 
 
 def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Blocks of rows, then of columns, each from the pixels in its reach alone.
+    """Blurs blocks of rows, then of columns, each from the pixels in its reach alone.
 
-    With channels innermost all along: on a GPU, moving them there in the end would cost
+    Channels stay innermost throughout: on a GPU, a transposition at the end would cost
     more than both products.
     """
     _, height, width = planes.shape
@@ -156,7 +157,7 @@ def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
             for to, of in _blocks(height, reach)
         ]
     )
-    # A product for each row: as one for all, it would need the channels moved.
+    # One product for each row: a single product would need the channels transposed.
     return jnp.concatenate(
         [
             jax.lax.dot_general(
@@ -171,8 +172,8 @@ def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
     )
 
 
-# The forms of the blur: functions of planes `[C, H, W]`, of the level, and of the
-# kernel's reach in pixels.
+# The forms of the blur: functions of planes `[C, H, W]`, the level, and the kernel's
+# reach in pixels.
 BLUR = {
     "planes": _by_planes,
     "plane by plane": _plane_by_plane,
@@ -182,7 +183,7 @@ BLUR = {
 
 
 def _blocks(size: int, reach: int) -> list[tuple[slice, slice]]:
-    """Blocks of an axis, and the pixels that each depends on, as many for each."""
+    """Returns blocks of an axis and the equally many pixels that each depends on."""
     # One block, unless several halve the work.
     block = _BLOCK if 2 * (_BLOCK + 2 * reach) <= size else size
     window = min(size, block + 2 * reach)
@@ -197,21 +198,21 @@ def _blocks(size: int, reach: int) -> list[tuple[slice, slice]]:
 def _matrices(
     planes: jax.Array, level: jax.Array, reach: int
 ) -> tuple[jax.Array, jax.Array]:
-    """Those of rows and of columns."""
+    """Returns the matrices of rows and of columns."""
     _, height, width = planes.shape
     return _blur_matrix(level, reach, height), _blur_matrix(level, reach, width)
 
 
 def _blur_matrix(sigma: jax.Array, reach: int, size: int) -> jax.Array:
-    """`[size, size]`: row i holds the kernel around pixel i, its tails on the edges."""
+    """Returns the matrix `[size, size]` whose row i is the kernel around pixel i."""
     span = max(reach, size)
     kernel = _kernel(sigma, reach, span)
     # tail[k] is the weight of all offsets <= k - span.
     tail = jnp.cumsum(kernel)
     pixel = jnp.arange(size)
     matrix = kernel[pixel[None, :] - pixel[:, None] + span]
-    # The first column takes every offset that reaches it or goes beyond, and so does
-    # the last, by symmetry.
+    # The first column takes every offset that reaches or passes the edge; the last does
+    # so by symmetry.
     edge = tail[span - pixel]
     if size == 1:
         return jnp.ones((1, 1), kernel.dtype)
@@ -219,7 +220,7 @@ def _blur_matrix(sigma: jax.Array, reach: int, size: int) -> jax.Array:
 
 
 def _kernel(sigma: jax.Array, reach: int, span: int) -> jax.Array:
-    """The kernel for offsets -span ... span, zero beyond the reach."""
+    """Returns the kernel for offsets -span ... span, zero beyond the reach."""
     offsets = jnp.arange(-span, span + 1)
     kernel = jnp.exp(-0.5 * jnp.square(offsets / jnp.maximum(sigma, _SMALLEST)))
     kernel = jnp.where(jnp.abs(offsets) <= reach, kernel, 0.0)

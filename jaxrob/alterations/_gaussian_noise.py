@@ -72,9 +72,9 @@ def _doubt(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | No
 
 
 def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
-    """Standard normal numbers, float32, one for each of the array's values.
+    """Draws standard normal numbers, float32, one for each of the array's values.
 
-    In the array's own type, a key would stand for other noise in each type.
+    Drawn in the array's own type, one key would give other noise for each type.
     """
     return jax.random.normal(key, image.shape, jnp.float32)
 
@@ -82,7 +82,7 @@ def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
 def add_noise(
     image: jax.Array, noise: jax.Array, scale: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image plus noise of a standard deviation, clipped to [0, 1]."""
+    """Adds noise of a standard deviation to the image; clips to [0, 1]."""
     return as_given(jnp.clip(image + scale * noise, 0.0, 1.0), image)
 
 

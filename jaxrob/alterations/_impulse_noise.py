@@ -11,11 +11,11 @@ from jaxrob.alterations._checks import checked_range
 
 
 class ImpulseDraws(NamedTuple):
-    """What is drawn for each of the image's values.
+    """The random draws for each of the image's values.
 
     Attributes:
       uniform: in [0, 1), the share of values above which this one is hit.
-      is_salt: whether it is then set to 1, else to 0.
+      is_salt: whether a hit sets it to 1, else to 0.
     """
 
     uniform: jax.Array
@@ -58,7 +58,7 @@ def impulse_noise(lower: float = 0.0, upper: float = 0.3) -> Alteration:
 
 
 def draw_impulses(image: jax.Array, key: jax.Array) -> ImpulseDraws:
-    """Where values are hit, and by what: of one random word, 24 bits and another."""
+    """Draws hits and their values from one random word: 24 bits and one more bit."""
     word = jax.random.bits(key, image.shape, jnp.uint32)
     return ImpulseDraws((word >> 8).astype(jnp.float32) * 2.0**-24, (word & 1) == 1)
 
@@ -66,7 +66,7 @@ def draw_impulses(image: jax.Array, key: jax.Array) -> ImpulseDraws:
 def set_impulses(
     image: jax.Array, draws: ImpulseDraws, share: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image with a share of its values set to 0 or 1."""
+    """Sets a share of the image's values to 0 or 1."""
     impulse = as_given(draws.is_salt, image)
     return jnp.where(draws.uniform < share, impulse, image)
 

@@ -1,10 +1,10 @@
-"""What a JPEG file does to an image, bit for bit.
+"""The effect of a JPEG file on an image, bit for bit.
 
-Entropy coding loses nothing, so writing and reading a baseline JPEG file is integer
+Entropy coding is lossless, so writing and reading a baseline JPEG file is integer
 arithmetic alone: colour conversion, chroma subsampling, DCT, quantisation, and back.
 The functions below do that arithmetic as libjpeg-turbo does (its "islow" DCT and
-"fancy" chroma upsampling), which is what Pillow's ``Image.save(format="JPEG")`` uses
-at its defaults: grey, or YCbCr with 4:2:0 chroma.
+"fancy" chroma upsampling), which Pillow's ``Image.save(format="JPEG")`` uses at its
+defaults: grey, or YCbCr with 4:2:0 chroma.
 
 Each one-dimensional DCT pass of libjpeg is exactly ``(M x + 2^(n-1)) >> n`` for an
 integer matrix M. There is a form for each kind of device (`_jpeg_loops`, `_jpeg_fused`,
@@ -39,11 +39,11 @@ class JpegCoefficients(NamedTuple):
 
 
 class JpegForm(NamedTuple):
-    """One way to compute what a JPEG file does, for one kind of device.
+    """A way to compute the effect of a JPEG file, for one kind of device.
 
     Attributes:
-      coefficients: of an image `[H, W, C]`, its `JpegCoefficients` as a tuple.
-      decode: of these two, a quality and the image's shape, the pixels.
+      coefficients: maps an image `[H, W, C]` to its `JpegCoefficients` as a tuple.
+      decode: maps these two, a quality and the image's shape to the pixels.
     """
 
     coefficients: Callable[..., tuple[jax.Array, jax.Array | None]]
@@ -58,7 +58,7 @@ JPEG_FORMS = {
 
 
 def jpeg_coefficients(image: jax.Array) -> JpegCoefficients:
-    """Does the part of JPEG compression that comes before the quality matters.
+    """Computes the part of JPEG compression that does not depend on the quality.
 
     Args:
       image: `[H, W, C]` in [0, 1], C being 1 (grey) or 3 (RGB), H and W at least 1.

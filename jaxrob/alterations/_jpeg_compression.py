@@ -19,7 +19,7 @@ from jaxrob.alterations._jpeg import (
     jpeg_coefficients,
 )
 
-# A level that stands for quality 100; level 0 is no compression at all.
+# The level that stands for quality 100; level 0 does not compress at all.
 _QUALITY_100 = 0.25
 
 
@@ -83,21 +83,22 @@ def _compress(
     image, coefficients = image_and_coefficients
     quality = _quality(level, jnp).astype(jnp.int32)
     forms = {
-        name: _or_image(form, one_choice=name == "loops")
+        name: _decode_or_keep(form, one_choice=name == "loops")
         for name, form in JPEG_FORMS.items()
     }
     operands = (image, *coefficients, quality, level == 0)
     return by_platform("jpeg", max(image.shape[:2]), forms, *operands)
 
 
-def _or_image(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
-    """Decodes by a form, but for the identity's level.
+def _decode_or_keep(form: JpegForm, one_choice: bool) -> Callable[..., jax.Array]:
+    """Returns a function that decodes by a form, except at the identity's level.
 
     Args:
       form: the form.
-      one_choice: whether to choose between computations rather than between pixels. On
-        a CPU XLA would fuse the decoder's last step into the latter, which takes a
-        fifth longer. A GPU or TPU has many levels in one step, where it cannot choose.
+      one_choice: whether to branch between computations (`cond`) rather than select
+        pixels (`where`). With `where`, XLA on a CPU fuses the decoder's last step into
+        the selection, which takes a fifth longer. GPUs and TPUs batch many levels in
+        one step, where they cannot branch.
     """
 
     def decoded_or_image(

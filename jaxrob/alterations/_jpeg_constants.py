@@ -1,12 +1,12 @@
-"""The numbers that libjpeg-turbo codes with, and the steps of a quality."""
+"""libjpeg-turbo's constants, and the quantisation steps of a quality."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-# The islow DCT's matrix, frequencies by samples, as orthonormal DCT x 2^14 sqrt(2).
-# Entries that differ by one from each other's mirror are libjpeg's rounded constants,
-# summed as its butterflies sum them.
+# The islow DCT's matrix, frequencies by samples: the orthonormal DCT x 2^14 sqrt(2).
+# Where an entry differs by one from its mirror, libjpeg's rounded constants do, summed
+# as its butterflies sum them.
 _DCT_HALF = np.array(
     [
         [8192, 8192, 8192, 8192],
@@ -45,8 +45,8 @@ CHROMA_TABLE[:4, :4] = [
     [47, 66, 99, 99],
 ]
 
-# Colour conversion in units of 2^-16: R, G, B to Y, Cb, Cr, and Cb, Cr to what they
-# add to Y in R, G and B. The latter's sums stay below 2^24, so float32 is exact.
+# Colour conversion in units of 2^-16: R, G, B to Y, Cb, Cr; then the amounts that Cb
+# and Cr add to Y in R, G and B. The latter's sums stay below 2^24, so float32 is exact.
 FROM_RGB = np.array(
     [[19595, 38470, 7471], [-11059, -21709, 32768], [32768, -27439, -5329]], np.int32
 )
@@ -55,17 +55,17 @@ TO_RGB = np.array([[0, -22554, 116130], [91881, -46802, 0]], np.float32)
 
 
 def quantisation_steps(table: np.ndarray, quality: jax.Array | int) -> jax.Array:
-    """The steps of a quality, int32 `[8, 8]` in 1 to 255, as jcparam.c scales them."""
+    """Returns a quality's steps, int32 `[8, 8]` in 1 to 255, scaled as in jcparam.c."""
     quality = jnp.clip(jnp.asarray(quality, jnp.int32), 1, 100)
     scale = jnp.where(quality < 50, 5000 // quality, 200 - 2 * quality)
     return jnp.clip((table * scale + 50) // 100, 1, 255)
 
 
 def inverse_steps(steps: jax.Array) -> jax.Array:
-    """What coefficients x 8 are multiplied by before they are rounded, float32.
+    """Returns the factors of coefficients x 8 before they are rounded, float32.
 
-    Halves round away from zero in libjpeg. A factor of 1 + 2^-16 lifts a half above the
-    tie without lifting anything else to it (|c| < 2^14, so neighbours differ by more
-    than 2^-14 of themselves), and the rest is one multiplication and a rounding.
+    libjpeg rounds halves away from zero. A factor of 1 + 2^-16 lifts a half above the
+    tie without lifting another number to it (|c| < 2^14, so neighbours differ by more
+    than 2^-14 of themselves). One multiplication and a rounding remain.
     """
     return (1 + 2.0**-16) / (8 * steps.astype(jnp.float32))

@@ -1,9 +1,9 @@
 """JPEG for GPUs: few kernels, each of which reads and writes in the pixels' order.
 
-Within a row of blocks, frequencies or pixels come before blocks or after them, as the
+Within a row of blocks, frequencies or pixels come before or after the blocks, as the
 next pass reads them, so that nothing is ever transposed. A pass is one kernel: eight
 int32 products of eight slices, broadcast along the axis that they become. Between the
-passes lie the fewest bytes that hold the numbers:
+passes the numbers are stored in the fewest bytes that hold them:
 
 * after the first pass of the forward transform |t| <= 128 x 8 x 8192 / 2^11 = 2^12;
 * after that of the inverse |v| < 2^13: without quantisation the same 2^12, and steps of
@@ -34,9 +34,10 @@ from jaxrob.alterations._jpeg_planes import is_smooth, levels_of
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Luma's and chroma's coefficients x 8, int32 `[8, 8, N]`.
+    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`.
 
-    They lie as [row of blocks, vertical, horizontal frequency, block], reshaped.
+    The memory order is [row of blocks, vertical, horizontal frequency, block],
+    reshaped.
     """
     height, width, channels = jnp.shape(image)
     levels = levels_of(image).astype(jnp.int32)
@@ -58,7 +59,7 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """The pixels, float32 `[H, W, C]`, of coefficients at a quality."""
+    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     plane = (1, -(-height // 8), -(-width // 8))
     levels = _decode_blocks(luma, LUMA_TABLE, quality, plane)[0, :height, :width]
@@ -92,10 +93,10 @@ def _decode_blocks(
     """Quantises coefficients and returns levels 0-255, uint8 [P, H, W].
 
     Args:
-      coefficients: what `_forward_dct` gave.
+      coefficients: from `_forward_dct`.
       table: the quantisation table.
       quality: the quality.
-      blocks: how many planes, rows of blocks, and blocks in a row.
+      blocks: the numbers of planes, rows of blocks, and blocks in a row.
     """
     count, rows, columns = blocks
     steps = quantisation_steps(table, quality)[:, :, None]
@@ -110,7 +111,7 @@ def _decode_blocks(
 def _pass(
     slices: Sequence[jax.Array], matrix: np.ndarray, axis: int, shift: int
 ) -> jax.Array:
-    """(matrix x + half) >> shift of eight slices, int32, as a new axis."""
+    """Computes (matrix x + half) >> shift of eight slices, int32, as a new axis."""
     shape = [1] * (slices[0].ndim + 1)
     shape[axis] = 8
     total = jnp.int32(1 << (shift - 1))
@@ -128,8 +129,8 @@ def _slices(blocks: jax.Array, axis: int) -> list[jax.Array]:
 
 
 def _written(x: jax.Array, dtype: jax.typing.DTypeLike) -> jax.Array:
-    # Whatever XLA takes for cheaper: fused into the next pass, a pass would be done
-    # again for each of the eight that read it.
+    # XLA underestimates the cost of fusing: a pass fused into the next one would be
+    # repeated for each of the eight slices that read it.
     return jax.lax.optimization_barrier(x.astype(dtype))
 
 

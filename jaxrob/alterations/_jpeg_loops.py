@@ -25,7 +25,7 @@ _ROUNDING = np.float32(1.5 * 2**23)
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Luma's and chroma's coefficients x 8, int32 [frequency, frequency, block]."""
+    """Returns coefficients x 8 of luma and chroma, int32 [8, 8, block]."""
     luma, chroma = planes_of(image)
     return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
 
@@ -36,14 +36,14 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """The pixels, float32 `[H, W, C]`, of coefficients at a quality."""
+    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     luma_shape = (1, height + -height % 8, width + -width % 8)
     levels = _decode_blocks(luma, LUMA_TABLE, quality)
     levels = _planes(levels, luma_shape)[0, :height]
     if chroma is None:
         return unit_range(levels[:, :width, None])
-    # Cropped by a product, or XLA would reorder the blocks once for each colour.
+    # A product crops; slices would make XLA reorder the blocks for each colour.
     levels = product(levels, np.eye(luma_shape[2], width, dtype=np.float32), 1)
     chroma = _decode_blocks(chroma, CHROMA_TABLE, quality)
     chroma = _planes(chroma, (2, -(-height // 16) * 8, -(-width // 16) * 8))
@@ -68,7 +68,7 @@ def _decode_blocks(
 ) -> jax.Array:
     """Quantises coefficients [8, 8, N] and returns levels 0-255, int32 [8, 8, N]."""
     steps = quantisation_steps(table, quality)[:, :, None]
-    # Rounded by an addition, since XLA's conversion to integers saturates, which costs
+    # An addition rounds, because XLA's conversion to integers saturates, which costs
     # time.
     rounded = coefficients.astype(jnp.float32) * inverse_steps(steps) + _ROUNDING
     rounded = _bits(rounded) - _bits(_ROUNDING)
@@ -86,17 +86,17 @@ def _transform(
     """Applies (matrix x + half) >> shift along axis 0, then along axis 1, int32."""
 
     def along_first(blocks: jax.Array, shift: Any) -> tuple[jax.Array, None]:
-        # The axis goes behind the other, and after two passes is back.
+        # The axis moves behind the other one; two passes restore the order.
         terms = (blocks[i][:, None] * matrix[:, i, None] for i in range(8))
         return (sum(terms) + (1 << (shift - 1))) >> shift, None
 
-    # A loop, or XLA would fuse the passes and redo the first for each of the second's
-    # terms.
+    # A loop; otherwise XLA would fuse the passes and repeat the first for each term of
+    # the second.
     return jax.lax.scan(along_first, blocks, np.array(shifts, np.int32))[0]
 
 
 def _planes(blocks: jax.Array, shape: tuple[int, int, int]) -> jax.Array:
-    """Planes [P, H, W], float32, of blocks [8, 8, N]."""
+    """Returns planes [P, H, W], float32, of blocks [8, 8, N]."""
     count, height, width = shape
     blocks = blocks.reshape(8, 8, count, height // 8, width // 8)
     return blocks.transpose(2, 3, 0, 4, 1).reshape(shape).astype(jnp.float32)

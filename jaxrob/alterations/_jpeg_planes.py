@@ -11,12 +11,12 @@ from jaxrob.alterations._jpeg_constants import FROM_RGB, FROM_RGB_BIAS
 
 
 def levels_of(image: jax.Array) -> jax.Array:
-    """Pixels as the nearest of 256 levels, float32."""
+    """Rounds pixels to the nearest of 256 levels, float32."""
     return jnp.clip(jnp.round(jnp.asarray(image, jnp.float32) * 255), 0, 255)
 
 
 def planes_of(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """The planes that libjpeg transforms, edges repeated to whole blocks.
+    """Returns the planes that libjpeg transforms, edges repeated to whole blocks.
 
     Args:
       image: `[H, W, C]` in [0, 1], C being 1 or 3.
@@ -40,18 +40,18 @@ def planes_of(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
 
 
 def upsampling(size: int, length: int, smooth: bool) -> np.ndarray:
-    """The matrix `[size, length]` of 4 times chroma's interpolation along one axis.
+    """Returns the matrix `[size, length]` of 4 times chroma's interpolation on an axis.
 
     Each pixel is 3 parts its own sample and 1 part the next nearest along the axis.
 
     Args:
-      size: samples, with those that fill up the last block: they are not used.
+      size: samples, with the unused ones that fill up the last block.
       length: pixels.
       smooth: whether to interpolate; otherwise samples are repeated.
     """
     index = np.arange(length)
     own = index // 2
-    # Past the image's own samples the last repeats.
+    # Beyond the image's own samples the last one repeats.
     nearer = np.clip(own + 2 * (index % 2) - 1, 0, (length - 1) // 2)
     matrix = np.zeros((size, length), np.float32)
     np.add.at(matrix, (own, index), 3)
@@ -60,15 +60,15 @@ def upsampling(size: int, length: int, smooth: bool) -> np.ndarray:
 
 
 def is_smooth(width: int) -> bool:
-    """Whether libjpeg interpolates; chroma too narrow for its filter is repeated."""
+    """Whether libjpeg interpolates; it repeats chroma too narrow for its filter."""
     return width > 4
 
 
 def product(
     a: jax.Array, b: np.ndarray, axes: int | tuple[tuple[int, ...], tuple[int, ...]]
 ) -> jax.Array:
-    """The product over the axes, in full float32."""
-    # Anything less (TF32, bf16) would round the integers.
+    """Contracts the axes, in full float32."""
+    # A lower precision (TF32, bf16) would round the integers.
     return jnp.tensordot(a, b, axes, precision=jax.lax.Precision.HIGHEST)
 
 

@@ -1,23 +1,22 @@
 """JPEG for TPUs: passes of the DCT as products with matrices of whole blocks.
 
 A block's 64 numbers lie on one axis, and a pass along either of the block's axes is a
-product with a 64x64 matrix (`kron`), which a TPU does faster than it would bring the
-numbers into another order. float32 holds integers below 2^24; so the DCT's matrix is
-split as M = 128 h + l with |h| <= 89 and |l| <= 49, and
+product with a 64x64 matrix (`kron`), which a TPU does faster than it would reorder the
+numbers. float32 holds integers below 2^24; so the DCT's matrix is split as
+M = 128 h + l with |h| <= 89 and |l| <= 49, and
 
     (M x + 2^(n-1)) >> n  =  floor((h x + floor((l x + 2^(n-1)) / 128)) / 2^(n-7)).
 
-No sum exceeds 2^24, in whatever order it is added up. The absolute values of a row of
-M add up to at most 65,536 (512 in h, 384 in l), those of a column to 61,214 (479 and
-239). So:
+No sum exceeds 2^24, in any order of summation. The absolute values of a row of M add up
+to at most 65,536 (512 in h, 384 in l), those of a column to 61,214 (479 and 239). So:
 
 * forward, along rows: pixels are at most 128, so |M x| <= 2^23, and M is not split;
-* forward, along columns: |x| <= 2^12, so that the products are at most 2^21;
+* forward, along columns: |x| <= 2^12, so the products are at most 2^21;
 * inverse, along columns: |x| <= 1024 + 255 / 2 < 2^11, so below 2^20;
 * inverse, along rows: |x| < 2^13 (`_jpeg_fused.py` says why), so below 2^22.
 
 Rounding by halves of 2^(n-1) <= 2^17 adds little. Levels of 0-255 and chroma's factors
-are exact even in bfloat16, in which they take half of the room.
+are exact even in bfloat16, which halves their memory.
 """
 
 import functools
@@ -44,9 +43,9 @@ _FINE = DCT - 128 * _COARSE
 
 
 def coefficients(image: jax.Array) -> tuple[jax.Array, jax.Array | None]:
-    """Luma's and chroma's coefficients x 8, int32 `[8, 8, N]`.
+    """Returns luma's and chroma's coefficients x 8, int32 `[8, 8, N]`.
 
-    They lie block by block, reshaped.
+    The memory order is block by block, reshaped.
     """
     luma, chroma = planes_of(image)
     return _forward_dct(luma), None if chroma is None else _forward_dct(chroma)
@@ -58,7 +57,7 @@ def decode(
     quality: jax.Array | int,
     shape: tuple[int, int, int],
 ) -> jax.Array:
-    """The pixels, float32 `[H, W, C]`, of coefficients at a quality."""
+    """Returns the pixels, float32 `[H, W, C]`, of coefficients at a quality."""
     height, width, _ = shape
     blocks = -(-height // 8), -(-width // 8)
     luma = _dequantised(luma, LUMA_TABLE, quality, (1, *blocks))
@@ -76,7 +75,7 @@ def _grey(luma: jax.Array, shape: tuple[int, int, int]) -> jax.Array:
 def _rgb(
     luma: jax.Array, blue: jax.Array, red: jax.Array, shape: tuple[int, int, int]
 ) -> jax.Array:
-    """Pixels [H, W, 3] of dequantised blocks; the planes stay apart to the end."""
+    """Returns pixels [H, W, 3] of dequantised blocks; planes stay apart to the end."""
     height, width, _ = shape
     luma = _inverse_dct(luma[0])[:height, None, :width].astype(jnp.float32)
     blue, red = (
@@ -91,10 +90,11 @@ def _rgb(
 def _one_batch(
     function: Callable[..., jax.Array], shape: tuple[int, int, int]
 ) -> Callable[..., jax.Array]:
-    """The function over a first axis, into which `vmap` joins its own.
+    """Maps the function over a first axis, with which `vmap` merges its own.
 
-    A network takes levels and images as one axis. Joined at the end, that is a copy of
-    each colour, and of more than is copied here.
+    A network takes levels and images as one axis. Merged at the end, the axes would
+    cost a
+    copy of each colour, which is more than is copied here.
     """
 
     @custom_vmap
@@ -130,14 +130,14 @@ def _dequantised(
     quality: jax.Array | int,
     blocks: tuple[int, int, int],
 ) -> jax.Array:
-    """Coefficients as the file holds them, int16 [P, rows, columns, 64]."""
+    """Returns coefficients as the file holds them, int16 [P, rows, columns, 64]."""
     steps = quantisation_steps(table, quality).reshape(64)
     found = coefficients.reshape(*blocks, 64).astype(jnp.float32)
     return (jnp.round(found * inverse_steps(steps)) * steps).astype(jnp.int16)
 
 
 def _inverse_dct(blocks: jax.Array) -> jax.Array:
-    """Levels 0-255, bfloat16 [H, W], of dequantised blocks [rows, columns, 64]."""
+    """Returns levels 0-255, bfloat16 [H, W], of blocks [rows, columns, 64]."""
     rows, columns, _ = blocks.shape
     down = _pass(blocks, _down(_COARSE.T), _down(_FINE.T), shift=11)
     down = down.astype(jnp.int16)
@@ -150,19 +150,19 @@ def _inverse_dct(blocks: jax.Array) -> jax.Array:
 def _pass(
     blocks: jax.Array, coarse: np.ndarray, fine: np.ndarray, shift: int
 ) -> jax.Array:
-    """((128 coarse + fine) x + half) >> shift of blocks [..., 64], float32."""
+    """Computes ((128 coarse + fine) x + half) >> shift of blocks [..., 64], float32."""
     blocks = blocks.astype(jnp.float32)
     low = jnp.floor((product(blocks, fine.T, 1) + 2.0 ** (shift - 1)) * 2.0**-7)
     return jnp.floor((product(blocks, coarse.T, 1) + low) * 2.0 ** (7 - shift))
 
 
 def _down(matrix: np.ndarray) -> np.ndarray:
-    """The matrix of a pass along a block's columns."""
+    """Returns the matrix of a pass along a block's columns."""
     return np.kron(matrix, np.eye(8)).astype(np.float32)
 
 
 def _across(matrix: np.ndarray) -> np.ndarray:
-    """The matrix of a pass along a block's rows."""
+    """Returns the matrix of a pass along a block's rows."""
     return np.kron(np.eye(8), matrix).astype(np.float32)
 
 

@@ -19,16 +19,16 @@ from jaxrob.alterations._units import (
     unit_text,
 )
 
-# The kernel's length in standard deviations: what lies beyond is 3e-3 of it.
+# The kernel's length in standard deviations: 3e-3 of its weight lies beyond.
 _TRUNCATE = 3.0
-# Longer kernels reach beyond any image of which they would leave something.
+# A longer kernel would exceed any image of which something would remain visible.
 _LARGEST = 1_000.0
 # Below this standard deviation (in pixels) float32's kernel is exactly one pixel.
 _SMALLEST = 0.05
 
 
 class Motion(NamedTuple):
-    """What is random.
+    """The random draw.
 
     Attributes:
       angle: the motion's direction in degrees, 0 along the rows, a scalar.
@@ -38,7 +38,7 @@ class Motion(NamedTuple):
 
 
 class Line(NamedTuple):
-    """An image made ready for `moved`.
+    """An image prepared for `moved`.
 
     Attributes:
       padded: from `shifts`.
@@ -54,11 +54,11 @@ class Line(NamedTuple):
 def motion_blur(
     lower: float = 0.0, upper: float = 4.0, angle: float = 45.0, unit: str = "px"
 ) -> Alteration:
-    """Blurs as a camera does that moves along a line and slows down.
+    """Blurs like a camera that moves along a line and slows down.
 
-    Every pixel becomes the mean of those that lie from it along a line, weighted by
-    one half of a Gaussian, whose standard deviation is the level. It ends at 3
-    standard deviations; its pixels are those nearest to the line, and beyond the edge
+    Every pixel becomes the mean of the pixels on a line that starts at it, weighted by
+    one half of a Gaussian, whose standard deviation is the level. The line ends at 3
+    standard deviations; its pixels are those nearest to it, and beyond the edge
     edge pixels repeat. The direction is drawn once for each image.
 
     Example::
@@ -69,8 +69,8 @@ def motion_blur(
     Args:
       lower: smallest standard deviation, 0: the range must hold the identity.
       upper: largest standard deviation, at most 1,000 px.
-      angle: directions are drawn evenly from -angle to angle, in degrees from the
-        rows; 0 is a motion along the rows for all images, at most 180.
+      angle: directions are drawn uniformly from -angle to angle, in degrees from the
+        rows, at most 180; at 0 the motion is along the rows for all images.
       unit: "px", or "relative" for levels in parts of the image's shorter side.
 
     Returns:
@@ -110,7 +110,7 @@ def motion_blur(
 
 
 def ready(image: jax.Array, motion: Motion, taps: int) -> Line:
-    """The image, ready for `moved` with as many taps."""
+    """Prepares the image for `moved` with as many taps."""
     step = jnp.arange(taps)
     angle = jnp.deg2rad(motion.angle)
 
@@ -127,13 +127,13 @@ def moved(
     sigma: jax.typing.ArrayLike,
     width: jax.typing.ArrayLike,
 ) -> jax.Array:
-    """The image under a kernel of `width` taps, of which the last may be a part.
+    """Blurs the image by a kernel of `width` taps; the last may be a fraction of a tap.
 
     Args:
       image: `[H, W, C]`.
       line: from `ready`, with at least as many taps.
-      sigma: the Gaussian's standard deviation in pixels; at 0 the image is as it was.
-      width: how many taps, at least 1.
+      sigma: the Gaussian's standard deviation in pixels; 0 leaves the image as it is.
+      width: the number of taps, at least 1.
     """
     step = jnp.arange(len(line.rows))
     weights = jnp.exp(-0.5 * jnp.square(step / jnp.maximum(sigma, _SMALLEST)))
@@ -144,7 +144,7 @@ def moved(
 
 
 def draw_motion(key: jax.Array, lowest: float, highest: float) -> Motion:
-    """A direction drawn evenly from those in between, in degrees."""
+    """Draws a direction in degrees uniformly between the two."""
     return Motion(jax.random.uniform(key, minval=lowest, maxval=highest))
 
 

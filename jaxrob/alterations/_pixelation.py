@@ -12,9 +12,11 @@ from jaxrob.alterations._resample import separable
 def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
     """Shows the image by larger pixels, as a sensor of lower resolution does.
 
-    The level is how many of the image's pixels are, along either axis, one of the new
-    ones, which are as many as fit in: the level that is seen moves by steps. A new
-    pixel is the mean of those whose centres it covers (Pillow's `BOX`).
+    The level is the side of a new pixel in pixels of the image, along either axis. As
+    many
+    new pixels as fit in are used, so the visible level moves in steps. A new pixel is
+    the
+    mean of the pixels whose centres it covers (Pillow's `BOX`).
 
     Args:
       lower: lowest level, 1: the range must hold the identity.
@@ -44,13 +46,13 @@ def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
 
 
 def planes(image: jax.Array) -> jax.Array:
-    """`[C, H, W]`, what `pixelated` takes."""
+    """Returns `[C, H, W]`, the argument of `pixelated`."""
     check_image("pixelation", image)
     return jnp.moveaxis(image, -1, 0)
 
 
 def pixelated(planes: jax.Array, share: jax.typing.ArrayLike) -> jax.Array:
-    """The image `[H, W, C]` with a share of the pixels along either axis."""
+    """Returns the image `[H, W, C]` with a share of the pixels along either axis."""
     _, height, width = planes.shape
     return separable(planes, _means(share, height), _means(share, width))
 
@@ -60,13 +62,13 @@ def _at_length(planes: jax.Array, level: jax.Array) -> jax.Array:
 
 
 def _means(share: jax.typing.ArrayLike, size: int) -> jax.Array:
-    """`[size, size]`: row i takes the mean over the new pixel in which pixel i lies."""
-    # Rounding must not take 0.9 of 100 for 89.
+    """Returns `[size, size]`: row i averages the new pixel in which pixel i lies."""
+    # Rounding must not turn 0.9 of 100 into 89.
     number = jnp.floor(share * size + 1e-3).astype(jnp.int32)
     number = jnp.clip(number, 1, size)
     pixel = jnp.arange(size)
     new = (2 * pixel + 1) * number // (2 * size)
-    # The new pixel's ends, rounded to pixels. Halves go upwards; with Pillow that is up
+    # The new pixel's ends, rounded to pixels, halves upwards. Pillow does the same up
     # to the rounding of doubles, as for 74 pixels of 299.
     start, stop = ((2 * (new + i) * size + number) // (2 * number) for i in (0, 1))
     inside = (start[:, None] <= pixel) & (pixel < stop[:, None])

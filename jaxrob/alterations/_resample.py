@@ -1,7 +1,7 @@
 """Resampling an image at positions that depend on the level alone.
 
-What depends on the level alone is computed once for each level under `vmap` over
-images: the matrices of `separable`, on a CPU the indices and weights of `bilinear`.
+Values that depend on the level alone are computed once for each level under `vmap` over
+images: the matrices of `separable`, and on a CPU the indices and weights of `bilinear`.
 """
 
 import functools
@@ -11,7 +11,7 @@ import jax.numpy as jnp
 
 from jaxrob.alterations._forms import by_platform
 
-# What stands where the image has no pixel; the caller takes care of "crop".
+# The fill in words, for positions outside the image; callers handle "crop".
 FILLS = {
     "crop": "cropped and scaled up, so that no border appears",
     "edge": "edge pixels repeat where the image leaves the frame",
@@ -20,7 +20,7 @@ FILLS = {
 
 
 def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """`rows @ plane @ columns.T` for each channel.
+    """Computes `rows @ plane @ columns.T` for each channel.
 
     Args:
       planes: `[C, H, W]`.
@@ -37,12 +37,12 @@ def separable(planes: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Arr
             planes, matrix, ((axis,), (1,)), precision=jax.lax.Precision.HIGHEST
         )
 
-    # In this order XLA has the least to transpose between the products.
+    # This order leaves XLA the least to transpose between the products.
     return product(product(planes, columns, 2), rows, 1).T
 
 
 def grid(image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str) -> jax.Array:
-    """The image at every pair of a row and a column position; see `bilinear`.
+    """Samples the image at every pair of a row and a column position; see `bilinear`.
 
     Args:
       image: `[H, W, C]`.
@@ -76,23 +76,24 @@ def _grid_by_products(
     return separable(planes, matrix(rows, height), matrix(columns, width))
 
 
-# The forms of `grid`: functions of the image, row and column positions and the fill.
+# The forms of `grid`: functions of the image, the row and column positions, the fill.
 GRID = {"products": _grid_by_products, "gathers": _grid_by_gathers}
 
 
 def bilinear(
     image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
 ) -> jax.Array:
-    """The image at the given positions, interpolated linearly along both axes.
+    """Samples the image at the given positions, interpolated linearly along both axes.
 
     Four gathers, whose indices and weights are the same for all images of a batch.
 
     Args:
       image: `[H, W, C]`.
       rows: row positions, in pixels from the first pixel's centre, of a shape that
-        goes with that of `columns`.
-      columns: column positions, likewise.
-      fill: "constant" takes what lies outside the image as 0; anything else takes the
+        broadcasts with that of `columns`.
+      columns: column positions, in the same units.
+      fill: "constant" fills positions outside the image with 0; any other value takes
+        the
         nearest edge pixel.
 
     Returns:
@@ -109,7 +110,7 @@ def bilinear(
 def window_positions(
     start: jax.typing.ArrayLike, scale: jax.typing.ArrayLike, size: int
 ) -> jax.Array:
-    """Where `size` pixels fall that show the window from `start`, `scale` a pixel.
+    """Returns the positions of `size` pixels in a window from `start`, `scale` apart.
 
     Args:
       start: the window's left end, in pixels from the axis' left end.
@@ -117,7 +118,7 @@ def window_positions(
       size: number of pixels.
 
     Returns:
-      `[size]` positions; the pixel centres 0, 1, ... for start 0 and scale 1, exactly.
+      `[size]` positions; exactly the pixel centres 0, 1, ... for start 0 and scale 1.
     """
     return jnp.asarray(start + (jnp.arange(size) + 0.5) * scale - 0.5)
 
@@ -125,17 +126,17 @@ def window_positions(
 def _pixels_by_table(
     image: jax.Array, rows: jax.Array, columns: jax.Array
 ) -> jax.Array:
-    """Gathers pixels by a table that is made once for all images."""
+    """Gathers pixels by a table that is computed once for all images."""
     return _gathered(image, *_table(rows, columns, *image.shape[:2]))
 
 
 def _pixels_at_once(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Gathers pixels in one kernel, which computes their indices for each image."""
+    """Gathers pixels in one kernel, which computes the indices for each image."""
     return _gathered(image, *_neighbours(rows, columns, *image.shape[:2]))
 
 
 def _by_planes(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Gathers with channels outside, so that a TPU need not lay them innermost."""
+    """Gathers with channels outermost, which spares a TPU the transposition."""
     height, width, channels = image.shape
     corner, weights = _neighbours(rows, columns, height, width)
     planes = jnp.moveaxis(image, -1, 0).reshape(channels, height * width)
@@ -148,7 +149,7 @@ def _by_planes(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Arr
 
 
 def _by_channels(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """Gathers of each channel alone: few images then take the least room on a TPU."""
+    """Gathers each channel alone, which takes a TPU the least memory for few images."""
     height, width, channels = image.shape
     corner, weights = _neighbours(rows, columns, height, width)
     corner, weights = corner.reshape(-1), [weight.reshape(-1) for weight in weights]
@@ -164,7 +165,7 @@ def _by_channels(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.A
 
 
 def _by_product(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """One product with the weights of all pixels: for small images alone."""
+    """Multiplies once by the weights of all pixels; only for small images."""
     height, width, _ = image.shape
     down, across = _weights(rows, height), _weights(columns, width)
     weights = down[..., :, None] * across[..., None, :]
@@ -185,10 +186,10 @@ BILINEAR = {
 def _gathered(
     image: jax.Array, corner: jax.Array, weights: tuple[jax.Array, ...]
 ) -> jax.Array:
-    """Sums of four neighbours of each pixel `corner`, with their weights."""
+    """Adds up the four neighbours of each pixel `corner`, with their weights."""
     height, width, channels = image.shape
     pixels = image.reshape(height * width, channels)
-    # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
+    # XLA turns sums of weight times gather, in this form, into one fast loop.
     found = sum(
         weight.reshape(-1, 1)
         * jnp.take(pixels, (corner + offset).reshape(-1), axis=0, mode="clip")
@@ -197,14 +198,14 @@ def _gathered(
     return jnp.asarray(found).reshape(*corner.shape, channels)
 
 
-# Compiled also where it is called eagerly, or the loop would be compiled each time.
+# Jitted, because eager calls would otherwise compile the loop at each call.
 @functools.partial(jax.jit, static_argnames=("height", "width"))
 def _table(
     rows: jax.Array, columns: jax.Array, height: int, width: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """`_neighbours`, computed line by line."""
-    # A loop, because XLA would fuse what it can into the gathers and compute it again
-    # for each image: with a loop, an MLP's step at 28x28 takes half of the time.
+    """Computes `_neighbours` line by line."""
+    # A loop, because XLA would otherwise fuse parts into the gathers and recompute them
+    # for each image: the loop halves the time of an MLP's step at 28x28.
     return jax.lax.map(
         lambda line: _neighbours(line[0], line[1], height, width), (rows, columns)
     )
@@ -213,7 +214,7 @@ def _table(
 def _neighbours(
     rows: jax.Array, columns: jax.Array, height: int, width: int
 ) -> tuple[jax.Array, tuple[jax.Array, ...]]:
-    """The index of the pixel before each position, and four neighbours' weights."""
+    """Returns the index of the pixel before each position, and the weights `[4]`."""
     top, down = _neighbour(rows, height)
     left, right = _neighbour(columns, width)
     return top * width + left, (
@@ -225,20 +226,20 @@ def _neighbours(
 
 
 def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """The pixel before each position, and the way beyond it."""
+    """Returns the pixel before each position, and the distance from it."""
     positions = jnp.clip(positions, 0, size - 1)
     before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
     return before.astype(jnp.int32), positions - before
 
 
 def _offsets(height: int, width: int) -> tuple[int, int, int, int]:
-    """From a pixel to itself and its neighbours beside, below and across."""
+    """Returns offsets to a pixel itself and its right, lower, diagonal neighbours."""
     beside, below = min(width - 1, 1), width * min(height - 1, 1)
     return 0, beside, below, below + beside
 
 
 def _weights(positions: jax.Array, size: int) -> jax.Array:
-    """`[..., size]`: what each pixel counts at a position, or the edge next to it."""
+    """Returns each pixel's weight at each (clipped) position: `[..., size]`."""
     return _hat(jnp.clip(positions, 0, size - 1), size)
 
 

@@ -19,14 +19,15 @@ def rotation(
     """Rotates about the image's centre, interpolated bilinearly.
 
     Arcaini et al. (2020), table I (Rot). The level is the angle in degrees, positive
-    anticlockwise. Without a range it is by up to 180 degrees either way, as in the
-    paper: nothing is kept upright. What a camera may do is most often far less, so that
-    a warning asks for a range.
+    anticlockwise. The default range is up to 180 degrees either way, as in the paper:
+    nothing is kept upright. A camera rarely rotates as far, so a warning asks for a
+    range.
 
     Args:
       lower: lowest angle, at most 0; None for -180.
       upper: highest angle, at least 0; None for 180.
-      fill: what stands where the image's corners leave the frame. "edge": edge pixels
+      fill: how the places that the image's corners leave are filled. "edge": edge
+        pixels
         repeat. "constant": black. "crop", as in the paper (`presets`): no border
         appears. The largest rectangle of the image's proportions (the largest square
         of a square image) that the rotated image holds is cropped and rescaled to the
@@ -76,7 +77,7 @@ def _left_out(lower: float, upper: float, image_shape: tuple[int, ...]) -> str:
 def _in_radians(lower: float, upper: float, image_shape: tuple[int, ...]) -> str | None:
     ends = [end for end in (lower, upper) if end]
     turns = [math.degrees(end) for end in ends]
-    # Whole degrees in radians have no end: pi / 12 is 0.2617...
+    # Angles in radians are recognised by their many digits: pi / 12 is 0.2617...
     if max(map(abs, turns)) > 361 or any(
         abs(turn - round(turn)) > 1e-4 or round(end, 3) == end
         for turn, end in zip(turns, ends)
@@ -99,7 +100,7 @@ def _rotate(image: jax.Array, level: jax.Array, *, fill: str) -> jax.Array:
 def _source_positions(
     degrees: jax.Array, height: int, width: int, fill: str
 ) -> tuple[jax.Array, jax.Array]:
-    """The row and the column that each output pixel shows, both `[H, W]`."""
+    """Returns the row and the column that each output pixel shows, both `[H, W]`."""
     angle = jnp.deg2rad(degrees)
     cos, sin = jnp.cos(angle), jnp.sin(angle)
     scale = 1.0

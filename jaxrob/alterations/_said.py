@@ -1,4 +1,4 @@
-"""What reports, warnings and the command read of an alteration."""
+"""Readings of an alteration's `about` by reports, warnings and the command."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from jaxrob.alterations._checks import check_parameter
 
 
 def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:
-    """What looks like a mistake in the ranges of an alteration, or of its members.
+    """Returns the likely mistakes in the range of an alteration, or in its members'.
 
     Members' ranges are in their own units.
     """
@@ -23,7 +23,7 @@ def doubts(alteration: Alteration, image_shape: tuple[int, ...]) -> list[str]:
 
 
 def settings(alteration: Alteration, image_shape: tuple[int, ...]) -> dict[str, Any]:
-    """How an alteration was made, beside its range, for images of a shape."""
+    """Returns an alteration's parameters beside its range, for images of a shape."""
     found = {}
     for name, value in alteration.about.parameters.items():
         found[name] = value(image_shape) if callable(value) else value
@@ -32,7 +32,7 @@ def settings(alteration: Alteration, image_shape: tuple[int, ...]) -> dict[str, 
 
 
 def words(alteration: Alteration) -> dict[str, str]:
-    """What a level and the parameters mean, by "level" and the parameters' names."""
+    """Returns the meaning of "level" and of each parameter, by name."""
     about = alteration.about
     size = "what it does depends on the images' size" if about.size_matters else ""
     level = "; ".join(filter(None, (about.level, size)))
@@ -40,6 +40,6 @@ def words(alteration: Alteration) -> dict[str, str]:
 
 
 def range_in_words(alteration: Alteration) -> str:
-    """The range with its unit in brackets, "1 to 2 [factor]" for instance."""
+    """Returns the range with its unit in brackets, for instance "1 to 2 [factor]"."""
     unit = f" [{alteration.unit}]" if alteration.unit else ""
     return f"{alteration.lower:.4g} to {alteration.upper:.4g}{unit}"

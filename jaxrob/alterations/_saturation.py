@@ -43,20 +43,20 @@ def saturation(lower: float = 0.0, upper: float = 2.0) -> Alteration:
 def saturated(
     image: jax.Array, factor: jax.typing.ArrayLike, offset: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image with its saturation times a factor, plus an offset.
+    """Multiplies the image's saturation by a factor and adds an offset.
 
     The saturation is clipped to [0, 1]. Grey has the hue of red.
     """
     value = image.max(-1, keepdims=True)
     spread = value - image.min(-1, keepdims=True)
-    # Grey pixels have no hue, and black ones no saturation: 1 keeps NaN from both.
+    # Grey pixels have no hue, and black ones no saturation: 1 avoids NaN in both.
     is_grey = spread == 0
     of_grey = jnp.clip(jnp.asarray(offset), 0.0, 1.0)
     red = value * (1 - of_grey * jnp.array([0.0, 1.0, 1.0]))
     before = jnp.where(is_grey, 1.0, spread) / jnp.where(value > 0, value, 1.0)
     before = jnp.minimum(before, 1.0)
     more = (jnp.clip(factor * before + offset, 0.0, 1.0) - before) / before
-    # Where nothing is added this is the image itself, however XLA divides.
+    # Where nothing is added this is exactly the image, however XLA divides.
     coloured = jnp.where(is_grey, red, image + (image - value) * more)
     return jnp.clip(coloured, 0.0, 1.0)
 

@@ -9,11 +9,11 @@ import scipy
 
 from jaxrob.alterations._forms import by_platform
 
-# With more taps than these a product of spectra is faster.
+# With more taps, a product of spectra is faster.
 _MOST_TAPS = 100
-# Taps of one turn of the loop: a turn for each would read and write the sum too often.
+# Taps per iteration: with one, the loop reads and writes the sum too often.
 _UNROLL = 4
-# A TPU multiplies where there are more.
+# With more taps, a TPU multiplies.
 _FEW_TAPS = 25
 
 
@@ -21,17 +21,16 @@ Offsets = np.ndarray | jax.Array
 
 
 def shifts(image: jax.Array, num_taps: int, reach: int, beyond: str) -> jax.Array:
-    """What does not depend on the taps' places and weights.
+    """Prepares the parts of `shifted_sum` that do not depend on taps and weights.
 
     Args:
       image: `[H, W, C]`.
       num_taps: T.
-      reach: R, how far from a pixel taps may lie along an axis.
-      beyond: what lies around the image, a mode of `numpy.pad`.
+      reach: R, the largest distance of a tap from its pixel along an axis.
+      beyond: the padding around the image, a mode of `numpy.pad`.
 
     Returns:
-      The image with what lies around it, `[H + 2 R, W + 2 R, C]`, or its spectrum,
-      `[C, ., .]`.
+      The padded image, `[H + 2 R, W + 2 R, C]`, or its spectrum, `[C, ., .]`.
     """
     padded = jnp.pad(image, ((reach, reach), (reach, reach), (0, 0)), mode=beyond)
     if num_taps > _MOST_TAPS:
@@ -48,17 +47,19 @@ def shifted_sum(
     weights: jax.Array,
     reach: int,
 ) -> jax.Array:
-    """The sum over all taps of weight times image shifted, `[H, W, C]`.
+    """Sums weight times shifted image over all taps, `[H, W, C]`.
 
     Args:
       image: `[H, W, C]`.
       padded: from `shifts`.
-      rows: integers `[T]`, how many pixels below a pixel each tap lies. NumPy's, if
-        they are the same for all images. Else the first tap must be the pixel itself,
-        and each other lie beside or on the one before.
-      columns: integers `[T]`, how many pixels right of it, likewise.
-      weights: `[T]`, not negative; their sum is 1, and if one of them is 1 it is that
-        of the pixel itself.
+      rows: integers `[T]`, how many pixels below a pixel each tap lies. A NumPy array
+        if
+        they are the same for all images. Otherwise the first tap must be the pixel
+        itself,
+        and each other tap lie beside or on the one before.
+      columns: integers `[T]`, how many pixels right of it, of the same type.
+      weights: `[T]`, not negative; their sum is 1, and a weight of 1 must belong to the
+        pixel itself.
       reach: as for `shifts`.
     """
     if len(weights) > _MOST_TAPS:
@@ -84,10 +85,10 @@ def shifted_sum(
 def in_a_loop(
     padded: jax.Array, weights: jax.Array, rows: Offsets, columns: Offsets, reach: int
 ) -> jax.Array:
-    """`shifted_sum` of few taps tap by tap, wherever they lie, on any platform."""
-    shape = _without(padded, reach)
+    """Computes `shifted_sum` of few taps one by one, on any platform."""
+    shape = _unpadded_shape(padded, reach)
     if isinstance(rows, np.ndarray):
-        # XLA would make slices of constant places, and pad anew in each.
+        # XLA would turn constant places into slices, and pad again for each.
         padded, rows, columns = jax.lax.optimization_barrier(
             (padded, jnp.asarray(rows), jnp.asarray(columns))
         )
@@ -96,15 +97,15 @@ def in_a_loop(
         start = (reach + rows[tap], reach + columns[tap], 0)
         return found + weights[tap] * jax.lax.dynamic_slice(padded, start, shape)
 
-    none = jnp.zeros(shape, padded.dtype)
-    return jax.lax.fori_loop(0, len(weights), add, none, unroll=_UNROLL)
+    zeros = jnp.zeros(shape, padded.dtype)
+    return jax.lax.fori_loop(0, len(weights), add, zeros, unroll=_UNROLL)
 
 
 def _by_slices(
     padded: jax.Array, weights: jax.Array, rows: Offsets, columns: Offsets, reach: int
 ) -> jax.Array:
-    """All taps in one kernel, as their places are known."""
-    height, width, _ = shape = _without(padded, reach)
+    """Sums all taps in one kernel, because their places are known."""
+    height, width, _ = shape = _unpadded_shape(padded, reach)
     found = jnp.zeros(shape, padded.dtype)
     for weight, row, column in zip(weights, rows + reach, columns + reach):
         found += weight * padded[row : row + height, column : column + width]
@@ -114,17 +115,17 @@ def _by_slices(
 def _by_bands(
     padded: jax.Array, weights: jax.Array, rows: Offsets, columns: Offsets, reach: int
 ) -> jax.Array:
-    """Products of whole lines with a matrix for each line of the kernel.
+    """Multiplies whole lines by a matrix for each line of the kernel.
 
-    Of few taps the slices: for 21 a v5e's compiler estimates 0.88, by products 0.83.
+    Few taps take the slices: for 21 a v5e's compiler estimates 0.88, by products 0.83.
     """
     if len(rows) <= _FEW_TAPS:
         return _by_slices(padded, weights, rows, columns, reach)
-    _, width, _ = _without(padded, reach)
+    _, width, _ = _unpadded_shape(padded, reach)
     length = 2 * reach + 1
     kernel = jnp.zeros((length, length), padded.dtype)
     kernel = kernel.at[rows + reach, columns + reach].add(weights)
-    # [line, pixel that counts, pixel].
+    # [line, input pixel, output pixel].
     place = np.arange(width + 2 * reach)[:, None] - np.arange(width)
     is_tap = (place >= 0) & (place < length)
     bands = jnp.where(is_tap, kernel[:, np.clip(place, 0, length - 1)], 0.0)
@@ -142,11 +143,11 @@ def _by_bands(
 def _step_by_step(
     padded: jax.Array, weights: jax.Array, rows: Offsets, columns: Offsets, reach: int
 ) -> jax.Array:
-    """The image moves by at most a pixel from tap to tap: no gathers."""
-    height, width, _ = _without(padded, reach)
+    """Moves the image by at most a pixel from tap to tap, without gathers."""
+    height, width, _ = _unpadded_shape(padded, reach)
 
     def moved(padded: jax.Array, step: jax.Array, axis: int) -> jax.Array:
-        # What enters at the far edges never gets to the image.
+        # Values that enter at the far edges never reach the image.
         sides = [(0, 0, 0)] * padded.ndim
         after, before = (
             jax.lax.pad(padded, 0.0, [*sides[:axis], (-by, by, 0), *sides[axis + 1 :]])
@@ -168,14 +169,14 @@ def _step_by_step(
     return jax.lax.fori_loop(1, len(weights), add, (first, padded))[0]
 
 
-# The forms of `shifted_sum` where taps lie alike for all images, and where they do not:
+# The forms of `shifted_sum` for taps shared by all images, and for taps of each image:
 # functions of the padded image, weights, rows, columns and reach.
 SHIFTS = {"loop": in_a_loop, "slices": _by_slices, "bands": _by_bands}
 OWN_SHIFTS = {"loop": in_a_loop, "steps": _step_by_step}
 
 
-def _without(padded: jax.Array, reach: int) -> tuple[int, int, int]:
-    """The shape of the image that was padded."""
+def _unpadded_shape(padded: jax.Array, reach: int) -> tuple[int, int, int]:
+    """Returns the shape of the image before padding."""
     height, width, channels = padded.shape
     return height - 2 * reach, width - 2 * reach, channels
 
@@ -190,8 +191,8 @@ def _by_spectrum(
 ) -> jax.Array:
     height, width, _ = image.shape
     size = _spectrum_size(image, reach)
-    # Turned around the origin, as convolution turns it back; and shifted so that pixel
-    # (0, 0) of the result is the image's.
+    # Flipped around the origin, because convolution flips it back, and shifted so that
+    # pixel (0, 0) of the result is the image's.
     kernel = jnp.zeros(size, image.dtype)
     kernel = kernel.at[-(reach + rows), -(reach + columns)].add(weights)
     sums = jnp.fft.irfft2(spectrum * jnp.fft.rfft2(kernel), size)
@@ -199,7 +200,7 @@ def _by_spectrum(
 
 
 def _spectrum_size(image: jax.Array, reach: int) -> tuple[int, int]:
-    # The sums wrap around, over nothing but what lies around the image.
+    # The sums wrap around, but only over the padding.
     height, width = (
         scipy.fft.next_fast_len(side + 2 * reach, real=True) or side + 2 * reach
         for side in image.shape[:2]

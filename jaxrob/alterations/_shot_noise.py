@@ -10,13 +10,13 @@ from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, as_given, check_image, in_float32
 from jaxrob.alterations._checks import checked_range
 
-# Counts up to this one are found by adding up probabilities, those above by an
+# Counts up to this number are found by adding up probabilities, larger ones by an
 # expansion about the normal quantile.
 _ADDED = 10
-# The expansion's coefficients of powers of t = w / sqrt(mean) from t^3, t and 1 on,
-# where w is the normal quantile: fitted to the quantiles of means from 3 to 3,000. The
-# error is at most 3e-5 for w within 2 and 6e-5 within 3, and less for larger counts;
-# float32 has 8e-6 at 100.
+# The expansion's coefficients of powers of t = w / sqrt(mean), starting with t^3, t and
+# 1, where w is the normal quantile: fitted to the quantiles of means from 3 to 3,000.
+# The error is at most 3e-5 for |w| <= 2 and 6e-5 for |w| <= 3, and less for larger
+# counts; float32's is 8e-6 at 100.
 _TIMES_MEAN = (
     -0.0138874,
     0.00373015,
@@ -44,11 +44,10 @@ class ShotDraws(NamedTuple):
 def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
     """Counts photons, as a sensor in low light does.
 
-    The level is one over the number n of photons that make a value of 1: a value x
-    becomes a Poisson number of mean n x, divided by n and clipped to [0, 1]. Its
-    variance is x times the level. At every level the count is the Poisson
-    distribution's quantile at the same uniform number, so that a value moves by single
-    photons.
+    The level is 1 / n, where n photons make a value of 1: a value x becomes a Poisson
+    number of mean n x, divided by n and clipped to [0, 1]. Its variance is x times the
+    level. At every level the count is the Poisson distribution's quantile at the same
+    uniform number, so that a value moves by single photons.
 
     Args:
       lower: lowest level, 0: the range must hold the identity.
@@ -78,34 +77,34 @@ def shot_noise(lower: float = 0.0, upper: float = 1 / 3) -> Alteration:
 
 
 def shot_draws(uniform: jax.Array) -> ShotDraws:
-    """The draws of uniform numbers."""
-    # 0 has no normal quantile; its count is 0 all the same.
+    """Returns the draws of uniform numbers."""
+    # 0 has no normal quantile; its count is 0 in any case.
     return ShotDraws(uniform, ndtri(jnp.maximum(uniform, 2.0**-25)))
 
 
 def draw_shots(image: jax.Array, key: jax.Array) -> ShotDraws:
-    """Numbers of which photons are counted."""
+    """Draws the numbers that determine the photons counted."""
     return shot_draws(jax.random.uniform(key, image.shape, jnp.float32))
 
 
 def count_photons(
     image: jax.Array, draws: ShotDraws, per_photon: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image as counts of photons of which each adds `per_photon`, clipped."""
+    """Replaces the image by photon counts, each worth `per_photon`; clips to [0, 1]."""
     per_photon = jnp.asarray(per_photon)
     positive = per_photon > 0
     safe = jnp.where(positive, per_photon, 1.0)
-    # One division, the same for one level and for many. In half precision many photons
-    # could not be told apart.
+    # One division, the same for one level and for many. Half precision could not
+    # distinguish large counts.
     counts = poisson_quantile(in_float32(image) * (1 / safe), draws)
-    # The count of what is no number would be one.
+    # NaN would otherwise count as one photon.
     counted = positive & ~jnp.isnan(image)
     found = as_given(jnp.clip(counts * safe, 0.0, 1.0), image)
     return jnp.where(counted, found, image)
 
 
 def poisson_quantile(mean: jax.Array, draws: ShotDraws) -> jax.Array:
-    """The smallest count whose cumulative probability is at least the uniform number.
+    """Returns the smallest count whose cumulative probability reaches `draws.uniform`.
 
     Source: Giles, Algorithm 955: approximation of the inverse Poisson cumulative
     distribution function, 2016, for the expansion and for adding up small counts.
@@ -121,7 +120,7 @@ def poisson_quantile(mean: jax.Array, draws: ShotDraws) -> jax.Array:
 
 
 def _expanded(mean: jax.Array, w: jax.Array) -> jax.Array:
-    """The quantile by a Cornish-Fisher expansion, for counts that are not small."""
+    """Computes the quantile by a Cornish-Fisher expansion, for larger counts."""
     mean = jnp.maximum(mean, 1.0)
     root = jnp.sqrt(mean)
     t = w / root

@@ -9,7 +9,7 @@ from jaxrob.alterations._gaussian_noise import add_noise, draw_noise
 
 
 def speckle_noise(lower: float = 0.0, upper: float = 0.6) -> Alteration:
-    """Normal noise in proportion to the value, as of coherent light, radar or sound.
+    """Normal noise in proportion to the value, as in coherent light, radar or sound.
 
     The level is the noise's standard deviation as a share of the value: `x + level x n`
     with a standard normal n for each value, clipped to [0, 1].
@@ -43,7 +43,7 @@ def speckle_noise(lower: float = 0.0, upper: float = 0.6) -> Alteration:
 def add_speckle(
     image: jax.Array, noise: jax.Array, scale: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image plus itself times noise of a standard deviation, clipped to [0, 1]."""
+    """Adds to the image itself times noise of a standard deviation; clips to [0, 1]."""
     return add_noise(image, image * noise, scale)
 
 

@@ -27,10 +27,11 @@ def horizontal_translation(
     Args:
       lower: lowest level, at most 0.
       upper: highest level, at least 0.
-      fill: what stands where the content moved away. "edge": edge pixels repeat.
+      fill: how the places that the content leaves are filled. "edge": edge pixels
+        repeat.
         "constant": black. "crop", as in the papers (`presets`): no border appears. Both
         axes are cropped to the window that the range's extremes leave inside the
-        image, the window moves over the image, and what it shows is rescaled to the
+        image, the window moves over the image, and its content is rescaled to the
         image's size. The identity stays uncropped, so that the image jumps there: any
         other level magnifies it, by 28 / 20 for 4 px either way of 28.
       unit: "px", or "relative" for levels in parts of the image's width.
@@ -128,7 +129,7 @@ def _translate(
                 f"{name}: the range [{first:g}, {last:g}] px leaves nothing of an "
                 f'image of {size} px with fill="crop"'
             )
-        # The identity alone shows the whole image.
+        # Only the identity shows the whole image.
         start = jnp.where(level == 0, 0.0, last)
         scale = jnp.where(level == 0, 1.0, scale)
 

@@ -11,19 +11,19 @@ Length = TypeVar("Length", float, jax.Array)
 
 
 def unit_text(unit: str) -> str:
-    """What reports call the unit."""
+    """Returns the unit's name in reports."""
     return "px" if unit == "px" else "of the shorter side"
 
 
 def in_pixels(length: Length, unit: str, image: jax.Array) -> Length:
-    """A length in pixels of the image `[H, W, C]`."""
+    """Converts a length to pixels of the image `[H, W, C]`."""
     return length if unit == "px" else length * min(image.shape[:2])
 
 
 def from_0_to_part(
     number: int, unit: str = "px"
 ) -> Callable[[int, int], tuple[float, float]]:
-    """The range from 0 to one part of so many of a picture's shorter side."""
+    """Returns a default range from 0 to 1 / `number` of a picture's shorter side."""
 
     def ends(height: int, width: int) -> tuple[float, float]:
         return 0.0, rounded((min(height, width) if unit == "px" else 1) / number)
@@ -32,5 +32,5 @@ def from_0_to_part(
 
 
 def rounded(length: float) -> float:
-    """A length that is easily read: three digits."""
+    """Rounds a length to three digits, which are easily read."""
     return float(f"{length:.3g}")

@@ -1,14 +1,14 @@
-"""The image at positions that differ from image to image, or are given as a table."""
+"""Resampling at positions that differ between images, or come from a table."""
 
 import jax
 import jax.numpy as jnp
 
 
 def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
-    """The image at positions of its own, interpolated linearly along both axes.
+    """Samples the image at positions of its own, linearly along both axes.
 
     `_resample.bilinear` is for positions that all images share: it computes indices and
-    weights once for all of them, in a loop of its own. Here XLA computes them where it
+    weights once for all of them, in a separate loop. Here XLA computes them where it
     gathers, in a third of the time.
 
     Args:
@@ -27,14 +27,14 @@ def warped(image: jax.Array, rows: jax.Array, columns: jax.Array) -> jax.Array:
 def between_pixels(
     image: jax.Array, top: jax.Array, left: jax.Array, down: jax.Array, right: jax.Array
 ) -> jax.Array:
-    """The mean of four neighbours at each of `H * W` places, `[H, W, C]`.
+    """Averages the four neighbours at each of `H * W` places, `[H, W, C]`.
 
     Args:
       image: `[H, W, C]`.
-      top: the row above a place, int32, of a shape that goes to `[H, W]`.
-      left: the column left of it, likewise.
-      down: the way from the row above to the next, in [0, 1].
-      right: the way from the column to the next.
+      top: the row above a place, int32, of a shape that broadcasts to `[H, W]`.
+      left: the column left of it, int32, of such a shape.
+      down: the distance from the row above, in [0, 1].
+      right: the distance from the column, in [0, 1].
     """
     height, width, channels = image.shape
     pixels = image.reshape(height * width, channels)
@@ -45,7 +45,7 @@ def between_pixels(
         found = jnp.take(pixels, corner + offset, axis=0, mode="clip")
         return weight.reshape(-1, 1) * found
 
-    # Sums of weight times gather, in this form, are what XLA makes one fast loop of.
+    # XLA turns sums of weight times gather, in this form, into one fast loop.
     total = (
         term((1 - down) * (1 - right), 0)
         + term((1 - down) * right, beside)
@@ -56,7 +56,7 @@ def between_pixels(
 
 
 def _neighbour(positions: jax.Array, size: int) -> tuple[jax.Array, jax.Array]:
-    """The pixel before each position, and the way beyond it."""
+    """Returns the pixel before each position, and the distance from it."""
     positions = jnp.clip(positions, 0, size - 1)
     before = jnp.minimum(jnp.floor(positions), max(size - 2, 0))
     return before.astype(jnp.int32), positions - before

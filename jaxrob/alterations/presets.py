@@ -27,7 +27,7 @@ from jaxrob.alterations.corruptions._published import (
     truncation_to_bytes_and_jpeg_85,
 )
 
-#: The levels at which the benchmarks are measured: 0, the unaltered images, and the
+#: The levels at which the benchmarks are measured: 0, the clean images, and the
 #: five severities.
 SEVERITIES = (0.0, 1.0, 2.0, 3.0, 4.0, 5.0)
 #: The corruptions of ImageNet-C and CIFAR-10-C in the benchmark's order, as
@@ -49,16 +49,17 @@ CORRUPTIONS = (
     "pixelate",
     "jpeg_compression",
 )
-#: Those held back for validation, which no mean counts.
+#: The corruptions held back for validation, which do not count in any mean.
 VALIDATION_CORRUPTIONS = ("speckle_noise", "gaussian_blur", "spatter", "saturate")
 
 
 def cnn_2020() -> tuple[Alteration, ...]:
     """The eight alterations of Arcaini et al. (2020), table I, in its order.
 
-    Pixels are in [0, 1] here, so that the noise variance [0, 200] of the paper is
-    [0, 200 / 255**2], brightness is relative, and zoom a factor. The translations of
-    4 px are of images of 50 px.
+    Pixels are in [0, 1] here: the paper's noise variance [0, 200] is [0, 200 / 255**2],
+    brightness is relative, and zoom a factor. The translations of 4 px refer to images
+    of
+    50 px.
     """
     return (
         horizontal_translation(-4.0, 4.0, fill="crop"),
@@ -129,8 +130,8 @@ def imagenet_c(
 ) -> tuple[Alteration, ...]:
     """The fifteen corruptions of ImageNet-C, by severity.
 
-    Levels are in [0, 5]: 0 is the identity, and at 1 to 5, `SEVERITIES`, they are the
-    benchmark's. `jaxrob.metrics.mean_corruption_error` takes curves at these levels.
+    Levels are in [0, 5]: 0 is the identity, and 1 to 5 are the benchmark's severities
+    (`SEVERITIES`). `jaxrob.metrics.mean_corruption_error` takes curves at these levels.
 
     Example::
 
@@ -140,19 +141,21 @@ def imagenet_c(
         }
         found = metrics.mean_corruption_error(curves, metrics.ALEXNET)
 
-    Where the pictures of frost are missing, frost is left out with a warning. The mean
-    over fourteen is not the benchmark's, and is refused.
+    If the pictures of frost are missing, frost is left out with a warning. The mean
+    over the other fourteen is not the benchmark's, and is rejected.
 
     Args:
-      size: whose parameters are taken: 224 (ImageNet-C), 299 (for Inception networks),
-        64 (Tiny ImageNet-C) or 32 (CIFAR-10-C). None takes those nearest to the image's
-        shorter side, within a factor of 1.5.
-      published: whether the altered images go through what the benchmark's files did:
-        truncated to bytes, then a JPEG file of quality 85. The unaltered ones do not,
-        so that curves may jump beside level 0. See `jaxrob.alterations.followed_by`.
-      validation: whether the four corruptions follow that were held back for
-        validation. No mean counts them.
-      frost_folder: where the pictures of frost are, see
+      size: the image size whose parameters are taken: 224 (ImageNet-C), 299 (for
+        Inception
+        networks), 64 (Tiny ImageNet-C) or 32 (CIFAR-10-C). None takes those nearest to
+        the
+        image's shorter side, within a factor of 1.5.
+      published: whether the altered images are stored as in the benchmark's files:
+        truncated to bytes, then a JPEG file of quality 85. The clean images are not,
+        so curves may jump beside level 0. See `jaxrob.alterations.followed_by`.
+      validation: whether to append the four corruptions that were held back for
+        validation. They do not count in any mean.
+      frost_folder: the folder of the frost pictures, see
         `jaxrob.alterations.corruptions.frost`.
 
     Returns:
@@ -161,8 +164,9 @@ def imagenet_c(
     Raises:
       FileNotFoundError: if the folder of frost is given and lacks a picture.
       TypeError: if an argument has a wrong type.
-      ValueError: if there are no parameters for the size, or a picture of frost is
-        another one.
+      ValueError: if there are no parameters for the size, or a picture of frost is not
+        the
+        benchmark's.
 
     Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
     corruptions and perturbations, 2019.
@@ -182,9 +186,10 @@ def cifar_c(
     """The fifteen corruptions of CIFAR-10-C and CIFAR-100-C, by severity.
 
     Args:
-      published: whether the altered images are truncated to bytes, as the benchmark's
-        files are; these are no JPEG files.
-      validation: as of `imagenet_c`, as the rest.
+      published: whether the altered images are truncated to bytes, as in the
+        benchmark's
+        files, which are not JPEG files.
+      validation: as in `imagenet_c`.
       frost_folder: see `jaxrob.alterations.corruptions.frost`.
 
     Returns:
@@ -226,12 +231,12 @@ def _common(
 def _stored(
     corruptions: tuple[Alteration, ...], fixed: Callable[[jax.Array], jax.Array]
 ) -> tuple[Alteration, ...]:
-    """What files hold of them; they keep their names, by which means know them."""
+    """Adds storage in files, and keeps the names that the means require."""
     return tuple(followed_by(one, fixed, one.name) for one in corruptions)
 
 
 def _a_tenth_of_the_size() -> tuple[Alteration, Alteration]:
-    """Translations right and down, cropped so that no border appears."""
+    """Translations right and down by a tenth, cropped so that no border appears."""
     return (
         horizontal_translation(-0.1, 0.1, fill="crop", unit="relative"),
         vertical_translation(-0.1, 0.1, fill="crop", unit="relative"),

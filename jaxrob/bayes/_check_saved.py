@@ -1,4 +1,4 @@
-"""Whether a file holds what `save` writes, before anything is made of it."""
+"""Checks that a file holds what `save` writes, before it is used."""
 
 from collections.abc import Collection, Mapping
 from typing import Annotated, Any, NamedTuple
@@ -15,9 +15,9 @@ from jaxrob._identity.digest import host_array
 from jaxrob.bayes._head import MOST_SAMPLES, Head
 from jaxrob.bayes._network import as_dicts
 
-#: Of a posterior, the arrays and dictionaries of arrays.
+#: The fields of a posterior that hold arrays or dictionaries of arrays.
 FIELDS = ("location", "scale", "factor", "samples", "fixed", "elbo")
-# By kind, what the header tells beside the arrays.
+# By kind, the header's fields beside the arrays.
 _SETTINGS = {
     "posterior": {"head"},
     "draws": {"head"},
@@ -38,14 +38,14 @@ class Described(NamedTuple):
 
 @document("jaxrob.bayes 1", sealed=lambda one: False)
 class Header(NamedTuple):
-    """What a file tells beside its arrays.
+    """The header of a file: everything except the arrays.
 
     Attributes:
-      kind: of what it is.
-      arrays: of the arrays.
-      head: of a posterior and of its draws.
-      outputs: of members and passes, the classifier's outputs.
-      num_samples: of passes.
+      kind: "posterior", "draws", "members" or "passes".
+      arrays: descriptions of the arrays.
+      head: for a posterior and its draws.
+      outputs: the classifier's outputs, for members and passes.
+      num_samples: for passes.
     """
 
     kind: Annotated[str, Text(allowed=tuple(_SETTINGS))]
@@ -66,15 +66,15 @@ class Header(NamedTuple):
 
 
 def check_arrays(kind: str, tree: dict[str, Any]) -> None:
-    """Refuses arrays that do not go together.
+    """Rejects inconsistent arrays.
 
     Args:
-      kind: the header's.
+      kind: the header's kind.
       tree: the arrays in nested dictionaries.
 
     Raises:
-      ValueError: if one is missing or unknown, or its type or shape does not fit the
-        others'. The message names it.
+      ValueError: if an array is missing or unknown, or its type or shape does not fit
+        the others. The message names it.
     """
     known = FIELDS if kind == "posterior" else ("variables",)
     check_known(tree, "", known)
@@ -94,12 +94,12 @@ def check_arrays(kind: str, tree: dict[str, Any]) -> None:
 
 
 def check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
-    """Refuses parameters that are not of the shapes of a module that has its own.
+    """Rejects parameters whose shapes differ from those of an NNX module.
 
-    A Linen module has none before it sees an image.
+    A Linen module has no parameters before it is initialised.
 
     Raises:
-      ValueError: if one is missing, or of another shape; the message names it.
+      ValueError: if a parameter is missing, or has another shape; the message names it.
     """
     if not isinstance(module, nnx.Module):
         return
@@ -110,7 +110,7 @@ def check_module(kind: str, tree: dict[str, Any], module: Any) -> None:
     for name in prefix.split("/"):
         node = node[name]
     found = _flat(node, prefix)
-    # Draws and members lie along a leading axis.
+    # Draws and members have a leading axis.
     lead = 1 if kind in ("draws", "members") else 0
     wanted = as_dicts(nnx.state(module, nnx.Param))
     for name, array in _flat(wanted, "module").items():
@@ -156,7 +156,7 @@ def _check_posterior(tree: dict[str, Any]) -> None:
 
 
 def _flat(node: Any, name: str) -> dict[str, np.ndarray]:
-    """The arrays of nested dictionaries, on the host, by their places below `name`."""
+    """Returns the arrays of nested dictionaries, on the host, by their paths."""
     if not isinstance(node, dict):
         raise ValueError(f"{name!r}, arrays in dictionaries, is missing")
     leaves = jax.tree_util.tree_leaves_with_path(node)

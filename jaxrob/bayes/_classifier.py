@@ -1,4 +1,4 @@
-"""The posterior's predictions, as a classifier."""
+"""Classifiers from posteriors."""
 
 from collections.abc import Callable
 from typing import Any
@@ -16,13 +16,13 @@ from jaxrob.bayes._posterior import Posterior, draw
 def classifier(
     posterior: Posterior, num_samples: int = 10, *, key: jax.Array
 ) -> Classifier:
-    """Makes a classifier of a posterior; its samples are draws from the posterior.
+    """Makes a classifier from a posterior; its samples are draws from the posterior.
 
     The draws w_t, t = 1 ... T, are made once. With a heteroscedastic head, p_t is the
     average over draws of the logits' noise at fixed w_t. The noise of an image is the
-    same at every level, so that levels compare. It is also the same for every w_t: each
-    p_t is as good an estimate as with noise of its own, and their differences, the
-    epistemic uncertainty, hold less of it.
+    same at every level, so that levels are comparable. It is also the same for every
+    w_t: each p_t is as accurate as with independent noise, and their differences, the
+    epistemic uncertainty, contain less noise.
 
     Args:
       posterior: the posterior.
@@ -45,7 +45,7 @@ def classifier(
 
 
 def from_draws(variables: Any, apply_fn: Callable[..., Any], head: Head) -> Classifier:
-    """The classifier of parameters that lie along a leading axis."""
+    """Returns the classifier of parameters stacked along a leading axis."""
     apply = hashable_partial(apply_draws, apply_fn=apply_fn, head=head)
     return Classifier(apply, variables, stochastic=head.stochastic)
 
@@ -58,14 +58,14 @@ def apply_draws(
     apply_fn: Callable[..., Any],
     head: Head,
 ) -> jax.Array:
-    """Logits `[T, B, K]`."""
+    """Computes logits `[T, B, K]`."""
     params, fixed = variables["params"], variables["fixed"]
 
     def outputs(params: Any) -> jax.Array:
         return apply_fn(params, fixed, images)
 
-    # One draw after the other: many sets of weights at once would turn convolutions
-    # into grouped ones, which are several times slower.
+    # Draws are sequential: batched sets of weights turn convolutions into grouped ones,
+    # which are several times slower.
     if not head.stochastic:
         return jax.lax.map(outputs, params)
     num_outputs = jax.eval_shape(outputs, jax.tree.map(lambda leaf: leaf[0], params))

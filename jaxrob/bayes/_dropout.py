@@ -19,11 +19,11 @@ def mc_dropout(
     num_samples: int = 10,
     outputs: str = "logits",
 ) -> Classifier:
-    """Makes a classifier with uncertainty of a network with dropout (Monte Carlo).
+    """Makes a classifier with uncertainty from a network with dropout (Monte Carlo).
 
-    Its samples are passes through the network with dropout active. All else is in
-    evaluation mode. The units dropped depend on the image and the sample, never on the
-    level, so that levels compare.
+    Its samples are passes through the network with dropout active and all other layers
+    in evaluation mode. The units dropped depend on the image and the sample, never on
+    the level, so that levels are comparable.
 
     Example::
 
@@ -35,18 +35,18 @@ def mc_dropout(
 
     Args:
       module: a Flax module with dropout layers, Linen or NNX.
-      variables: all collections of a Linen module, as `module.init` returns them; an
-        NNX module brings its own, None.
-      num_samples: passes, S.
-      outputs: what the module returns, see `jaxrob.Classifier`.
+      variables: all collections of a Linen module, as `module.init` returns them; None
+        takes those of an NNX module.
+      num_samples: the number of passes, S.
+      outputs: the kind of the module's outputs, see `jaxrob.Classifier`.
 
     Returns:
       A stochastic classifier, `[S, B, K]`.
 
     Raises:
-      TypeError: if `module` is no Flax module.
-      ValueError: if `num_samples` is below 1, or the module has no dropout layer (a
-        Linen one when it is first called).
+      TypeError: if `module` is not a Flax module.
+      ValueError: if `num_samples` is below 1, or the module has no dropout layer (for a
+        Linen module, in the first call).
 
     Source: Gal and Ghahramani, Dropout as a Bayesian approximation, 2016.
     """
@@ -63,7 +63,7 @@ def mc_dropout(
 def from_passes(
     variables: Any, apply_fn: Callable[..., Any], num_samples: int, outputs: str
 ) -> Classifier:
-    """The classifier of a function of variables, images and one key."""
+    """Returns the classifier of a function of variables, images and one key."""
     apply = hashable_partial(
         apply_passes, apply_fn=apply_fn, num_samples=int(num_samples)
     )
@@ -71,7 +71,7 @@ def from_passes(
 
 
 def dropout_apply_fn(module: Any) -> HashablePartial:
-    """`apply_fn(variables, images, key)` of a module, with dropout active."""
+    """Returns a module's `apply_fn(variables, images, key)`, with dropout active."""
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
     check_type("module", module, nnx.Module, "a Flax module, Linen or NNX")
@@ -89,13 +89,13 @@ def apply_passes(
     apply_fn: Callable[..., Any],
     num_samples: int,
 ) -> jax.Array:
-    """Outputs `[S, B, K]`."""
+    """Computes outputs `[S, B, K]`."""
 
     def one(key: jax.Array, image: jax.Array) -> jax.Array:
         return apply_fn(variables, image[None], key)[0]
 
     def sample(number: jax.Array) -> jax.Array:
-        # Image by image, because a mask must not depend on the batch.
+        # By image, because a mask must not depend on the batch.
         return jax.vmap(one)(
             jax.vmap(jax.random.fold_in, (0, None))(keys, number), images
         )
@@ -118,7 +118,7 @@ def _apply_linen(
             return call(*args, **kwargs)
         layers.append(layer)
         inputs = args[0] if args else kwargs["inputs"]
-        # The layer itself would obey the `deterministic` of evaluation mode.
+        # Not the layer's own dropout, which evaluation mode (`deterministic`) disables.
         shape = list(inputs.shape)
         for axis in layer.broadcast_dims:
             shape[axis] = 1

@@ -19,7 +19,7 @@ def ensemble(
     members: Sequence[Any],
     outputs: str = "logits",
 ) -> Classifier:
-    """Makes one classifier, with uncertainty, of several networks trained alike.
+    """Makes one classifier, with uncertainty, from several networks trained alike.
 
     Example::
 
@@ -34,10 +34,10 @@ def ensemble(
     Args:
       module: a Flax module, Linen or NNX, or a function of variables and images; it
         is applied in evaluation mode.
-      members: the variables of each member: what `module.init` returns of a Linen
-        module, ``jaxrob.Classifier.from_nnx(module).variables`` of an NNX one. That is
-        a copy; `nnx.state(module)` changes with the module where its training goes on.
-      outputs: what the module returns, see `jaxrob.Classifier`.
+      members: the variables of each member: those that `module.init` returns for a
+        Linen module, ``jaxrob.Classifier.from_nnx(module).variables`` for an NNX
+        module. The latter is a copy; `nnx.state(module)` changes with further training.
+      outputs: the kind of the module's outputs, see `jaxrob.Classifier`.
 
     Returns:
       A classifier whose samples are the members, `[S, B, K]`.
@@ -55,7 +55,7 @@ def ensemble(
     members = [as_dicts(member) for member in members]
     for number, member in enumerate(members):
         leaves = jax.tree.leaves(member)
-        # A tree without leaves, such as None, is no member either.
+        # A tree without leaves, such as None, is rejected too.
         for leaf in leaves or [member]:
             kinds = jax.Array | np.ndarray
             check_type(f"members[{number}]", leaf, kinds, "a tree of arrays")
@@ -72,7 +72,7 @@ def ensemble(
 
 
 def _warn_of_repeated(members: list[Any]) -> None:
-    """Warns of two members of the same arrays: one module's, looked at twice."""
+    """Warns of members with the same arrays, usually one module's state taken twice."""
     seen: dict[tuple[int, ...], int] = {}
     for number, member in enumerate(members):
         first = seen.setdefault(tuple(map(id, jax.tree.leaves(member))), number)
@@ -87,7 +87,7 @@ def _warn_of_repeated(members: list[Any]) -> None:
 def from_members(
     variables: Any, apply_fn: Callable[..., Any], outputs: str
 ) -> Classifier:
-    """The classifier of members that lie along a leading axis."""
+    """Returns the classifier of members stacked along a leading axis."""
     return Classifier(
         hashable_partial(apply_members, apply_fn=apply_fn), variables, outputs
     )
@@ -96,6 +96,6 @@ def from_members(
 def apply_members(
     variables: Any, images: jax.Array, *, apply_fn: Callable[..., Any]
 ) -> jax.Array:
-    """Outputs `[S, B, K]`."""
-    # One after the other, as the draws of a posterior.
+    """Computes outputs `[S, B, K]`."""
+    # Members are sequential, like the draws of a posterior.
     return jax.lax.map(lambda member: apply_fn(member, images), variables)

@@ -37,11 +37,11 @@ def fit(
         with `head="heteroscedastic"`.
       dataset: the training set.
       key: a random key.
-      num_samples: draws from the posterior, T; the 2024 paper, section 5, takes 10.
+      num_samples: draws from the posterior, T; the 2024 paper, section 5, uses 10.
       inference: "svi", fast; "nuts", exact, for small networks.
       **options: further arguments of `svi` or `nuts`: `head`, `noise_draws`,
-        `prior_scale`, `mesh` and `progress` of both; `guide`, `epochs`, `batch_size`
-        and `optimizer`, or `num_warmup` and `num_draws`.
+        `prior_scale`, `mesh` and `progress` for both; `guide`, `epochs`, `batch_size`
+        and `optimizer` for `svi`; `num_warmup` and `num_draws` for `nuts`.
 
     Returns:
       A classifier of log-probabilities `[T, B, K]`; see `classifier`.
@@ -49,7 +49,7 @@ def fit(
     Raises:
       TypeError: see `svi`.
       ValueError: if `num_samples` is below 1, `inference` is unknown, or `svi` or
-        `nuts` refuses an argument.
+        `nuts` rejects an argument.
       FloatingPointError: if the ELBO is no longer finite.
 
     Source: Essbai, Bombarda, Bonfanti and Gargantini, A framework for including

@@ -1,4 +1,4 @@
-"""Guides of variational inference: families of normals of the raveled parameters."""
+"""Guides for variational inference: normal distributions of the raveled parameters."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -20,10 +20,11 @@ class Guide(NamedTuple):
     """A family of distributions of the D raveled parameters.
 
     Attributes:
-      init: the variational parameters around given parameters `[D]`.
-      sample: the NumPyro guide, of the model's arguments.
-      moments: location `[D]`, standard deviations `[D]` and, unless independent,
-        the covariance's Cholesky factor `[D, D]`, of variational parameters.
+      init: returns the variational parameters around given parameters `[D]`.
+      sample: the NumPyro guide, a function of the model's arguments.
+      moments: returns, for variational parameters, the location `[D]`, the standard
+        deviations `[D]` and the covariance's Cholesky factor `[D, D]`, None if
+        independent.
     """
 
     init: Callable[[jax.Array], Variational]
@@ -70,7 +71,7 @@ def _full_rank_moments(
 
 
 def _cholesky_factor(variational: Variational) -> jax.Array:
-    # Rows in units of their scale, so that one rate suits all of their entries.
+    # Rows in units of their scale, so that one learning rate suits all their entries.
     scale = jax.nn.softplus(variational["raw_scale"])
     lower = jnp.tril(variational["lower"], -1)
     return scale[:, None] * (lower + jnp.eye(len(scale)))

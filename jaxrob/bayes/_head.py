@@ -1,4 +1,4 @@
-"""From a network's outputs to log-probabilities at fixed weights."""
+"""Heads: log-probabilities from a network's outputs, at fixed weights."""
 
 import functools
 import math
@@ -13,12 +13,12 @@ from jaxrob._arguments.checks import check_choice, checked_integer
 from jaxrob._codec import Integer, Text
 
 HEADS = ("plain", "heteroscedastic")
-#: Samples in a file. Far above any in use; one evaluation would take days.
+#: The limit of samples in a file, far above any use; one evaluation would take days.
 MOST_SAMPLES = 10**6
 
 
 class Head(NamedTuple):
-    """How outputs become log-probabilities.
+    """The conversion of outputs to log-probabilities.
 
     Attributes:
       name: "plain", outputs `[B, K]` are logits; "heteroscedastic", outputs `[B, 2K]`
@@ -35,10 +35,11 @@ class Head(NamedTuple):
         return self.name == "heteroscedastic"
 
     def num_classes(self, num_outputs: int) -> int:
-        """K, from the number of the network's outputs.
+        """Returns K, from the number of the network's outputs.
 
         Raises:
-          ValueError: if that leaves fewer than two classes, or half a class.
+          ValueError: if there are fewer than two classes, or the number is odd with a
+            heteroscedastic head.
         """
         if self.stochastic and num_outputs % 2:
             raise ValueError(
@@ -55,7 +56,7 @@ class Head(NamedTuple):
 
 
 def checked_head(name: str, noise_draws: int) -> Head:
-    """A head.
+    """Returns a head with these settings, checked.
 
     Raises:
       ValueError: if the name is unknown or `noise_draws` is below 1.
@@ -65,13 +66,13 @@ def checked_head(name: str, noise_draws: int) -> Head:
 
 
 def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
-    """Log-probabilities at fixed weights w.
+    """Computes log-probabilities at fixed weights w.
 
     With a heteroscedastic head, the logits are `Normal(mean, softplus(scale))` and
-    `p = mean over draws of softmax(mean + softplus(scale) noise)`: the noise is of the
-    data, and is averaged away here, at each w, or it would be booked as epistemic
-    (Kendall and Gal, What uncertainties do we need in Bayesian deep learning for
-    computer vision?, 2017, section 3.3).
+    `p = mean over draws of softmax(mean + softplus(scale) noise)`. The noise belongs to
+    the data. It is averaged here, at each w, so that it does not count as epistemic
+    uncertainty (Kendall and Gal, What uncertainties do we need in Bayesian deep
+    learning for computer vision?, 2017, section 3.3).
 
     Args:
       outputs: `[B, K]`, or `[B, 2K]` with a heteroscedastic head.
@@ -82,20 +83,20 @@ def log_probabilities(outputs: jax.Array, noise: jax.Array | None) -> jax.Array:
     """
     if noise is None:
         return jax.nn.log_softmax(outputs)
-    # Images last: sums over ten classes last would leave vector units idle.
+    # Images are the last axis: ten classes would not fill vector units.
     mean, scale = jnp.split(outputs.T, 2)
     log_p = jax.nn.log_softmax(mean + jax.nn.softplus(scale) * noise, axis=1)
     return jax.nn.logsumexp(log_p, axis=0).T - math.log(len(noise))
 
 
 def normals(bits: jax.Array, num_draws: int) -> jax.Array:
-    """Standard normals in antithetic pairs, well spread over the pairs.
+    """Returns standard normals in antithetic pairs, evenly spread over the pairs.
 
-    The pairs' first halves are a Sobol' net. Random bits flip its binary digits (a
-    digital shift), and the normal quantile function makes normals of it. Each draw by
-    itself is standard normal and independent over the K coordinates, so that means over
-    draws are unbiased. With 8 draws, those of a softmax over 10 classes err as little
-    as with 35 independent ones.
+    The first halves of the pairs are a Sobol' net, randomised by a digital shift
+    (random bits flip its binary digits) and mapped by the normal quantile function.
+    Each draw is standard normal and independent over the K coordinates, so that means
+    over draws are unbiased. With 8 draws, means of a softmax over 10 classes are as
+    accurate as with 35 independent draws.
 
     Args:
       bits: uint32 `[B, K]`, random.
@@ -109,7 +110,7 @@ def normals(bits: jax.Array, num_draws: int) -> jax.Array:
     """
     net = _net((num_draws + 1) // 2, bits.shape[1])
     shifted = bits.T ^ net[..., None]
-    # 23 bits and a half: exact in float32, and never 0 or 1.
+    # 23 bits plus 0.5: exact in float32, and never 0 or 1 after scaling.
     uniform = (shifted >> 9).astype(jnp.float32) + 0.5
     half = math.sqrt(2) * jax.lax.erf_inv(uniform * 2.0**-22 - 1)
     return jnp.concatenate([half, -half])[:num_draws]
@@ -117,7 +118,7 @@ def normals(bits: jax.Array, num_draws: int) -> jax.Array:
 
 @functools.lru_cache(maxsize=64)
 def _net(num_points: int, dimensions: int) -> np.ndarray:
-    """The first points of a Sobol' net, uint32 `[num_points, dimensions]`."""
+    """Returns the first points of a Sobol' net, uint32 `[num_points, dimensions]`."""
     exponent = (num_points - 1).bit_length()
     points = scipy.stats.qmc.Sobol(dimensions, scramble=False).random_base2(exponent)
     return (points[:num_points] * 2**32).astype(np.uint32)

@@ -1,4 +1,4 @@
-"""The Bayesian classifier as a NumPyro model, and the checks before inference."""
+"""The Bayesian classifier as a NumPyro model, and checks before inference."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, cast
@@ -24,7 +24,7 @@ from jaxrob.bayes._network import network
 
 
 class Likelihood(NamedTuple):
-    """What of the model is fixed before tracing: equal for equal modules and heads."""
+    """The static part of the model: equal for equal modules and heads."""
 
     apply_fn: HashablePartial
     head: Head
@@ -34,7 +34,7 @@ class Data(NamedTuple):
     """The arrays of the model.
 
     Attributes:
-      params: nested dictionaries, D parameters in all; their values do not matter.
+      params: nested dictionaries of D parameters in all; only the structure matters.
       fixed: the module's other variables.
       images: `[N, ...]`, on the device.
       labels: int32 `[N]`, on the device.
@@ -49,14 +49,14 @@ class Data(NamedTuple):
 
 
 class Problem(NamedTuple):
-    """Whose posterior is to be inferred: what every kind of inference starts from.
+    """The input of every kind of inference.
 
     Attributes:
       likelihood: the network and its head.
-      data: the data, whole on each device.
+      data: the data, replicated on all devices.
       num_classes: number of classes, K.
-      initial: `[D]`, the parameters as initialised, raveled.
-      unravel: from such an array to nested dictionaries.
+      initial: `[D]`, the initial parameters, raveled.
+      unravel: converts such an array to nested dictionaries.
       mesh: the devices, along one axis.
     """
 
@@ -77,7 +77,7 @@ def make_problem(
     prior_scale: float,
     mesh: Mesh | None,
 ) -> Problem:
-    """Checks the arguments that every kind of inference has, and puts data in place."""
+    """Checks the common arguments of inference, and puts the data on the devices."""
     mesh = along_images(checked_mesh(mesh))
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     prior_scale = checked_number("prior_scale", prior_scale, above=0, at_most=2**30)
@@ -116,9 +116,9 @@ def model(
     prior = dist.Normal(jnp.zeros(len(flat)), data.prior_scale).to_event(1)
     params = unravel(cast(jax.Array, numpyro.sample("params", prior)))
     with numpyro.plate("images", len(data.labels), batch_size) as index:
-        # Each device takes its part of the images, as evenly as can be, and XLA sums
-        # over the devices where the model sums over the images. NumPyro also runs the
-        # model eagerly, to see its sites: then nothing could be padded.
+        # Splits the images evenly over the devices; XLA then sums over devices where
+        # the model sums over images. NumPyro also runs the model eagerly, to find its
+        # sites, where uneven splits cannot be padded.
         if isinstance(index, Tracer):
             index = jax.lax.with_sharding_constraint(index, P("images"))
         images = as_floats(data.images[index])
@@ -129,5 +129,5 @@ def model(
 
 
 def noise_bits(head: Head, key: jax.Array, shape: tuple[int, int]) -> jax.Array | None:
-    """Random bits `[B, K]` for the head's noise, if it has any."""
+    """Draws random bits `[B, K]` for the head's noise; None for a plain head."""
     return jax.random.bits(key, shape, jnp.uint32) if head.stochastic else None

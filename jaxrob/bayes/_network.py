@@ -15,12 +15,12 @@ from jaxrob._pixels import as_floats
 
 
 class Network(NamedTuple):
-    """A module taken apart.
+    """A module split into a function and its variables.
 
     Attributes:
       apply_fn: `apply_fn(params, fixed, images)`, in evaluation mode; equal for equal
         modules.
-      params: nested dictionaries of the parameters as initialised.
+      params: nested dictionaries of the initial parameters.
       fixed: nested dictionaries of all other variables, such as batch statistics.
     """
 
@@ -30,7 +30,7 @@ class Network(NamedTuple):
 
 
 def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
-    """Takes a module apart; a Linen one is initialised, an NNX one is not changed.
+    """Splits a module; a Linen module is initialised, an NNX module is not changed.
 
     Args:
       module: a Linen or NNX module.
@@ -38,7 +38,7 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
       key: a random key, for a Linen module.
 
     Raises:
-      TypeError: if it is no module.
+      TypeError: if it is not a module.
       ValueError: if it has no parameters.
     """
     apply_fn = params_apply_fn(module)
@@ -59,10 +59,10 @@ def network(module: Any, image: jax.Array, key: jax.Array) -> Network:
 
 
 def params_apply_fn(module: Any) -> HashablePartial:
-    """`apply_fn(params, fixed, images)` of a module, as `Network` has it.
+    """Returns a module's `apply_fn(params, fixed, images)`, see `Network`.
 
     Raises:
-      TypeError: if it is no module.
+      TypeError: if it is not a module.
     """
     if isinstance(module, linen.Module):
         return hashable_partial(_apply_linen, module=module)
@@ -71,7 +71,7 @@ def params_apply_fn(module: Any) -> HashablePartial:
 
 
 def variables_apply_fn(module: Any) -> Callable[..., Any]:
-    """`apply_fn(variables, images)` of a module, or a function that is one already.
+    """Returns a module's `apply_fn(variables, images)`; a function is returned as is.
 
     Raises:
       TypeError: if it is neither.
@@ -86,7 +86,7 @@ def variables_apply_fn(module: Any) -> Callable[..., Any]:
 
 
 def as_dicts(variables: Any) -> Any:
-    """Variables with an NNX state as nested dictionaries of arrays."""
+    """Converts an NNX state to nested dictionaries; other variables are unchanged."""
     return (
         nnx.to_pure_dict(variables) if isinstance(variables, nnx.State) else variables
     )

@@ -30,10 +30,11 @@ def nuts(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Posterior:
-    """Samples a network's posterior itself, for small networks and data sets.
+    """Samples from a network's exact posterior, for small networks and data sets.
 
-    It is the No-U-Turn sampler. Every step passes all images through the network, up to
-    a thousand times. The noise of a heteroscedastic head is drawn once for each image.
+    It uses the No-U-Turn sampler. Every step passes all images through the network, up
+    to a thousand times. The noise of a heteroscedastic head is drawn once for each
+    image.
 
     Args:
       module: see `svi`.
@@ -42,13 +43,13 @@ def nuts(
       head: see `svi`.
       noise_draws: see `svi`.
       prior_scale: see `svi`.
-      num_warmup: first steps, which adapt the sampler and are dropped.
-      num_draws: samples kept, of one chain.
-      mesh: devices over which all images are split, see `svi`.
-      progress: whether a progress bar is shown.
+      num_warmup: the first steps, which adapt the sampler and are dropped.
+      num_draws: the samples kept, from one chain.
+      mesh: devices that share all images, see `svi`.
+      progress: whether to show a progress bar.
 
     Returns:
-      The posterior, its location and scale those of the samples.
+      The posterior, with the location and scale of the samples.
 
     Raises:
       TypeError: see `svi`.

@@ -15,15 +15,15 @@ from jaxrob.bayes._model import Likelihood
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Posterior:
-    """A distribution of the parameters of a network, with the network.
+    """A network and the distribution of its parameters.
 
     Attributes:
       likelihood: the network and its head.
       location: nested dictionaries of the parameters' means.
-      scale: likewise, their standard deviations.
+      scale: nested dictionaries of their standard deviations.
       factor: `[D, D]`, with a full-rank guide: the lower Cholesky factor of the
         covariance of the D parameters, raveled in the order of `jax.tree.leaves`.
-      samples: likewise, with NUTS: the draws along a leading axis.
+      samples: nested dictionaries, with NUTS: the draws along a leading axis.
       fixed: nested dictionaries of the module's other variables.
       elbo: `[epochs]`, with SVI: the mean of the evidence lower bound over the steps
         of each epoch, in nats for the whole data set.
@@ -49,12 +49,12 @@ class Posterior:
 
 
 def draw(posterior: Posterior, num_samples: int, key: jax.Array) -> Any:
-    """Parameters drawn from the posterior, along a leading axis.
+    """Draws parameters from the posterior, stacked along a leading axis.
 
     Args:
       posterior: the posterior.
-      num_samples: number of draws. With NUTS, as many of its samples are chosen, each
-        at most once.
+      num_samples: number of draws. With NUTS they are chosen from its samples without
+        replacement.
       key: a random key.
 
     Raises:

@@ -44,9 +44,9 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
       value: what to write.
 
     Raises:
-      TypeError: if it is neither, or its variables are no nested dictionaries.
-      OSError: if the file cannot be written, for instance on a full disk; it names the
-        file.
+      TypeError: if it is neither, or its variables are not nested dictionaries.
+      OSError: if the file cannot be written, for instance on a full disk; the message
+        names the file.
     """
     path = checked_path("path", path)
 
@@ -76,23 +76,22 @@ def save(path: str | os.PathLike[str], value: Posterior | Classifier) -> None:
 
 
 def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
-    """Reads what `save` wrote; nothing is ever unpickled.
+    """Reads a file that `save` wrote; nothing is ever unpickled.
 
     Args:
       path: the file.
-      module: the module that the posterior or classifier is of; for an ensemble of a
-        function, that function.
+      module: the module of the posterior or classifier; for an ensemble of a function,
+        that function.
 
     Returns:
       The posterior or the classifier.
 
     Raises:
       FileNotFoundError: if there is no such file.
-      ValueError: if the file is damaged, compressed, or not what `save` writes: a part
-        is missing, unknown, NaN, or of a type or shape that does not go with the others
-        or, as far as it tells, with the module. No more is unpacked than the file has
-        bytes.
-      TypeError: if `module` is no module.
+      ValueError: if the file is damaged, compressed, or not written by `save`: a part
+        is missing, unknown or NaN, or its type or shape does not fit the others or, for
+        an NNX module, the module. Never more is unpacked than the file's size.
+      TypeError: if `module` is not a module.
     """
     path = checked_path("path", path)
     try:
@@ -113,7 +112,7 @@ def load(path: str | os.PathLike[str], module: Any) -> Posterior | Classifier:
 
 
 def _made(header: Header, tree: dict[str, Any], module: Any) -> Posterior | Classifier:
-    # As `Header` has checked, what the kind needs is there.
+    # `Header` has checked that the fields of this kind are present.
     head: Any = header.head
     outputs: Any = header.outputs
     if header.kind == "posterior":
@@ -133,7 +132,7 @@ def _made(header: Header, tree: dict[str, Any], module: Any) -> Posterior | Clas
 
 
 def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
-    """The kind of a classifier, and what apart from the module defines it."""
+    """Returns the kind of a classifier, and its settings apart from the module."""
     apply_fn = getattr(classifier, "apply_fn", None)
     if not isinstance(apply_fn, HashablePartial) or apply_fn.function not in _KINDS:
         wanted = "a jaxrob.bayes.Posterior or a classifier made by jaxrob.bayes"
@@ -146,7 +145,7 @@ def _settings(classifier: Any) -> tuple[str, dict[str, Any]]:
 
 
 def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
-    """The header, and the arrays in nested dictionaries."""
+    """Returns the header, and the arrays in nested dictionaries."""
     text = arrays.get(_HEADER)
     if text is None or text.dtype.kind != "U" or text.shape:
         raise ValueError(f"{_HEADER!r}, a text, is missing")
@@ -173,7 +172,7 @@ def _read(arrays: dict[str, np.ndarray]) -> tuple[Header, dict[str, Any]]:
 
 
 def _to_numpy(leaf: Any) -> tuple[np.ndarray, str]:
-    """An array that npz files can hold, and the name of its real type."""
+    """Returns an array that npz files can hold, and the name of its original type."""
     array = host_array(leaf)
     if jnp.issubdtype(jnp.asarray(leaf).dtype, jax.dtypes.prng_key):
         return array, str(jax.random.key_impl(leaf))
@@ -187,7 +186,7 @@ def _from_numpy(array: np.ndarray, dtype: str) -> jax.Array:
     is_number = jnp.issubdtype(wanted, jnp.number) or wanted.kind == "b"
     if not is_number or wanted.name != dtype:
         raise ValueError(f"its type is {dtype!r}, which holds no numbers")
-    # npz files do not know bfloat16 and its like, but keep their bytes.
+    # npz files have no bfloat16 and similar types, but keep their bytes.
     found = array.view(wanted) if array.dtype == f"V{wanted.itemsize}" else array
     if found.dtype.name != dtype:
         raise ValueError(f"it holds {array.dtype}, not {dtype}")

@@ -33,7 +33,7 @@ from jaxrob.bayes._model import (
 )
 from jaxrob.bayes._posterior import Posterior
 
-# Parameters up to which a full-rank guide, of their number squared, is sensible.
+# The most parameters for a full-rank guide, whose size is their square.
 _MAX_FULL_RANK = 4096
 
 
@@ -53,10 +53,10 @@ def svi(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Posterior:
-    """Infers a network's posterior fast, as a normal distribution close to it.
+    """Infers a normal approximation of a network's posterior, fast.
 
     It maximises the ELBO. The prior of every parameter is normal around 0; mini-batches
-    are weighted by N / batch_size, as NumPyro's plates do. The data stay on the device.
+    are weighted by N / batch_size, as by NumPyro's plates. The data stay on the device.
     An epoch is one compiled call, except on a CPU, where each step is one.
 
     Example::
@@ -68,35 +68,36 @@ def svi(
 
     Args:
       module: a Flax module, Linen or NNX, called as `module(images)` in evaluation
-        mode; variables other than its parameters stay as they are.
+        mode; variables other than its parameters are not changed.
       dataset: the training set, N images.
       key: a random key for the parameters' first values, the order of the images and
         the draws from the guide.
       head: "plain", the module returns logits `[B, K]`; "heteroscedastic", it returns
         `[B, 2K]`, the means of the logits and, before softplus, their standard
         deviations.
-      noise_draws: draws of a heteroscedastic head's noise for each image; best is a
+      noise_draws: draws of a heteroscedastic head's noise for each image, preferably a
         power of two.
       prior_scale: standard deviation of the prior.
       guide: "mean_field", independent normals; "full_rank", one normal with all
         covariances, for up to 4,096 parameters.
       epochs: passes over the data.
-      batch_size: images in a step; what is left over of an epoch is dropped.
-      num_particles: draws from the guide in a step; more make it less noisy.
-      optimizer: by default Adam, its rate decaying from 1e-2 along a cosine.
-      mesh: devices over which the images of each step are split, along all of its
-        axes; by default all devices of this process. Each holds all parameters and
-        data. Results are those of one device, except for rounding, whether or not the
-        devices divide the batch. For several processes see `jaxrob.evaluate`.
-      progress: whether a progress bar is shown.
+      batch_size: images in a step; an epoch's incomplete last batch is dropped.
+      num_particles: draws from the guide in a step; more reduce the gradient's noise.
+      optimizer: by default Adam with a cosine decay of its learning rate from 1e-2.
+      mesh: devices that share the images of each step, along all of the mesh's axes; by
+        default all devices of this process. Each holds all parameters and data. Results
+        are those of one device, except for rounding, whether or not the number of
+        devices divides the batch. For several processes see `jaxrob.evaluate`.
+      progress: whether to show a progress bar.
 
     Returns:
       The posterior.
 
     Raises:
-      TypeError: if `module` is no Flax module, or `dataset` no `Dataset` in memory.
-      ValueError: if another argument is outside its range, a heteroscedastic head
-        finds an odd number of outputs, or a label is no class of the module.
+      TypeError: if `module` is not a Flax module, or `dataset` is not a `Dataset` in
+        memory.
+      ValueError: if another argument is outside its range, the number of outputs is odd
+        with a heteroscedastic head, or a label is not a class of the module.
       FloatingPointError: if the ELBO is no longer finite.
 
     Source: Kucukelbir, Tran, Ranganath, Gelman and Blei, Automatic differentiation
@@ -144,7 +145,7 @@ def svi(
 
 
 class _Objective(NamedTuple):
-    """What defines the ELBO of a step before tracing; hashable."""
+    """The static settings of a step's ELBO; hashable."""
 
     likelihood: Likelihood
     guide: str
@@ -165,7 +166,7 @@ def _maximised(
     epochs: int,
     shown: bool,
 ) -> tuple[Variational, np.ndarray]:
-    """The variational parameters after all epochs, and the mean ELBO of each."""
+    """Returns the final variational parameters, and the mean ELBO of each epoch."""
     num_images, everywhere = len(problem.data.labels), replicated(problem.mesh)
     steps = num_images // objective.batch_size
     stride = _stride(steps)
@@ -207,7 +208,7 @@ def _maximised(
 
 
 def _stride(steps: int) -> int:
-    """Steps in one compiled call, of the steps of an epoch."""
+    """Returns the number of steps in one compiled call."""
     # On a CPU, XLA runs the gradients of convolutions eight times slower in a loop.
     return 1 if jax.default_backend() == "cpu" else steps
 
@@ -216,7 +217,7 @@ def _stride(steps: int) -> int:
 def _order(
     key: jax.Array, epoch: jax.Array, *, num_images: int, batch_size: int
 ) -> tuple[jax.Array, jax.Array]:
-    """The images of each step of an epoch, and its keys."""
+    """Draws the images and the key of each step of an epoch."""
     steps = num_images // batch_size
     order_key, key = jax.random.split(jax.random.fold_in(key, epoch))
     order = jax.random.permutation(order_key, num_images)[: steps * batch_size]
@@ -236,7 +237,7 @@ def _steps(
     objective: _Objective,
     optimizer: optax.GradientTransformation,
 ) -> tuple[_State, jax.Array]:
-    """The state after the steps first ... first + stride - 1, and the ELBOs added."""
+    """Runs the steps first ... first + stride - 1, adding their ELBOs to the total."""
     num_images = len(data.labels)
 
     def step(
@@ -256,7 +257,7 @@ def _steps(
         after = step(first, (state, total))
     else:
         after = jax.lax.fori_loop(first, first + stride, step, (state, total))
-    # Whole on each device, as before the steps.
+    # Replicated on all devices, as before the steps.
     return jax.lax.with_sharding_constraint(after, P())
 
 
@@ -267,21 +268,21 @@ def _loss(
     data: Data,
     objective: _Objective,
 ) -> jax.Array:
-    """The negative ELBO of a batch, for each image."""
+    """Computes the negative ELBO of a batch, divided by the number of images."""
     likelihood, guide, num_classes, batch_size, num_particles = objective
     guide_key, noise_key = jax.random.split(key)
     bits = noise_bits(likelihood.head, noise_key, (batch_size, num_classes))
-    # The plate itself would draw images anew, some twice before others once.
+    # The plate itself would draw images independently, not as an epoch's permutation.
     batch = numpyro.handlers.substitute(model, data={"images": index})
     arguments = likelihood, data, bits, batch_size
     loss = TraceMeanField_ELBO(num_particles).loss(
         guide_key, variational, batch, GUIDES[guide].sample, *arguments
     )
-    # For each image, so that the optimiser sees gradients of the usual size.
+    # Divided so that gradients have the usual size.
     return cast(jax.Array, loss) / len(data.labels)
 
 
 @functools.lru_cache(maxsize=16)
 def _default_optimizer(num_steps: int) -> optax.GradientTransformation:
-    # Cached, because another object, though equal, would be compiled anew.
+    # Cached, because a new optimizer triggers a recompilation.
     return optax.adam(optax.cosine_decay_schedule(1e-2, num_steps))

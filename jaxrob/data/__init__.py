@@ -1,14 +1,13 @@
 """Data sets as `jaxrob.Dataset`: an embedded one and readers for files on disk.
 
-Every reader checks what it reads and raises a ValueError that names the file, what
-was found and what was expected. Nothing is ever unpickled, and archives are read in
-memory: nothing is extracted to disk.
+Every reader checks its files and raises a ValueError that names the file, what was
+found and what was expected. Nothing is ever unpickled, and archives are read in memory:
+nothing is extracted to disk.
 """
 
 from jaxrob.data._cifar10 import cifar10
 from jaxrob.data._digits import digits
 from jaxrob.data._idc import idc_patches
-from jaxrob.data._idx import read_idx
 from jaxrob.data._image_folder import image_folder
 from jaxrob.data._load import NAMES, load
 from jaxrob.data._mnist import mnist
@@ -23,5 +22,4 @@ __all__ = (
     "load",
     "mnist",
     "npz",
-    "read_idx",
 )

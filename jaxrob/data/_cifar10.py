@@ -32,33 +32,33 @@ _ARCHIVE = "cifar-10-binary.tar.gz"
 _FOLDER = "cifar-10-batches-bin"
 _RECORD = 1 + 3 * 32 * 32
 _PICKLES = ("cifar-10-batches-py", "cifar-10-python.tar.gz", "data_batch_1")
-# Every pickle of protocol 2 or later begins with it; no label does.
+# The first byte of every pickle of protocol 2 or later; it is not a label.
 _PICKLE_MARK = 0x80
 
 
 def cifar10(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
     """Loads CIFAR-10, photographs of ten kinds of things.
 
-    It looks for these, in this order: the binary batches (`data_batch_1.bin` to
-    `data_batch_5.bin` and `test_batch.bin`) in `directory`; in its folder
-    `cifar-10-batches-bin`; in its archive `cifar-10-binary.tar.gz`; and images in
-    class folders, as `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
-    The published version for Python is refused: it is made of pickles, which can run
+    It looks in this order: for the binary batches (`data_batch_1.bin` to
+    `data_batch_5.bin` and `test_batch.bin`) in `directory`, in its folder
+    `cifar-10-batches-bin` and in its archive `cifar-10-binary.tar.gz`; then for images
+    in class folders, in `train.tar.gz` and `test.tar.gz` or folders `train` and `test`.
+    The published version for Python is rejected: it is made of pickles, which can run
     any code when they are loaded.
 
     Args:
-      directory: where one of the above lies.
+      directory: the folder of one of the above.
       split: "test" (10,000 images) or "train" (50,000).
 
     Returns:
       uint8 images `[N, 32, 32, 3]`, RGB, and labels 0-9 in the official numbering,
-      which is the alphabetic one. Batches keep the official order; image folders are
-      ordered by class.
+      which is alphabetic. Batches keep the official order; image folders are ordered by
+      class.
 
     Raises:
-      FileNotFoundError: if none of the above is there.
+      FileNotFoundError: if there are no such files.
       ValueError: if the split is unknown, a file is damaged, a label is above 9, or
-        only pickles are there.
+        there are only pickles.
 
     Source: Krizhevsky, Learning multiple layers of features from tiny images, 2009.
     """

@@ -1,4 +1,4 @@
-"""Classes by name, and the numbers that a network's outputs give them."""
+"""Class names, and their numbers in the order of a network's outputs."""
 
 import csv
 import io
@@ -17,12 +17,12 @@ _Parts = tuple[str, ...]
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
-    """The classes in order, from a sequence or a file; None if none are given.
+    """Returns the classes in order, from a sequence or a file, or None if not given.
 
     Raises:
       FileNotFoundError: if there is no such file.
-      TypeError: if they are no names.
-      ValueError: if there is none, one stands there twice, or the file is damaged.
+      TypeError: if they are not names.
+      ValueError: if they are empty or repeat, or the file is damaged.
     """
     if class_names is None:
         return None
@@ -42,15 +42,15 @@ def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
 def numbered(
     classes: Sequence[str] | None, names: tuple[str, ...] | None, path: pathlib.Path
 ) -> tuple[np.ndarray | None, tuple[str, ...] | None]:
-    """The labels as numbers, and the names in the order of these numbers.
+    """Returns the labels as numbers, and the names in the order of these numbers.
 
     Args:
-      classes: of each image, a name or an index as text; None without labels.
+      classes: each image's class, a name or an index as text; None without labels.
       names: the names in order; None for the sorted names found.
-      path: of the pictures, for messages.
+      path: the images' path, for messages.
 
     Raises:
-      ValueError: if a class is none of the names.
+      ValueError: if a class is not among the names.
     """
     if classes is None:
         return None, names
@@ -71,15 +71,15 @@ def numbered(
 
 
 def read_labels(path: pathlib.Path, pictures: dict[str, _Parts]) -> dict[_Parts, str]:
-    """The class of each picture that a CSV file names, in its order.
+    """Reads the class of each image that a CSV file names, in the order of its rows.
 
     Args:
       path: the file.
-      pictures: the parts of each picture's path, by the path.
+      pictures: the parts of each image's path, by the path.
 
     Raises:
       FileNotFoundError: if there is no such file.
-      ValueError: if a row names no picture, or one twice, or has no label.
+      ValueError: if a row names no image, names one again, or has no label.
     """
     if not path.exists():
         raise FileNotFoundError(f"{path}: expected a CSV file of labels there")
@@ -113,7 +113,7 @@ def read_labels(path: pathlib.Path, pictures: dict[str, _Parts]) -> dict[_Parts,
 
 
 def _read_names(path: pathlib.Path) -> Any:
-    """The names in a file, in order."""
+    """Reads the names in a file, in order."""
     text = _text(path)
     if path.suffix.lower() != ".json":
         return [line.strip() for line in text.splitlines() if line.strip()]

@@ -14,7 +14,7 @@ from jaxrob.data._require import require
 
 SUFFIXES = (".png", ".jpg", ".jpeg")
 _FORMATS = ("PNG", "JPEG")
-# How a picture of each orientation is put upright: names of Pillow's.
+# Pillow's transpose that puts an image of each EXIF orientation upright.
 _UPRIGHT = {
     2: "FLIP_LEFT_RIGHT",
     3: "ROTATE_180",
@@ -24,28 +24,28 @@ _UPRIGHT = {
     7: "TRANSVERSE",
     8: "ROTATE_90",
 }
-# Of these the height is stored as the width.
-_ON_THEIR_SIDE = (5, 6, 7, 8)
-# Chunks of a PNG that may say an orientation.
-_PNG_SAYS = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
-# Where a PNG says how many bits a channel has.
-_PNG_BITS = 24
+# The orientations whose height is stored as the width.
+_TRANSPOSED = (5, 6, 7, 8)
+# PNG chunks that may hold an orientation.
+_PNG_ORIENTATION_CHUNKS = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
+# The byte of a PNG that holds the bits per channel.
+_PNG_BIT_DEPTH_OFFSET = 24
 _PNG_END = b"\0\0\0\0IEND\xaeB`\x82"
 # Deflate's greatest ratio times the eight pixels in a byte of a black-and-white PNG;
 # JPEG stays far below.
 _MAX_PIXELS_PER_BYTE = 1032 * 8
-# Of one image, and of all that are decoded at the same time: some 13,000 x 13,000. It
-# is also Pillow's limit, which programs often switch off.
+# The largest number of pixels of one image, and of all images decoded at the same time:
+# about 13,000 x 13,000. It is also Pillow's limit, which programs often switch off.
 MAX_PIXELS = 178_956_970
 
 
 class Expected(NamedTuple):
-    """What size an image must have.
+    """The size that an image must have.
 
     Attributes:
       height: in pixels.
-      width: likewise.
-      why: what a message says after the size found.
+      width: in pixels.
+      why: the end of the message, after the size found.
     """
 
     height: int
@@ -54,13 +54,13 @@ class Expected(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """What becomes of the size of every image, as it is read.
+    """Turning, resizing and cropping of every image when it is read.
 
     Attributes:
       resize: height and width, one number for the shorter side, or None.
-      crop: height and width of the middle part that is kept then, or None.
+      crop: height and width of the centre that is kept after resizing, or None.
       interpolation: "bicubic" or "bilinear", both antialiased.
-      orientation: "exif" puts it upright first, as its EXIF says; "stored" does not.
+      orientation: "exif" first puts the image upright by its EXIF; "stored" does not.
     """
 
     resize: tuple[int, int] | int | None = None
@@ -70,13 +70,13 @@ class Fit(NamedTuple):
 
 
 def image_size(data: bytes, name: str, fit: Fit) -> tuple[int, int]:
-    """Height and width of a PNG or JPEG, upright, before it is resized.
+    """Returns height and width of a PNG or JPEG, upright, before resizing.
 
     Raises:
       ValueError: as `decode_image`.
       ImportError: if Pillow is missing.
     """
-    with _open(data, name) as image, _ROOM.of(image), _readable(name):
+    with _open(data, name) as image, _PIXEL_BUDGET.reserve(image), _readable(name):
         return _upright_size(image, _orientation(image, data, fit))
 
 
@@ -89,28 +89,28 @@ def decode_image(
 ) -> tuple[np.ndarray, Oddities]:
     """Decodes one PNG or JPEG.
 
-    The first frame of an animation is taken. A transparent image is laid on white, 16
-    bits a channel are cut to the upper 8, and a palette or CMYK becomes RGB.
+    It reads the first frame of an animation, blends transparent images with white, cuts
+    16 bits a channel to the upper 8, and converts palettes and CMYK to RGB.
 
     Args:
       data: the file's bytes.
-      name: the file, for error messages.
-      fit: whether it is put upright, how it is resized and cropped.
+      name: the file's name, for error messages.
+      fit: how to turn, resize and crop the image.
       grey: whether to return luma (ITU-R 601-2) instead of RGB.
       expected: the size that the image must have, upright, or None.
 
     Returns:
-      uint8 `[H, W, 3]`, or `[H, W, 1]` if `grey`; and what else was seen of it.
+      uint8 `[H, W, 3]`, or `[H, W, 1]` if `grey`; and the image's oddities.
 
     Raises:
       ValueError: if the file is not a whole, undamaged PNG or JPEG, claims more pixels
         than its bytes can hold or than `MAX_PIXELS`, has another size than expected, or
-        is smaller than the part to keep.
+        is smaller than the crop.
         Nothing is decoded before the header is checked.
       ImportError: if Pillow is missing.
     """
     pil = require("PIL.Image", "reading images")
-    with _open(data, name) as image, _ROOM.of(image):
+    with _open(data, name) as image, _PIXEL_BUDGET.reserve(image):
         with _readable(name):
             is_png = image.format == "PNG"
             if is_png:
@@ -120,42 +120,44 @@ def decode_image(
         if expected is not None and (height, width) != expected[:2]:
             raise ValueError(f"{name}: {height}x{width} pixels, {expected.why}")
         with _readable(name):
-            is_deep = is_png and data[_PNG_BITS] == 16
+            is_deep = is_png and data[_PNG_BIT_DEPTH_OFFSET] == 16
             image, is_transparent, brightest = _to_rgb(pil, image, is_deep)
             if stored in _UPRIGHT:
                 image = image.transpose(pil.Transpose[_UPRIGHT[stored]])
             if grey:
                 image = image.convert("L")
-            image = _fitted(pil, image, fit)
+            image = _resized(pil, image, fit)
             array = np.array(image)
     odd = Oddities(stored, is_transparent, brightest)
     return array[..., np.newaxis] if grey else array, odd
 
 
 def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
-    """How a picture is stored: 1, upright, where that is not to be looked at."""
+    """Returns an image's orientation; 1, upright, if it is to be ignored."""
     if fit.orientation == "stored":
         return 1
     pixels = data.find(b"IDAT")
-    if image.format == "PNG" and any(data.find(one, pixels) > 0 for one in _PNG_SAYS):
-        image.load()  # What stands below the pixels is known only then.
+    if image.format == "PNG" and any(
+        data.find(one, pixels) > 0 for one in _PNG_ORIENTATION_CHUNKS
+    ):
+        image.load()  # Reads the chunks after the pixels.
     return orientation(image.info)
 
 
 def _upright_size(image: Any, stored: int | None) -> tuple[int, int]:
     width, height = image.size
-    return (width, height) if stored in _ON_THEIR_SIDE else (height, width)
+    return (width, height) if stored in _TRANSPOSED else (height, width)
 
 
-def _fitted(pil: Any, image: Any, fit: Fit) -> Any:
+def _resized(pil: Any, image: Any, fit: Fit) -> Any:
     width, height = image.size
     wanted = fit.resize
     if isinstance(wanted, int):
-        # As torchvision does it: the longer side is rounded down.
+        # The longer side is rounded down, as by torchvision.
         shorter = min(height, width)
         wanted = (wanted * height // shorter, wanted * width // shorter)
     if wanted is not None and wanted != (height, width):
-        # A thin picture's longer side may be of any length.
+        # A thin image's longer side may have any length.
         if wanted[0] * wanted[1] > MAX_PIXELS:
             raise ValueError(f"resized, it would have {wanted[0]}x{wanted[1]} pixels")
         method = getattr(pil.Resampling, fit.interpolation.upper())
@@ -173,8 +175,8 @@ def _fitted(pil: Any, image: Any, fit: Fit) -> Any:
 
 
 def _verify(pil: Any, data: bytes) -> None:
-    # Decoding alone leaves PNG's checksums and end unread; checking them uses the
-    # opened image up.
+    # Decoding does not read a PNG's checksums and end. `verify` does, but the image is
+    # unusable afterwards.
     if _PNG_END not in data:
         raise ValueError("truncated: it has no end chunk")
     with pil.open(io.BytesIO(data), formats=_FORMATS) as twin:
@@ -182,7 +184,7 @@ def _verify(pil: Any, data: bytes) -> None:
 
 
 def _open(data: bytes, name: str) -> Any:
-    """An image of which only the header was read, and checked."""
+    """Opens an image; only its header is read, and checked."""
     pil = require("PIL.Image", "reading images")
     with _readable(name):
         data, exif = hide_exif(data)
@@ -201,29 +203,29 @@ def _open(data: bytes, name: str) -> Any:
 
 @contextlib.contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Says of whatever goes wrong inside that the file is not readable."""
+    """Turns every exception inside into a ValueError that names the file."""
     try:
         yield
     except Exception as error:
-        # Hostile files lead decoders to errors of all kinds: SyntaxError, struct.error,
-        # IndexError, DecompressionBombError and more.
+        # Hostile files raise errors of all kinds in decoders: SyntaxError,
+        # struct.error, IndexError, DecompressionBombError and more.
         reason = str(error) or type(error).__name__
-        if "<_io.BytesIO" in reason:  # Pillow names what it was given, by its address.
+        if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of neither"
         raise ValueError(f"{name}: not a readable PNG or JPEG: {reason}") from error
 
 
-class _Room:
-    """Pixels that may be decoded at the same time, whatever the number of threads."""
+class _PixelBudget:
+    """The pixels that all threads together may decode at the same time."""
 
     def __init__(self) -> None:
-        """Room for `MAX_PIXELS`."""
+        """Starts with `MAX_PIXELS` free."""
         self._free = MAX_PIXELS
         self._changed = threading.Condition()
 
     @contextlib.contextmanager
-    def of(self, image: Any) -> Iterator[None]:
-        """Waits until as many pixels as an image has are free, and takes them."""
+    def reserve(self, image: Any) -> Iterator[None]:
+        """Waits until an image's number of pixels is free, and reserves it."""
         pixels = image.size[0] * image.size[1]
         with self._changed:
             self._changed.wait_for(lambda: self._free >= pixels)
@@ -236,13 +238,16 @@ class _Room:
                 self._changed.notify_all()
 
 
-_ROOM = _Room()
+_PIXEL_BUDGET = _PixelBudget()
 
 
 def _to_rgb(pil: Any, image: Any, is_deep: bool) -> tuple[Any, bool, int | None]:
-    """The picture in RGB, whether it was transparent, and its largest value of 16 bits.
+    """Converts an image to RGB.
 
-    Of 16 bits and several channels Pillow gives the upper 8 alone.
+    Pillow returns only the upper 8 bits of images with 16 bits and several channels.
+
+    Returns:
+      The image, whether it was transparent, and its largest 16-bit value or None.
     """
     is_transparent, brightest = False, None
     if image.mode.startswith("I"):
@@ -251,7 +256,7 @@ def _to_rgb(pil: Any, image: Any, is_deep: bool) -> tuple[Any, bool, int | None]
         if (clear := image.info.get("transparency")) is not None:
             is_transparent = bool((values == clear).any())
             values = np.where(values == clear, 2**16 - 1, values)
-        # Pillow's own conversion would clip 16 bits at 255.
+        # Pillow's own conversion clips 16 bits at 255.
         image = pil.fromarray((values >> 8).astype(np.uint8)).convert("RGB")
         return image, is_transparent, brightest
     if is_deep:

@@ -1,4 +1,4 @@
-"""scikit-learn's digits: the data set that needs no file."""
+"""scikit-learn's digits, which need no file."""
 
 import numpy as np
 
@@ -13,14 +13,13 @@ _TEST_IMAGES = 500
 def digits(split: str = "test", size: int = 28) -> Dataset:
     """Loads the 1,797 handwritten digits that come with scikit-learn.
 
-    The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) so
-    that the networks for MNIST fit. The split is stratified by class, always the
-    same, and independent of scikit-learn's version.
+    The originals have 8x8 pixels and 17 grey values; they are enlarged (bicubic) to fit
+    networks for MNIST. The split is stratified by class, always the same, and
+    independent of scikit-learn's version.
 
     Args:
       split: "test" (500 images) or "train" (1,297).
-      size: height and width of the images, 1 to 1,024 pixels; 8 leaves them as they
-        are.
+      size: height and width of the images, 1 to 1,024 pixels; 8 leaves them unchanged.
 
     Returns:
       uint8 images `[N, size, size, 1]`, labels 0-9.
@@ -54,7 +53,7 @@ def digits(split: str = "test", size: int = 28) -> Dataset:
 
 
 def _stratified(labels: np.ndarray, number: int) -> np.ndarray:
-    """A mask of `number` elements which keeps the classes' proportions."""
+    """Returns a mask of `number` elements that keeps the classes' proportions."""
     quota = np.bincount(labels) * number / len(labels)
     counts = np.floor(quota).astype(int)
     largest = np.argsort(counts - quota, kind="stable")

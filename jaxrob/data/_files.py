@@ -7,15 +7,15 @@ from io import BufferedIOBase
 
 from jaxrob._files.regular import open_file
 
-# Far above any image or batch; what claims more is a bomb or a mistake.
+# Far above any image or batch; a larger claim is a bomb or a mistake.
 MAX_FILE_BYTES = 256 << 20
 
 
 def read_file(path: pathlib.Path) -> bytes:
-    """The bytes of a regular file.
+    """Reads a regular file.
 
     Raises:
-      ValueError: if it is no regular file, a link that leads to itself, or larger than
+      ValueError: if it is not a regular file, is a link to itself, or is larger than
         256 MiB.
     """
     try:
@@ -36,7 +36,7 @@ def read_file(path: pathlib.Path) -> bytes:
 
 
 def is_gzip(file: BufferedIOBase) -> bool:
-    """Whether a file just opened begins as gzip streams do; reading starts anew."""
+    """Returns whether a file begins like a gzip stream, and rewinds it."""
     found = file.read(2) == b"\x1f\x8b"
     file.seek(0)
     return found

@@ -20,7 +20,7 @@ _SIZE = Expected(50, 50, "expected 50x50")
 def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     """Loads patches of breast histology, 50x50 pixels, by the class in their names.
 
-    `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are left out.
+    `..._class0.png` is benign, `..._class1.png` malignant. Hidden files are ignored.
 
     Args:
       directory: the folder of the patches.

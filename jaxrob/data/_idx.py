@@ -1,4 +1,4 @@
-"""The IDX format, in which MNIST and its relatives are published."""
+"""The IDX format of MNIST and its relatives."""
 
 import gzip
 import math
@@ -21,7 +21,7 @@ _DTYPES = {
     0x0D: np.dtype(">f4"),
     0x0E: np.dtype(">f8"),
 }
-# What NumPy allows; the published files have at most three.
+# NumPy's limit; the published files have at most three axes.
 _MAX_RANK = 64
 _CHUNK = 1 << 20
 
@@ -29,9 +29,9 @@ _CHUNK = 1 << 20
 def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
     """Reads one IDX file, the format of MNIST and its relatives, plain or gzipped.
 
-    The header is checked against the real size of the file before anything of the
-    size it claims is allocated. Compression is recognised by its first bytes, not by
-    the file's name.
+    The header is checked against the real size of the file before an array of the
+    claimed size is allocated. Compression is recognised by the first bytes, not by the
+    file's name.
 
     Args:
       path: the file.
@@ -41,10 +41,10 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
       float64 of the header's shape.
 
     Raises:
-      ValueError: if the magic number, the type or the dimensions are not IDX, if the
-        file is shorter or longer than its header says, if the gzip stream is damaged,
-        or if its header says more than 256 MiB and 100 times the file's size. It is
-        also raised for a folder, a named pipe or a device.
+      ValueError: if the magic number, the type or the dimensions are not IDX; if the
+        file is shorter or longer than its header says; if the gzip stream is damaged;
+        if the header claims more than 256 MiB and 100 times the file's size; or if the
+        path is a folder, a named pipe or a device.
       FileNotFoundError: if there is no such file.
 
     Source: LeCun, Cortes and Burges, the MNIST database, "file formats".
@@ -62,7 +62,7 @@ def read_idx(path: str | os.PathLike[str]) -> np.ndarray:
 
 
 def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndarray:
-    """Parses a stream of `size` bytes, or of at most as many if not `exact`."""
+    """Parses a stream of `size` bytes, or of at most `size` if not `exact`."""
     magic = _read_at_most(stream, 4)
     if len(magic) < 4:
         raise ValueError(
@@ -84,7 +84,7 @@ def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndar
     shape = tuple(int(d) for d in np.frombuffer(header, ">u4"))
     dtype = _DTYPES[code]
     expected = math.prod(shape) * dtype.itemsize
-    # NumPy multiplies the other dimensions even where one of them is 0.
+    # NumPy multiplies the other dimensions even if one is 0.
     if math.prod(max(d, 1) for d in shape) * dtype.itemsize > sys.maxsize:
         raise ValueError(f"{path}: no array can have the header's shape {shape}")
     found = size - len(magic) - len(header)
@@ -105,7 +105,7 @@ def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndar
             f"{path}: the header says shape {shape} of {dtype.name}, that is "
             f"{expected} bytes of data, but the file holds {len(data)}"
         )
-    # Reading past the end also makes gzip compare its checksum.
+    # Reading past the end also makes gzip verify its checksum.
     if stream.read(1):
         raise ValueError(
             f"{path}: bytes after the {expected} of data that the header's shape "
@@ -116,7 +116,7 @@ def _parse(stream: BufferedIOBase, path: str, size: int, exact: bool) -> np.ndar
 
 
 def _read_at_most(stream: BufferedIOBase, size: int) -> bytearray:
-    """Reads up to `size` bytes, so that memory grows with what is really there."""
+    """Reads up to `size` bytes in chunks, so that memory grows with the real data."""
     data = bytearray()
     while len(data) < size:
         chunk = stream.read(min(_CHUNK, size - len(data)))

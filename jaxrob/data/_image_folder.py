@@ -24,17 +24,17 @@ from jaxrob.data._files import read_file
 from jaxrob.data._oddities import Oddities, warn_of
 from jaxrob.data._tar import read_tar
 
-# Of the decoded images together: 100,000 of ImageNet's at 224 x 224.
+# The limit of the decoded bytes: 100,000 ImageNet images at 224 x 224.
 MAX_BYTES = 16 << 30
 _Parts = tuple[str, ...]
-# Where the labels come from, unless a file says them.
+# The value of `labels` for class folders.
 FOLDERS = "folders"
-# A file's bytes, read when they are needed.
+# Reads a file's bytes when they are needed.
 _Read = Callable[[], bytes]
 _LARGEST_SIDE = 2**14
-# What Windows leaves in folders, as others leave hidden files.
-_OF_WINDOWS = ("thumbs.db", "desktop.ini")
-# Images in one task: small ones decode in less time than threads take to change.
+# Files that Windows leaves in folders, as other systems leave hidden files.
+_WINDOWS_FILES = ("thumbs.db", "desktop.ini")
+# Images in one task: small ones decode in less time than switching threads takes.
 _BATCH = 64
 
 
@@ -53,7 +53,7 @@ def image_folder(
 ) -> Dataset:
     """Loads images whose folder is their class: `cat/1.png`, `dog/1.png`, ...
 
-    A file of labels may say the classes instead, or nothing may.
+    A file of labels may give the classes instead, or there may be no labels.
 
     Example::
 
@@ -61,39 +61,38 @@ def image_folder(
         print(dataset.class_names, dataset.images.shape)
         dataset = jaxrob.data.image_folder("photographs", resize=256, crop=224)
 
-    Classes are numbered in the order of their sorted names, images are ordered by
-    class and file name. The class folders may lie inside enclosing folders, if these
-    hold no other image. Hidden files and folders are left out, Thumbs.db and
-    desktop.ini, and other files beside the class folders. The first frame of an
-    animation is taken. Pictures of phones are put upright, as their EXIF says, and
-    transparent ones are laid on white: not all loaders that networks are trained with
-    do so. A `jaxrob.RobustnessWarning` counts these pictures, and those of 16 bits a
-    channel that use only 12 or 14.
+    Classes are numbered in the order of their sorted names; images are ordered by class
+    and file name. The class folders may lie inside enclosing folders, if these hold no
+    other image. Hidden files and folders, Thumbs.db and desktop.ini are ignored, and so
+    are other files beside the class folders. Only the first frame of an animation is
+    read. Images with an EXIF orientation, such as those of phones, are put upright, and
+    transparent images are blended with white: not all loaders used in training do so. A
+    `jaxrob.RobustnessWarning` counts these images, and images of 16 bits a channel that
+    use only 12 or 14.
 
     Args:
       path: a folder, or a tar or tar.gz archive (read once, in memory).
       size: height and width to which every image is resized (bicubic, antialiased),
         or None if all have the same size.
       grey: whether to reduce the images to one channel, luma.
-      resize: pixels of the shorter side to which every image is resized, its
-        proportions kept (the longer side is rounded down); in place of `size`.
-      crop: height and width of the middle part that is kept after that, or one number
-        for both; by default all. Levels in pixels are of this size.
-      interpolation: of `size` and `resize`, "bicubic" or "bilinear", antialiased.
-      labels: "folders"; the path of a CSV file, in whose rows the path of a picture
-        inside the folder and its class follow each other, a name or an index (a first
-        row that names no picture is a header, and pictures that it leaves out are not
-        read); or None for pictures without labels, wherever they lie. Then
-        `jaxrob.assess` measures stability.
+      resize: the shorter side, in pixels, to which every image is resized, keeping its
+        proportions (the longer side is rounded down); in place of `size`.
+      crop: height and width of the centre that is kept after resizing, or one number
+        for both; by default the whole image. Levels in pixels refer to this size.
+      interpolation: that of `size` and `resize`, "bicubic" or "bilinear", antialiased.
+      labels: "folders"; the path of a CSV file whose rows hold the path of an image
+        inside the folder, and its class as a name or an index (a first row that names
+        no image is a header; images without a row are not read); or None for images
+        without labels, in any folders. Then `jaxrob.assess` measures stability.
       class_names: the classes in the order of the network's outputs, if that is not the
         order of the sorted names: a sequence, or the path of a text file with a name on
         each line or of a JSON file with a list, or an object of names and indices.
-        Names without pictures are allowed.
-      orientation: "exif" puts every picture upright, as its EXIF says, before its size
-        is looked at; "stored" takes it as it is stored, as torchvision's loader does.
-      max_bytes: the most that the decoded images may take together, by default 16 GiB.
-        Their number and the first one's header tell, before any is decoded. An
-        archive's own bytes are limited to as many.
+        Names without images are allowed.
+      orientation: "exif" puts every image upright by its EXIF before its size is
+        checked; "stored" reads it as it is stored, as torchvision's loader does.
+      max_bytes: the limit of the decoded images' bytes together, by default 16 GiB. It
+        is checked before decoding, by the number of images and the header of the first.
+        An archive's own bytes have the same limit.
 
     Returns:
       uint8 images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`; the class folders'
@@ -103,9 +102,9 @@ def image_folder(
       FileNotFoundError: if there is nothing at `path`.
       ValueError: if there is no image; an image is damaged, claims more pixels than its
         bytes can hold or than about 13,000 x 13,000, lies outside a class folder, or
-        differs in size from the first while `size` is None; a class folder holds none,
-        or files other than PNG and JPEG; a class is none of `class_names`; a row of the
-        file of labels names no picture, or one twice; the images take more than
+        differs in size from the first while `size` is None; a class folder holds no
+        image, or files other than PNG and JPEG; a class is not in `class_names`; a row
+        of the file of labels names no image, or repeats one; the images take more than
         `max_bytes`; or the archive is damaged, holds links, or unpacks to more than
         256 MiB and 100 times its size. The message names the file.
       ImportError: if Pillow is missing.
@@ -148,7 +147,7 @@ def image_folder(
     def decode(numbers: range) -> None:
         for index in numbers:
             parts = order[index]
-            # Popped, so that an archive's bytes do not stay behind.
+            # Popped, so that an archive's bytes are freed.
             data, name = images.pop(parts)(), _name(path, parts)
             pixels[index], found = decode_image(data, name, fit, grey, expected)
             if found != Oddities():
@@ -167,7 +166,7 @@ def _in_threads(decode: Callable[[range], None], number: int) -> None:
         for _ in pool.map(decode, parts):
             pass
     finally:
-        # After an error, what still waits to be decoded is of no use.
+        # After an error, waiting tasks are useless.
         pool.shutdown(cancel_futures=True)
 
 
@@ -176,14 +175,14 @@ def _collected(
     path: pathlib.Path,
     in_folders: bool,
 ) -> tuple[dict[_Parts, _Read], tuple[str, ...]]:
-    """The images, none decoded, and the names of their folders if these are classes."""
+    """Returns the images, undecoded, and the class folders' names if they are used."""
     images: dict[_Parts, _Read] = {}
     others, folders = [], []
     for parts, read in entries:
         if read is None:
             folders.append(parts)
         elif not _is_image(parts[-1]):
-            if parts[-1].lower() not in _OF_WINDOWS:
+            if parts[-1].lower() not in _WINDOWS_FILES:
                 others.append(parts)
         elif parts in images:
             raise ValueError(f"{_name(path, parts)}: twice in the archive")
@@ -199,7 +198,7 @@ def _collected(
 def _expected(
     images: dict[_Parts, _Read], order: list[_Parts], path: pathlib.Path, fit: Fit
 ) -> Expected:
-    """The first image's size, which all must have."""
+    """Returns the first image's size, which all images must have."""
     name = _name(path, order[0])
     height, width = image_size(images[order[0]](), name, fit)
     return Expected(
@@ -286,7 +285,7 @@ def _checked_fit(
     interpolation: Any,
     orientation: Any,
 ) -> Fit:
-    """How images are put upright, resized and cropped, each argument checked."""
+    """Returns how images are turned, resized and cropped; checks the arguments."""
     check_choice("orientation", orientation, ("exif", "stored"))
     check_choice("interpolation", interpolation, ("bicubic", "bilinear"))
     if isinstance(crop, int | np.integer) and not isinstance(crop, bool):

@@ -28,17 +28,17 @@ def load(
     Args:
       name: "digits" (embedded), "mnist", "cifar10" or "idc".
       split: "test" or "train"; "idc" has "test" only.
-      data_dir: the folder which holds the folders `mnist`, `cifar10` and
-        `idc/images`, as `mnist`, `cifar10` and `idc_patches` take them. None stands
-        for the environment variable JAXROB_DATA_DIR. "digits" needs neither.
+      data_dir: the folder that holds the folders `mnist`, `cifar10` and `idc/images`,
+        as `mnist`, `cifar10` and `idc_patches` take them. None stands for the
+        environment variable JAXROB_DATA_DIR. "digits" needs neither.
 
     Returns:
       The data set, uint8 images `[N, H, W, C]`.
 
     Raises:
       ValueError: if the name or split is unknown, or a file is damaged.
-      FileNotFoundError: if the data are not there; the message says which folder was
-        looked in and what was expected.
+      FileNotFoundError: if the data are missing; the message names the folder searched
+        and what was expected.
       ImportError: if an optional dependency is missing.
     """
     check_choice("name", name, NAMES)

@@ -22,8 +22,8 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Args:
       directory: the folder of `train-images-idx3-ubyte`, `train-labels-idx1-ubyte`,
-        `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`, each as it is or with
-        the ending `.gz`. Only the two files of the split are needed.
+        `t10k-images-idx3-ubyte` and `t10k-labels-idx1-ubyte`, each plain or gzipped
+        with the ending `.gz`. Only the two files of the split are needed.
       split: "test" (10,000 images) or "train" (60,000).
 
     Returns:
@@ -31,8 +31,7 @@ def mnist(directory: str | os.PathLike[str], split: str = "test") -> Dataset:
 
     Raises:
       FileNotFoundError: if a file is missing; the message names it.
-      ValueError: if the split is unknown, or a file is damaged or holds something
-        else.
+      ValueError: if the split is unknown, or a file is damaged or holds other data.
 
     Source: LeCun, Cortes and Burges, the MNIST database of handwritten digits.
     """

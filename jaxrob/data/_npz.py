@@ -16,7 +16,7 @@ def npz(
     *,
     class_names: Sequence[str] | str | os.PathLike[str] | None = None,
 ) -> Dataset:
-    """Loads the images and labels of a file that `numpy.savez` wrote.
+    """Loads images and labels from a file written by `numpy.savez`.
 
     Example::
 

@@ -1,4 +1,4 @@
-"""Which way up a picture is stored, as its EXIF says."""
+"""EXIF orientations of images."""
 
 import re
 import struct
@@ -8,20 +8,20 @@ from typing import Any
 _EXIF = b"Exif\0\0"
 _BYTE_ORDERS = {b"II*\0": "<", b"MM\0*": ">"}
 _ORIENTATION = 0x112
-# Types of a tag's value, by their numbers in TIFF: two and four bytes.
+# TIFF's numbers of the integer types of a tag's value: two and four bytes.
 _INTEGERS = {3: "H", 4: "L"}
 _IN_XMP = re.compile(r'tiff:Orientation(?:="|>)([0-9])')
 _START_OF_SCAN = 0xDA
 
 
 def orientation(info: Mapping[Any, Any]) -> int | None:
-    """The orientation that is stated, from 1 to 8; 1, upright, if none is.
+    """Returns an image's orientation, from 1 to 8; 1, upright, if it has no such entry.
 
     Args:
-      info: what Pillow knows of a picture beside its pixels.
+      info: Pillow's information on an image beside its pixels.
 
     Returns:
-      The number, or None if what states it is damaged or is no orientation.
+      The number, or None if the entry is damaged or not an orientation.
     """
     try:
         found = _in_exif(_exif(info)) or _in_xmp(info)
@@ -29,20 +29,20 @@ def orientation(info: Mapping[Any, Any]) -> int | None:
         return None
     if not found:
         return 1
-    # Twice, and not the same: nobody knows which is meant.
+    # Two different orientations are ambiguous.
     (number, *others) = found
     return None if others or not 1 <= number <= 8 else number
 
 
 def hide_exif(data: bytes) -> tuple[bytes, bytes]:
-    """A JPEG as a file in which Pillow finds no EXIF, and the EXIF.
+    """Returns a JPEG in which Pillow finds no EXIF, and the EXIF.
 
-    Pillow looks for a resolution in it when it opens a JPEG, and warns or fails if
-    it is damaged.
+    When Pillow opens a JPEG it looks for a resolution in the EXIF, and warns or fails
+    if it is damaged.
     """
     hidden, exif, at = None, b"", 2
     while at + 10 <= len(data) and data[at] == 0xFF and data[at + 1] != _START_OF_SCAN:
-        if data[at + 1] == 0xFF:  # Bytes between segments.
+        if data[at + 1] == 0xFF:  # Fill bytes between segments.
             at += 1
             continue
         end = at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")
@@ -57,17 +57,17 @@ def hide_exif(data: bytes) -> tuple[bytes, bytes]:
 def _exif(info: Mapping[Any, Any]) -> bytes:
     exif = info.get("exif")
     if exif is None and "Raw profile type exif" in info:
-        # As ImageMagick writes it: name and length, then hexadecimal digits.
+        # ImageMagick's format: name and length, then hexadecimal digits.
         exif = bytes.fromhex("".join(info["Raw profile type exif"].split("\n")[3:]))
     return (exif or b"").removeprefix(_EXIF).removeprefix(_EXIF)
 
 
 def _in_exif(exif: bytes) -> set[int]:
-    """What the first directory says: most often one number, or none.
+    """Returns the orientations in the first directory, usually one or an empty set.
 
     Raises:
-      ValueError: if it is no EXIF, or its value is no number.
-      struct.error: if it ends before it says any.
+      ValueError: if it is not EXIF, or the value is not a number.
+      struct.error: if it ends before an orientation.
     """
     found: set[int] = set()
     if not exif:
@@ -88,7 +88,7 @@ def _in_exif(exif: bytes) -> set[int]:
                 struct.unpack_from(f"{order}{_INTEGERS[kind]}", exif, entry + 8)
             )
     except struct.error:
-        # What comes after the orientation may be missing.
+        # The part after the orientation may be missing.
         if not found:
             raise
     return found

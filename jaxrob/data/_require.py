@@ -1,15 +1,15 @@
-"""Optional dependencies, imported where they are first needed."""
+"""Optional dependencies, imported when they are first needed."""
 
 import importlib
 import types
 
 
 def require(module: str, purpose: str) -> types.ModuleType:
-    """Imports `module`, or says which extra brings it.
+    """Imports a module, or names the extra that installs it.
 
     Args:
       module: dotted name of the module.
-      purpose: what it is needed for, as the subject of the error's sentence.
+      purpose: the feature that needs it, the subject of the error message.
 
     Returns:
       The module.

@@ -1,4 +1,4 @@
-"""The two parts that most data sets come in."""
+"""The two parts of most data sets."""
 
 from jaxrob._arguments.checks import check_choice
 
@@ -6,5 +6,5 @@ SPLITS = ("test", "train")
 
 
 def check_split(split: str) -> None:
-    """Refuses a split that is neither "test" nor "train"."""
+    """Rejects a split that is neither "test" nor "train"."""
     check_choice("split", split, SPLITS)

@@ -11,16 +11,16 @@ from typing import Any, cast
 from jaxrob._files.regular import most_unpacked, open_file
 from jaxrob.data._files import MAX_FILE_BYTES, is_gzip
 
-# ImageNet has 1.4 million; so many without contents unpack from little.
+# ImageNet has 1.4 million. A small archive can hold huge numbers of empty members.
 MAX_MEMBERS = 4_000_000
-# All that stands before a member's contents: long names, further attributes.
+# The headers before a member's contents, with long names and further attributes.
 _MAX_HEADER_BYTES = 64 << 10
 _CHUNK = 1 << 20
 # Types of headers that precede the member's own.
 _PAX = (tarfile.XHDTYPE, tarfile.XGLTYPE, tarfile.SOLARIS_XHDTYPE)
 _LONG = (tarfile.GNUTYPE_LONGNAME, tarfile.GNUTYPE_LONGLINK)
 _DIGITS = re.compile(rb"\d{200}")
-# What damage makes tarfile, gzip and zlib raise.
+# The exceptions of tarfile, gzip and zlib for damaged files.
 _DAMAGE = (
     tarfile.TarError,
     gzip.BadGzipFile,
@@ -30,7 +30,7 @@ _DAMAGE = (
     KeyError,
     MemoryError,
     OverflowError,
-    # Headers that announce headers without end.
+    # Endless chains of headers.
     RecursionError,
     ValueError,
 )
@@ -41,15 +41,15 @@ def read_tar(
 ) -> Iterator[tuple[tuple[str, ...], bytes | None]]:
     """Yields the visible files and folders of a tar or tar.gz archive, in its order.
 
-    Members with a part of their name that begins with a dot are left out.
+    Members are skipped if a part of their name begins with a dot.
 
     Args:
       path: the archive; compression is recognised by its first bytes.
-      wanted: whether a file of that name, without its folders, is read.
+      wanted: whether to read a file of that name, without its folders.
 
     Yields:
-      The parts of each member's name, and its contents, or None for a folder. They are
-      empty for a file that is not wanted.
+      The parts of each member's name, and its contents: None for a folder, empty for a
+      file that is not wanted.
 
     Raises:
       ValueError: if the archive is damaged or truncated, holds more than 4 million
@@ -62,7 +62,7 @@ def read_tar(
         unpacked = gzip.GzipFile(fileobj=file) if is_gzip(file) else file
         stream = _Bounded(unpacked, most_unpacked(size))
         try:
-            # Not tarfile's own decompression: the end of the stream is needed.
+            # Not tarfile's own decompression, which does not read to the stream's end.
             with tarfile.TarFile(fileobj=cast(Any, stream)) as archive:
                 yield from _files(archive, stream, wanted)
         except _DAMAGE as error:
@@ -84,7 +84,7 @@ def _files(
             if not parts:
                 raise tarfile.ReadError(f"a file with no name but {member.name!r}")
             yield parts, _contents(member, stream) if wanted(parts[-1]) else b""
-    # tarfile takes a damaged header for the end of the archive.
+    # tarfile treats a damaged header as the end of the archive.
     stream.begin_member()
     stream.seek(archive.offset)
     if stream.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
@@ -92,7 +92,7 @@ def _files(
             f"damaged or truncated at byte {archive.offset}: neither a member nor the "
             "end"
         )
-    # At its end, gzip compares the checksum.
+    # gzip verifies the checksum at the end.
     while stream.contents(_CHUNK):
         pass
 
@@ -100,7 +100,7 @@ def _files(
 def _members(archive: tarfile.TarFile, stream: "_Bounded") -> Iterator[tarfile.TarInfo]:
     number = 0
     while (member := archive.next()) is not None:
-        # tarfile would keep them all.
+        # tarfile would keep all members.
         cast(Any, archive).members.clear()
         number += 1
         if number > MAX_MEMBERS:
@@ -149,26 +149,26 @@ def _contents(member: tarfile.TarInfo, stream: "_Bounded") -> bytes:
 
 
 class _Bounded:
-    """A stream of which only the beginning is read, and little before each member.
+    """A stream that limits the bytes read in all and for each member's headers.
 
-    tarfile believes the lengths that headers state. It reads as many bytes, and to get
-    past contents it decompresses them.
+    tarfile trusts the lengths in headers: it reads as many bytes, and decompresses
+    contents to skip them.
     """
 
     def __init__(self, stream: Any, most: int) -> None:
-        """The first `most` bytes of a stream."""
+        """Allows the first `most` bytes of a stream to be read."""
         self._stream = stream
         self._most = most
         self.begin_member()
 
     def begin_member(self) -> None:
-        """Allows as much to be read as may stand before a member's contents."""
+        """Allows the headers of one more member to be read."""
         self._left = _MAX_HEADER_BYTES
-        # The type of the header whose contents, names or attributes, are read next.
+        # The type of the header whose contents (names or attributes) are read next.
         self._kind = b""
 
     def contents(self, size: int) -> bytes:
-        """The next `size` bytes, or as many as there are."""
+        """Reads the next `size` bytes, or fewer at the end."""
         found = bytearray()
         while len(found) < size:
             part = self._stream.read(min(_CHUNK, size - len(found)))
@@ -196,12 +196,12 @@ class _Bounded:
         return found
 
     def seek(self, position: int) -> int:
-        """Goes on at another place."""
+        """Moves to a position."""
         self._check_end(position)
         return self._stream.seek(position)
 
     def tell(self) -> int:
-        """The place."""
+        """Returns the position."""
         return self._stream.tell()
 
     def _check_end(self, position: int) -> None:
@@ -213,10 +213,10 @@ class _Bounded:
 
 
 def _check_attributes(found: bytes) -> None:
-    """Refuses what takes tarfile very long: its own search is less strict.
+    """Rejects attributes that tarfile's less strict parser takes very long to read.
 
     Args:
-      found: records of length, keyword and value, a line each, then zeros.
+      found: records of length, keyword and value, one on each line, then zeros.
     """
     start = 0
     while start < len(found) and found[start] != 0:

@@ -12,7 +12,6 @@ from jaxrob.metrics._corruption_error import (
 )
 from jaxrob.metrics._failing_level import FailingLevel, failing_level
 from jaxrob.metrics._interval import confidence_interval, robustness_interval
-from jaxrob.metrics._level_weights import level_weights
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
     accuracy,
@@ -40,11 +39,9 @@ from jaxrob.metrics._selective import (
 )
 from jaxrob.metrics._tolerance import (
     beta,
-    level_scores,
     linear_penalization,
     linear_tolerance,
     penalizations,
-    scored_robustness,
     step_penalization,
     step_tolerance,
     tolerance_robustness,
@@ -76,8 +73,6 @@ __all__ = (
     "failing_level",
     "heaviside_robustness",
     "indecision",
-    "level_scores",
-    "level_weights",
     "linear_penalization",
     "linear_tolerance",
     "mean_corruption_error",
@@ -90,7 +85,6 @@ __all__ = (
     "relative_corruption_error",
     "risk_coverage",
     "robustness_interval",
-    "scored_robustness",
     "step_penalization",
     "step_tolerance",
     "tolerance_robustness",

@@ -4,7 +4,7 @@ import numpy as np
 import scipy
 
 from jaxrob._arguments.checks import checked_array
-from jaxrob.metrics._bootstrap import bootstrap, percentiles, resamples
+from jaxrob.metrics._bootstrap import bootstrap, num_resamples, percentiles
 from jaxrob.metrics._checks import checked_confidence_level, checked_confusion
 from jaxrob.metrics._quality import measure_named
 
@@ -14,9 +14,10 @@ def wilson(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Wilson's score interval for a proportion.
 
-    The proportions p with `|s/n - p| <= z sqrt(p (1 - p) / n)`, for s successes of n
-    and the normal quantile z (Wilson, 1927). Unlike the interval around s/n of the
-    usual standard error it is sound for small n and near 0 and 1.
+    It holds the proportions p with `|s/n - p| <= z sqrt(p (1 - p) / n)`, for s
+    successes of n and the normal quantile z (Wilson, 1927). Unlike the usual interval,
+    s/n plus or minus a multiple of its standard error, it is sound for small n and near
+    0 and 1.
 
     Args:
       successes: numbers in 0 ... totals, of any shape.
@@ -58,11 +59,11 @@ def bands(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Pointwise confidence bands of a quality measure, for a finite test set.
 
-    Wilson's interval for proportions: accuracy, the decided ratio, and the recall of
-    two classes (see `jaxrob.metrics.recall`). The percentile bootstrap over inputs
-    (Efron, 1979) for the rest, widened where necessary to hold the measured value. The
-    bootstrap cannot see what never happened: where all answers are right, its band has
-    no width.
+    Proportions have Wilson's interval: accuracy, the decided ratio, and the recall of
+    two classes (see `jaxrob.metrics.recall`). The rest have the percentile bootstrap
+    over inputs (Efron, 1979), widened where necessary to hold the measured value. The
+    bootstrap cannot produce an error that it never saw: where all answers are right,
+    its band has no width.
 
     Args:
       confusion: integers `[L, K, K + 1]`, counts by label and answer, see
@@ -72,8 +73,8 @@ def bands(
 
     Returns:
       The lower and the upper ends, float64 `[L]` in [0, 1]; 0 and 1 where the measure
-      is undefined. Each depends on the counts of its own level alone, and the same
-      counts always give the same.
+      is undefined. Each depends only on the counts of its own level, and equal counts
+      always have equal bands.
 
     Raises:
       ValueError: if the measure is unknown, the confidence level lies outside (0, 1)
@@ -85,20 +86,20 @@ def bands(
     confusion = checked_confusion(confusion, min_inputs=1)
     ratio = found.single_ratio(confusion)
     if found.is_proportion and ratio is not None:
-        return wilson(ratio.above, ratio.below, confidence_level)
-    ends, number = [], resamples(confidence_level)
+        return wilson(ratio.numerator, ratio.denominator, confidence_level)
+    ends, number = [], num_resamples(confidence_level)
     for counts in confusion:
-        counts = counts if found.of_classes else _of_one_class(counts)
+        counts = counts if found.of_classes else _without_classes(counts)
         ends.append(
             percentiles(bootstrap(counts, found, number), confidence_level, (0.0, 1.0))
         )
     low, high = np.reshape(ends, (-1, 2)).T
     values = found(confusion)
-    # fmin and fmax pass over the NaN of an undefined value.
+    # fmin and fmax ignore the NaN of an undefined value.
     return np.fmin(low, values), np.fmax(high, values)
 
 
-def _of_one_class(counts: np.ndarray) -> np.ndarray:
-    """Counts of two classes with as many correct, wrong and unknown answers."""
+def _without_classes(counts: np.ndarray) -> np.ndarray:
+    """Returns two-class counts with the same correct, wrong and unknown totals."""
     correct, unknown = np.trace(counts), counts[:, -1].sum()
     return np.array([[correct, counts.sum() - correct - unknown, unknown], [0, 0, 0]])

@@ -1,4 +1,4 @@
-"""The percentile bootstrap: measures of inputs that are drawn anew."""
+"""The percentile bootstrap: measures of resampled inputs."""
 
 import math
 from collections.abc import Iterator
@@ -8,37 +8,37 @@ import scipy
 
 from jaxrob.metrics._measure import Counts, Measure, quotient
 
-# A 95 % interval's end then has a Monte-Carlo error (one standard deviation) of about
-# 4 % of the interval's half width, and 1,000 is the least that Efron and Tibshirani
-# advise for percentiles.
+# The ends of a 95 % interval then have a Monte Carlo standard error of about 4 % of its
+# half width. Efron and Tibshirani advise at least 1,000 for percentiles.
 RESAMPLES = 1000
-_MOST = 500_000  # What 99.99 % takes; minutes for 10,000 inputs.
+_MAX_RESAMPLES = 500_000  # Needed for 99.99 %; takes minutes for 10,000 inputs.
 _SEED = 0
-_BLOCK = 2**22  # weights held at a time, 32 MB
+_BLOCK_SIZE = 2**22  # weights held at a time, 32 MB
 
 
-def resamples(confidence_level: float) -> int:
-    """How many replicates tell percentiles of a confidence.
+def num_resamples(confidence_level: float) -> int:
+    """Returns the number of replicates that an interval of this confidence needs.
 
-    As many lie beyond an interval's ends as with `RESAMPLES` at 95 %.
+    As many lie beyond its ends as with `RESAMPLES` at 95 %.
 
     Raises:
-      ValueError: if it would take more than `_MOST` resamples.
+      ValueError: if that exceeds `_MAX_RESAMPLES`.
     """
-    # Less what 1 - 0.9999 is off by rounding.
+    # The last factor absorbs the rounding of 1 - 0.9999.
     number = math.ceil(RESAMPLES * 0.05 / (1 - confidence_level) * (1 - 1e-9))
-    if number > _MOST:
+    if number > _MAX_RESAMPLES:
         raise ValueError(
-            f"confidence_level must be at most {1 - 0.05 * RESAMPLES / _MOST:g} where "
-            f"the interval is of a bootstrap; got {confidence_level:g}"
+            f"confidence_level must be at most "
+            f"{1 - 0.05 * RESAMPLES / _MAX_RESAMPLES:g} where the interval is of a "
+            f"bootstrap; got {confidence_level:g}"
         )
     return max(RESAMPLES, number)
 
 
 def bootstrap(counts: np.ndarray, measure: Measure, number: int) -> np.ndarray:
-    """The measure of resampled inputs.
+    """Computes the measure of resampled inputs.
 
-    To draw inputs anew and to count them by label and answer is one multinomial draw of
+    Resampling inputs and counting them by label and answer is one multinomial draw of
     the counts.
 
     Args:
@@ -51,27 +51,27 @@ def bootstrap(counts: np.ndarray, measure: Measure, number: int) -> np.ndarray:
     """
     labels, answers = np.nonzero(counts)
     cells = counts[labels, answers]
-    # The same numbers at each level: equal counts have equal bands.
+    # The same random numbers at each level, so that equal counts have equal bands.
     rng = np.random.default_rng(_SEED)
     drawn = rng.multinomial(cells.sum(), cells / cells.sum(), size=number)
     weights = np.ascontiguousarray(drawn.T, np.float64)
     return resampled_values(measure, labels, answers[None], len(counts), weights)[0]
 
 
-def drawn(
+def resample_counts(
     rng: np.random.Generator, num_images: int, number: int
 ) -> Iterator[np.ndarray]:
-    """How often each replicate draws each image, some replicates at a time.
+    """Yields how often each replicate draws each image, in blocks of replicates.
 
     Args:
-      rng: draws them.
+      rng: the generator.
       num_images: N.
-      number: of replicates.
+      number: the number of replicates.
 
     Yields:
-      float64 `[N, B]`, of B replicates.
+      float64 `[N, B]`, for B replicates.
     """
-    block = max(1, _BLOCK // num_images)
+    block = max(1, _BLOCK_SIZE // num_images)
     for start in range(0, number, block):
         size = min(block, number - start)
         picked = rng.integers(num_images, size=(size, num_images))
@@ -83,7 +83,10 @@ def drawn(
 def percentiles(
     values: np.ndarray, confidence_level: float, otherwise: tuple[float, float]
 ) -> tuple[float, float]:
-    """The middle part of the values, NaN left out; `otherwise` if all are NaN."""
+    """Returns the percentile interval of the values, NaN left out.
+
+    Returns `otherwise` if all values are NaN.
+    """
     values = values[~np.isnan(values)]
     if not len(values):
         return otherwise
@@ -100,10 +103,10 @@ def resampled_values(
     num_classes: int,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """A measure of resampled inputs, from how often each was drawn.
+    """Computes a measure of resampled inputs, from how often each was drawn.
 
-    The values of the counts, but vectorised and with means over classes taken in
-    float64: they may miss an exact threshold, which does not matter here.
+    Means over classes are taken in float64, not rounded once as by `Measure`: they may
+    miss an exact threshold, which does not matter here.
 
     Args:
       measure: the measure.
@@ -123,8 +126,8 @@ def resampled_values(
     correct = (answers == labels).astype(np.float64) @ weights
     every = np.broadcast_to(weights.sum(0), correct.shape)
     is_decided = answers < num_classes
-    # Most often all are, and a product as large as the other one is saved. Both are
-    # sums of whole numbers, which float64 holds exactly.
+    # Usually all are, which saves a second product of this size. Both are sums of whole
+    # numbers, which float64 holds exactly.
     all_decided = is_decided.all()
     decided = every if all_decided else is_decided.astype(np.float64) @ weights
     unknown = every - decided
@@ -138,8 +141,8 @@ def _of_classes(
     num_classes: int,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """`[B]`: the measure of class 1 of 2, or the mean over the classes of more."""
-    # Inputs of one label and answer are alike; most often they are many.
+    """Returns `[B]`, the measure of class 1 of 2, or the mean over more classes."""
+    # Inputs with equal labels and answers are interchangeable, so they are merged.
     cell_of = labels.astype(np.int64) * (num_classes + 1) + answers
     cells, cell_of = np.unique(cell_of, return_inverse=True)
     weights = _sums(cell_of, len(cells), weights)
@@ -153,15 +156,15 @@ def _of_classes(
         given=_sums(answers[decided], num_classes, weights[decided]),
         unknown=_sums(labels[~decided], num_classes, weights[~decided]),
     )
-    above, below, _ = measure.ratio(counts)
-    ratios = quotient(above, below, np.nan)
+    numerator, denominator, _ = measure.ratio(counts)
+    ratios = quotient(numerator, denominator, np.nan)
     if num_classes == 2:
         return ratios[1]
-    return quotient(np.nansum(ratios, axis=0), (below > 0).sum(0), np.nan)
+    return quotient(np.nansum(ratios, axis=0), (denominator > 0).sum(0), np.nan)
 
 
 def _sums(groups: np.ndarray, num_groups: int, weights: np.ndarray) -> np.ndarray:
-    """`[num_groups, B]`: the sums of the rows `[M, B]` that fall in each group."""
+    """Sums the rows `[M, B]` of each group, giving `[num_groups, B]`."""
     ones, rows = np.ones(len(groups)), np.arange(len(groups))
     shape = num_groups, len(groups)
     return scipy.sparse.csr_array((ones, (groups, rows)), shape=shape) @ weights

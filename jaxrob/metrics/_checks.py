@@ -1,4 +1,4 @@
-"""Checks of what the functions of this package share: curves, counts, confidences."""
+"""Argument checks of this package: curves, counts, confidence levels."""
 
 from typing import Any
 
@@ -10,7 +10,7 @@ from jaxrob._arguments.checks import checked_array, checked_bounds, checked_numb
 def checked_curve(
     levels: Any, values: Any, threshold: Any, min_length: int, name: str = "values"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Levels and values as float64, in ascending order of the levels.
+    """Returns levels and values as float64, sorted by level.
 
     Args:
       levels: `[n]`, distinct and finite, in any order.
@@ -20,8 +20,8 @@ def checked_curve(
       name: what the messages call the values.
 
     Raises:
-      TypeError: if one of them holds no numbers.
-      ValueError: if one of them is not as described.
+      TypeError: if an argument holds no numbers.
+      ValueError: if an argument is not as described.
     """
     levels = checked_levels(levels, min_length)
     axes = {"n": len(levels)}
@@ -33,10 +33,10 @@ def checked_curve(
 
 
 def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
-    """Levels as float64 in their own order.
+    """Returns levels as float64, unsorted.
 
     Raises:
-      TypeError: if they are no numbers.
+      TypeError: if they are not numbers.
       ValueError: if they are too few, repeat or are not finite.
     """
     levels = checked_array("levels", levels, "n").astype(np.float64)
@@ -53,7 +53,7 @@ def checked_levels(levels: Any, min_length: int = 2) -> np.ndarray:
 def range_around(
     levels: np.ndarray, bounds: tuple[float, float] | None
 ) -> tuple[float, float]:
-    """The ends of the range that holds the levels.
+    """Returns the ends of the range that holds the levels.
 
     Args:
       levels: `[n]`, ascending.
@@ -75,16 +75,16 @@ def range_around(
 
 
 def checked_confusion(confusion: Any, min_inputs: int = 0) -> np.ndarray:
-    """Counts `[L, K, K + 1]` by label and answer, of at least two classes.
+    """Returns counts `[L, K, K + 1]` by label and answer, of at least two classes.
 
     Args:
-      confusion: what was given.
-      min_inputs: the fewest inputs that each level may count.
+      confusion: the counts.
+      min_inputs: the smallest number of inputs allowed at a level.
 
     Raises:
-      TypeError: if it holds no integers.
-      ValueError: if the shape is another one, a count is negative, or a level counts
-        too few inputs.
+      TypeError: if the counts are not integers.
+      ValueError: if the shape is wrong, a count is negative, or a level counts too few
+        inputs.
     """
     shape = "L, K, K + 1"
     confusion = checked_array("confusion", confusion, shape, "integers", at_least=0)
@@ -102,5 +102,5 @@ def checked_confusion(confusion: Any, min_inputs: int = 0) -> np.ndarray:
 
 
 def checked_confidence_level(confidence_level: Any) -> float:
-    """A coverage in (0, 1)."""
+    """Returns a coverage in (0, 1)."""
     return checked_number("confidence_level", confidence_level, above=0, below=1)

@@ -15,7 +15,7 @@ from jaxrob._arguments.checks import (
     checked_text,
 )
 from jaxrob._arguments.naming import named, wrong_type
-from jaxrob.metrics._bootstrap import drawn, percentiles, resamples
+from jaxrob.metrics._bootstrap import num_resamples, percentiles, resample_counts
 from jaxrob.metrics._checks import (
     checked_confidence_level,
     checked_confusion,
@@ -28,14 +28,15 @@ _UNKNOWN = ConfidenceInterval(math.nan, math.nan)
 
 
 class ReferenceErrors(NamedTuple):
-    """The errors of the classifier that others are compared with, as shares.
+    """Error rates of the classifier that others are compared with.
 
     Attributes:
-      unaltered: on unaltered images.
-      corrupted: the mean over severities 1 to 5 of a corruption.
-      num_classes: of how many classes they are, so that curves of others are refused;
-        None of errors that stand for any.
-      size: likewise, for images of how many pixels the corruption's parameters are.
+      unaltered: the share of wrong answers on unaltered images.
+      corrupted: its mean over severities 1 to 5 of a corruption.
+      num_classes: the number of classes; curves with another number are rejected. None
+        allows any.
+      size: the image size, in pixels, of the corruption's parameters; curves with
+        parameters for another size are rejected. None allows any.
     """
 
     unaltered: float
@@ -48,11 +49,11 @@ class CorruptionError(NamedTuple):
     """A corruption error, or a mean of them.
 
     Attributes:
-      value: 1 where the classifier is as often wrong as the reference; papers give it
-        in percent. NaN where the reference leaves nothing to divide by.
+      value: 1 where the classifier errs as often as the reference; papers give it in
+        percent. NaN where the reference's sum, the denominator, is not positive.
       confidence_interval: of the value, for all images of the kind tested; NaN at both
-        ends where it is not known.
-      reason: why a number is not known; empty where all are.
+        ends where it is unknown.
+      reason: why a number is unknown; empty if all are known.
     """
 
     value: float
@@ -60,11 +61,11 @@ class CorruptionError(NamedTuple):
     reason: str
 
 
-#: AlexNet's errors on ImageNet-C, of 1,000 classes and with the parameters for 224 px,
-#: by the name of the corruption. Curves of others are refused.
+#: AlexNet's errors on ImageNet-C by the name of the corruption, for 1,000 classes and
+#: the corruptions' parameters for 224 px. Other curves are rejected.
 #: Source: appendix C of Hendrycks and Dietterich, Benchmarking neural network
-#: robustness to common corruptions and surface variations, 2018, as the package
-#: robustness_metrics of google-research has them.
+#: robustness to common corruptions and surface variations, 2018, as in the package
+#: robustness_metrics of google-research.
 ALEXNET: Mapping[str, ReferenceErrors] = MappingProxyType(
     {
         name: ReferenceErrors(0.4348, corrupted, 1000, 224)
@@ -92,10 +93,10 @@ ALEXNET: Mapping[str, ReferenceErrors] = MappingProxyType(
 def corruption_error(
     curve: Any, reference: Any, confidence_level: float = 0.95
 ) -> CorruptionError:
-    """How often a classifier errs under a corruption, over how often a reference does.
+    """The error rate under a corruption, divided by that of a reference.
 
-    `sum(E_s) / sum(E_s of the reference)` over severities s = 1 to 5, with E the share
-    of wrong answers (Hendrycks and Dietterich, 2019, section 4.2).
+    `sum(E_s) / sum(E_s of the reference)` over severities s = 1 to 5, where E is the
+    share of wrong answers (Hendrycks and Dietterich, 2019, section 4.2).
 
     Example::
 
@@ -104,13 +105,13 @@ def corruption_error(
         curve = jaxrob.evaluate(classifier, dataset, fog, levels, key=key)
         found = metrics.corruption_error(curve, metrics.ALEXNET["fog"])
 
-    The interval is the percentile bootstrap's, over images. Where the reference is a
-    curve of the same images, in the same order, both are resampled together; published
-    numbers are taken as exact.
+    The interval is a percentile bootstrap over images. If the reference is a curve of
+    the same images in the same order, both are resampled together; published numbers
+    are taken as exact.
 
     Args:
-      curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption with the
-        levels 1, 2, 3, 4 and 5, and labels that are given.
+      curve: a `jaxrob.Curve`, `ReducedCurve` or `Assessment` of the corruption, with
+        the levels 1, 2, 3, 4 and 5 and given labels, not the network's own answers.
       reference: another one, or `ReferenceErrors`.
       confidence_level: the coverage aimed at, in (0, 1).
 
@@ -120,10 +121,10 @@ def corruption_error(
     Raises:
       TypeError: if an argument has a wrong type.
       ValueError: if a level is missing, answers may be "unknown" (alpha), an assessment
-        is of an alteration without severities or of the network's own answers, two
-        are of other numbers of classes or, as far as they say it, of parameters for
-        other sizes, or the confidence level lies outside (0, 1). `ALEXNET` is of 1,000
-        classes and 224 px: for others give errors of your own, `ReferenceErrors`.
+        has an alteration without severities or the network's own answers as labels, the
+        numbers of classes differ, the known sizes of the corruption's parameters
+        differ, or the confidence level lies outside (0, 1). `ALEXNET` holds for 1,000
+        classes and 224 px: otherwise give errors of your own, `ReferenceErrors`.
     """
     pair = [_checked("curve", curve, False)], [_checked("reference", reference, False)]
     return _mean(*pair, relative=False, confidence_level=confidence_level)
@@ -132,16 +133,16 @@ def corruption_error(
 def relative_corruption_error(
     curve: Any, reference: Any, confidence_level: float = 0.95
 ) -> CorruptionError:
-    """How much a corruption adds to a classifier's errors, over what it adds to others.
+    """The increase of the error rate by a corruption, divided by a reference's.
 
-    `sum(E_s - E_0) / sum(E_s - E_0 of the reference)` over severities s = 1 to 5, with
-    the errors E_0 on unaltered images (Hendrycks and Dietterich, 2019, section 4.2). A
-    classifier that is better everywhere may well lose more.
+    `sum(E_s - E_0) / sum(E_s - E_0 of the reference)` over severities s = 1 to 5, where
+    E_0 is the error rate on unaltered images (Hendrycks and Dietterich, 2019, section
+    4.2). A classifier that is better everywhere may well lose more.
 
     Args:
-      curve: as of `corruption_error`, with level 0 too.
+      curve: as for `corruption_error`, with level 0 too.
       reference: another one, or `ReferenceErrors`.
-      confidence_level: as of `corruption_error`.
+      confidence_level: as for `corruption_error`.
 
     Returns:
       The `CorruptionError`.
@@ -162,9 +163,9 @@ def mean_corruption_error(
 ) -> CorruptionError:
     """The mean over the fifteen corruptions of the benchmark, mCE.
 
-    With `reference=None` nothing is divided: it is the mean share of wrong answers over
-    15 corruptions and 5 severities, as for CIFAR-10-C, and one less RobustBench's
-    accuracy under corruptions.
+    With `reference=None` nothing is divided: the result is the mean share of wrong
+    answers over 15 corruptions and 5 severities, as for CIFAR-10-C, that is 1 minus
+    RobustBench's accuracy under corruptions.
 
     Example::
 
@@ -173,13 +174,14 @@ def mean_corruption_error(
 
     Args:
       curves: curves by the corruption's name, such as "gaussian noise", or assessments.
-        All fifteen of `ALEXNET` must be there, each under its own name: an assessment
-        knows its corruption, a curve only that it is no other's. Others are not
-        counted.
-      reference: curves of the reference likewise, or `ReferenceErrors` by name, such as
-        `ALEXNET`, whose errors are those on ImageNet-C alone; or None.
-      relative: whether the mean is that of `relative_corruption_error`.
-      confidence_level: as of `corruption_error`, for the mean: all corruptions are
+        All fifteen of `ALEXNET` must be there, each under its own name. The name of an
+        assessment's corruption is checked; of curves, only that none is given twice.
+        Other corruptions are ignored.
+      reference: the reference's curves or assessments in the same form, or
+        `ReferenceErrors` by name, such as `ALEXNET`, whose errors hold for ImageNet-C
+        only; or None.
+      relative: whether to average `relative_corruption_error` instead.
+      confidence_level: as for `corruption_error`, for the mean: all corruptions are
         resampled together.
 
     Returns:
@@ -188,15 +190,18 @@ def mean_corruption_error(
     Raises:
       TypeError: as `corruption_error`.
       ValueError: if a corruption is missing, since the mean over the others is another
-        number; if one stands under another's name, or a curve under two; if relative
-        errors are asked for without a reference; as `corruption_error`.
+        number; if an assessment is listed under another corruption's name, or a curve
+        under two; if relative errors are asked for without a reference; or as
+        `corruption_error`.
     """
     relative = checked_flag("relative", relative)
     if relative and reference is None:
         raise ValueError("relative needs a reference; got reference=None")
-    found = _all_of("curves", curves, relative)
+    found = _benchmark_errors("curves", curves, relative)
     references = (
-        None if reference is None else _all_of("reference", reference, relative)
+        None
+        if reference is None
+        else _benchmark_errors("reference", reference, relative)
     )
     return _mean(
         found, references, relative=relative, confidence_level=confidence_level
@@ -207,14 +212,14 @@ class _Errors(NamedTuple):
     """A classifier's errors under a corruption.
 
     Attributes:
-      unaltered: the share of wrong answers at level 0; NaN if not asked for.
-      corrupted: the mean over the severities.
-      wrong: `[2, N]`, for each image the same two; None of counts and numbers alone.
-      labels: `[N]`, those of the images; None likewise.
-      fingerprint: of the data set, if it is known.
-      num_classes: how many classes it tells; None if not known.
-      size: whose parameters the corruption takes, in pixels; None if not known.
-      exact: whether it is a published number.
+      unaltered: the share of wrong answers at level 0; NaN if not needed.
+      corrupted: its mean over the severities.
+      wrong: `[2, N]`, both for each image; None without single answers.
+      labels: `[N]`, the images' labels; None without single answers.
+      fingerprint: the data set's; None if unknown.
+      num_classes: K; None if unknown.
+      size: the image size of the corruption's parameters, in pixels; None if unknown.
+      exact: whether the numbers are published ones.
     """
 
     unaltered: float
@@ -227,8 +232,8 @@ class _Errors(NamedTuple):
     exact: bool = False
 
 
-def _all_of(name: str, curves: Any, relative: bool) -> list[_Errors]:
-    """The errors under all of the fifteen, in their order."""
+def _benchmark_errors(name: str, curves: Any, relative: bool) -> list[_Errors]:
+    """Returns the errors under the benchmark's fifteen corruptions, in its order."""
     wanted = "a mapping from names to curves, or a sequence of jaxrob.Assessment"
     check_type(name, curves, Mapping | Sequence, wanted)
     if not isinstance(curves, Mapping):
@@ -258,10 +263,10 @@ def _all_of(name: str, curves: Any, relative: bool) -> list[_Errors]:
 
 
 def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
-    """Refuses what is another corruption than it stands for, as far as that is known.
+    """Rejects assessments under a wrong name, and curves under two names.
 
     Raises:
-      ValueError: if one is, or if one curve stands for two.
+      ValueError: if there is one.
     """
     stands_for: dict[int, str] = {}
     for key in ALEXNET:
@@ -274,8 +279,8 @@ def _check_names(name: str, by_name: Mapping[str, Any]) -> None:
                     f"assessment of {own!r} as {key!r}"
                 )
         elif not isinstance(one, ReferenceErrors):
-            # A curve does not know its corruption. Equal answers alone may be chance,
-            # or a network that sees no difference.
+            # Curves do not name their corruption, so identity is compared: answers of
+            # two corruptions may be equal by chance, or for an insensitive network.
             answers = one.predicted if hasattr(one, "predicted") else one.confusion
             first = stands_for.setdefault(id(answers), key)
             if first != key:
@@ -298,7 +303,7 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
     if not hasattr(curve, "levels") or not hasattr(curve, "confusion"):
         kinds = "a jaxrob.Curve, a jaxrob.ReducedCurve, a jaxrob.Assessment"
         raise wrong_type(name, f"{kinds} or metrics.ReferenceErrors", one)
-    _check_meant(name, one, curve)
+    _check_comparable(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
     counts = checked_confusion(curve.confusion, min_inputs=1)[rows]
     correct = np.trace(counts[..., :-1], axis1=-2, axis2=-1)
@@ -324,8 +329,8 @@ def _known_integer(name: str, value: int | None, at_least: int) -> int | None:
     return None if value is None else checked_integer(name, value, at_least=at_least)
 
 
-def _check_meant(name: str, one: Any, curve: Any) -> None:
-    """Refuses what has other levels, or whose wrong answers are no errors."""
+def _check_comparable(name: str, one: Any, curve: Any) -> None:
+    """Rejects levels other than severities, pseudo-labels and "unknown" answers."""
     if getattr(one, "unit", "severity") != "severity":
         raise ValueError(
             f"{name} must be of a corruption by severity, one of "
@@ -367,8 +372,10 @@ def _mean(
     confidence_level = checked_confidence_level(confidence_level)
     both = [ours] if references is None else [ours, references]
     _check_same_kind([one for some in both for one in some])
-    sums = [np.array([[one.unaltered, one.corrupted] for one in some]) for some in both]
-    value = float(_ratios([one.T[..., None] for one in sums], relative)[0])
+    point_errors = [
+        np.array([[one.unaltered, one.corrupted] for one in some]) for some in both
+    ]
+    value = float(_ratios([one.T[..., None] for one in point_errors], relative)[0])
     if math.isnan(value):
         why = "the reference does not err" + (
             " more when corrupted" if relative else ""
@@ -377,7 +384,7 @@ def _mean(
     reason = _why_no_interval([one for some in both for one in some])
     if reason:
         return CorruptionError(value, _UNKNOWN, reason)
-    values = _resampled(both, sums, relative, resamples(confidence_level))
+    values = _resampled(both, point_errors, relative, num_resamples(confidence_level))
     low, high = percentiles(values, confidence_level, otherwise=(math.nan, math.nan))
     return CorruptionError(
         value,
@@ -387,10 +394,10 @@ def _mean(
 
 
 def _check_same_kind(some: Sequence[_Errors]) -> None:
-    """Refuses errors of different tasks, which say nothing of each other.
+    """Rejects errors of different tasks, which cannot be compared.
 
     Raises:
-      ValueError: if they are of other numbers of classes, or of other sizes.
+      ValueError: if their numbers of classes or their sizes differ.
     """
     own = (
         ". AlexNet's published errors are of 1,000 classes and 224 px; for others give "
@@ -412,7 +419,10 @@ def _check_same_kind(some: Sequence[_Errors]) -> None:
 
 
 def _ratios(errors: Sequence[np.ndarray], relative: bool) -> np.ndarray:
-    """`[B]`: the mean ratio, of errors `[2, C, B]` of ours and of the references."""
+    """Returns `[B]`, the mean ratio of our errors to the reference's, `[2, C, B]` each.
+
+    Returns the mean of our errors if there is no reference.
+    """
     added = [one[1] - one[0] if relative else one[1] for one in errors]
     if len(added) == 1:
         return added[0].mean(0)
@@ -436,16 +446,16 @@ def _why_no_interval(some: Sequence[_Errors]) -> str:
 
 def _resampled(
     both: Sequence[Sequence[_Errors]],
-    sums: Sequence[np.ndarray],
+    point_errors: Sequence[np.ndarray],
     relative: bool,
     number: int,
 ) -> np.ndarray:
-    """`[number]`: the mean on resampled images."""
+    """Returns `[number]`, the mean corruption error on resampled images."""
     labels = both[0][0].labels
     assert labels is not None
     rng = np.random.default_rng(_SEED)
     values = []
-    for weights in drawn(rng, len(labels), number):
+    for weights in resample_counts(rng, len(labels), number):
         shares = weights / len(labels)
         errors = [
             np.stack(
@@ -457,7 +467,7 @@ def _resampled(
                 ],
                 axis=1,
             )
-            for some, exact in zip(both, sums)
+            for some, exact in zip(both, point_errors)
         ]
         values.append(_ratios(errors, relative))
     return np.concatenate(values)

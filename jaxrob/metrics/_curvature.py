@@ -1,4 +1,4 @@
-"""How much a curve bends in each interval, told from the levels around it."""
+"""Estimates of a curve's concavity in each interval, from the levels around it."""
 
 from typing import NamedTuple
 
@@ -6,11 +6,11 @@ import numpy as np
 
 from jaxrob.metrics._finite_inputs import flips
 
-# No curve is taken to be flatter than this (per squared range), nor to bend less than
-# this many times what its neighbourhood shows.
-_LEAST = 8.0
+# The concavity assumed is at least the first number (per squared range), and at least
+# the second times the concavity that neighbouring levels show.
+_MIN_CONCAVITY = 8.0
 _MARGIN = 2.0
-# What the one triple shows that an interval shares with a bend outside of it.
+# The part of a concavity that counts if only one of an interval's two triples shows it.
 _ONE_SIDED = 0.25
 
 
@@ -18,11 +18,11 @@ class Bend(NamedTuple):
     """The shape of a curve in each of m intervals, on the range mapped to [0, 1].
 
     Attributes:
-      concavity: float64 `[m]`, twice the concavity that the levels around show beyond
+      concavity: float64 `[m]`, twice the concavity that neighbouring levels show beyond
         what the number of inputs explains.
-      bounding: float64 `[m]`, the concavity taken to bound the curve there.
-      slope_change: float64 `[m]`, the second divided difference to expect, signed.
-      doubt: float64 `[m]`, how far off that may be.
+      bounding: float64 `[m]`, the concavity assumed as a bound there.
+      slope_change: float64 `[m]`, the expected second divided difference, signed.
+      doubt: float64 `[m]`, how far that may be off.
     """
 
     concavity: np.ndarray
@@ -35,64 +35,64 @@ def bend(
     positions: np.ndarray,
     values: np.ndarray,
     num_inputs: int | None,
-    doubts: np.ndarray | None = None,
+    standard_errors: np.ndarray | None = None,
 ) -> Bend:
-    """The shape of a curve in each interval between neighbouring levels.
+    """Estimates the shape of a curve in each interval between neighbouring levels.
 
-    An interval is held by two triples: with the next level to the left, and with the
-    next to the right, each at least half its width away, so that the estimate is of
-    the interval's own scale: the smaller the interval, the more accuracy curves bend.
-    A bend inside shows in both triples. One outside shows in a single one, and is left
-    to the interval that holds it.
+    Two triples of levels contain an interval: with the next level to the left, and with
+    the next to the right, each at least half its width away. The estimate thus has the
+    interval's own scale, since accuracy curves bend more in smaller intervals. A bend
+    inside shows in both triples. A bend outside shows in only one of them, and counts
+    for the interval that contains it.
 
     Args:
       positions: `[n]` in [0, 1], ascending.
       values: `[n]`, the measure there.
       num_inputs: the number of inputs behind each value; None for exact values.
-      doubts: `[n]`, standard deviations of what the values do not err alike; by default
-        none.
+      standard_errors: `[n]`, of the values, without errors that they share; by default
+        0.
 
     Returns:
       A `Bend` of n - 1 intervals.
     """
-    needed, change, found = _both_sides(positions, values, num_inputs, doubts)
+    needed, change, found = _both_sides(positions, values, num_inputs, standard_errors)
     both = found == 2
     largest = needed.max(axis=0)
     inside = np.where(both, needed.min(axis=0), largest)
     bounding = _MARGIN * np.maximum(inside, _ONE_SIDED * largest)
     mean = change.sum(axis=0) / np.maximum(found, 1)
     doubt = np.where(both, np.abs(change[0] - change[1]) / 2, np.abs(mean))
-    return Bend(_MARGIN * inside, np.maximum(bounding, _LEAST), mean, doubt)
+    return Bend(_MARGIN * inside, np.maximum(bounding, _MIN_CONCAVITY), mean, doubt)
 
 
 def sharpest(
     positions: np.ndarray,
     values: np.ndarray,
     num_inputs: int | None,
-    doubts: np.ndarray | None = None,
+    standard_errors: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The larger concavity `[n - 1]` that the two triples of an interval show.
+    """Returns the larger concavity, `[n - 1]`, of each interval's two triples.
 
     Args:
       positions: `[n]` in [0, 1], ascending.
       values: `[n]`, the measure there.
       num_inputs: the number of inputs behind each value; None for exact values.
-      doubts: `[n]`, see `bend`.
+      standard_errors: `[n]`, see `bend`.
     """
-    return _both_sides(positions, values, num_inputs, doubts)[0].max(axis=0)
+    return _both_sides(positions, values, num_inputs, standard_errors)[0].max(axis=0)
 
 
 def _both_sides(
     positions: np.ndarray,
     values: np.ndarray,
     num_inputs: int | None,
-    doubts: np.ndarray | None,
+    standard_errors: np.ndarray | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """What `second_differences` gives for both triples of each interval.
+    """Computes `second_differences` for both triples of each interval.
 
     Returns:
-      Both its results, `[2, n - 1]` each, 0 where a triple is missing; and how many
-      triples there are, `[n - 1]`.
+      Both its results, `[2, n - 1]` each, 0 where a triple is missing; and the number
+      of triples, `[n - 1]`.
     """
     last = len(positions) - 1
     first, second = np.arange(last), np.arange(1, last + 1)
@@ -109,23 +109,23 @@ def _both_sides(
             positions[triple],
             values[triple],
             num_inputs,
-            None if doubts is None else doubts[triple],
+            None if standard_errors is None else standard_errors[triple],
         )
         needed[i, there], change[i, there] = excess, difference
     return needed, change, has_left.astype(int) + has_right
 
 
 def neighbours(positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The levels on both sides of each interval, at least half its width away.
+    """Finds the levels on both sides of each interval, at least half its width away.
 
     Args:
       positions: `[n]`, ascending.
 
     Returns:
-      Places in `positions`, `[n - 1]` each: the last level to the left, -1 where there
-      is none; the first to the right, n where there is none.
+      Indices into `positions`, `[n - 1]` each: the last such level to the left, or -1;
+      the first to the right, or n.
     """
-    # A little less than half, because positions are rounded.
+    # Slightly less than half, because positions are rounded.
     gap = np.diff(positions) * (0.5 - 1e-9)
     left = np.searchsorted(positions, positions[:-1] - gap, side="right") - 1
     right = np.searchsorted(positions, positions[1:] + gap, side="left")
@@ -136,21 +136,23 @@ def second_differences(
     positions: np.ndarray,
     values: np.ndarray,
     num_inputs: int | None,
-    doubts: np.ndarray | None = None,
+    standard_errors: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The concavity of parabolas through three points.
+    """Computes the concavity of parabolas through three points.
 
     Args:
       positions: `[3, m]`, ascending along the first axis.
       values: `[3, m]`.
       num_inputs: the number of inputs behind each value; None for exact values.
-      doubts: `[3, m]`, what the values do not err alike; by default none.
+      standard_errors: `[3, m]`, see `bend`.
 
     Returns:
-      The size of the concavity beyond what two standard deviations of `flips` and of
-      doubts explain, and the concavity itself, signed: each `[m]`.
+      The size of the concavity beyond two standard deviations (of `flips` and the
+      standard errors), and the concavity itself, signed: each `[m]`.
     """
-    deviation, expected = middle_deviation(positions, values, num_inputs, doubts)
+    deviation, expected = middle_deviation(
+        positions, values, num_inputs, standard_errors
+    )
     spread = (positions[1] - positions[0]) * (positions[2] - positions[1])
     excess = np.maximum(np.abs(deviation) - 2 * expected, 0)
     return excess / spread, -deviation / spread
@@ -160,25 +162,26 @@ def middle_deviation(
     positions: np.ndarray,
     values: np.ndarray,
     num_inputs: int | None,
-    doubts: np.ndarray | None = None,
+    standard_errors: np.ndarray | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """By how much the middle of three points is off the chord of the others.
+    """Computes how far the middle of three points lies above the others' chord.
 
     Args:
       positions: `[3, m]`, ascending along the first axis.
       values: `[3, m]`.
       num_inputs: the number of inputs behind each value; None for exact values.
-      doubts: `[3, m]`, what the values do not err alike; by default none.
+      standard_errors: `[3, m]`, see `bend`.
 
     Returns:
-      The deviation and its standard deviation by `flips` and doubts: each `[m]`.
+      The distance and its standard deviation (of `flips` and the standard errors), each
+      `[m]`.
     """
     share = (positions[1] - positions[0]) / (positions[2] - positions[0])
     chord = values[0] * (1 - share) + values[2] * share
     ends = np.stack([values[0], values[2]], axis=-1)
     expected = flips(ends, share, num_inputs)
-    if doubts is not None:
+    if standard_errors is not None:
         parts = np.stack([1 - share, np.ones_like(share), share])
-        unsure = np.sqrt(np.square(parts * doubts).sum(axis=0))
+        unsure = np.sqrt(np.square(parts * standard_errors).sum(axis=0))
         expected = np.hypot(expected, unsure)
     return values[1] - chord, expected

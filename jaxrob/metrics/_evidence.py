@@ -1,8 +1,8 @@
-"""Evidence from few of N inputs on which side of a threshold the measure of all is.
+"""Evidence on which side of a threshold the measure of all N inputs lies, from a few.
 
 The inputs come in random order, without replacement. Each evidence is the logarithm of
-a test martingale: were the measure on the other side, it would ever reach log(1 / e)
-with a probability of e at most, however often one looks (Ville's inequality).
+a test martingale: if the measure lies on the other side, the probability that it ever
+reaches log(1 / e) is at most e, however often it is looked at (Ville's inequality).
 """
 
 from typing import NamedTuple
@@ -10,20 +10,20 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-# Numbers of right answers beyond the threshold that the prior of counts holds: evenly
-# spaced on a logarithmic scale, from a fraction of the standard deviation of all.
+# The prior of counts holds this many numbers of right answers beyond the threshold, at
+# distances spaced evenly on a logarithmic scale, from `_LEAST_GAP` sqrt(N).
 _GAPS = 40
 _LEAST_GAP = 0.25
-# Shares of the largest stake that the bets on scores mix.
+# The stakes that the bets on scores mix, as shares of the largest possible stake.
 _STAKES = np.geomspace(1 / 256, 0.9, 16)
 
 
 class Evidence(NamedTuple):
-    """How much speaks for each side: arrays of one shape, logarithms.
+    """Log evidence for each side: arrays of one shape.
 
     Attributes:
-      accepted: against all measures below the threshold.
-      rejected: against all measures of at least the threshold.
+      accepted: evidence against all measures below the threshold.
+      rejected: evidence against all measures of at least the threshold.
     """
 
     accepted: np.ndarray
@@ -33,55 +33,55 @@ class Evidence(NamedTuple):
 def count_evidence(
     right: np.ndarray, seen: np.ndarray, total: int, least: int
 ) -> Evidence:
-    """Whether at least so many of all inputs are right, from those seen.
+    """Tests whether at least `least` of all N inputs are right, from those seen.
 
-    The prior-posterior ratio (Waudby-Smith and Ramdas, "Confidence sequences for
-    sampling without replacement", NeurIPS 2020), with a prior for each side whose
-    logarithms of the distance from the threshold are uniform.
+    It is the prior-posterior ratio (Waudby-Smith and Ramdas, "Confidence sequences for
+    sampling without replacement", NeurIPS 2020). The prior of each side is uniform in
+    the logarithm of the distance from the threshold.
 
     Args:
-      right: integers `[...]`, the right ones among those seen.
-      seen: integers `[...]`, how many were seen.
-      total: N, all inputs.
-      least: the fewest right ones of all that are accepted.
+      right: integers `[...]`, the number of right answers among those seen.
+      seen: integers `[...]`, the number of inputs seen.
+      total: N.
+      least: the smallest accepted number of right answers among all N.
     """
     right, seen = np.broadcast_arrays(np.asarray(right), np.asarray(seen))
     return Evidence(
-        _ratio(right, seen, total, least - 1, _beyond(total, least - 1, 1)),
-        _ratio(right, seen, total, least, _beyond(total, least, -1)),
+        _log_ratio(right, seen, total, least - 1, _prior_counts(total, least - 1, 1)),
+        _log_ratio(right, seen, total, least, _prior_counts(total, least, -1)),
     )
 
 
 def mean_evidence(
     scores: np.ndarray, total: int, least: float, bounds: tuple[float, float]
 ) -> Evidence:
-    """Whether the mean of all N scores is at least a number, from those seen.
+    """Tests whether the mean of all N scores is at least `least`, from those seen.
 
-    Bets without replacement of the same paper, a mixture of 16 stakes.
+    It bets without replacement as in the same paper, with a mixture of 16 stakes.
 
     Args:
       scores: float64 `[n]`, in the order seen.
       total: N.
-      least: the lowest mean that is accepted.
-      bounds: the lowest and the highest score that there may be.
+      least: the lowest accepted mean.
+      bounds: the lowest and the highest possible score.
     """
     low, high = bounds
     return Evidence(
-        _capital(scores - low, total, least - low),
-        _capital(high - scores, total, high - least),
+        _log_capital(scores - low, total, least - low),
+        _log_capital(high - scores, total, high - least),
     )
 
 
 def mean_interval(
     scores: np.ndarray, total: int, error: float, bounds: tuple[float, float]
 ) -> tuple[float, float]:
-    """Where the mean of all N scores may lie: a confidence sequence.
+    """Returns an interval for the mean of all N scores, from a confidence sequence.
 
     Args:
       scores: float64 `[n]`, in the order seen.
       total: N.
-      error: the probability that the interval ever misses, in (0, 1).
-      bounds: the lowest and the highest score that there may be.
+      error: a bound of the probability that an interval ever misses, in (0, 1).
+      bounds: the lowest and the highest possible score.
     """
     (low, high), bound = bounds, np.log(2 / error)
     certain = scores.sum() / total
@@ -92,22 +92,22 @@ def mean_interval(
     start, end = fewest, centre
     for _ in range(24):
         middle = (start + end) / 2
-        if _capital(scores - low, total, middle - low) >= bound:
+        if _log_capital(scores - low, total, middle - low) >= bound:
             start = middle
         else:
             end = middle
     lowest, start, end = start, centre, most
     for _ in range(24):
         middle = (start + end) / 2
-        if _capital(high - scores, total, high - middle) >= bound:
+        if _log_capital(high - scores, total, high - middle) >= bound:
             end = middle
         else:
             start = middle
     return lowest, end
 
 
-def _beyond(total: int, boundary: int, direction: int) -> np.ndarray:
-    """Numbers of right inputs on one side of the boundary, the prior's."""
+def _prior_counts(total: int, boundary: int, direction: int) -> np.ndarray:
+    """Returns the prior's numbers of right answers on one side of the boundary."""
     room = total - boundary if direction > 0 else boundary
     if room < 1:
         return np.array([], int)
@@ -116,29 +116,29 @@ def _beyond(total: int, boundary: int, direction: int) -> np.ndarray:
     return boundary + direction * gaps
 
 
-def _ratio(
+def _log_ratio(
     right: np.ndarray, seen: np.ndarray, total: int, null: int, others: np.ndarray
 ) -> np.ndarray:
-    """The log ratio of the prior's mean likelihood to that of the boundary."""
+    """Returns the log ratio of the prior's mean likelihood to the boundary's."""
     if not 0 <= null <= total:
-        return np.full(right.shape, np.inf)  # What is to be refuted cannot be.
+        return np.full(right.shape, np.inf)  # The null hypothesis is impossible.
     if not len(others):
         return np.full(right.shape, -np.inf)
-    each = _likelihood(right[..., None], seen[..., None], total, others)
+    each = _log_likelihood(right[..., None], seen[..., None], total, others)
     mean = scipy.special.logsumexp(each, axis=-1) - np.log(len(others))
-    against = _likelihood(right, seen, total, np.array(null))
+    against = _log_likelihood(right, seen, total, np.array(null))
     impossible = np.isneginf(against) & ~np.isneginf(mean)
     with np.errstate(invalid="ignore"):
         ratio = mean - against
-    # Neither can be: the truth lies farther on that side or on the other.
+    # NaN: both are impossible, as the true number lies elsewhere on either side.
     ratio = np.where(np.isnan(ratio), -np.inf, ratio)
     return np.where(impossible, np.inf, ratio)
 
 
-def _likelihood(
+def _log_likelihood(
     right: np.ndarray, seen: np.ndarray, total: int, number: np.ndarray
 ) -> np.ndarray:
-    """The log probability of these answers in their order, were `number` right."""
+    """Returns the log probability of the sequence seen if `number` of all are right."""
     wrong, others = seen - right, total - number
     possible = (right <= number) & (wrong <= others)
     lgamma = scipy.special.gammaln
@@ -154,14 +154,14 @@ def _likelihood(
     return np.where(possible, value, -np.inf)
 
 
-def _capital(scores: np.ndarray, total: int, mean: float) -> np.ndarray:
-    """The log of a gambler's capital who bets that scores from 0 exceed the mean."""
+def _log_capital(scores: np.ndarray, total: int, mean: float) -> np.ndarray:
+    """Returns the log capital of bets that scores, at least 0, exceed the mean."""
     if mean < 0:
         return np.array(np.inf)
     before = np.concatenate([[0.0], np.cumsum(scores)[:-1]]) if len(scores) else scores
     left = total - np.arange(len(scores))
-    # What the rest must have on average, were the mean the boundary. It is known
-    # before the score is.
+    # The mean that the unseen scores have if `mean` is the mean of all. It is known
+    # before each score.
     rest = (total * mean - before) / left
     slack = 1e-12 * max(1.0, total * mean)
     if len(scores) and total * mean - scores.sum() < -slack:

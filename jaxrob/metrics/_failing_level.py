@@ -1,4 +1,4 @@
-"""From which level on a classifier is no longer good enough."""
+"""The level at which a classifier stops being good enough."""
 
 import math
 from typing import NamedTuple
@@ -14,10 +14,10 @@ from jaxrob.metrics._robustness import accepted_intervals
 
 
 class FailingLevel(NamedTuple):
-    """From which level on a classifier is no longer good enough.
+    """The level at which a classifier stops being good enough.
 
     Attributes:
-      level: infinite where it does not fail up to the last level.
+      level: infinite if the classifier does not fail up to the last level.
       confidence_interval: for all images of the kind tested.
     """
 
@@ -33,9 +33,9 @@ def failing_level(
     identity: float = 0.0,
     confidence_level: float = 0.95,
 ) -> FailingLevel:
-    """The lowest level above the identity at which a measure leaves its threshold.
+    """The lowest level above the identity at which a measure falls below a threshold.
 
-    Of corruptions by severity it is the severity at which a classifier fails. Between
+    For corruptions by severity it is the severity at which a classifier fails. Between
     levels the measure and its bands (`bands`) are joined by straight lines: an
     excursion between two levels is not seen.
 
@@ -48,7 +48,7 @@ def failing_level(
       confusion: integers `[L, K, K + 1]`, counts by label and answer.
       measure: a name in `jaxrob.metrics.measures`.
       threshold: the lowest value accepted.
-      identity: the level at which nothing is altered. Levels below do not count.
+      identity: the level at which nothing is altered. Lower levels are ignored.
       confidence_level: the coverage of the bands, in (0, 1).
 
     Returns:

@@ -1,18 +1,18 @@
-"""What a finite number of inputs leaves open: how values scatter, what may cross."""
+"""Effects of a finite number of inputs: scatter of values, unseen crossings."""
 
 import math
 
 import numpy as np
 
-# Points of an interval at which the chord is compared with the threshold.
+# Positions in an interval at which the chord is compared with the threshold.
 _SHARES = (np.arange(64) + 0.5) / 64
 
 
 def between_counts(threshold: float, num_inputs: int | None) -> float:
-    """Half a count below the lowest value that is accepted.
+    """Returns the number half a count below the lowest accepted value.
 
-    Seen from here, a value on the threshold lies as far above as the next lower one
-    lies below.
+    A value on the threshold lies as far above this number as the next lower value lies
+    below it.
 
     Args:
       threshold: the lowest value accepted.
@@ -20,7 +20,7 @@ def between_counts(threshold: float, num_inputs: int | None) -> float:
     """
     if num_inputs is None:
         return threshold
-    # Not ceil(threshold * num_inputs), which makes 56 of 0.55 * 100.
+    # Not ceil(threshold * num_inputs), which is 56 for 0.55 * 100.
     count = max(math.ceil(threshold * num_inputs) - 2, 0)
     while count / num_inputs < threshold:
         count += 1
@@ -28,15 +28,15 @@ def between_counts(threshold: float, num_inputs: int | None) -> float:
 
 
 def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.ndarray:
-    """By how much a value may stray from the chord because inputs are few.
+    """Returns the standard deviation of a value from the chord, for few inputs.
 
     Between two levels with the same random numbers, single inputs turn wrong or right
-    at levels of their own: a bridge of as many steps as the values differ by, at least
-    one, whose standard deviation this is.
+    at levels of their own. The value is a bridge of as many steps as the ends differ
+    by, at least one.
 
     Args:
       values: `[..., 2]`, the values at the interval's ends.
-      share: `[...]` in [0, 1], where in the interval.
+      share: `[...]` in [0, 1], the position in the interval.
       num_inputs: the number of inputs behind each value; None for exact values.
     """
     if num_inputs is None:
@@ -49,10 +49,10 @@ def flips(values: np.ndarray, share: np.ndarray, num_inputs: int | None) -> np.n
 def open_width(
     levels: np.ndarray, values: np.ndarray, threshold: float, num_inputs: int | None
 ) -> np.ndarray:
-    """The width, in each interval, where the curve may cross the threshold unseen.
+    """Returns the width of each interval where the threshold may be crossed unseen.
 
-    There the chord is within an input and a half, and one standard deviation of
-    `flips`, of the threshold.
+    There the chord lies within one and a half inputs plus one standard deviation of
+    `flips` of the threshold.
 
     Args:
       levels: `[n]`, ascending.

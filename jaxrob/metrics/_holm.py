@@ -1,17 +1,18 @@
-"""P-values of several tests at once."""
+"""P-values of several tests together."""
 
 import numpy as np
 
 
 def holm(p_values: np.ndarray) -> np.ndarray:
-    """P-values adjusted so that all tests together err as seldom as one (Holm 1979).
+    """Adjusts p-values for several tests, bounding the family-wise error (Holm 1979).
 
     Args:
-      p_values: `[n]` in [0, 1]. Those that are NaN stay so and do not count.
+      p_values: `[n]` in [0, 1]. NaN stays NaN and does not count as a test.
 
     Returns:
-      `[n]` in [0, 1]. If those at most q are called significant, the probability that
-      any is wrongly is at most q, whatever the tests have to do with each other.
+      `[n]` in [0, 1]. If tests with values of at most q are called significant, the
+      probability of any false rejection is at most q, however the tests depend on each
+      other.
     """
     valid = np.flatnonzero(~np.isnan(p_values))
     order = valid[np.argsort(p_values[valid])]

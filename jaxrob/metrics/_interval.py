@@ -1,4 +1,4 @@
-"""How far the robustness of a finite test set may be off that of all inputs."""
+"""Confidence intervals of the robustness, for a finite test set."""
 
 import math
 
@@ -17,10 +17,10 @@ from jaxrob.metrics._measure import typical_inputs
 from jaxrob.metrics._quality import measure_named
 from jaxrob.metrics._robustness import accepted_share
 
-# By how many standard deviations of single inputs' flips the lines of an `envelope` may
-# be off. With none, an interval that ends at a kink covers it up to 5 % less often than
-# it says; two cover no more.
-_DEVIATIONS = 1.5
+# How many standard deviations of single inputs' flips the lines of an `envelope` may be
+# off. With 0, intervals that end at a kink have up to 5 % less coverage than stated; 2
+# give no more than 1.5.
+_FLIP_DEVIATIONS = 1.5
 
 
 def robustness_interval(
@@ -33,18 +33,18 @@ def robustness_interval(
     """The robustness of a lower and of an upper band.
 
     Each band is joined by straight lines (`rule="linear"` of
-    `jaxrob.metrics.heaviside_robustness`). With pointwise bands of some confidence the
-    interval covers the robustness about as often, or a little more: at a crossing the
-    curve is within its band as often as that. With several crossings it is wider,
-    because both bands err everywhere at once.
+    `jaxrob.metrics.heaviside_robustness`). The interval's coverage is about that of the
+    pointwise bands, or slightly more, since at a crossing the curve is within its band
+    that often. With several crossings the interval is wider, because it assumes that
+    the band errs in the same direction at all of them.
 
     Args:
       levels: `[L]` distinct levels, in any order.
       low: `[L]`, the lower band.
       high: `[L]`, the upper band, nowhere below `low`.
       threshold: the lowest value accepted.
-      bounds: the range's lower and upper ends; by default the outermost levels. What
-        lies beyond those may be accepted or not.
+      bounds: the range's lower and upper ends; by default the outermost levels. The
+        range beyond these levels may be accepted or not.
 
     Returns:
       The interval of the robustness, in [0, 1].
@@ -62,7 +62,7 @@ def robustness_interval(
             f"low must not exceed high; got {low[bad]} and {high[bad]} at index {bad}"
         )
     lower, upper = range_around(levels, bounds)
-    return _joined(levels, low, high, threshold, (lower, upper), None)
+    return _interval_between(levels, low, high, threshold, (lower, upper), None)
 
 
 def confidence_interval(
@@ -75,9 +75,9 @@ def confidence_interval(
 ) -> ConfidenceInterval:
     """A confidence interval of the robustness, for a finite test set.
 
-    The `robustness_interval` of the measure's `bands`, which between the levels stray
-    from straight lines as far as the levels around leave open: a kink or a jump may lie
-    anywhere in its interval. It says how far the robustness may lie from that on all
+    It is the `robustness_interval` of the measure's `bands`. Between levels the bands
+    may deviate from straight lines as far as the neighbouring levels allow: a kink or a
+    jump may lie anywhere in its interval. The interval covers the robustness on all
     inputs of the kind tested.
 
     Args:
@@ -97,7 +97,7 @@ def confidence_interval(
     confidence_level = checked_confidence_level(confidence_level)
     found = measure_named(measure)
     confusion = checked_confusion(confusion, min_inputs=1)
-    # All that can fail fails before the bootstrap.
+    # Checks the arguments before the slow bootstrap.
     widest = np.zeros(len(confusion)), np.ones(len(confusion))
     robustness_interval(levels, *widest, threshold, bounds)
     low, high = bands(confusion, measure, confidence_level)
@@ -106,9 +106,11 @@ def confidence_interval(
     levels = np.asarray(levels, np.float64)
     order = np.argsort(levels)
     levels, values = levels[order], values[order]
-    strays = envelope(levels, values, num_inputs, _DEVIATIONS)
+    deviations = envelope(levels, values, num_inputs, _FLIP_DEVIATIONS)
     around = range_around(levels, bounds)
-    return _joined(levels, low[order], high[order], threshold, around, strays)
+    return _interval_between(
+        levels, low[order], high[order], threshold, around, deviations
+    )
 
 
 def accepted_widths(
@@ -116,47 +118,47 @@ def accepted_widths(
     low: np.ndarray,
     high: np.ndarray,
     threshold: float,
-    strays: Envelope | None = None,
+    deviations: Envelope | None = None,
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The accepted part of each interval by the lower and by the upper band.
+    """Returns the accepted width of each interval by the lower and by the upper band.
 
     Args:
       levels: `[L]`, ascending.
       low: `[L]`, the lower band.
       high: `[L]`, the upper band.
       threshold: the lowest value accepted.
-      strays: how far the curve may stray from its chords; by default it does not.
+      deviations: how far the curve may deviate from its chords; by default not at all.
 
     Returns:
       Two arrays float64 `[L - 1]`, in units of the levels.
     """
     widths = []
     for band, is_upper in ((low, False), (high, True)):
-        if strays is None:
+        if deviations is None:
             share = accepted_share(band[:-1], band[1:], threshold)
         else:
-            chord = band[:-1] * (1 - strays.share) + band[1:] * strays.share
-            off = strays.above if is_upper else -strays.below
-            # Bands are of shares: what leaves [0, 1] means its edge.
+            chord = band[:-1] * (1 - deviations.share) + band[1:] * deviations.share
+            off = deviations.above if is_upper else -deviations.below
+            # Measures lie in [0, 1], so the bands are clipped.
             values = np.where(off == 0, chord, np.clip(chord + off, 0, 1))
             share = accepted_share(values[:-1], values[1:], threshold).mean(axis=0)
         widths.append(np.diff(levels) * share)
     return widths[0], widths[1]
 
 
-def _joined(
+def _interval_between(
     levels: np.ndarray,
     low: np.ndarray,
     high: np.ndarray,
     threshold: float,
     bounds: tuple[float, float],
-    strays: Envelope | None,
+    deviations: Envelope | None,
 ) -> ConfidenceInterval:
-    """The interval between the bands, which stray from straight lines or do not."""
+    """Returns the robustness interval of two bands with these deviations."""
     lower, upper = bounds
-    shortest, longest = accepted_widths(levels, low, high, threshold, strays)
+    shortest, longest = accepted_widths(levels, low, high, threshold, deviations)
     unseen = (upper - lower) - (levels[-1] - levels[0])
     start = math.fsum(shortest) / (upper - lower)
     end = (math.fsum(longest) + unseen) / (upper - lower)
-    # Rounding may part them where they meet.
+    # Rounding may put equal ends in the wrong order, or above 1.
     return ConfidenceInterval(min(start, 1.0), min(max(start, end), 1.0))

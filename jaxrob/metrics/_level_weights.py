@@ -1,4 +1,4 @@
-"""How much each level counts: the probability of the levels, integrated."""
+"""Weights of levels: the integrated probability of the levels."""
 
 import math
 from typing import TYPE_CHECKING
@@ -13,8 +13,8 @@ from jaxrob.metrics._checks import checked_levels, range_around
 if TYPE_CHECKING:
     from numpyro.distributions import Distribution
 
-# A range must hold more than this share of the mass below its upper end: differences
-# of the CDF would be mostly rounding.
+# A range must hold more than this share of the mass below its upper end; otherwise
+# differences of the CDF are mostly rounding errors.
 _LEAST_SHARE = 1e-12
 
 
@@ -23,12 +23,13 @@ def level_weights(
     level_distribution: "Distribution | None" = None,
     bounds: tuple[float, float] | None = None,
 ) -> np.ndarray:
-    """How much each level counts in a mean over the range.
+    """The weight of each level in a mean over the range.
 
     The trapezoidal rule for the probability of the levels (2024 paper, Definition 3):
-    each gets half the mass between it and either neighbour, and the outermost all the
-    mass beyond them. Masses are differences of the CDF, since a density may be infinite
-    at an end, over the mass of the range, so that the distribution may reach beyond it.
+    each level gets half the mass between it and either neighbour, and the outermost
+    ones all the mass beyond them. Masses are differences of the CDF, since a density
+    may be infinite at an end. They are divided by the mass of the range, so that the
+    distribution may reach beyond it.
 
     Args:
       levels: `[n]` distinct levels, in any order.
@@ -37,19 +38,19 @@ def level_weights(
       bounds: the range's lower and upper ends; by default the outermost levels.
 
     Returns:
-      float64 `[n]`, at least 0, of the sum 1.
+      float64 `[n]`, at least 0, with the sum 1.
 
     Raises:
-      TypeError: if the distribution is none of NumPyro's.
+      TypeError: if the distribution is not one of NumPyro's.
       ValueError: if there are fewer than two levels (one with bounds), levels repeat,
-        are not finite or lie outside the bounds, or the distribution is discrete, of
-        several numbers, has no CDF, or no mass in the range.
+        are not finite or lie outside the bounds, or the distribution is discrete or
+        multivariate, has no CDF, or no mass in the range.
     """
     levels = checked_levels(levels, 2 if bounds is None else 1)
     ascending = np.sort(levels)
     lower, upper = range_around(ascending, bounds)
     ends = np.concatenate([[lower], ascending, [upper]])
-    # Twice the weights, because the half of the smallest number is 0.
+    # Twice the weights, because half of the smallest subnormal number is 0.
     mass = masses(ends, level_distribution)
     weights = mass[:-1] + mass[1:]
     weights[0] += mass[0]
@@ -60,9 +61,17 @@ def level_weights(
 
 
 def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
-    """The mass between neighbours of `ends`, ascending, the first below the last.
+    """Returns the mass between neighbours of `ends`, not normalised.
 
-    Not normalised; uniform for no distribution. Raises as `level_weights`.
+    Without a distribution the mass is uniform.
+
+    Args:
+      ends: ascending, the first below the last.
+      distribution: see `level_weights`.
+
+    Raises:
+      TypeError: as `level_weights`.
+      ValueError: as `level_weights`.
     """
     if distribution is None:
         return np.diff(ends)
@@ -81,7 +90,7 @@ def masses(ends: np.ndarray, distribution: "Distribution | None") -> np.ndarray:
 
 
 def _cdf(distribution: "Distribution", at: np.ndarray) -> np.ndarray:
-    # Imported here: whoever has a distribution has imported it already.
+    # Imported here: a caller with a distribution has imported NumPyro already.
     from numpyro.distributions import Distribution
 
     wanted = "a NumPyro distribution, such as Normal(0, 1)"
@@ -98,10 +107,10 @@ def _cdf(distribution: "Distribution", at: np.ndarray) -> np.ndarray:
     support = distribution.support
     first = float(getattr(support, "lower_bound", -np.inf))
     last = float(getattr(support, "upper_bound", np.inf))
-    # Of few lengths, because JAX compiles each operation for each length.
+    # Padded to a power of two, because JAX compiles each operation for each length.
     room = max(64, 1 << (len(at) - 1).bit_length())
     inside = np.pad(np.clip(at, first, last), (0, room - len(at)), mode="edge")
-    # In float32 the masses of close levels would be mostly rounding.
+    # In float32 the masses of close levels are mostly rounding errors.
     with jax.enable_x64(True):
         try:
             below = distribution.cdf(jnp.asarray(inside))

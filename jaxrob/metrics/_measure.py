@@ -1,4 +1,4 @@
-"""What a quality measure is: one ratio of counts, of each class and of all inputs."""
+"""Quality measures: ratios of counts, for each class and for all inputs."""
 
 import dataclasses
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from jaxrob.metrics._checks import checked_confusion
 
 
 class Counts(NamedTuple):
-    """How inputs were answered: arrays of one shape, for each class or for all inputs.
+    """Numbers of inputs by their answers: arrays of one shape, by class or in all.
 
     Attributes:
       correct: the inputs of the class that are given this class.
@@ -29,34 +29,33 @@ class Ratio(NamedTuple):
     """A measure as a fraction: arrays of one shape.
 
     Attributes:
-      above: the numerator.
-      below: the denominator; where it is 0 the measure is undefined.
-      inputs: how many inputs the ratio is a share of, for judging its scatter.
+      numerator: the numerator.
+      denominator: the denominator; where it is 0 the measure is undefined.
+      inputs: the number of inputs that the ratio is a share of, which sets its scatter.
     """
 
-    above: np.ndarray
-    below: np.ndarray
+    numerator: np.ndarray
+    denominator: np.ndarray
     inputs: np.ndarray
 
 
 @dataclasses.dataclass(frozen=True)
 class Measure:
-    """A quality measure: its values, per class too, and what its band is made of.
+    """A quality measure, for all inputs and by class.
 
-    A call gives the values, float64 `[L]`, of counts `[L, K, K + 1]` by label and
-    answer, the last column for "unknown". Every value is one ratio of integers, or the
-    mean of K such, rounded to float64 once, so that a threshold that the counts meet
+    A call returns the values, float64 `[L]`, of counts `[L, K, K + 1]` by label and
+    answer, the last column for "unknown". Each value is one ratio of integers, or the
+    mean of K ratios, rounded to float64 once, so that a threshold that the counts meet
     exactly is met.
 
     Attributes:
-      name: what `measure=` calls it.
+      name: its name as `measure=`.
       ratio: the formula, from `Counts` to a `Ratio`, element by element.
-      of_classes: whether the measure is of class 1 of 2 classes, and the mean over the
-        classes of more. Otherwise it is one ratio of all inputs together.
-      if_undefined: the value of one ratio of all inputs where its denominator is 0.
-      is_proportion: whether the ratio is the share of some inputs among others, each
-        counted once. Then Wilson's interval is its confidence band, otherwise the
-        bootstrap's.
+      of_classes: whether the measure is that of class 1 of 2 classes, or the mean over
+        the classes if there are more. Otherwise it is one ratio of all inputs together.
+      if_undefined: the value of one ratio of all inputs if its denominator is 0.
+      is_proportion: whether the ratio is a proportion of inputs, each counted once.
+        Then its confidence band is Wilson's interval, otherwise the bootstrap's.
     """
 
     name: str
@@ -66,7 +65,7 @@ class Measure:
     is_proportion: bool = False
 
     def __call__(self, confusion: np.ndarray) -> np.ndarray:
-        """The measure at each level.
+        """Computes the measure at each level.
 
         Args:
           confusion: integers `[L, K, K + 1]`.
@@ -83,16 +82,16 @@ class Measure:
         if ratio is not None:
             return self.value_of(ratio)
         ratio = self.ratio(_by_class(confusion))
-        return _mean(ratio.above, ratio.below)
+        return _mean(ratio.numerator, ratio.denominator)
 
     def per_class(self, confusion: np.ndarray) -> np.ndarray:
-        """The measure of each class alone.
+        """Computes the measure of each class.
 
         Args:
           confusion: integers `[L, K, K + 1]`.
 
         Returns:
-          float64 `[L, K]`; NaN where a class has nothing to divide by.
+          float64 `[L, K]`; NaN where a class's denominator is 0.
 
         Raises:
           TypeError: if the confusion holds no integers.
@@ -100,13 +99,13 @@ class Measure:
         """
         confusion = checked_confusion(confusion)
         ratio = self.ratio(_by_class(confusion))
-        return quotient(ratio.above, ratio.below, np.nan)
+        return quotient(ratio.numerator, ratio.denominator, np.nan)
 
     def num_inputs(self, confusion: np.ndarray) -> np.ndarray:
-        """How many inputs the value at each level is a share of.
+        """Returns the number of inputs that the value at each level is a share of.
 
-        Of a mean over K classes with n_k inputs it is the number of inputs whose share
-        would scatter as much, `K**2 / sum(1 / n_k)`.
+        For a mean over K classes with n_k inputs, this is the number of inputs whose
+        share has the same scatter, `K**2 / sum(1 / n_k)`.
 
         Args:
           confusion: integers `[L, K, K + 1]`.
@@ -128,7 +127,7 @@ class Measure:
         return some.sum(-1) ** 2 / np.maximum(reciprocals, 1e-300)
 
     def single_ratio(self, confusion: np.ndarray) -> Ratio | None:
-        """The ratio `[L]` that the measure is; None if it is a mean over classes."""
+        """Returns the measure as one ratio `[L]`; None if it is a mean over classes."""
         if not self.of_classes:
             return self.ratio(_of_all_inputs(confusion))
         if confusion.shape[-2] == 2:
@@ -136,26 +135,30 @@ class Measure:
         return None
 
     def value_of(self, ratio: Ratio) -> np.ndarray:
-        """The values of single ratios."""
-        return quotient(ratio.above, ratio.below, self.if_undefined)
+        """Computes the values of single ratios."""
+        return quotient(ratio.numerator, ratio.denominator, self.if_undefined)
 
 
 def typical_inputs(num_inputs: np.ndarray) -> int:
-    """One number of inputs for a whole curve: the median over its values, at least 1.
+    """Returns the median number of inputs behind a curve's values, at least 1.
 
-    Unknown answers make the number differ from level to level.
+    The number differs between levels if there are unknown answers.
     """
     return max(int(np.median(num_inputs)), 1)
 
 
-def quotient(above: np.ndarray, below: np.ndarray, if_undefined: float) -> np.ndarray:
-    """`above / below`, and `if_undefined` where `below` is 0."""
-    none = below == 0
-    return np.where(none, if_undefined, above / np.where(none, 1, below))
+def quotient(
+    numerator: np.ndarray, denominator: np.ndarray, if_undefined: float
+) -> np.ndarray:
+    """Returns `numerator / denominator`, or `if_undefined` where the latter is 0."""
+    undefined = denominator == 0
+    return np.where(
+        undefined, if_undefined, numerator / np.where(undefined, 1, denominator)
+    )
 
 
 def _by_class(confusion: np.ndarray) -> Counts:
-    """`[L, K]`."""
+    """Counts by class, `[L, K]`."""
     classes = confusion[..., :-1]
     return Counts(
         correct=_correct(confusion),
@@ -166,7 +169,7 @@ def _by_class(confusion: np.ndarray) -> Counts:
 
 
 def _of_all_inputs(confusion: np.ndarray) -> Counts:
-    """`[L]`: every decided input is given one class."""
+    """Counts all inputs, `[L]`; `given` equals `decided`."""
     decided = confusion[..., :-1].sum((-2, -1))
     return Counts(
         correct=_correct(confusion).sum(-1),
@@ -180,13 +183,14 @@ def _correct(confusion: np.ndarray) -> np.ndarray:
     return np.diagonal(confusion, axis1=-2, axis2=-1)
 
 
-def _mean(above: np.ndarray, below: np.ndarray) -> np.ndarray:
-    """The mean over classes of the ratios that are defined, rounded once.
+def _mean(numerator: np.ndarray, denominator: np.ndarray) -> np.ndarray:
+    """Computes the mean over classes of the defined ratios, rounded once.
 
-    Integers in units of 2**-128: the mean of the float64 0.7, 0.8 and 0.9 is below 0.8.
+    It adds integers in units of 2**-128, because the float64 mean of 0.7, 0.8 and 0.9
+    is below 0.8.
     """
     means = []
-    for row in zip(above.tolist(), below.tolist()):
+    for row in zip(numerator.tolist(), denominator.tolist()):
         ratios = [(part << 128) // whole for part, whole in zip(*row) if whole]
         means.append(sum(ratios) / (len(ratios) << 128) if ratios else np.nan)
     return np.array(means)

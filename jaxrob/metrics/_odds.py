@@ -1,4 +1,4 @@
-"""Are the "unknown" answers the ones that would have been wrong?"""
+"""The association of "unknown" and wrong answers."""
 
 from typing import NamedTuple
 
@@ -11,12 +11,12 @@ from jaxrob.uncertainty import unknown_threshold
 
 
 class OddsRatio(NamedTuple):
-    """How "unknown" and "wrong" go together; arrays of one shape.
+    """The association of "unknown" and "wrong"; arrays of one shape.
 
     Attributes:
       ratio: float64, above 1 where unknown answers would have been wrong more often
-        than the decided ones are; possibly infinite, and NaN where there is nothing to
-        compare.
+        than the decided ones are; possibly infinite, and NaN where all answers are in
+        one row or one column.
       low: float64, the lower end of its confidence interval, at least 0.
       high: float64, the upper end, possibly infinite.
     """
@@ -32,7 +32,7 @@ def unknown_counts(
     uncertainty: np.ndarray,
     alpha: float,
 ) -> np.ndarray:
-    """Inputs by whether the answer is unknown and whether it would have been wrong.
+    """Counts inputs by whether the answer is unknown and whether it is wrong.
 
     Args:
       predicted: integers `[L, N]`, the most probable class, decided or not.
@@ -69,27 +69,27 @@ def unknown_counts(
 
 
 def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
-    """The odds of being wrong of unknown answers, over those of decided ones.
+    """The odds that an unknown answer is wrong, over the odds of a decided one.
 
-    The 2024 paper's open question (section 7), whether unknown and incorrect
-    predictions go together, as a number. Given its margins, a table follows Fisher's
-    noncentral hypergeometric distribution, whose only parameter is the ratio: it is
-    estimated by maximum likelihood, and the interval is the exact one (Cornfield,
-    1956), which covers the truth at least as often as asked for however few answers
-    are wrong. Where a cell is 0 the ratio is 0 or infinite, and so is that end of the
-    interval.
+    It answers the 2024 paper's open question (section 7), whether unknown and incorrect
+    predictions are associated. Given its margins, a table follows Fisher's noncentral
+    hypergeometric distribution, whose only parameter is the ratio. The ratio is
+    estimated by maximum likelihood. The interval is the exact one (Cornfield, 1956),
+    whose coverage is at least the confidence level, however few answers are wrong. If a
+    cell is 0, the ratio is 0 or infinite, and so is that end of the interval.
 
     Args:
       counts: integers `[..., 2, 2]`, see `unknown_counts`.
       confidence_level: the least coverage, in (0, 1).
 
     Returns:
-      The `OddsRatio`, of the shape `[...]`. Where nothing or all is unknown, or wrong,
-      the ratio is NaN and the interval [0, infinity].
+      The `OddsRatio`, with arrays of the shape `[...]`. If all or no answers are
+      unknown, or all or no answers are wrong, the ratio is NaN and the interval
+      [0, infinity].
 
     Raises:
-      ValueError: if the counts have another shape, are no integers or negative, or the
-        confidence level lies outside (0, 1).
+      ValueError: if the counts have another shape, are not integers or are negative, or
+        the confidence level lies outside (0, 1).
     """
     confidence_level = checked_confidence_level(confidence_level)
     counts = checked_array("counts", counts, "..., 2, 2", "integers", at_least=0)
@@ -103,10 +103,10 @@ def odds_ratio(counts: np.ndarray, confidence_level: float = 0.95) -> OddsRatio:
 def _conditional(
     table: np.ndarray, confidence_level: float
 ) -> tuple[float, float, float]:
-    """The ratio, and the ends of its interval."""
+    """Returns the ratio of one table, and the ends of its interval."""
     unknown, wrong = int(table[0].sum()), int(table[:, 0].sum())
     total, seen = int(table.sum()), int(table[0, 0])
-    # The wrong ones among the unknown, as many as the margins allow.
+    # The range of the wrong among the unknown answers that the margins allow.
     least, most = max(0, unknown + wrong - total), min(unknown, wrong)
     if least == most:
         return np.nan, 0.0, np.inf
@@ -114,11 +114,11 @@ def _conditional(
     cells = k, unknown - k, wrong - k, total - unknown - wrong + k
     log_ways = -sum(scipy.special.gammaln(cell + 1) for cell in cells)
     tail = (1 - confidence_level) / 2
-    # One more of k changes the ways by a factor of at most total**2, either way.
+    # Between k and k + 1 the number of ways changes by at most a factor of total**2.
     reach = 2 * np.log(total) - np.log(tail) + 1
 
     def solve(function: np.ndarray, target: float) -> float:
-        """The ratio at which the mean of a function of k has a value."""
+        """Returns the ratio at which the mean of a function of k equals the target."""
 
         def excess(log_ratio: float) -> float:
             return scipy.special.softmax(log_ways + log_ratio * k) @ function - target

@@ -1,4 +1,4 @@
-"""Adaptive quadrature of a step function, replayed from the levels that are known."""
+"""Adaptive quadrature of a step function, replayed from known levels."""
 
 import bisect
 import math
@@ -7,26 +7,26 @@ from typing import NamedTuple
 import numpy as np
 import scipy
 
-# Levels that QUADPACK's dqagse evaluates before it decides anything: the nodes of the
-# 21-point Gauss-Kronrod rule at first, then those of both halves of an interval.
+# Levels that QUADPACK's dqagse evaluates before each decision: first the nodes of the
+# 21-point Gauss-Kronrod rule, then those of both halves of an interval.
 _FIRST = 21
 _BISECTION = 2 * _FIRST
-# How far from its node a level may have been evaluated, as a share of the range: an
-# alteration moves levels next to its identity there.
+# How far a known level may lie from its node, as a share of the range: alterations move
+# levels next to the identity to the identity.
 _TOLERANCE = 2e-9
 
 
-# Levels that quad asked for together, each with the distance of the nearest known one.
+# Levels that quad asked for together, each with its distance to the nearest known one.
 _Nodes = list[tuple[float, float]]
 
 
 class Replay(NamedTuple):
-    """What `scipy.integrate.quad` finds out from the levels that are known.
+    """The result of `scipy.integrate.quad` on known levels.
 
     Attributes:
       integral: the length of the accepted part; NaN unless `converged`.
-      converged: whether quad came to an end and trusts its result.
-      missing: the levels it needs to go on, ascending; none if it came to an end.
+      converged: whether quad finished and trusts its result.
+      missing: the levels that it needs to continue, ascending; empty if it finished.
     """
 
     integral: float
@@ -46,15 +46,15 @@ def replay(
     Adaptive Gauss-Kronrod quadrature (QUADPACK, Piessens et al. 1983) with scipy's
     default tolerances, the method of the 2022 paper's RQ2.1.
 
-    The bisection that would make the intervals as many as `limit` never runs. There
-    quad reports a failure even if that bisection was enough.
+    The bisection that would make `limit` intervals never runs, because quad reports a
+    failure there even if that bisection was sufficient.
 
     Args:
-      levels: float64 `[n]`, the levels known, ascending and distinct; n may be 0.
+      levels: float64 `[n]`, the known levels, ascending and distinct; n may be 0.
       accepted: bool `[n]`, whether the value there is at least the threshold.
       lower: the range's lower end.
       upper: its upper end.
-      limit: the largest number of intervals, as quad's, at least 2.
+      limit: the largest number of intervals, as for quad, at least 2.
 
     Returns:
       A `Replay`.
@@ -62,20 +62,20 @@ def replay(
     known, tolerance = levels.tolist(), _TOLERANCE * (upper - lower)
     groups: list[_Nodes] = [[]]
 
-    def height(level: float) -> float:
+    def integrand(level: float) -> float:
         if len(groups[-1]) == (_FIRST if len(groups) == 1 else _BISECTION):
             if len(groups) == limit - 1 or _missing(groups[-1], tolerance):
                 raise _Stop
             groups.append([])
         nearest, distance = _nearest(known, level)
         groups[-1].append((level, distance))
-        # A missing level's height is made up: quad decides nothing within a group.
+        # A missing level's value is arbitrary: quad decides nothing within a group.
         return 0.0 if nearest is None else float(accepted[nearest])
 
     integral, converged = math.nan, False
     try:
         integral, _, _, *message = scipy.integrate.quad(
-            height, lower, upper, limit=limit, full_output=1
+            integrand, lower, upper, limit=limit, full_output=1
         )
         converged = not message
     except _Stop:
@@ -91,7 +91,7 @@ class _Stop(Exception):
 
 
 def _nearest(levels: list[float], level: float) -> tuple[int | None, float]:
-    """The index of the known level nearest to `level`, and its distance."""
+    """Returns the index of the known level nearest to `level`, and its distance."""
     if not levels:
         return None, np.inf
     right = bisect.bisect_left(levels, level)
@@ -101,9 +101,10 @@ def _nearest(levels: list[float], level: float) -> tuple[int | None, float]:
 
 
 def _missing(group: _Nodes, tolerance: float) -> list[float]:
-    """The levels of a group of nodes that have not been evaluated."""
-    # Deep down nodes are closer than the tolerance, and a neighbour is not the node.
-    # But a group is evaluated as a whole: if one node is known, the others have moved.
+    """Returns the levels of a group of nodes that have not been evaluated."""
+    # In narrow intervals nodes are closer than the tolerance, so a neighbour must not
+    # pass for the node. Groups are evaluated whole: if one node is known exactly, the
+    # others were evaluated too, and only moved.
     if all(distance > 0 for _, distance in group):
         tolerance = 0
     return [level for level, distance in group if distance > tolerance]

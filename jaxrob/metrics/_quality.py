@@ -1,6 +1,6 @@
 """Quality measures of a classifier, from counts by label and answer.
 
-Each takes `confusion`, integers `[L, K, K + 1]`: for every level the number of inputs
+Each takes `confusion`, integers `[L, K, K + 1]`: at every level, the number of inputs
 by label (row) and answer (column), the last column for "unknown". Unknown answers
 count neither for nor against a class.
 """
@@ -13,7 +13,7 @@ from jaxrob.metrics._measure import Counts, Measure, Ratio, typical_inputs
 
 
 def accuracy(confusion: np.ndarray) -> np.ndarray:
-    """Correct answers over those decided; 1 where none is.
+    """The share of decided answers that are correct; 1 if no answer is decided.
 
     2020 paper, Definition 2; with unknown answers, 2024 paper, Definition 5 and its
     discussion.
@@ -28,15 +28,15 @@ def accuracy(confusion: np.ndarray) -> np.ndarray:
 
 
 def recall(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
-    """Of the decided inputs of a class, the share that is given this class.
+    """The share of a class's decided inputs that are given this class.
 
     Args:
       confusion: `[L, K, K + 1]`.
       positive: the class; by default class 1 of 2, and the mean over classes of more.
 
     Returns:
-      float64 `[L]` in [0, 1]; NaN for a class without decided inputs, and such a class
-      is left out of the mean.
+      float64 `[L]` in [0, 1]; NaN for a class without decided inputs, which is left out
+      of the mean.
 
     Raises:
       ValueError: if `positive` is not a class.
@@ -45,15 +45,16 @@ def recall(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
 
 
 def precision(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
-    """Of the inputs that are given a class, the share that is of it.
+    """The share of the inputs given a class that belong to this class.
 
     Args:
       confusion: `[L, K, K + 1]`.
       positive: the class; by default class 1 of 2, and the mean over classes of more.
 
     Returns:
-      float64 `[L]` in [0, 1]; 0 for a class that has decided inputs but is never
-      given, NaN for one that also has none, which is left out of the mean.
+      float64 `[L]` in [0, 1]; 0 for a class that has decided inputs but is never given;
+      NaN for a class that is never given and has no decided inputs, which is left out
+      of the mean.
 
     Raises:
       ValueError: if `positive` is not a class.
@@ -78,7 +79,7 @@ def f1(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
 
 
 def indecision(confusion: np.ndarray) -> np.ndarray:
-    """Unknown answers over all (2024 paper, Definition 4).
+    """The share of answers that are unknown (2024 paper, Definition 4).
 
     Args:
       confusion: `[L, K, K + 1]`.
@@ -91,7 +92,7 @@ def indecision(confusion: np.ndarray) -> np.ndarray:
 
 
 def decided_ratio(confusion: np.ndarray) -> np.ndarray:
-    """Decided answers over all, 1 - indecision (2024 paper, Definition 9).
+    """The share of answers that are decided, 1 - indecision (2024 paper, Definition 9).
 
     Args:
       confusion: `[L, K, K + 1]`.
@@ -103,10 +104,10 @@ def decided_ratio(confusion: np.ndarray) -> np.ndarray:
 
 
 def effectiveness(confusion: np.ndarray) -> np.ndarray:
-    """Correct answers over the sum of all answers and the unknown ones.
+    """The correct answers, divided by all answers plus the unknown ones.
 
     2024 paper, Definition 10: accuracy times (1 - indecision) / (1 + indecision),
-    which is this one ratio.
+    which equals this ratio.
 
     Args:
       confusion: `[L, K, K + 1]`.
@@ -118,11 +119,11 @@ def effectiveness(confusion: np.ndarray) -> np.ndarray:
 
 
 def effective_inputs(confusion: np.ndarray, measure: str) -> int:
-    """How many inputs a measure's values are shares of, for judging their scatter.
+    """The number of inputs that a measure's values are shares of.
 
-    The inputs that its ratio is a share of; of a mean over K classes with n_k inputs,
-    the number whose share would scatter as much, `K**2 / sum(1 / n_k)`. It is the
-    median over the levels, since unknown answers make it differ from one to the next.
+    It determines their scatter. For a mean over K classes with n_k inputs, it is the
+    number of inputs whose share has the same scatter, `K**2 / sum(1 / n_k)`. It is the
+    median over the levels, since unknown answers make the number differ between levels.
 
     Args:
       confusion: `[L, K, K + 1]`.
@@ -138,10 +139,10 @@ def effective_inputs(confusion: np.ndarray, measure: str) -> int:
 
 
 def measure_named(name: str) -> Measure:
-    """The measure of a name in `measures`.
+    """Returns the measure of this name.
 
     Raises:
-      ValueError: if there is none.
+      ValueError: if `measures` has no such name.
     """
     check_choice("measure", name, measures)
     return measures[name]
@@ -153,14 +154,14 @@ def _recall(counts: Counts) -> Ratio:
 
 def _precision(counts: Counts) -> Ratio:
     never_given = (counts.given == 0) & (counts.decided > 0)
-    below = np.where(never_given, 1, counts.given)
-    return Ratio(counts.correct, below, below)
+    denominator = np.where(never_given, 1, counts.given)
+    return Ratio(counts.correct, denominator, denominator)
 
 
 def _f1(counts: Counts) -> Ratio:
-    # An input may count in both, as one of its class and as one given the class.
-    below = counts.given + counts.decided
-    return Ratio(2 * counts.correct, below, below / 2)
+    # An input may count in both: as one of the class, and as one given the class.
+    denominator = counts.given + counts.decided
+    return Ratio(2 * counts.correct, denominator, denominator / 2)
 
 
 def _effectiveness(counts: Counts) -> Ratio:
@@ -173,7 +174,7 @@ def _decided_ratio(counts: Counts) -> Ratio:
     return Ratio(counts.decided, inputs, inputs)
 
 
-# All measures. The accuracy on the inputs of one class is its recall.
+# The accuracy on the inputs of one class is its recall.
 _MEASURES = (
     Measure("accuracy", _recall, if_undefined=1.0, is_proportion=True),
     Measure("precision", _precision, of_classes=True),
@@ -186,7 +187,7 @@ _MEASURES = (
 # The measures by name, over all inputs: `[L]` from `[L, K, K + 1]`.
 measures = {measure.name: measure for measure in _MEASURES}
 
-# The same for each class, `[L, K]`; NaN where a class has nothing to divide by.
+# The same for each class, `[L, K]`; NaN where a class's denominator is 0.
 per_class = {measure.name: measure.per_class for measure in _MEASURES}
 
 

@@ -23,8 +23,8 @@ def heaviside_robustness(
     """The share of the range where a quality measure is at least the threshold.
 
     2020 paper, Definition 4, `int H(value - threshold) / (U - L)` with H(0) = 1, from
-    the values at some levels; for "right" and "linear" they include both ends of the
-    range.
+    the values at some levels. For "right" and "linear" the levels include both ends of
+    the range.
 
     Example::
 
@@ -37,23 +37,23 @@ def heaviside_robustness(
       levels: `[n]` distinct levels, in any order.
       values: `[n]`, the measure at each level: accuracy, recall, or any other.
       threshold: the lowest value accepted; "on the threshold" counts as above.
-      rule: how the integral is taken. "right": each interval between neighbours
+      rule: how the integral is computed. "right": each interval between neighbours
         counts if its right end is accepted (2022 paper, section III). "count": the
         share of levels accepted (2020 paper, Definition 5), for evenly spaced levels.
-        "linear": the values are joined by straight lines and the crossings with the
-        threshold found on them; the most accurate. "quadrature": the value of
+        "linear": the values are joined by straight lines, which give the crossings with
+        the threshold; the most accurate. "quadrature": the value of
         `scipy.integrate.quad` (2022 paper, RQ2.1), for levels that
         `strategies.Quadrature` chose.
       bounds: the range; by default from the lowest to the highest level. Only
         "quadrature" takes it, and needs it, since its levels do not include the ends.
 
     Returns:
-      The robustness, in [0, 1]: exactly 1 if all levels are accepted, 0 if none is. For
-      "quadrature" up to rounding, and NaN where quad does not converge or asks for a
-      level that is not given: the 2022 paper's "timeout".
+      The robustness, in [0, 1]: exactly 1 if all levels are accepted, exactly 0 if all
+      are rejected. "quadrature" is exact up to rounding, and NaN if quad does not
+      converge or asks for a level that is not given: the 2022 paper's "timeout".
 
     Raises:
-      TypeError: if an argument holds no numbers, or the rule is no text.
+      TypeError: if an argument holds no numbers, or the rule is not a string.
       ValueError: if the arrays' shapes differ, there are fewer than two levels (one
         for "count" and "quadrature"), levels repeat, a number is not finite, the rule
         is none of the above, or bounds are missing or not a range.
@@ -70,12 +70,12 @@ def heaviside_robustness(
         if bounds is None:
             raise ValueError('rule="quadrature" needs bounds, the range; got None')
         lower, upper = bounds
-        # Each interval takes levels: so many intervals that the levels run out first.
-        # Where a smaller limit was enough, quad's value is the same (measured: always
-        # for limits up to 60; at 100 for all but 1 function in 1,000).
+        # Each interval takes levels, so they run out before this limit is reached. If a
+        # smaller limit was enough, quad's value is the same (measured: always for
+        # limits up to 60; at 100 for all but 1 function in 1,000).
         limit = len(levels) + 2
         integral = replay(levels, accepted, lower, upper, limit).integral
-        # Rounding, or quad's extrapolation, may lead beyond.
+        # Rounding, or quad's extrapolation, may leave [0, 1].
         return float(np.clip(integral / (upper - lower), 0, 1))
     span = levels[-1] - levels[0]
     if rule == "right":
@@ -96,7 +96,7 @@ class Interval(NamedTuple):
 def accepted_intervals(
     levels: np.ndarray, values: np.ndarray, threshold: float
 ) -> tuple[Interval, ...]:
-    """Where the values, joined by straight lines, are at least the threshold.
+    """The intervals where values joined by straight lines are at least the threshold.
 
     Args:
       levels: `[n]` distinct levels, in any order.
@@ -112,12 +112,12 @@ def accepted_intervals(
     levels, values = checked_curve(levels, values, threshold, 1)
     accepted = values >= threshold
     intervals = []
-    start = levels[0]  # of the interval that is open, if one is
+    start = levels[0]  # of the current interval, if the last level is accepted
     for i in range(1, len(levels)):
         if accepted[i - 1] == accepted[i]:
             continue
         share = (threshold - values[i - 1]) / (values[i] - values[i - 1])
-        # Exact at both ends, and never beyond them: an interval may be one level.
+        # Exact at both ends, and clipped to them: an interval may be one level.
         crossing = (1 - share) * levels[i - 1] + share * levels[i]
         crossing = min(max(crossing, levels[i - 1]), levels[i])
         if accepted[i]:
@@ -130,7 +130,7 @@ def accepted_intervals(
 
 
 def accepted_share(left: np.ndarray, right: np.ndarray, threshold: float) -> np.ndarray:
-    """The share of lines from `left` to `right` that is at least the threshold.
+    """Returns the share of lines from `left` to `right` at or above the threshold.
 
     Args:
       left: values of any shape.

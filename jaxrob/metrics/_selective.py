@@ -1,4 +1,4 @@
-"""Selective prediction: is a classifier right where it is confident?"""
+"""Selective prediction: whether a classifier is right where it is confident."""
 
 from typing import NamedTuple
 
@@ -6,12 +6,12 @@ import numpy as np
 
 from jaxrob._arguments.checks import checked_array, checked_integer
 
-# By how much float32 rounding may lead a probability beyond 1.
+# How far float32 rounding may put a probability above 1.
 _SLACK = 1e-5
 
 
 class RiskCoverage(NamedTuple):
-    """The errors among the inputs that are answered, the most confident ones first.
+    """The errors among the inputs answered, the most confident ones first.
 
     Attributes:
       coverage: float64 `[N]`, the share answered, 1/N ... 1.
@@ -25,12 +25,12 @@ class RiskCoverage(NamedTuple):
 def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
     """The risk-coverage curve at each level.
 
-    El-Yaniv and Wiener (2010). Inputs of equal confidence are taken in random order,
-    and the expected risk is given: the order of the inputs does not matter.
+    El-Yaniv and Wiener (2010). Inputs of equal confidence count as if in random order,
+    with their expected risk: the order of the inputs does not matter.
 
     Args:
-      confidence: `[L, N]`, the larger the surer; only its order counts, so that a
-        negated uncertainty will do.
+      confidence: `[L, N]`, larger if surer. Only its order matters, so a negated
+        uncertainty will do.
       correct: bool `[L, N]`, whether the most probable class is the right one.
 
     Returns:
@@ -51,9 +51,9 @@ def risk_coverage(confidence: np.ndarray, correct: np.ndarray) -> RiskCoverage:
 def aurc(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
     """The area under the risk-coverage curve at each level.
 
-    The mean risk over the coverages 1/N ... 1 (Geifman, Uziel and El-Yaniv, 2019). The
-    lower the better: 0 if nothing is wrong, and the error rate, on average, if the
-    confidence says nothing.
+    The mean risk over the coverages 1/N ... 1 (Geifman, Uziel and El-Yaniv, 2019).
+    Lower is better: 0 if no answer is wrong, and on average the error rate if the
+    confidence is uninformative.
 
     Args:
       confidence: `[L, N]`, see `risk_coverage`.
@@ -73,17 +73,16 @@ def aurc(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
 def expected_calibration_error(
     confidence: np.ndarray, correct: np.ndarray, num_bins: int = 15
 ) -> np.ndarray:
-    """By how much the confidence differs from the accuracy, at each level.
+    """The mean difference between confidence and accuracy, at each level.
 
-    Inputs are put into bins of equal width by their confidence; the absolute difference
-    of a bin's accuracy and its mean confidence is averaged over the bins, weighted by
-    their inputs (Guo et al., 2017, equation 3).
+    Inputs are put into bins of equal width by their confidence. The absolute difference
+    between a bin's accuracy and its mean confidence is averaged over the bins, weighted
+    by their numbers of inputs (Guo et al., 2017, equation 3).
 
     Args:
       confidence: `[L, N]` in [0, 1], the probability of the most probable class.
       correct: bool `[L, N]`, whether that class is the right one.
-      num_bins: M, at least 1; bin m of them is ((m - 1) / M, m / M], and 0 belongs to
-        the first.
+      num_bins: M, at least 1; bin m is ((m - 1) / M, m / M], and the first includes 0.
 
     Returns:
       float64 `[L]` in [0, 1].
@@ -108,20 +107,20 @@ def expected_calibration_error(
 
 
 def _risk(confidence: np.ndarray, correct: np.ndarray) -> np.ndarray:
-    """`[N]`: the expected share of errors among the first 1 ... N inputs."""
+    """Returns `[N]`, the expected share of errors among the first 1 ... N inputs."""
     order = np.argsort(-confidence)
     confidence, errors = confidence[order], np.cumsum(~correct[order])
-    # Within a tie each input brings the tie's mean error.
+    # Within a tie, each input counts with the tie's mean error.
     last = np.flatnonzero(np.append(confidence[1:] != confidence[:-1], True))
     answered = np.arange(1, len(order) + 1)
-    knots, heights = np.append(0, answered[last]), np.append(0, errors[last])
-    return np.interp(answered, knots, heights) / answered
+    counts, sums = np.append(0, answered[last]), np.append(0, errors[last])
+    return np.interp(answered, counts, sums) / answered
 
 
 def _checked(
     confidence: np.ndarray | None, correct: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """float64 and bool, `[L, N]`."""
+    """Returns the confidence as float64 and the correctness as bool, `[L, N]`."""
     if confidence is None:
         raise ValueError(
             'confidence is missing (None), as from a classifier of outputs="scores"'

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 # From a value and a threshold, both in [0, 1], to a number in [0, 1].
 Score = Callable[[float, float], float]
 
-# By how much rounding may lead a user's function out of its range.
+# How far rounding may put a user's function outside its range.
 _SLACK = 1e-9
 
 
@@ -38,21 +38,26 @@ def tolerance_robustness(
     level_distribution: "Distribution | None" = None,
     bounds: tuple[float, float] | None = None,
 ) -> float:
-    """Robustness that rewards what is accepted and penalizes what is not.
+    """Robustness that rewards accepted values and penalizes the others.
 
     2024 paper, Definition 8, for a measure x(i) at level i and the probability p(i) of
     that level::
 
         1/2 + 1/2 int (tol(x(i), threshold) - dep(x(i), threshold)) p(i) di
 
-    With the accuracy (of the decided inputs) as values this is the robustness of
-    Definition 8; with the `decided_ratio`, 1 - indecision, and the threshold gamma the
-    robustness against indecision of Definition 9; with the effectiveness and the
-    threshold `beta(theta, gamma)` the augmented robustness of Definition 11.
+    Three choices of values give the paper's definitions:
 
-    The integral is taken by the trapezoidal rule over the given levels, however they
-    are spaced; see `level_weights`. With both steps, the defaults, it is the 2020
-    paper's Definition 4, the mass of the levels whose value is at least the threshold.
+    * the accuracy (of the decided inputs): the robustness, Definition 8;
+    * the `decided_ratio`, 1 - indecision, with the threshold gamma: the robustness
+      against indecision, Definition 9;
+    * the effectiveness with the threshold `beta(theta, gamma)`: the augmented
+      robustness, Definition 11.
+
+    The integral is computed by the trapezoidal rule over the given levels, however they
+    are spaced: each level weighs half the mass of the distribution between it and
+    either neighbour, the outermost ones all the mass beyond them, divided by the mass
+    of the range. With both steps, the defaults, it is the 2020 paper's Definition 4,
+    the mass of the levels whose value is at least the threshold.
 
     Args:
       levels: `[n]` distinct levels, in any order.
@@ -60,31 +65,32 @@ def tolerance_robustness(
       threshold: the lowest value accepted, in [0, 1].
       tolerance: the reward of accepted values: "linear" or "step" (the default), see
         `linear_tolerance` and `step_tolerance`; or any function of one value and the
-        threshold as Definition 6 asks for, to [0, 1], and 0 for a value below the
-        threshold.
+        threshold, with results in [0, 1], that is 0 for values below the threshold
+        (Definition 6).
       penalization: the penalty of the others: "linear" or "step" (the default), see
         `linear_penalization` and `step_penalization`; or any function of one value and
-        the threshold as Definition 7 asks for, to [0, 1], and 0 for a value above the
-        threshold. One that is 0 everywhere penalizes nothing, and the robustness is at
-        least 1/2.
+        the threshold, with results in [0, 1], that is 0 for values above the threshold
+        (Definition 7). With a function that is 0 everywhere the robustness is at least
+        1/2.
       nominal: the measure's value where nothing is altered, in [0, 1]; the x_max of
-        the linear tolerance, which alone needs it. For another x_max give
+        the linear tolerance, and needed only for it. For another x_max give
         `functools.partial(linear_tolerance, x_max=...)`.
       level_distribution: the alteration probability (Definition 3), a continuous
         NumPyro distribution of one number that has a CDF; by default uniform.
-      bounds: the range's lower and upper ends; by default the outermost levels. The
-        measure is taken as constant beyond those.
+      bounds: the range's lower and upper ends; by default the outermost levels. Beyond
+        these the measure is assumed constant.
 
     Returns:
       The robustness, in [0, 1].
 
     Raises:
       TypeError: if tolerance or penalization is neither a name nor a function, or the
-        level distribution is none of NumPyro's.
+        level distribution is not one of NumPyro's.
       ValueError: if the arrays' shapes differ, there are fewer than two levels (one
         with bounds), levels repeat or lie outside the bounds, a number is not finite or
         not in its range, a name is unknown, a function leaves its range, nominal is
-        missing, or as `level_weights`.
+        missing, or the distribution is discrete or multivariate, has no CDF, or no mass
+        in the range.
     """
     threshold = checked_share("threshold", threshold)
     min_length = 1 if bounds is not None else 2
@@ -101,14 +107,14 @@ def level_scores(
     *,
     nominal: float | None = None,
 ) -> np.ndarray:
-    """The reward less the penalty at each level, `tol(x, th) - dep(x, th)`.
+    """The reward minus the penalty at each level, `tol(x, th) - dep(x, th)`.
 
     Args:
       values: `[n]`, the measure at each level, in [0, 1].
       threshold: see `tolerance_robustness`.
-      tolerance: likewise.
-      penalization: likewise.
-      nominal: likewise.
+      tolerance: see `tolerance_robustness`.
+      penalization: see `tolerance_robustness`.
+      nominal: see `tolerance_robustness`.
 
     Returns:
       float64 `[n]` in [-1, 1].
@@ -146,34 +152,34 @@ def scored_robustness(scores: np.ndarray, weights: np.ndarray) -> float:
       In [0, 1].
 
     Raises:
-      TypeError: if one of them holds no numbers.
-      ValueError: if their shapes differ, or one is not as described.
+      TypeError: if an argument holds no numbers.
+      ValueError: if the shapes differ, or an argument is not as described.
     """
     axes: dict[str, int] = {}
     scores = checked_array("scores", scores, "n", at_least=-1, at_most=1, axes=axes)
     weights = checked_array("weights", weights, "n", at_least=0, axes=axes)
     if not weights.any():
         raise ValueError(f"weights must not all be 0; got {len(weights)} times 0")
-    # Divided by the same sum, so that equal scores have exactly their value.
+    # Divided by the sum of the weights, so that equal scores give exactly their value.
     mean = math.fsum(weights * scores) / math.fsum(weights)
     return float(np.clip((1 + mean) / 2, 0, 1))
 
 
 def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.ndarray:
-    """Grows from 0 on the threshold to 1 at x_max, and no further.
+    """The tolerance that grows from 0 on the threshold to 1 at x_max.
 
     2024 paper, section 4::
 
         max(min(value, x_max) - threshold, 0) / (x_max - threshold)
 
-    Where x_max does not exceed the threshold, all that is accepted has reached it: 1
-    for all accepted values but 0, which no x_max rewards.
+    If x_max does not exceed the threshold, every accepted value has reached it: the
+    tolerance is 1 for all accepted values except 0.
 
     Args:
       value: the measure, in [0, 1], of any shape.
       threshold: the lowest value accepted, in [0, 1].
       x_max: the value from which on the tolerance is 1, in [0, 1]: for instance the
-        nominal value, of inputs that are not altered.
+        nominal value, that of unaltered inputs.
 
     Returns:
       float64 in [0, 1], of the same shape.
@@ -190,7 +196,9 @@ def linear_tolerance(value: np.ndarray, threshold: float, x_max: float) -> np.nd
 
 
 def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
-    """1 for every accepted value, the threshold included; the 2020 paper's H.
+    """The tolerance that is 1 for every value at or above the threshold.
+
+    It is the 2020 paper's H.
 
     Args:
       value: the measure, in [0, 1], of any shape.
@@ -207,7 +215,7 @@ def step_tolerance(value: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
-    """Grows from 0 on the threshold to 1 at a value of 0.
+    """The penalization that grows from 0 on the threshold to 1 at a value of 0.
 
     `max(threshold - value, 0) / threshold`, the mirror image of the linear tolerance;
     the 2024 paper gives no formula. Nothing is penalized at a threshold of 0.
@@ -228,7 +236,7 @@ def linear_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
 
 
 def step_penalization(value: np.ndarray, threshold: float) -> np.ndarray:
-    """1 for every value below the threshold, and 0 on it.
+    """The penalization that is 1 for every value below the threshold, and 0 on it.
 
     Args:
       value: the measure, in [0, 1], of any shape.
@@ -261,13 +269,13 @@ def check_scoring(
     level_distribution: "Distribution | None",
     bounds: tuple[float, float],
 ) -> None:
-    """Refuses what `tolerance_robustness` would, before there are values.
+    """Rejects arguments that `tolerance_robustness` would reject, before evaluation.
 
     Args:
       threshold: see `tolerance_robustness`.
-      tolerance: likewise.
-      penalization: likewise.
-      level_distribution: likewise.
+      tolerance: see `tolerance_robustness`.
+      penalization: see `tolerance_robustness`.
+      level_distribution: see `tolerance_robustness`.
       bounds: the range.
 
     Raises:
@@ -285,26 +293,26 @@ def check_scoring(
 
 
 def beta(theta: float, gamma: float) -> float:
-    """The least effectiveness, from the least accuracy and the least decided ratio.
+    """The effectiveness threshold for given accuracy and decided-ratio thresholds.
 
     The effectiveness (2024 paper, Definition 10) at accuracy theta and indecision
     1 - gamma, `theta gamma / (2 - gamma)`: a classifier just good enough by Definitions
-    8 and 9 is just good enough by Definition 11. The paper prints gamma + 2, which is
-    not that effectiveness.
+    8 and 9 is just good enough by Definition 11. The paper prints gamma + 2, which
+    contradicts its Definition 10.
 
     Args:
       theta: the lowest accuracy accepted, in [0, 1].
       gamma: the lowest ratio of decided inputs accepted, in [0, 1].
 
     Returns:
-      In [0, 1], rounded once from the decimals given, so that counts that are on both
-      thresholds are on this one.
+      In [0, 1], rounded once from the decimals given, so that counts exactly on both
+      thresholds are exactly on this one.
 
     Raises:
       ValueError: if theta or gamma lies outside [0, 1].
     """
     theta, gamma = checked_share("theta", theta), checked_share("gamma", gamma)
-    # The shortest decimals: the float 0.8 means 4/5.
+    # By the shortest decimals, the float 0.8 means 4/5.
     least, decided = Fraction(repr(theta)), Fraction(repr(gamma))
     return float(least * decided / (2 - decided))
 
@@ -341,7 +349,7 @@ def _applied(
     threshold: float,
     zero: np.ndarray,
 ) -> np.ndarray:
-    """The function of each value, one by one: a user's need not take arrays."""
+    """Applies a function to each value, since a user's need not take arrays."""
     threshold = float(threshold)
     scores = np.array([float(function(v, threshold)) for v in values.tolist()])
     largest = np.where(zero, 0, 1)

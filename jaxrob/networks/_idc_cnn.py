@@ -20,23 +20,23 @@ _CHANNEL_ORDERS = ("rgb", "bgr")
 
 
 class IdcCNN(nn.Module):
-    """C_o, which tells benign (0) from malignant (1) patches of breast histology.
+    """C_o, which classifies patches of breast histology: benign (0), malignant (1).
 
     Conv 32 (3x3, stride 2) - max-pool 3x3 - dropout 0.3 - conv 64 - conv 64 -
     max-pool 2x2 - flatten - ReLU - batch normalisation - dropout 0.5 - dense 2 -
     sigmoid, each convolution followed by ReLU and batch normalisation. 63,106
     numbers on images `[B, 50, 50, 3]`: 60,738 parameters and 2,368 batch statistics.
 
-    The outputs are one sigmoid activation for each class: they do not add up to 1.
+    The outputs are one sigmoid activation for each class, which do not add up to 1.
 
     Attributes:
-      channel_order: the order of colours in which the weights expect the image, "rgb"
-        or "bgr". Images passed are always RGB; the network turns them round if it is
+      channel_order: the order of colours that the weights expect, "rgb" or "bgr".
+        Images passed are always RGB; the network reverses their channels if it is
         "bgr", which the published weights need.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section IV; in the
-    text's gaps, the authors' released model.
+    convolutional neural networks for image classification, 2020, section IV; where the
+    text has gaps, the authors' released model.
     """
 
     channel_order: str = "bgr"
@@ -82,7 +82,7 @@ class IdcCNN(nn.Module):
 def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
     """Loads the published weights of C_o, the network of the 2020 paper.
 
-    They expect BGR, so they belong to `IdcCNN(channel_order="bgr")`.
+    They expect BGR, so they need `IdcCNN(channel_order="bgr")`, the default.
 
     Example::
 
@@ -92,14 +92,14 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     Args:
       path: an npz file of arrays under their Keras names, such as
-        `conv2d_1/kernel`; between the layer and the array's name may be other parts.
+        `conv2d_1/kernel`; other parts may lie between the layer's and the array's name.
 
     Returns:
       The variables of `IdcCNN`, float32, in the collections "params" and "batch_stats".
 
     Raises:
-      ValueError: if the file is no npz, or an array is missing, superfluous, of
-        another shape or type, damaged, or not finite.
+      ValueError: if the file is not npz, or an array is missing, superfluous, damaged,
+        not finite, or has a wrong shape or type.
       FileNotFoundError: if there is no such file.
     """
     path = str(checked_path("path", path))
@@ -129,7 +129,7 @@ def load_idc_weights(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
-    """Keras name -> Flax collection, module, name and shape."""
+    """Maps each Keras name to the Flax collection, module, name and shape."""
     arrays = {}
     for i, shape in enumerate(((3, 3, 3, 32), (3, 3, 32, 64), (3, 3, 64, 64))):
         arrays[f"conv2d_{i + 1}/kernel"] = ("params", f"Conv_{i}", "kernel", shape)
@@ -153,7 +153,7 @@ def _keras_arrays() -> dict[str, tuple[str, str, str, tuple[int, ...]]]:
 
 
 def _members(archive: zipfile.ZipFile, path: str) -> dict[str, str]:
-    """Keras name, reduced to layer and array, -> name inside the archive."""
+    """Maps each Keras name, reduced to layer and array, to its name in the archive."""
     members: dict[str, str] = {}
     for member in archive.namelist():
         parts = member.removesuffix(".npy").split("/")
@@ -176,7 +176,7 @@ def _read_array(stream: IO[bytes], shape: tuple[int, ...]) -> np.ndarray:
         )
     stream.seek(0)
     array = np.lib.format.read_array(stream, allow_pickle=False)
-    # Reading past the end also makes zipfile compare its checksum.
+    # Reading past the end also makes zipfile verify its checksum.
     if stream.read(1):
         raise ValueError("bytes after the array")
     if not np.isfinite(array).all():

@@ -33,7 +33,7 @@ class MLP(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Logits `[B, K]` of images `[B, H, W, C]`; `train` changes nothing."""
+        """Computes logits `[B, K]` of images `[B, H, W, C]`; `train` has no effect."""
         del train
         x = x.reshape(x.shape[0], -1)
         for width in self.features:

@@ -15,8 +15,8 @@ class MnistCNN(nn.Module):
     Attributes:
       num_classes: number of outputs K.
 
-    Source: the usual network for MNIST in the manner of LeNet (LeCun et al., 1998),
-    without dropout or normalisation.
+    Source: the usual network for MNIST, similar to LeNet (LeCun et al., 1998), without
+    dropout or normalisation.
     """
 
     num_classes: int = 10
@@ -28,7 +28,7 @@ class MnistCNN(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Logits `[B, K]` of images `[B, H, W, C]`; `train` changes nothing."""
+        """Computes logits `[B, K]` of images `[B, H, W, C]`; `train` has no effect."""
         del train
         for width in (32, 64):
             x = nn.relu(nn.Conv(width, (3, 3), padding="SAME")(x))

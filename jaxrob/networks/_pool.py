@@ -1,4 +1,4 @@
-"""Max-pooling whose gradient is fast on a CPU."""
+"""Max-pooling with a gradient that is fast on CPUs."""
 
 import functools
 
@@ -8,14 +8,14 @@ from flax import linen as nn
 
 @functools.partial(jax.custom_jvp, nondiff_argnums=(1,))
 def max_pool(x: jax.Array, size: int) -> jax.Array:
-    """The largest of each window of `size` by `size`; windows do not overlap.
+    """Computes the largest value of each window of `size` by `size`, without overlap.
 
     Flax's own gradient is a serial scatter on CPUs, ten times as slow as the forward
-    pass. Here it is a product with a mask; values that tie share it.
+    pass. Here it is a product with a mask, shared equally by tied values.
 
     Args:
       x: `[B, H, W, C]`.
-      size: the windows' height and width; rows and columns left over are dropped.
+      size: the windows' height and width; remaining rows and columns are dropped.
 
     Returns:
       `[B, H // size, W // size, C]`.
@@ -35,7 +35,7 @@ def _max_pool_jvp(
 
 
 def _windows(x: jax.Array, size: int) -> jax.Array:
-    """`[B, H // size, size, W // size, size, C]`."""
+    """Splits images into windows, `[B, H // size, size, W // size, size, C]`."""
     batch, height, width, channels = x.shape
     rows, columns = height // size, width // size
     x = x[:, : rows * size, : columns * size]

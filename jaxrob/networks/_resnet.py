@@ -16,8 +16,8 @@ class ResNet(nn.Module):
     A 3x3 convolution, stages of residual blocks, the mean over all pixels, and a dense
     layer. Each stage but the first halves height and width and doubles the channels. A
     block is conv 3x3 - batch normalisation - ReLU - conv 3x3 - batch normalisation,
-    added to what came in, and ReLU. Where the shape changes, what came in is every
-    second pixel with channels of zeros added, which has no parameters.
+    added to the block's input, and ReLU. Where the shape changes, the shortcut is every
+    second pixel of the input, padded with channels of zeros; it has no parameters.
 
     With n blocks in each of three stages it has 6n + 2 layers: the default is
     ResNet-8, and `blocks=(3, 3, 3)` ResNet-20. On images `[B, 32, 32, 3]` with ten
@@ -27,12 +27,12 @@ class ResNet(nn.Module):
     Attributes:
       blocks: residual blocks in each stage.
       width: channels of the first stage.
-      stem_stride: stride of the first convolution. With 2 the network does a quarter
-        of the work, for CPUs.
+      stem_stride: stride of the first convolution. With 2 the network takes a quarter
+        of the operations, for CPUs.
       num_classes: number of outputs K.
 
     Source: He, Zhang, Ren and Sun, Deep residual learning for image recognition, 2016,
-    section 4.2, with the shortcuts that it calls option A.
+    section 4.2, with its shortcuts of option A.
     """
 
     blocks: Sequence[int] = (1, 1, 1)
@@ -78,6 +78,6 @@ class ResNet(nn.Module):
 
 
 def _shortcut(x: jax.Array, stride: int, width: int) -> jax.Array:
-    """Every `stride`-th pixel, zeros in the channels that it lacks."""
+    """Returns every `stride`-th pixel, padded with channels of zeros to `width`."""
     x = x[:, ::stride, ::stride]
     return jnp.pad(x, ((0, 0), (0, 0), (0, 0), (0, width - x.shape[-1])))

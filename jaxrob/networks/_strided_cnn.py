@@ -31,7 +31,7 @@ class StridedCNN(nn.Module):
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
-        """Logits `[B, K]` of images `[B, H, W, C]`; `train` changes nothing."""
+        """Computes logits `[B, K]` of images `[B, H, W, C]`; `train` has no effect."""
         del train
         for index, width in enumerate(self.features):
             size = 3 if index else 5

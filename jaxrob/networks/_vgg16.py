@@ -27,8 +27,8 @@ class VGG16(nn.Module):
     Source: Simonyan and Zisserman, Very deep convolutional networks for large-scale
     image recognition, 2014, as Liu and Deng, Very deep convolutional neural network
     based image classification using small training sample size, 2015, fit it to
-    CIFAR-10. Levy and Katz, RoMA, 2022, assess a VGG16 on CIFAR-10 and give no details
-    of it.
+    CIFAR-10. Levy and Katz, RoMA, 2022, assess a VGG16 on CIFAR-10 without describing
+    it.
     """
 
     num_classes: int = 10
@@ -43,7 +43,7 @@ class VGG16(nn.Module):
         """Computes the logits.
 
         Args:
-          x: images `[B, H, W, C]`; H and W of at least 32.
+          x: images `[B, H, W, C]`, with H and W at least 32.
           train: whether to drop units (needs the random stream "dropout") and to
             normalise by the batch's statistics (and update the collection
             "batch_stats").

@@ -16,7 +16,7 @@ from jaxrob._codec import from_json, to_json
 from jaxrob._files.npz import DAMAGE, read_npz
 from jaxrob._files.regular import check_regular, content_of
 from jaxrob._files.swap import read_together, write_together
-from jaxrob.adversarial import attack_from_json
+from jaxrob.adversarial import Attack
 from jaxrob.reporting._index import Entry, Index, index_of
 from jaxrob.reporting._results import Picture, Results, check_picture
 from jaxrob.roma import RomaResult
@@ -126,7 +126,7 @@ def _by_index(place: Callable[[str], pathlib.Path]) -> Results:
         _read(place(entry.file), Assessment.from_json) for entry in index.entries
     )
     roma = index.roma and _read(place(index.roma), RomaResult.from_json)
-    attack = index.attack and _read(place(index.attack), attack_from_json)
+    attack = index.attack and _read(place(index.attack), Attack.from_json)
     if index.plan is not None:
         for entry, one in zip(index.entries, assessments):
             if one.provenance.get("plan") != index.plan.digest:

@@ -27,8 +27,8 @@ def data_augmentation(
 
     For each alteration, half of the images are drawn at random and copied: four times
     if levels lie on both sides of the identity, else (and for rotation) twice, see
-    `copies` and `input_sizes`. The network starts anew, because one that is trained on
-    copies alone forgets the originals.
+    `copies` and `input_sizes`. The network is trained from scratch, because training
+    only on copies makes a network forget the originals.
 
     Example::
 
@@ -43,8 +43,8 @@ def data_augmentation(
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      levels: "random": uniformly in the range, anew in each epoch. "grid": the ends of
-        the range and half of the way there, as in the authors' scripts.
+      levels: "random": drawn uniformly from the range in each epoch. "grid": the ends
+        of the range and the points halfway there, as in the authors' scripts.
       **training: further settings of `jaxrob.training.fit`; an epoch is a pass over
         originals and copies.
 
@@ -52,14 +52,14 @@ def data_augmentation(
       The retrained classifier.
 
     Raises:
-      TypeError: if `alterations` is no sequence of alterations.
-      ValueError: if there are none, `levels` is neither of the above, or as
+      TypeError: if `alterations` is not a sequence of alterations.
+      ValueError: if `alterations` is empty, `levels` is neither of the above, or as
         `jaxrob.training.fit`.
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
-    convolutional neural networks for image classification, 2020, section VI.A. It does
-    not say how levels are drawn.
+    convolutional neural networks for image classification, 2020, section VI.A. The
+    paper does not state how levels are drawn.
     """
     check(module, dataset, alterations, levels, key, training)
     parts = originals(dataset) + on_half(dataset, alterations, key)
@@ -81,20 +81,19 @@ def limited_data_augmentation(
 ) -> Classifier:
     """Trains on the images and on copies altered where the original is weak (LDA).
 
-    Only the alterations to which the original network's robustness is below 100 %
-    count. Every image is copied for each of them, as often as by `data_augmentation`.
+    Only alterations to which the original network's robustness is below 100 % are used.
+    Every image is copied for each of them, as often as by `data_augmentation`.
 
     Args:
       module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      threshold: the lowest accepted accuracy, by which the original's robustness is
-        measured.
-      classifier: the original; by default one is trained first, by the same settings.
-      validation: images on which its robustness is measured, at 41 levels of each
-        alteration; needed with `classifier`. By default a random tenth of the data
-        set; then no network is trained on it. (The paper takes its test set.)
+      threshold: the lowest accepted accuracy, for the original's robustness.
+      classifier: the original; by default one is trained first with the same settings.
+      validation: images on which the original's robustness is measured, at 41 levels of
+        each alteration; needed with `classifier`. By default a random tenth of the data
+        set, on which no network is then trained. (The paper uses its test set.)
       robustness: the original's robustness to each alteration, if known; then
         `threshold`, `classifier` and `validation` are not used.
       levels: see `data_augmentation`.

@@ -1,4 +1,4 @@
-"""Copies of images, altered at levels that a training step chooses."""
+"""Copies of images, altered at levels chosen in a training step."""
 
 import jax
 import jax.numpy as jnp
@@ -14,13 +14,13 @@ def altered(
     levels: jax.Array,
     key: jax.Array,
 ) -> jax.Array:
-    """Images at levels of their own.
+    """Alters each image at its own levels.
 
     Args:
       alteration: the alteration.
       images: `[b, ...]`.
-      levels: `[candidates, b]`; each row gives one level to each image.
-      key: a random key for noise; that of an image is the same at all its levels.
+      levels: `[candidates, b]`; each row holds one level for each image.
+      key: a random key for noise; an image's noise is the same at all its levels.
 
     Returns:
       `[candidates, b, ...]`.
@@ -38,7 +38,7 @@ def altered(
 def random_levels(
     alteration: Alteration, shape: tuple[int, ...], key: jax.Array
 ) -> jax.Array:
-    """Levels drawn uniformly from the range."""
+    """Draws levels uniformly from the range."""
     return jax.random.uniform(
         key, shape, minval=alteration.lower, maxval=alteration.upper
     )
@@ -47,15 +47,16 @@ def random_levels(
 def grid_levels(
     alteration: Alteration, num_copies: int, copy: jax.Array, shape: tuple[int, ...]
 ) -> jax.Array:
-    """The levels of the 2020 paper's scripts, one for each copy of an image.
+    """Returns the levels of the 2020 paper's scripts, one for each copy of an image.
 
-    Half of the way to the upper end and all of it and, if there are four copies, to the
-    lower end too. Where the identity is the upper end, they lie on the other side.
+    They are the upper end of the range and the point halfway there from the identity
+    and, with four copies, the same for the lower end. If the identity is the upper end,
+    two copies use the lower end instead.
 
     Args:
       alteration: the alteration.
       num_copies: copies of each image, 2 or 4.
-      copy: int32 `[b]`, which copy each image is.
+      copy: int32 `[b]`, the number of each copy.
       shape: `(..., b)`, that of the result.
     """
     identity = alteration.identity

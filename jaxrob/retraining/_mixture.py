@@ -1,4 +1,4 @@
-"""Batches of original and altered images, mixed in fixed parts."""
+"""Batches of original and altered images, in fixed proportions."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -16,22 +16,20 @@ from jaxrob.training import Batches, Losses
 def mixture(
     parts: Sequence[Part], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
-    """Batches of all copies in random order, mixed as evenly as possible.
+    """Returns batches of all copies in random order, mixed as evenly as possible.
 
-    Every batch holds each part in the same proportion, up to an image or two, and each
-    image once in an epoch for each of its copies. A step reads as many images of each
-    part as any batch holds of it, so that shapes are static. It alters them all, and
-    trains on those that its batch holds: the alterations run on a few images more than
-    the network.
+    Every batch holds each part in the same proportion, up to an image or two. An epoch
+    holds each image once for each of its copies. To keep shapes static, a step reads as
+    many images of each part as any batch holds. It alters them all, but trains only on
+    those of its batch: alterations run on a few more images than the network.
 
     Args:
       parts: the parts.
-      levels: how levels are chosen. "random": uniformly in the range, anew for each
-        copy in each epoch. "grid": the copies of an image share out half of the range
-        and all of it, on either side of the identity if they are four; see
-        `grid_levels`.
-      candidates: random levels for each image. It is trained on at the one where its
-        loss is highest.
+      levels: how levels are chosen. "random": uniformly from the range, for each copy
+        in each epoch. "grid": one of the levels of `grid_levels` for each copy of an
+        image.
+      candidates: random levels for each image; the step trains on the one with the
+        highest loss.
 
     Returns:
       A function from the batch size to the batches, as `jaxrob.training.fit` takes it.
@@ -55,14 +53,14 @@ def mixture(
 
 
 class _Layout(NamedTuple):
-    """How the parts share out the batches of an epoch.
+    """The division of an epoch's batches among the parts.
 
     Attributes:
-      num_read: `[parts]`, images of each part that a step reads: the most that any
-        batch holds of it.
-      starts: `[T, parts]`, copies of each part that the batches before hold.
-      chosen: int32 `[T, B]`, of all the images that a step reads, part by part, those
-        that it trains on.
+      num_read: `[parts]`, the images of each part that a step reads: the largest number
+        in any batch.
+      starts: `[T, parts]`, the copies of each part in all earlier batches.
+      chosen: int32 `[T, B]`, indices of the images to train on, among the images that a
+        step reads, part by part.
     """
 
     num_read: np.ndarray
@@ -71,13 +69,13 @@ class _Layout(NamedTuple):
 
 
 def _layout(parts: Sequence[Part], steps: int, batch_size: int) -> _Layout:
-    # The copies of each part stand evenly spaced on a line, and are taken in order.
+    # The copies of each part are spaced evenly on [0, 1]; batches take them in order.
     sizes = [part.size for part in parts]
     places = [(np.arange(size) + 0.5) / size for size in sizes]
     kinds = np.repeat(np.arange(len(sizes)), sizes)
     kinds = kinds[np.argsort(np.concatenate(places), kind="stable")]
     kinds = kinds[: steps * batch_size].reshape(steps, batch_size)
-    # `[T, parts]`, how many copies of each part each step trains on.
+    # `[T, parts]`, the number of copies of each part that each step trains on.
     counts = np.stack([(kinds == i).sum(axis=1) for i in range(len(sizes))], axis=1)
     num_read = counts.max(axis=0, initial=0)
     is_chosen = np.concatenate(
@@ -91,7 +89,7 @@ def _layout(parts: Sequence[Part], steps: int, batch_size: int) -> _Layout:
 def _draw(
     parts: Sequence[Part], layout: _Layout, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
-    """The images that each step of an epoch reads, and which copies of them."""
+    """Draws the images that each step of an epoch reads, and the numbers of copies."""
     index, copy = [], []
     for part, most, start in zip(parts, layout.num_read, layout.starts.T):
         order = rng.permutation(part.size)
@@ -119,7 +117,7 @@ def _make(
     levels: str,
     candidates: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """The batch of a step, of the images that it read; traced."""
+    """Makes the batch of a step from the images that it read; traced."""
     chosen = drawn["chosen"]
     cuts = np.cumsum(num_read)[:-1]
     blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)
@@ -146,7 +144,7 @@ def _altered_part(
     levels: str,
     candidates: int,
 ) -> jax.Array:
-    """The images of one part at their levels, `[candidates, b, ...]`."""
+    """Alters the images of one part at their levels, `[candidates, b, ...]`."""
     alteration = part.alteration
     if alteration is None:
         return jnp.broadcast_to(images, (candidates, *images.shape))

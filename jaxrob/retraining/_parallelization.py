@@ -1,4 +1,4 @@
-"""A second network beside the original, trained on altered images alone."""
+"""A second network beside the original, trained only on altered images."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,18 +27,18 @@ def network_parallelization(
     levels: str = "random",
     **training: Any,
 ) -> Classifier:
-    """Puts a network trained on altered copies alone beside the original (NP).
+    """Puts a network trained only on altered copies beside the original (NP).
 
-    The copies are those of `data_augmentation`; the two are joined as by `parallel`.
+    The copies are those of `data_augmentation`; the networks are joined by `parallel`.
 
     Args:
       module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
       dataset: the training set.
       alterations: the alterations.
       key: a random key.
-      classifier: the original; by default one is trained first, by the same settings.
+      classifier: the original; by default one is trained first with the same settings.
       levels: see `data_augmentation`.
-      **training: see `data_augmentation`, of the second network; its epochs hold no
+      **training: see `data_augmentation`, for the second network; its epochs hold no
         originals.
 
     Returns:
@@ -47,7 +47,7 @@ def network_parallelization(
     Raises:
       TypeError: as `data_augmentation`.
       ValueError: as `data_augmentation`, or if the classifier's outputs are "scores" or
-        of another number of classes than the module's.
+        its number of classes differs from the module's.
       FloatingPointError: if the loss is no longer finite.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
@@ -77,8 +77,8 @@ def limited_network_parallelization(
 ) -> Classifier:
     """Puts a network trained where the original is weak beside the original (LNP).
 
-    It is trained on the copies of `limited_data_augmentation` alone; the two are joined
-    as by `parallel`.
+    It is trained only on the copies of `limited_data_augmentation`; the networks are
+    joined by `parallel`.
 
     Args:
       module: a Flax Linen or NNX module, see `jaxrob.training.fit`.
@@ -86,7 +86,7 @@ def limited_network_parallelization(
       alterations: the alterations.
       key: a random key.
       threshold: see `limited_data_augmentation`.
-      classifier: the original; by default one is trained first, by the same settings.
+      classifier: the original; by default one is trained first with the same settings.
       validation: see `limited_data_augmentation`.
       robustness: the original's robustness to each alteration, if known; then
         `threshold` and `validation` are not used.
@@ -126,24 +126,24 @@ def limited_network_parallelization(
 def parallel(first: Classifier, second: Classifier) -> Classifier:
     """Joins two classifiers: each class gets the higher of its two outputs.
 
-    The class answered is the one that either classifier is surest of. The higher ones
-    of two rows of probabilities add up to more than 1, so they are scaled down to a
-    distribution: the answer is the paper's, and there are confidences and gradients,
-    so that attacks and uncertainty work. Where the outputs of both are "sigmoid", the
-    max is of the activations as they are (the paper's max layer), else of
+    The class answered is the one that either classifier is surest of. The maxima of two
+    rows of probabilities add up to at least 1, so they are scaled down to a
+    distribution: the answer is the paper's, and attacks and uncertainty work, since
+    there are confidences and gradients. If the outputs of both are "sigmoid", the
+    maximum is that of the activations (the paper's max layer), otherwise that of the
     probabilities.
 
     Args:
       first: a classifier.
-      second: another one of the same classes. If both have several samples, they have
-        the same number.
+      second: a classifier of the same classes. If both have several samples, they must
+        have the same number.
 
     Returns:
       The classifier C_o || C_par; both classifiers' variables are its leaves.
 
     Raises:
-      TypeError: if one is no classifier.
-      ValueError: if the outputs of one are "scores", which do not compare.
+      TypeError: if one is not a classifier.
+      ValueError: if the outputs of one are "scores", which cannot be compared.
 
     Source: Arcaini et al., 2020, section VI.C.
     """
@@ -174,11 +174,11 @@ def _check_fits(
     key: jax.Array,
     training: dict[str, Any],
 ) -> None:
-    """Refuses an original that the new network could not stand beside.
+    """Rejects an original that cannot be joined with the new network.
 
     Raises:
-      TypeError: if it is no classifier.
-      ValueError: if its outputs are "scores", or it has other classes.
+      TypeError: if it is not a classifier.
+      ValueError: if its outputs are "scores", or the numbers of classes differ.
     """
     _check_compares("classifier", classifier)
     image_shape = dataset.images.shape[1:]
@@ -204,7 +204,7 @@ def _max_of_log_probabilities(
     images: jax.Array,
     keys: jax.Array | None = None,
 ) -> jax.Array:
-    # These are logits: the softmax that follows scales them to a sum of 1.
+    # Used as logits, whose softmax scales the probabilities to a sum of 1.
     return jnp.maximum(*(each.log_probabilities(images, keys) for each in both))
 
 
@@ -216,7 +216,7 @@ def _second(
     levels: str,
     training: dict[str, Any],
 ) -> Classifier:
-    """The network beside the original."""
-    # It starts from other parameters than the original, if that had this key.
+    """Trains the network beside the original."""
+    # Its initial parameters differ from those of an original trained with this key.
     key = jax.random.fold_in(key, 1)
     return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)

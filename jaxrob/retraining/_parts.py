@@ -1,4 +1,4 @@
-"""Which images are copied, altered how, and how often."""
+"""The images that are copied, their alterations, and their numbers of copies."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ class Part(NamedTuple):
     Attributes:
       alteration: None for the originals.
       images: rows of the data set.
-      copies: of each image.
+      copies: the number of copies of each image.
     """
 
     alteration: Alteration | None
@@ -31,7 +31,7 @@ class Part(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Copies in all."""
+        """The number of all copies."""
         return len(self.images) * self.copies
 
 
@@ -43,14 +43,14 @@ def check(
     key: jax.Array,
     training: dict[str, Any],
 ) -> None:
-    """Refuses what no training takes, no alterations, or no way to choose levels."""
+    """Rejects wrong training arguments, alterations, or ways to choose levels."""
     check_alterations(alterations)
     check_choice("levels", levels, LEVELS)
     check_training(module, dataset, key, **training)
 
 
 def check_alterations(alterations: Any) -> None:
-    """Refuses what is no sequence of at least one alteration."""
+    """Rejects an argument that is not a sequence of at least one alteration."""
     if isinstance(alterations, Alteration):
         raise TypeError(
             "alterations must be a sequence; got an Alteration: give [alteration]"
@@ -59,14 +59,14 @@ def check_alterations(alterations: Any) -> None:
 
 
 def originals(dataset: Dataset) -> list[Part]:
-    """Every image as it is."""
+    """Returns the part of every image, unaltered."""
     return [Part(None, np.arange(len(dataset)), 1)]
 
 
 def on_half(
     dataset: Dataset, alterations: Sequence[Alteration], key: jax.Array
 ) -> list[Part]:
-    """Each alteration on half of the images, drawn for itself."""
+    """Returns a part for each alteration, of half the images, drawn independently."""
     rng = host_generator(key)
     return [
         Part(
@@ -79,7 +79,7 @@ def on_half(
 
 
 def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Part]:
-    """Each alteration on every image."""
+    """Returns a part for each alteration, of every image."""
     every = np.arange(len(dataset))
     image_shape = dataset.images.shape[1:]
     return [

@@ -1,4 +1,4 @@
-"""How many images each method trains on."""
+"""The numbers of images that the methods train on."""
 
 from collections.abc import Sequence
 
@@ -7,10 +7,10 @@ from jaxrob.alterations import Alteration
 
 
 def copies(alteration: Alteration) -> int:
-    """The altered copies of an image: "xn" of table II of the paper.
+    """The number of altered copies of an image: "xn" in table II of the paper.
 
-    4 if levels lie on both sides of the identity, 2 if on one only, and 2 for rotation,
-    whose two sides meet.
+    It is 4 if levels lie on both sides of the identity, 2 if on one side only, and 2
+    for rotation, whose two sides meet.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.A.
@@ -23,15 +23,15 @@ def copies(alteration: Alteration) -> int:
 def input_sizes(
     num_images: int, alterations: Sequence[Alteration], weak: Sequence[Alteration]
 ) -> dict[str, int]:
-    """The images in an epoch of each method: "input size" of table III of the paper.
+    """The images in an epoch of each method: "input size" in table III of the paper.
 
-    The paper's DA and NP have 824 fewer than here, of 210,593 originals: its scripts
-    lose some copies on the way.
+    For its 210,593 originals, the paper's DA and NP have 824 fewer images than this
+    function returns: its scripts lose some copies.
 
     Args:
-      num_images: originals.
+      num_images: the number of originals.
       alterations: all alterations.
-      weak: those that the limited methods take.
+      weak: the alterations that the limited methods use.
 
     Returns:
       The sizes of "original", "DA", "LDA", "NP" and "LNP".

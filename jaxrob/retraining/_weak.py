@@ -1,4 +1,4 @@
-"""The alterations that a classifier is weak at."""
+"""The alterations to which a classifier is not fully robust."""
 
 from collections.abc import Sequence
 from typing import Any, cast
@@ -39,8 +39,8 @@ def weak_alterations(
 ) -> tuple[Alteration, ...]:
     """The alterations that the limited methods train on: robustness below 100 %.
 
-    The paper measures it on its test set, so that the limited methods learn from what
-    they are tested on. Give images that are neither tested on nor trained on.
+    The paper measures the robustness on its test set, so that the limited methods learn
+    from their test images. Use images that are used neither for testing nor training.
 
     Args:
       classifier: the original classifier.
@@ -48,11 +48,11 @@ def weak_alterations(
       alterations: the alterations.
       key: a random key for noise.
       threshold: the lowest accepted accuracy.
-      levels: evenly spaced levels of each.
+      levels: the number of evenly spaced levels of each alteration.
       mesh: see `jaxrob.assess`.
 
     Returns:
-      Those of the alterations, in their order; there may be none.
+      The weak alterations, in their order, possibly an empty tuple.
 
     Source: Arcaini, Bombarda, Bonfanti and Gargantini, Dealing with robustness of
     convolutional neural networks for image classification, 2020, section VI.B.
@@ -75,7 +75,7 @@ def weak_alterations(
 def below_one(
     alterations: Sequence[Alteration], robustness: Sequence[float]
 ) -> tuple[Alteration, ...]:
-    """The alterations whose robustness, in the same order, is below 1."""
+    """Returns the alterations with a robustness, in the same order, below 1."""
     values = checked_array("robustness", robustness, "...", at_least=0, at_most=1)
     if values.shape != (len(alterations),):
         raise ValueError(
@@ -97,7 +97,7 @@ def find_weak(
     robustness: Sequence[float] | None,
     training: dict[str, Any],
 ) -> tuple[tuple[Alteration, ...], Classifier | None, Dataset]:
-    """The weak alterations, the original if it is known, and what to train on.
+    """Returns the weak alterations, the original if known, and the training data.
 
     The arguments are those of `limited_data_augmentation`, with the settings of `fit`
     as `training`.
@@ -142,7 +142,7 @@ def find_weak(
 def original(
     module: Any, dataset: Dataset, key: jax.Array, training: dict[str, Any]
 ) -> Classifier:
-    """The original network, trained by the settings of the retrained one, on images."""
+    """Trains the original network with the settings of the retrained one."""
     training = {k: value for k, value in training.items() if k != "on_epoch"}
     if training.get("checkpoint") is not None:
         training["checkpoint"] = f"{training['checkpoint']}-original"
@@ -150,7 +150,7 @@ def original(
 
 
 def _split(dataset: Dataset, key: jax.Array) -> tuple[Dataset, Dataset]:
-    """The data set without a random tenth, and that tenth."""
+    """Splits a data set into nine tenths and a random tenth."""
     order = host_generator(key).permutation(len(dataset))
     held_out = max(1, int(_HELD_OUT * len(dataset)))
     return dataset[np.sort(order[held_out:])], dataset[np.sort(order[:held_out])]

@@ -1,4 +1,4 @@
-"""Training at the levels that hurt most."""
+"""Training at the levels with the highest loss."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,12 +23,12 @@ def worst_level(
     candidates: int = 4,
     **training: Any,
 ) -> Classifier:
-    """Trains a more robust network at the levels that hurt it most.
+    """Trains a more robust network at the levels with the highest loss.
 
-    It is `data_augmentation` at the worst of several random levels: for each copy
-    `candidates` levels are drawn, and the step trains on the one where the copy's loss
-    under the present parameters is highest. A step takes `candidates` forward passes
-    more. Only copies that are trained on count as images seen.
+    It is `data_augmentation` at the worst of several random levels: `candidates` levels
+    are drawn for each copy, and the step trains on the one with the highest loss under
+    the current parameters. A step takes `candidates` more forward passes. Only copies
+    that are trained on count as images seen.
 
     Example::
 

@@ -21,7 +21,12 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.naming import named
 from jaxrob._arguments.warnings import collected, warn
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import Dataset, check_labels_below, given_images
+from jaxrob._dataset import (
+    Dataset,
+    check_labels_below,
+    given_images,
+    images_and_labels,
+)
 from jaxrob._devices.host_function import own_errors
 from jaxrob._engine.execution import progress_bar
 from jaxrob._engine.journal import opened
@@ -55,7 +60,7 @@ _BUDGET = 10_000
 
 def assess(
     classifier: Classifier,
-    images: np.ndarray | jax.Array,
+    images: np.ndarray | jax.Array | Dataset,
     labels: Sequence[int] | np.ndarray | None = None,
     *,
     epsilon: float = 0.04,
@@ -120,7 +125,7 @@ def assess(
     An answer of "importance" is believed only if two other views do not contradict it:
     the hits among the plain draws, and a few particles that climb to the boundary
     without gradients, which may have come to a mode that the mixture misses. Then more
-    lanes start there. In up to 16 dimensions these are as many particles as those of
+    searches start there. In up to 16 dimensions these are as many particles as those of
     "splitting", whose answers are held against each other.
 
     What may still be missed, without notice: a mode so much steeper than others that it
@@ -146,9 +151,10 @@ def assess(
       classifier: the classifier, with "logits", "probabilities" or "sigmoid" outputs.
         With S samples its mean probabilities count. A stochastic one's answer is drawn
         together with the perturbation.
-      images: `[N, H, W, C]`, uint8 or floating in [0, 1].
+      images: `[N, H, W, C]`, uint8 or floating in [0, 1]; or a `jaxrob.Dataset`, whose
+        labels are taken if it has any.
       labels: `[N]` classes from 0, which only group the inputs into categories (see
-        `RomaResult.categorial`).
+        `RomaResult.categorial`). Not beside a data set.
       epsilon: the radius of the ball, for pixels in [0, 1].
       delta: the least confidence of a distinct answer, in (0, 1).
       num_samples: plain draws for each input, at least 8.
@@ -178,7 +184,7 @@ def assess(
       A `RomaResult`. An input without an answer has a status that says why and NaN.
 
     Raises:
-      TypeError: if an argument has a wrong type.
+      TypeError: if an argument has a wrong type, or there are labels beside a data set.
       ValueError: if epsilon is not positive, delta outside (0, 1), num_samples below 8,
         norm or estimator unknown, a budget below num_samples or beside another
         estimator than "auto", half_width not in (0, 0.5) or beside "logit", the
@@ -204,8 +210,9 @@ def assess(
     key = checked_key(key)
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
+    images, labels = images_and_labels(images, labels)
     dataset = given_images(images, labels, may_lack_labels=True)
-    _check_confidences(classifier)
+    check_confidences(classifier)
     asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
     with prepare_run(asked) as run:
         image_shape, mesh = run.image.shape, run.execution.mesh
@@ -292,7 +299,7 @@ def _check_bounded(estimator: str) -> None:
         )
 
 
-def _check_confidences(classifier: Classifier) -> None:
+def check_confidences(classifier: Classifier) -> None:
     """Refuses a classifier without confidences."""
     if classifier.outputs == "scores":
         raise ValueError(

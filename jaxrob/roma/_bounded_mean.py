@@ -8,12 +8,13 @@ import scipy
 
 from jaxrob.roma._count import clopper_pearson
 
-# The share of the capital that buys calls. It is all of it where half does not reach
-# as far as Hoeffding's inequality (a few values, or none).
+# The share of the capital that buys calls; all of it where half would not reach as far
+# as Hoeffding's inequality (at a few candidates, or none).
 _CALLS = 0.5
 # The bets suit values that spread this much less than zeros and ones of the same mean.
 _NARROWER = 2.0
-# No value ruins a bet, so that counts may be expected ones, far below 1.
+# Below 1, so that no value loses the whole capital, and counts may be expected counts
+# far below 1.
 _LARGEST_BET = 1 - 1e-6
 # Candidates of one cell share their stakes. Cells are a 50th of Hoeffding's half width,
 # and 5 % of the candidate where that is less.
@@ -54,8 +55,8 @@ def mean_interval(
     the capital bets on each value (Waudby-Smith and Ramdas, "Estimating means of
     bounded random variables by betting", 2024), a share that is fixed beforehand: the
     best one for values that spread half as much as zeros and ones. The other half buys
-    calls on the sum, which pay what exceeds a strike. No distribution in [0, 1] makes
-    their payment dearer than zeros and ones do, the binomial distribution, because it
+    calls on the sum, which pay its excess over a strike. Of all distributions in [0, 1]
+    zeros and ones, whose sum is binomial, have the largest expected payment, because it
     is convex (Hoeffding 1963, theorem 4). The best strike is the binomial quantile; so
     the calls alone reject sums beyond the binomial's expected shortfall, which is below
     Chernoff's bound, and so below Hoeffding's. What is staked is constant in small
@@ -63,8 +64,8 @@ def mean_interval(
     candidate is overlooked.
 
     Args:
-      low: `[n]` in [0, 1], what the values are at least.
-      high: `[n]`, what they are at most; the same where they are known.
+      low: `[n]` in [0, 1], lower bounds of the values.
+      high: `[n]`, upper bounds; the same where the values are known.
       tail: how probable it may be that the mean lies below the interval, and above it,
         in (0, 1/2).
       draws: how many draws each value is the share of hits of; None for other values.
@@ -95,21 +96,21 @@ def narrower_than_binary(draws: int | None) -> float:
 def lower_limit(
     values: np.ndarray, weights: np.ndarray, tail: float, narrower: float
 ) -> float:
-    """What the mean exceeds, but for a probability of `tail`.
+    """A lower confidence limit of the mean.
 
     Args:
       values: `[k]` in [0, 1].
       weights: `[k]`, how often each was seen. Their sum is an integer.
-      tail: the probability, in (0, 1/2).
-      narrower: the bets suit values that spread so much less than zeros and ones.
+      tail: the probability that the mean is lower, in (0, 1/2).
+      narrower: see `narrower_than_binary`.
     """
     values, weights = values[weights > 0], weights[weights > 0]
     number, total = round(float(weights.sum())), float(values @ weights)
     mean = min(total / number, 1.0)
     if mean == 0:
         return 0.0
-    # Calls reject all that is lower: an expected shortfall is at most the mean, divided
-    # by the share of the distribution that it is of.
+    # Calls reject all lower candidates: an expected shortfall is at most the mean over
+    # the tail's probability.
     lowest = max(mean - _hoeffding(number, tail), _CALLS * tail * mean / _RATIO)
     stakes = _stakes_between(lowest, mean, number, tail, narrower)
     goal = -np.log(tail)
@@ -135,12 +136,12 @@ def _log_capital(
     values: np.ndarray,
     weights: np.ndarray,
 ) -> np.ndarray:
-    """The logarithm of what 1 has grown to against each candidate, `[M]`."""
+    """`[M]` the logarithm of the capital, from 1, after bets against each candidate."""
     with np.errstate(divide="ignore", invalid="ignore"):
         pay = np.maximum(values @ weights - stakes.strike, 0)
-        price = _excess(number, candidates, stakes.strike)
-        # Where nothing can exceed the strike, nothing is paid.
-        calls = np.where(pay > 0, np.log(stakes.calls * pay / price), -np.inf)
+        expected = _expected_excess(number, candidates, stakes.strike)
+        # Where nothing exceeds the strike, calls pay nothing.
+        calls = np.where(pay > 0, np.log(stakes.calls * pay / expected), -np.inf)
         gains = stakes.bet[:, None] * (values / candidates[:, None] - 1)
         bets = np.log1p(-stakes.calls) + np.log1p(gains) @ weights
     return np.logaddexp(calls, bets)
@@ -159,13 +160,13 @@ def _stakes_between(
 
 @functools.lru_cache(maxsize=256)
 def _stakes(number: int, tail: float, narrower: float, block: int) -> _Stakes:
-    """The stakes of a block of cells, which depend on nothing that was seen."""
+    """The stakes of a block of cells, fixed before the values are seen."""
     cells = block * _BLOCK + np.arange(_BLOCK + 1)
     edges = np.minimum(_edge(cells, number, tail), 1.0)
     low, high = edges[:-1], edges[1:]
     strike = scipy.stats.binom.isf(_CALLS * tail, number, high)
     reach = number * (low + _hoeffding(number, tail))
-    enough = _CALLS * (reach - strike) >= _excess(number, high, strike) / tail
+    enough = _CALLS * (reach - strike) >= _expected_excess(number, high, strike) / tail
     calls = np.where(enough | (reach > number), _CALLS, 1.0)
     strike = scipy.stats.binom.isf(calls * tail, number, high)
     # The best bet of zeros and ones, as if they were `narrower**2` times as many.
@@ -188,8 +189,8 @@ def _divergence_reaches(rate: float, mean: np.ndarray) -> np.ndarray:
     return high
 
 
-def _excess(number: int, mean: np.ndarray, strike: np.ndarray) -> np.ndarray:
-    """What a binomial variable exceeds the strike by, 0 if not, on average."""
+def _expected_excess(number: int, mean: np.ndarray, strike: np.ndarray) -> np.ndarray:
+    """The expected excess of a binomial variable over the strike."""
     above = scipy.stats.binom.sf(strike, number, mean)
     at_least = scipy.stats.binom.sf(strike - 1, number - 1, mean)
     return number * mean * at_least - strike * above
@@ -205,7 +206,7 @@ def _cell(candidates: np.ndarray, number: int, tail: float) -> np.ndarray:
     step = _hoeffding(number, tail) / _STEPS
     start = step / (_RATIO - 1)
     even = (candidates - start) / step
-    # The logarithm of 0, which is what products of denormal numbers are, is not needed.
+    # Products of denormal numbers are 0, whose logarithm is not needed.
     above = np.maximum(candidates, np.finfo(np.float64).tiny)
     geometric = np.log(above / start) / np.log(_RATIO)
     return np.floor(np.where(even >= 0, even, geometric)).astype(int)

@@ -1,4 +1,4 @@
-"""Plain draws of perturbed images: every input, thousands of draws, blocked."""
+"""Crude Monte Carlo: thousands of plain draws around every input, in blocks."""
 
 import functools
 import math
@@ -7,19 +7,22 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 
-from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.call import Call
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import on_each_device, platform, sharded
+from jaxrob._devices.mesh import on_each_device, platform
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.sizes import whole_batches
 from jaxrob._keys import alteration_keys, classifier_keys
 from jaxrob._log_probabilities import mean_over_samples
 from jaxrob._pixels import as_floats
-from jaxrob.roma._blocks import blocks, check_valid, first_of, joined
+from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._work import Inputs, Settings, Work, rows_on_a_device
 
-# Inputs in a call, so that statistics are batched and dispatch costs nothing.
-_INPUTS = 64
+#: Inputs in a call, so that statistics are batched and dispatch costs nothing.
+INPUTS = 64
 # Bytes of the perturbed images alive at once on a CPU. Beyond its second-level cache,
 # the network takes longer to read what the generator wrote than both take to compute.
 _MAX_BYTES_CPU = 2**20
@@ -33,10 +36,10 @@ def summarise_draws(
     observe: Callable[..., Any],
     summarise: Callable[..., Any],
 ) -> Any:
-    """Draws perturbed images around each input and summarises what they give.
+    """Draws perturbed images around each input and summarises the outputs.
 
-    The draw of number s at the input of index i depends on `work.key`, i and s alone,
-    so that nothing depends on blocks or devices.
+    Draw s at the input of index i depends on `work.key`, i and s alone, not on blocks
+    or devices.
 
     Args:
       work: the classifier and so on, placed.
@@ -54,24 +57,52 @@ def summarise_draws(
     Raises:
       ValueError: if the classifier returned NaN or rows that are no distribution.
     """
-    static = {
-        "num_samples": settings.num_samples,
-        "rows": _rows(work, inputs.images.shape[1:]),
-        "observe": observe,
-        "summarise": summarise,
-    }
-    split = sharded(work.mesh)
+    at_once = rows_in_call(work, inputs.images.shape[1:])
+    how = settings.num_samples, at_once, observe, summarise
+
+    def step(*block: jax.Array) -> tuple[Any, jax.Array]:
+        return drawing(work, block, *how).run()
+
+    take = functools.partial(taken, inputs)
+    every = np.arange(len(inputs.indices))
+    size = block_size(len(every), work.mesh, INPUTS)
     parts = []
-    with jax.set_mesh(work.mesh):
-        for block, number in blocks(inputs, work.mesh, _INPUTS):
-            summary, valid = fetch(_step(work, *put(block, split), **static))
-            check_valid(valid[:number], block.indices)
-            parts.append(first_of(summary, number))
-            settings.bar.update(number * settings.num_samples)
+    for rows, (summary, valid) in in_blocks(step, take, every, size, work.mesh):
+        check_valid(valid, inputs.indices[rows])
+        parts.append(summary)
+        settings.bar.update(len(rows) * settings.num_samples)
     return joined(parts)
 
 
-def _rows(work: Work, image_shape: tuple[int, ...]) -> int:
+def drawing(
+    work: Work,
+    block: tuple[Any, ...],
+    num_samples: int,
+    rows: int,
+    observe: Callable[..., Any],
+    summarise: Callable[..., Any],
+) -> Call:
+    """The call that draws around a block of inputs; arrays or their shapes.
+
+    Args:
+      work: see `summarise_draws`, and likewise the others.
+      block: images, indices and excluded classes, split over the devices.
+      num_samples: draws for each.
+      rows: perturbed images that each device classifies at once, see `rows_in_call`.
+      observe: likewise.
+      summarise: likewise.
+    """
+    static = {
+        "num_samples": num_samples,
+        "rows": rows,
+        "observe": observe,
+        "summarise": summarise,
+    }
+    return Call(_step, (work, *block), static, work.mesh)
+
+
+def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
+    """How many perturbed images each device classifies at once."""
     rows = rows_on_a_device(work, image_shape)
     if platform(work.mesh) != "cpu":
         return rows

@@ -11,12 +11,12 @@ from typing import NamedTuple
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._blocks import put_at, taken
+from jaxrob._devices.rows import put_at, taken
 
 # A class with less than this share of its input's sum does not matter to its status.
 _NEGLIGIBLE_SHARE = 0.01
 
-# Estimates exclude each other from so many standard errors of their difference on.
+# Estimates contradict each other from this many standard errors of their difference.
 _EXCLUDED = 3.5
 
 #: The status of inputs that were not looked at.
@@ -24,10 +24,10 @@ UNSEEN = "unseen"
 #: The status of inputs that a budget left without an answer.
 UNDECIDED = "undecided"
 
-#: With so many hits, counting is an answer where there is no better one.
+#: With this many hits, counting is an answer where there is no better one.
 SOME_HITS = 10
 
-#: Modes whose shares are told, at most.
+#: The most modes whose shares are reported.
 MOST_MODES = 10
 
 # From the strongest to the weakest.
@@ -137,7 +137,7 @@ def summed(estimate: Estimate, owner: np.ndarray, num_inputs: int) -> Estimate:
     return found
 
 
-# Of runs without a hit nothing is known.
+# Runs without a hit give NaN.
 @np.errstate(invalid="ignore")
 def pooled(runs: list[Estimate]) -> Estimate:
     """The mean of runs that are alike, wherever all of them gave an answer.
@@ -226,7 +226,7 @@ def with_second_opinion(
     )
 
 
-# Of what is not known nothing comes.
+# Unknown estimates stay unknown.
 @np.errstate(invalid="ignore")
 def _holding_both(
     estimate: Estimate, other: Estimate, z: float

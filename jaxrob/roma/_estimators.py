@@ -9,9 +9,9 @@ misclassification near each. To add one:
            hits = summarise_draws(work, inputs, settings, observe_hits, count_hits)
            return counted(hits, settings.num_samples, settings.confidence_level)
 
-   `_draws` gives it plain draws, in blocks over the devices. `_margins` tells by how
-   much a class is the distinct answer. `_cascade` estimates class by class, by methods
-   that can be added there.
+   `_draws` gives it plain draws, in blocks over the devices. `_margins` computes
+   by how much a class is the distinct answer. `_cascade` estimates class by class, by
+   methods that can be added there.
 2. Enter it in `_TABLE` below. If it does not work with every classifier and every
    perturbation, name the function that says why.
 3. Describe it in the docstring of `assess`, and its statuses in that of `RomaResult`.

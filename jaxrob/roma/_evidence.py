@@ -1,8 +1,8 @@
-"""Evidence about rare probabilities that owes nothing to gradients or tilts.
+"""Evidence about rare probabilities that needs neither gradients nor tilts.
 
 A few particles climb around each input, by multilevel splitting. Those that arrive are
-drawn from all that is distinctly misclassified. Where many of them have greater weights
-than the draws from a mixture, the mixture misses a part of the ball.
+a sample of everything that is distinctly misclassified. If many of them have greater
+importance weights than the draws from a mixture, the mixture misses a part of the ball.
 """
 
 import functools
@@ -28,7 +28,7 @@ _TAIL = 0.002
 
 
 class Evidence(NamedTuple):
-    """What particles around N inputs say.
+    """Particles around N inputs.
 
     Attributes:
       points: for each input, `[m, H, W, C]` points of the unit ball that are distinctly
@@ -36,8 +36,8 @@ class Evidence(NamedTuple):
       log_probability: `[N]`, by splitting; NaN where it got stuck.
       standard_error: `[N]`.
       evaluations: int64 `[N]`, forward passes.
-      log_open: `[N]` what is left above the last level that they reached, as a
-        log-probability, where a budget ended their climb; -inf elsewhere.
+      log_open: `[N]`, the log-probability of the last level that they reached, where a
+        budget ended their climb; -inf elsewhere.
     """
 
     points: list[np.ndarray | None]
@@ -59,7 +59,7 @@ def evidence(
     use: int = SCOUTS,
     budget: np.ndarray | float = math.inf,
 ) -> Evidence:
-    """What particles say of N inputs' distinct misclassifications as any class.
+    """Lets particles climb to N inputs' distinct misclassifications as any class.
 
     Args:
       work: the classifier and so on, placed; the perturbation is a ball.
@@ -92,7 +92,7 @@ def evidence(
 
 
 def unexplained(log_weight: np.ndarray, hits: np.ndarray) -> np.ndarray:
-    """Which particles lie where a mixture hardly draws.
+    """Finds particles where a mixture hardly draws.
 
     Args:
       log_weight: `[m]`, of the particles.

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from jaxrob.roma._blocks import joined, put_at, taken
+from jaxrob._devices.rows import filled, first_of, joined, put_at, taken
 from jaxrob.roma._estimate import UNSEEN, Answers
 from jaxrob.roma._inputs_mean import means_by_category
 from jaxrob.roma._local_answers import plr_of_all
@@ -14,9 +14,9 @@ from jaxrob.roma._work import Inputs, Settings
 # Inputs that are asked for at once: few at first, then more. Two sizes, so that there
 # are two programs at most; a device takes 64 inputs at a time anyway.
 _FEW, _MANY = 64, 256
-# From so many looked at on, the larger size.
+# The larger size is taken once this many were looked at.
 _MANY_FROM = 512
-# Between two looks at the means, this part of the inputs looked at comes anew.
+# Between two looks at the means, the number of inputs seen grows by 1 / _GROWTH.
 _GROWTH = 4
 _UNSEEN = {
     "status": UNSEEN,
@@ -86,8 +86,8 @@ def _in_one_size(
 ) -> Answers:
     """The answers for some inputs; the last is repeated, so that there are `size`."""
     number = min(size, len(inputs.images))
-    repeated = np.append(chosen, np.repeat(chosen[-1:], number - len(chosen)))
-    return taken(answer(taken(inputs, repeated), settings), slice(len(chosen)))
+    some = taken(inputs, filled(chosen, number))
+    return first_of(answer(some, settings), len(chosen))
 
 
 def _unseen(like: Answers, number: int) -> Answers:

@@ -11,7 +11,7 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob._arguments.naming import named
 from jaxrob._classifier import Classifier, trace_info
-from jaxrob._dataset import given_images
+from jaxrob._dataset import Dataset, given_images, images_and_labels
 from jaxrob._keys import checked_key
 from jaxrob.alterations import Alteration
 from jaxrob.roma._assess import assess
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def global_robustness(
     classifier: Classifier,
-    images: np.ndarray | jax.Array | Callable[[jax.Array], Any],
+    images: np.ndarray | jax.Array | Dataset | Callable[[jax.Array], Any],
     labels: Sequence[int] | np.ndarray | None = None,
     *,
     num_inputs: int | None = None,
@@ -88,9 +88,9 @@ def global_robustness(
     Args:
       classifier: the classifier, as `assess` takes it.
       images: `[N, H, W, C]`, uint8 or floating in [0, 1], a random sample from the
-        population; or a pure function `fn(key)` that draws one image from it, or an
-        image and its label.
-      labels: `[N]` classes from 0, for `by="label"`.
+        population; a `jaxrob.Dataset` of them; or a pure function `fn(key)` that draws
+        one image from it, or an image and its label.
+      labels: `[N]` classes from 0, for `by="label"`. Not beside a data set.
       num_inputs: how many inputs a function draws.
       by: "predicted" puts inputs into categories by the class predicted at the
         unperturbed input, "label" by their label, "all" into one.
@@ -135,6 +135,8 @@ def global_robustness(
             "num_inputs needs a function that draws images; got "
             f"num_inputs={named(num_inputs)} beside images={named(images)}"
         )
+    else:
+        images, labels = images_and_labels(images, labels)
     if by == "label" and labels is None:
         raise ValueError('by="label" needs labels; got labels=None')
     if class_names is not None and by != "all":

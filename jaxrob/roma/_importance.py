@@ -11,8 +11,8 @@ import scipy
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import gradient_obstacle
+from jaxrob._devices.rows import joined, taken
 from jaxrob.roma._ball import is_ball
-from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Estimate, excluded, unknown
 from jaxrob.roma._evidence import Evidence, cost_down_to, evidence, unexplained
 from jaxrob.roma._mixture import DRAWS
@@ -28,53 +28,52 @@ from jaxrob.roma._samples import (
     without_draws,
 )
 from jaxrob.roma._search import (
-    LANE_COST,
-    LANES,
+    BATCH,
     MODE_COST,
-    Lanes,
-    find_lanes,
+    SEARCH_COST,
+    Searches,
     has_another_mode,
-    lanes_from,
     no_nearer,
     refined,
     refinement_cost,
-    wants_more_lanes,
+    run_searches,
+    searches_from,
+    wants_more_searches,
 )
 from jaxrob.roma._weights import WeightedDraws, nothing_drawn
 from jaxrob.roma._work import Work
 
-# Intervals are wider than the standard error says by this times the error. The error is
-# estimated from the same weights, the worse the larger it is.
+# Standard errors are multiplied by 1 + this times the error: they are estimated from
+# the same weights, and the larger the less reliable.
 _WIDENING = 2.0
-# An estimate is not believed if it makes the plain draws' hits this improbable.
+# An estimate is rejected if it makes the plain draws' hits this improbable.
 _IMPLAUSIBLE = 1e-4
-# The share of unexplained particles from which on more modes are looked for at some of
-# them, and, where there are none, more is drawn, because draws may be too few to hold
-# weights as great; and from which on, in the end, an estimate is not believed.
-# Particles have few ancestors, so that one of these may leave many unexplained.
+# With a larger share of unexplained particles, more modes are looked for at some of
+# them. Where there are none, more is drawn: few draws may hold no weights as great.
 _LOOKED_INTO = 0.1
 _STARTS = 4
+# With a larger share in the end, an estimate is rejected. Particles have few ancestors,
+# and one of these may leave many unexplained.
 _CONTRADICTED = 0.25
-# Between these shares so many stages of draws are enough. Above both, more particles
-# are asked after as many, before draws go on.
+# Between these shares, draws end after this many stages. Above both, more particles
+# climb then, before draws go on.
 _STAGES_IN_DOUBT = 4
-# Particles' estimates are taken as too low by no more than so many standard errors.
+# Particles' estimates are too low by at most this many standard errors.
 _SURE = 3.0
-# The first number of lanes that start at particles.
+# The first number of searches that start at particles.
 _FIRST_NUMBER = 1000
-# Inputs whose draws are kept at once.
+# Inputs whose draws are in memory together.
 _GROUP = 64
-# Of a budget, this part goes to the first lanes at most, and the method is not tried
-# with less than takes particles down to such a probability: they are the only view
-# that owes nothing to gradients.
-_LANES_PART = 1 / 6
+# The first searches take at most this part of a budget. The method needs a budget with
+# which particles reach this probability: nothing else checks it without gradients.
+_SEARCH_PART = 1 / 6
 _DEEP_ENOUGH = math.log(1e-8)
 
 
 def by_importance(
     work: Work, candidates: Candidates, estimate: Estimate, bar: tqdm
 ) -> Estimate:
-    """The inputs' estimates by draws from mixtures.
+    """Estimates the inputs' probabilities by draws from mixtures.
 
     Args:
       work: the classifier and so on, placed.
@@ -93,14 +92,14 @@ def by_importance(
 
 
 def _least_cost(work: Work, shape: tuple[int, ...]) -> int:
-    """Forward passes for an input below which nothing is tried."""
-    first = LANES * LANE_COST + MODE_COST + DRAWS
+    """The fewest forward passes for an input with which the method is tried."""
+    first = BATCH * SEARCH_COST + MODE_COST + DRAWS
     return first + cost_down_to(_DEEP_ENOUGH, work, shape)
 
 
 def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
     """Why importance sampling is impossible; None if it is possible."""
-    # The ball first, because a gradient is traced anew for each classifier.
+    # The ball first, because the gradient of each classifier is traced.
     if (
         is_ball(work.perturbation)
         and gradient_obstacle(work.classifier, image_shape) is None
@@ -115,46 +114,50 @@ def importance_obstacle(work: Work, image_shape: tuple[int, ...]) -> str | None:
 def _of_group(
     work: Work, candidates: Candidates, group: np.ndarray, bar: tqdm
 ) -> Estimate:
-    """The estimates of some inputs, whose draws fit into memory together."""
+    """Estimates for some inputs, whose draws fit into memory together."""
     inputs, number = taken(candidates.inputs, group), len(group)
     budget, limited = candidates.budget, math.isfinite(candidates.budget)
     classes = candidates.classes[group]
-    # In small steps where they are dear.
+    # In small steps where a budget limits them.
     stages = (DRAWS,) * int(budget // DRAWS) if limited else STAGES
-    lanes = find_lanes(work, inputs, classes, bar, _LANES_PART * budget)
-    cost = _cost(lanes, number)
+    searches = run_searches(work, inputs, classes, bar, _SEARCH_PART * budget)
+    cost = _cost(searches, number)
     # Particles and draws share what is left.
-    rest = budget - cost - refinement_cost(lanes, number)
+    rest = budget - cost - refinement_cost(searches, number)
     deep = cost_down_to(_DEEP_ENOUGH, work, inputs.images.shape[1:])
     seen = evidence(work, inputs, budget=np.maximum(rest / 2, deep))
     bar.update(int(seen.evaluations.sum()))
     cost += seen.evaluations
     # Without a limit splitting answers there, and misses fewer of many modes.
     least = _least_divergence(seen) if limited else np.zeros(number)
-    lanes = no_nearer(lanes, least)
+    searches = no_nearer(searches, least)
     groups = [[] if some is None else [some] for some in seen.points]
     samples: dict[Any, Sample] = {}
     opinions: dict[Any, _Opinion] = dict.fromkeys(range(number), _NO_OPINION)
-    anew = np.flatnonzero(budget - cost >= refinement_cost(lanes, number) + DRAWS)
+    restarted = np.flatnonzero(
+        budget - cost >= refinement_cost(searches, number) + DRAWS
+    )
     further, asked = np.arange(0), np.zeros(number, bool)
     for attempt in range(1 + len(STAGES)):
-        if len(anew):
-            mine = taken(inputs, anew)
-            some = _of(lanes, anew)
-            modes = refined(work, mine, some, bar, least[anew], stretched=not limited)
-            cost[anew] += modes.cost
-            samples |= zip(anew, without_draws(work, modes, mine.images))
+        if len(restarted):
+            mine = taken(inputs, restarted)
+            some = _of(searches, restarted)
+            modes = refined(
+                work, mine, some, bar, least[restarted], stretched=not limited
+            )
+            cost[restarted] += modes.cost
+            samples |= zip(restarted, without_draws(work, modes, mine.images))
             rest = budget - cost
-            cost[anew] += draw_while_it_pays(
-                work, inputs, samples, anew, bar, rest, stages
+            cost[restarted] += draw_while_it_pays(
+                work, inputs, samples, restarted, bar, rest, stages
             )
         cost[further] += draw_on(work, inputs, samples, further, bar)
         # What happens to an input depends on its own draws alone.
-        active = np.sort(np.concatenate([anew, further]))
+        active = np.sort(np.concatenate([restarted, further]))
         for one in active:
             opinions[one] = _opinion(work, samples[one], groups[one])
-        # In few dimensions splitting has answered already: more is not worth it. Nor
-        # does a budget allow for more: what is in doubt stays so.
+        # In few dimensions splitting has answered already, and a budget does not allow
+        # for more: what is in doubt stays so.
         thorough = is_thorough(inputs.images.shape[1:])
         if attempt == len(STAGES) or thorough or limited:
             break
@@ -169,11 +172,11 @@ def _of_group(
         if not len(doubtful):
             break
         points = [_spread_out(opinions[one]) for one in doubtful]
-        new = _lanes_at(work, inputs, lanes, np.repeat(doubtful, _STARTS), points)
+        new = _searches_at(work, inputs, searches, np.repeat(doubtful, _STARTS), points)
         cost += _cost(new, number)
-        is_new = np.array([_has_another_mode(lanes, new, one) for one in doubtful])
-        lanes = joined([lanes, new])
-        anew, further = doubtful[is_new], doubtful[~is_new]
+        is_new = np.array([_has_another_mode(searches, new, one) for one in doubtful])
+        searches = joined([searches, new])
+        restarted, further = doubtful[is_new], doubtful[~is_new]
         most = np.where(shares[further] > _CONTRADICTED, len(STAGES), _STAGES_IN_DOUBT)
         further = further[stage[further] < most]
     each = [samples.get(one) for one in range(number)]
@@ -182,8 +185,8 @@ def _of_group(
     found = _believed(weighted, plain_hits, candidates.num_samples)
     doubted = _shares(opinions) > (_LOOKED_INTO if limited else _CONTRADICTED)
     # Where a budget ended the particles' climb, they may have contradicted later.
-    doubted |= np.isfinite(seen.log_open) & wants_more_lanes(lanes, number)
-    # Few particles often miss a part themselves: only more than the draws' counts.
+    doubted |= np.isfinite(seen.log_open) & wants_more_searches(searches, number)
+    # Few particles often miss a part themselves, so only a higher estimate counts.
     more = seen.log_probability > found.log_probability
     doubted |= more & excluded(found, seen.log_probability, seen.standard_error)
     untrusted = doubted | (found.status == "untrusted")
@@ -208,10 +211,10 @@ def _of_group(
 def _bounded_by_particles(
     found: Estimate, seen: Evidence, plain_hits: np.ndarray
 ) -> Estimate:
-    """The estimates, where a budget ended the climb of the particles.
+    """The estimates, bounded where a budget ended the climb of the particles.
 
-    If they came deep enough, the level reached is a bound for what the draws cannot
-    tell, unless these, or the plain ones, were more often beyond it.
+    If particles came deep enough, the level that they reached bounds probabilities that
+    the draws leave open, unless these or the plain draws exceed it.
     """
     deep = np.isfinite(seen.log_open) & (seen.log_open <= _DEEP_ENOUGH)
     bounded = deep & (found.status == "untrusted") & (plain_hits == 0)
@@ -225,9 +228,9 @@ def _bounded_by_particles(
 
 
 def _least_divergence(seen: Evidence) -> np.ndarray:
-    """`[N]` the divergence of half-spaces that are as probable as particles allow.
+    """`[N]` the divergence of half-spaces as probable as the particles allow at most.
 
-    It is that of a normal variable that is moved as far as their boundary.
+    That of a normal variable whose mean is moved to the half-space's boundary.
     """
     most = np.where(np.isfinite(seen.log_open), seen.log_open, seen.log_probability)
     most = np.nan_to_num(most + _SURE * seen.standard_error, nan=0.0, posinf=0.0)
@@ -236,29 +239,29 @@ def _least_divergence(seen: Evidence) -> np.ndarray:
     return far**2 / 2
 
 
-def _cost(lanes: Lanes, number: int) -> np.ndarray:
-    return LANE_COST * np.bincount(lanes.owner, minlength=number)
+def _cost(searches: Searches, number: int) -> np.ndarray:
+    return SEARCH_COST * np.bincount(searches.owner, minlength=number)
 
 
-def _of(lanes: Lanes, left: np.ndarray) -> Lanes:
-    """The lanes of some inputs, which are numbered anew."""
-    lanes = taken(lanes, np.isin(lanes.owner, left))
-    return lanes._replace(owner=np.searchsorted(left, lanes.owner))
+def _of(searches: Searches, left: np.ndarray) -> Searches:
+    """The searches of some inputs, which are renumbered from 0."""
+    searches = taken(searches, np.isin(searches.owner, left))
+    return searches._replace(owner=np.searchsorted(left, searches.owner))
 
 
-def _has_another_mode(lanes: Lanes, new: Lanes, one: np.integer) -> bool:
-    """Whether new lanes of one input are in a mode that none of the others is in."""
-    mine = (taken(some, some.owner == one) for some in (lanes, new))
+def _has_another_mode(searches: Searches, new: Searches, one: np.integer) -> bool:
+    """Whether new searches of one input found a mode that the others did not."""
+    mine = (taken(some, some.owner == one) for some in (searches, new))
     return has_another_mode(*mine)
 
 
 class _Opinion(NamedTuple):
-    """What m particles say of the draws around an input.
+    """A check of the draws around an input by m particles.
 
     Attributes:
-      points: `[m, H, W, C]` where they are.
-      log_weight: `[m]` the logarithms of the weights that draws there would have.
-      odd: bool `[m]`, which of them the draws do not explain.
+      points: `[m, H, W, C]`, the particles.
+      log_weight: `[m]`, the log importance weights that draws there would have.
+      odd: bool `[m]`, whether the draws do not explain the particle.
     """
 
     points: np.ndarray
@@ -270,17 +273,17 @@ _NO_OPINION = _Opinion(np.zeros(0), np.zeros(0), np.zeros(0, bool))
 
 
 def _opinion(work: Work, sample: Sample, groups: list[np.ndarray]) -> _Opinion:
-    """What groups of particles say of the draws around an input."""
+    """Checks the draws around an input by groups of particles."""
     if not groups:
         return _NO_OPINION
-    # Group by group, because these are of one size.
+    # Group by group, because all groups have one size.
     log_weight = np.concatenate([weights_at(work, sample, some) for some in groups])
     odd = unexplained(log_weight, sample.hits)
     return _Opinion(np.concatenate(groups), log_weight, odd)
 
 
 def _shares(opinions: dict[Any, _Opinion]) -> np.ndarray:
-    """`[N]` the unexplained particles' shares."""
+    """`[N]` the shares of unexplained particles."""
     odd = [opinion.odd for _, opinion in sorted(opinions.items())]
     return np.array([some.mean() if len(some) else 0.0 for some in odd])
 
@@ -305,18 +308,18 @@ def _spread_out(opinion: _Opinion) -> np.ndarray:
     return opinion.points[opinion.odd][some]
 
 
-def _lanes_at(
+def _searches_at(
     work: Work,
     inputs: Pairs[np.ndarray],
-    lanes: Lanes,
+    searches: Searches,
     owner: np.ndarray,
     points: list[np.ndarray],
-) -> Lanes:
-    """Lanes from points that particles are at, `[_STARTS, H, W, C]` of each input."""
-    # Numbers that no other lane of an input has.
-    before = np.array([np.count_nonzero(lanes.owner == one) for one in owner])
+) -> Searches:
+    """Runs searches from particles, `[_STARTS, H, W, C]` of each input."""
+    # Numbers that no other search of an input has.
+    before = np.array([np.count_nonzero(searches.owner == one) for one in owner])
     within = np.tile(np.arange(_STARTS), len(points))
-    return lanes_from(
+    return searches_from(
         work,
         inputs,
         owner,
@@ -336,7 +339,7 @@ def _mode_shares(modes: np.ndarray) -> np.ndarray:
 
 
 def _believed(weighted: WeightedDraws, hits: np.ndarray, number: int) -> Estimate:
-    """Estimates from weighted draws, held against plain ones.
+    """Estimates from weighted draws, checked against plain ones.
 
     Args:
       weighted: of n inputs.

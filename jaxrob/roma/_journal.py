@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from jaxrob._arguments.computing import computing
+from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess
 from jaxrob._engine.records import array_entry, entry, read_records
-from jaxrob.roma._blocks import joined, taken
 from jaxrob.roma._estimate import MOST_MODES, Answers
 from jaxrob.roma._work import Inputs, Settings
 

@@ -1,4 +1,4 @@
-"""Draws from a mixture of tilts, and the weights that make up for it.
+"""Draws from a mixture of tilts, and their importance weights.
 
 The components of an input's mixture are the plain distribution and the tilts towards
 its modes. A draw's weight is the ratio of the plain density to the whole mixture's (the
@@ -12,19 +12,28 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from scipy import special
 from tqdm.auto import tqdm
 
-from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.call import Call
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import on_each_device, sharded
-from jaxrob.roma._blocks import blocks, check_valid, first_of, taken
+from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.rows import joined, taken
+from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
 from jaxrob.roma._search import Modes, margins_at
-from jaxrob.roma._tilt import TILTS, of_component, plain
+from jaxrob.roma._tilt import (
+    TILTED_BALLS,
+    Tilt,
+    log_constants,
+    of_component,
+    with_idle_stretch,
+)
 from jaxrob.roma._work import Work, rows_on_a_device
 
-#: Draws in a row, of which a stage takes a whole number for each input.
+#: Draws in a row. A stage takes a whole number of rows for each input.
 DRAWS = 1024
 # Draws in a call.
 _MOST_DRAWS = 4096
@@ -34,20 +43,20 @@ _PLAIN = 0.05
 _EQUAL = 0.2
 # The part of the draws that show the nearest mode where there is no hit.
 _TOP = 0.05
-# Components come in sizes that are powers of this.
-_COMPONENTS = 4
+#: Components come in sizes that are powers of this.
+COMPONENTS = 4
 
 
 class Mixtures(NamedTuple):
     """Mixtures around N inputs, of up to C components; the first is the plain one.
 
     Attributes:
-      tilts: a pytree of arrays `[N, C, ...]`.
+      tilts: arrays `[N, C, ...]`.
       number: int `[N]`, how many components each has. The others are plain, and never
         drawn from.
     """
 
-    tilts: Any
+    tilts: Tilt
     number: np.ndarray
 
 
@@ -70,15 +79,16 @@ def mixtures(work: Work, modes: Modes, images: np.ndarray) -> Mixtures:
     """The mixtures of N inputs' modes.
 
     Args:
-      work: the classifier and so on; the perturbation is a ball with a norm in `TILTS`.
+      work: the classifier and so on; the perturbation is a ball.
       modes: the modes.
       images: `[N, H, W, C]`.
     """
     sizes = np.bincount(modes.owner, minlength=len(images))
-    most = bucket(1 + int(sizes.max()), _COMPONENTS)
+    most = bucket(1 + int(sizes.max()), COMPONENTS)
     within = np.arange(len(modes.owner)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    image = np.zeros(images.shape[1:], np.float32)
-    none = plain(work.perturbation.norm, image, modes.tilts)
+    none = TILTED_BALLS[work.perturbation.norm].none(images[0])
+    none = jax.tree.map(lambda a: np.asarray(a)[None], none)
+    none = taken(with_idle_stretch(none, modes.tilts), 0)
 
     def filled(none: np.ndarray, tilts: np.ndarray) -> np.ndarray:
         array = np.broadcast_to(none, (len(images), most, *none.shape)).copy()
@@ -120,7 +130,7 @@ def draw(
       mixture: theirs.
       component: int32 `[N, n]`, which component each draw is from; n is a multiple of
         `DRAWS`.
-      stage: a number that tells these draws from others of the same inputs.
+      stage: the number of these draws among those of the same inputs.
       bar: where progress is shown.
 
     Raises:
@@ -129,30 +139,64 @@ def draw(
     number, num_draws = component.shape
     parts = num_draws // DRAWS
     rows = rows_on_a_device(work, inputs.images.shape[1:])
-    most = max(1, min(rows, _MOST_DRAWS) // DRAWS)
-    log_constant = TILTS[work.perturbation.norm].log_constant
-    split, margins, log_ratios = sharded(work.mesh), [], []
-    # However many draws there are of an input, they come in rows of one size, so that
-    # few programs serve all stages.
+    ball = TILTED_BALLS[work.perturbation.norm]
+    each = (taken(mixture.tilts, one) for one in range(number))
+    constants = np.stack([log_constants(ball, tilts) for tilts in each])
+    # An input's draws come in rows of one size, so that few programs serve all stages.
     owner = np.repeat(np.arange(number), parts)
     first = np.tile(np.arange(parts, dtype=np.uint32) * DRAWS, number)
-    everything = (owner, first, component.reshape(-1, DRAWS))
-    with jax.set_mesh(work.mesh):
-        for block, count in blocks(everything, work.mesh, most, base=4):
-            tilts = taken(mixture.tilts, block[0])
-            given = put((taken(inputs, block[0]), tilts, *block[1:]), split)
-            found = _draw(work, *given, np.uint32(stage), rows=rows)
-            part, ratio = first_of(fetch(found), count)
-            check_valid(~np.isnan(part).any(axis=1), inputs.indices[block[0]])
-            constants = np.stack([log_constant(t) for t in _each(tilts, count)])
-            margins.append(part)
-            log_ratios.append(-(ratio + constants[:, None]).astype(np.float32))
-            bar.update(count * DRAWS)
+    given = first, component.reshape(-1, DRAWS)
+
+    def take(block: np.ndarray) -> tuple[Any, ...]:
+        mine = (inputs, mixture.tilts)
+        return *taken(mine, owner[block]), *taken(given, block)
+
+    def step(*placed: Any) -> tuple[jax.Array, jax.Array]:
+        return drawing_tilted(work, *placed, stage=stage, rows=rows).run()
+
+    found, every = [], np.arange(len(owner))
+    size = inputs_in_call(len(every), work.mesh, rows)
+    for block, (margins, ratios) in in_blocks(step, take, every, size, work.mesh):
+        mine = owner[block]
+        check_valid(~np.isnan(margins).any(axis=1), inputs.indices[mine])
+        found.append((margins, -(ratios + constants[mine, None]).astype(np.float32)))
+        bar.update(len(block) * DRAWS)
+    margins, log_ratios = joined(found)
     return Draws(
-        np.concatenate(margins).reshape(number, num_draws),
-        np.concatenate(log_ratios).reshape(number, num_draws, -1),
+        margins.reshape(number, num_draws),
+        log_ratios.reshape(number, num_draws, -1),
         component,
     )
+
+
+def drawing_tilted(
+    work: Work,
+    inputs: Pairs[Any],
+    tilts: Any,
+    first: Any,
+    component: Any,
+    *,
+    stage: int,
+    rows: int,
+) -> Call:
+    """The call that draws `DRAWS` around each of l inputs; arrays or their shapes.
+
+    Args:
+      work: the classifier and so on.
+      inputs: one pair for each of the inputs.
+      tilts: a pytree of arrays `[l, C, ...]`.
+      first: uint32 `[l]`, the number of the first of each input's draws.
+      component: int32 `[l, DRAWS]`.
+      stage: see `draw`.
+      rows: perturbed images that each device classifies at once.
+    """
+    args = work, inputs, tilts, first, component, np.uint32(stage)
+    return Call(_draw, args, {"rows": rows}, work.mesh)
+
+
+def inputs_in_call(number: int, mesh: Mesh, rows: int) -> int:
+    """How many of so many inputs, with `DRAWS` each, a call takes."""
+    return block_size(number, mesh, max(1, min(rows, _MOST_DRAWS) // DRAWS), base=4)
 
 
 def log_weights(log_ratios: np.ndarray, shares: np.ndarray) -> np.ndarray:
@@ -234,14 +278,14 @@ def log_ratios_at(
       points: `[m, H, W, C]`, of the unit ball.
     """
     norm = work.perturbation.norm
-    tilts = jax.tree.map(lambda a: a[number], mixture.tilts)
+    tilts = taken(mixture.tilts, number)
     ratio = np.asarray(_log_ratios(points, tilts, norm=norm), np.float64)
-    return -(ratio + TILTS[norm].log_constant(tilts))
+    return -(ratio + log_constants(TILTED_BALLS[norm], tilts))
 
 
 @functools.partial(jax.jit, static_argnames="norm")
-def _log_ratios(points: jax.Array, tilts: Any, *, norm: str) -> jax.Array:
-    log_ratio = TILTS[norm].log_ratio
+def _log_ratios(points: jax.Array, tilts: Tilt, *, norm: str) -> jax.Array:
+    log_ratio = TILTED_BALLS[norm].log_ratio
     return jax.vmap(lambda u: jax.vmap(lambda t: log_ratio(u, t))(tilts))(points)
 
 
@@ -250,30 +294,24 @@ def num_components(mixture: Mixtures) -> int:
     return jax.tree.leaves(mixture.tilts)[0].shape[1]
 
 
-def _each(tilts: Any, count: int) -> list[Any]:
-    """The tilts of each of the first inputs of a block."""
-    leaves, tree = jax.tree.flatten(first_of(tilts, count))
-    return [tree.unflatten(some) for some in zip(*leaves)]
-
-
 @functools.partial(jax.jit, static_argnames="rows")
 def _draw(
     work: Work,
     inputs: Pairs[jax.Array],
-    tilts: Any,
+    tilts: Tilt,
     first: jax.Array,
     component: jax.Array,
     stage: jax.Array,
     *,
     rows: int,
 ) -> tuple[jax.Array, jax.Array]:
-    """The margins `[l, n]`, and `[l, n, C]` what `Tilt.log_ratio` gives."""
-    tilt = TILTS[work.perturbation.norm]
+    """The margins `[l, n]`, and `TiltedBall.log_ratio`, `[l, n, C]`."""
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work,
         inputs: Pairs[jax.Array],
-        tilts: Any,
+        tilts: Tilt,
         first: jax.Array,
         component: jax.Array,
         stage: jax.Array,
@@ -292,14 +330,14 @@ def _draw(
             which = jax.lax.dynamic_slice_in_dim(component, part * draws, draws, 1)
 
             def one(
-                key: jax.Array, tilts: Any, first: jax.Array, which: jax.Array
+                key: jax.Array, tilts: Tilt, first: jax.Array, which: jax.Array
             ) -> Any:
                 each = jax.vmap(lambda n: jax.random.fold_in(key, first + n))(numbers)
-                u = jax.vmap(lambda k, w: tilt.draw(k, of_component(tilts, w)))(
+                u = jax.vmap(lambda k, w: ball.draw(k, of_component(tilts, w)))(
                     each, which
                 )
                 ratios = jax.vmap(
-                    lambda v: jax.vmap(lambda t: tilt.log_ratio(v, t))(tilts)
+                    lambda v: jax.vmap(lambda t: ball.log_ratio(v, t))(tilts)
                 )(u)
                 return u, ratios, each
 

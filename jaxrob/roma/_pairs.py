@@ -10,8 +10,8 @@ from jaxrob.roma._work import Array
 # The index of no input: here the pairs' keys branch off from those of plain draws.
 _PAIRS = 2**32 - 2
 
-#: What tells the random numbers of different uses apart. The numbers are part of the
-#: results: add new ones at the end.
+#: Uses of random numbers, each with keys of its own. Results depend on these numbers:
+#: add new ones at the end.
 STARTS, SEARCH, REFINEMENT, MIXTURE, SPLITTING, SCOUTS = range(6)
 #: Further runs of splitting.
 AGAIN = (6, 7, 8)

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jax.sharding import NamedSharding
+import numpy as np
 
-from jaxrob._devices.hosts import put
+from jaxrob._devices.call import Call
 from jaxrob._devices.mesh import on_each_device
 from jaxrob._pixels import as_floats
 from jaxrob.roma._ball import (
@@ -32,7 +32,7 @@ KEEP = 0.25
 # The moves that each makes there, and those that are made of few components.
 _NUM_MOVES = 5
 _NUM_MOVES_OF_FEW = 10
-# So many dimensions are few.
+# Up to this many dimensions are few.
 _FEW_DIMENSIONS = 16
 #: On plateaus of the margin other shares happen. Fewer particles than the least say too
 #: little; a greater share than the most might need any number of levels.
@@ -118,11 +118,10 @@ def empty_systems(
     image: jax.ShapeDtypeStruct,
     num_slots: int,
     num_particles: int,
-    sharding: NamedSharding,
 ) -> ParticleSystems:
-    """Systems of the right shapes, to be started anew in every slot."""
+    """Systems of the right shapes, not yet started."""
     latent = jax.eval_shape(perturbation.draw, jax.random.key(0), image)
-    systems = ParticleSystems(
+    return ParticleSystems(
         latents=jax.tree.map(
             lambda leaf: jnp.zeros((num_slots, num_particles, *leaf.shape), leaf.dtype),
             latent,
@@ -135,7 +134,19 @@ def empty_systems(
         number=jnp.zeros(num_slots, jnp.uint32),
         invalid=jnp.zeros(num_slots, bool),
     )
-    return put(systems, sharding)
+
+
+def stepping(
+    work: Work,
+    systems: ParticleSystems,
+    pairs: Any,
+    fresh: Any,
+    use: int,
+    num_particles: int,
+) -> Call:
+    """The call of `step`; arrays or their shapes."""
+    args = work, systems, pairs, fresh, np.uint32(use)
+    return Call(step, args, {"num_particles": num_particles}, work.mesh)
 
 
 @functools.partial(jax.jit, static_argnames="num_particles", donate_argnames="systems")
@@ -254,7 +265,7 @@ def _propose(
     """Moved latents, or drawn ones in fresh slots.
 
     Of many components all are nudged at every other move. Where few matter, moves that
-    draw some anew are adapted to go nowhere: most are accepted because they leave those
+    redraw some are adapted to go nowhere: most are accepted because they leave those
     few as they are.
     """
     no = jnp.zeros((), bool)
@@ -384,7 +395,7 @@ def _select(
     finished = hits >= wanted
     stuck = (kept < LEAST_KEPT) | (kept > _MOST_KEPT * num_particles)
     status = jnp.where(finished, FINISHED, jnp.where(stuck, STUCK, GOING))
-    # All survivors are copied equally often, some of them once more: which, is drawn.
+    # Resampling: all survivors are copied equally often, up to one, by a random start.
     # At the end, these are all the hits.
     kept = jnp.where(finished, hits, jnp.maximum(kept, 1)).astype(jnp.uint32)
     first = jax.random.bits(key) % kept

@@ -100,11 +100,11 @@ class Perturbation:
 def fingerprinted_perturbation(
     perturbation: Perturbation, image_shape: tuple[int, ...]
 ) -> Perturbation:
-    """The perturbation as it is now, told from others by what it computes.
+    """Fingerprints a perturbation as it is now, by what it computes.
 
-    The library's own are told by their parameters, and returned as they are. The
-    functions of others are traced, anew where they capture arrays: programs compiled
-    for other values do not serve them.
+    The library's own are identified by their parameters, and returned as they are.
+    Other functions are traced, with the arrays that they capture: a program compiled
+    for other values does not serve them.
 
     Args:
       perturbation: the perturbation.

@@ -379,7 +379,7 @@ class RomaResult:
     def from_json(text: str | bytes) -> "RomaResult":
         """A result from the text that `to_json` gave.
 
-        Nothing is executed. The caveats are told anew from the statuses.
+        Nothing is executed. The caveats are derived again from the statuses.
 
         Raises:
           TypeError: if it is no text.

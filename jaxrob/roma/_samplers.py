@@ -60,8 +60,8 @@ def from_alteration(
       clip: whether perturbed images are clipped to [0, 1].
 
     Raises:
-      TypeError: as `metrics.level_weights`.
-      ValueError: as `metrics.level_weights`.
+      TypeError: as `metrics.tolerance_robustness`.
+      ValueError: as `metrics.tolerance_robustness`.
     """
     check_type("alteration", alteration, Alteration, "a jaxrob.Alteration")
     ends = np.linspace(alteration.lower, alteration.upper, _CELLS + 1)
@@ -98,7 +98,7 @@ def _draw_level(key: jax.Array, image: jax.Array) -> tuple[jax.Array, jax.Array]
 def _move_level(
     key: jax.Array, latent: tuple[jax.Array, jax.Array], share: jax.Array
 ) -> tuple[jax.Array, jax.Array]:
-    """The level moves a little; the alteration's own noise stays or is drawn anew."""
+    """The level moves a little; the alteration's own noise stays or is redrawn."""
     normal, data = latent
     which, whether, rest = jax.random.split(key, 3)
     fresh = jax.random.normal(which)

@@ -1,4 +1,4 @@
-"""Draws from the mixtures around inputs, stage by stage, and what they say."""
+"""Draws from the mixtures around inputs, stage by stage, and their estimates."""
 
 from collections.abc import Sequence
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from tqdm.auto import tqdm
 
-from jaxrob.roma._blocks import joined, taken
+from jaxrob._devices.rows import joined, taken
 from jaxrob.roma._mixture import (
     DRAWS,
     Draws,
@@ -33,7 +33,7 @@ STAGES = (DRAWS, *3 * (4 * DRAWS,), *4 * (8 * DRAWS,))
 
 
 class Sample(NamedTuple):
-    """What draws from the mixture of one input say; arrays have an axis of 1.
+    """Draws from the mixture of one input; arrays have an axis of 1.
 
     Attributes:
       mixture: the mixture.
@@ -83,12 +83,12 @@ def draw_while_it_pays(
     budget: np.ndarray,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
-    """Draws until weights are even, or all stages together will most likely not do.
+    """Draws until weights are even, or all stages will most likely not suffice.
 
     Args:
       work: the classifier and so on, placed.
       inputs: N inputs, of which some are drawn from.
-      samples: what was drawn, by the number of the input; changed.
+      samples: the draws so far, by the number of the input; updated in place.
       which: `[n]` the numbers of those that are drawn from.
       bar: where progress is shown.
       budget: `[N]` draws for each input at most.
@@ -120,7 +120,7 @@ def draw_on(
     bar: tqdm,
     stages: Sequence[int] = STAGES,
 ) -> np.ndarray:
-    """The next stage of some inputs' draws, together where they are alike.
+    """Draws the next stage for some inputs, together where shapes are equal.
 
     Returns:
       How many draws around each.
@@ -144,7 +144,7 @@ def draw_on(
 
 
 def weights_at(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
-    """The logarithms `[m]` of weights that draws at points would have.
+    """`[m]` the log importance weights that draws at points would have.
 
     Args:
       work: the classifier and so on.
@@ -156,7 +156,7 @@ def weights_at(work: Work, sample: Sample, points: np.ndarray) -> np.ndarray:
 
 
 def _with(sample: Sample, more: Draws) -> Sample:
-    """What the draws so far and more of them say together."""
+    """The sample with more draws."""
     both = zip(sample.draws, more)
     draws = Draws(*(np.concatenate(pair, axis=1) for pair in both))
     shares = shares_of(draws)

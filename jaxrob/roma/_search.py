@@ -1,15 +1,15 @@
-"""The search for the parts of a ball where an input is distinctly misclassified.
+"""Searches for the parts of a ball where an input is distinctly misclassified (modes).
 
-Lanes start at many points, each with its own direction, and climb: a lane takes its
-margin as linear, draws points from the ball tilted towards where that would be 0, and
-has the next linear margin from the gradients there. Lanes that end in one direction
-have found one mode. More of them start as long as a mode was found by a single lane
-only, because then there may be others that none has found (Good, 1953).
+Many searches start at different points. Each linearises its margin, draws points from
+the ball tilted towards where the linear margin is 0, and linearises again by the
+gradients there. Searches that end in one direction have found one mode. More start
+while some mode was found by a single search, because others may not have been found at
+all (Good, 1953).
 
-Half of the lanes start in the ball, for the classes that plain draws put nearest, in
-pairs on opposite sides. The others start at a multiple of its radius, for any class: a
+Half of the searches start in the ball, in pairs on opposite sides, for the classes that
+plain draws put nearest. The others start at a multiple of its radius, for any class: a
 steep mode, whose margin is far below that of a shallow one nearly everywhere in the
-ball, is the greater one there.
+ball, has the greater margin there.
 """
 
 import functools
@@ -19,80 +19,87 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
-from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import on_each_device, sharded
+from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.rows import first_of, joined, put_at, taken
 from jaxrob._pixels import as_floats
-from jaxrob.roma._blocks import blocks, check_valid, first_of, joined, put_at, taken
+from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._estimate import MOST_MODES
 from jaxrob.roma._margins import LARGEST_MARGIN, margins_of_pairs, nearest_class
 from jaxrob.roma._pairs import ANY_CLASS, REFINEMENT, SEARCH, STARTS, Pairs, pair_keys
-from jaxrob.roma._tilt import TILTS, Stretch, Tilt, with_room
+from jaxrob.roma._tilt import (
+    TILTED_BALLS,
+    Stretch,
+    Tilt,
+    TiltedBall,
+    with_idle_stretch,
+)
 from jaxrob.roma._work import Work, rows_on_a_device
 
-# What a gradient costs, in forward passes.
+# Forward passes that a gradient costs.
 _GRADIENT_COST = 3
-#: Lanes that start at a time, and at most. Half of them start in the ball.
-LANES = 16
-_MOST_LANES = 64
-_LANES_OF_A_MODE = 6
-# Where the pairs of the other half start, in radii of the ball.
+#: Searches around an input that start together, half of them in the ball; and at most.
+BATCH = 16
+_MOST_SEARCHES = 64
+_SEARCHES_PER_MODE = 6
+# Where the others start, in radii of the ball.
 _FAR = np.array([3.0, 6.0, 12.0, 24.0])
-# A mode whose tilt diverges by so many nats more than the nearest one's is left out: it
-# is less probable by about that, a log of 10,000.
+# A mode whose tilt diverges by this many nats more than the nearest one's is left out:
+# it is about 10,000 times less probable.
 _LARGEST_GAP = 9.2
-# Directions with at least this cosine are one mode: lanes', and those of modes once
-# they are refined, when directions are better known.
-_SAME_LANE = 0.7
-_SAME_MODE = 0.9
-# Lanes this close count as neighbours.
+# Directions with at least this cosine are one mode: of searches, and of refined modes,
+# whose directions are known better.
+_SAME_MODE = 0.7
+_SAME_REFINED_MODE = 0.9
+# Searches with at least this cosine are neighbours.
 _CLOSE = 0.9
 # Points whose gradients are taken in a call, at most.
 _MOST_POINTS = 1024
 _MOST_TILTS = 64
-# A mode is reached if the margin there is not further below 0 than so many of its
-# standard deviations.
+# A mode is reached if the greatest margin there is at most this many of the margins'
+# standard deviations below 0.
 _REACH = 4.0
 
 
 class _Climb(NamedTuple):
-    """How lanes climb."""
+    """How searches climb."""
 
     rounds: int
     gradients: int  # in each round
-    first_kept: int  # the round from which on linear margins are averaged
-    use: int  # of random keys
+    first_kept: int  # linear margins are averaged from this round on
+    use: int  # see `pair_keys`
 
     @property
     def cost(self) -> int:
-        """Forward passes of a lane; one a round is for the class that is nearest."""
+        """Forward passes of a search; one in each round finds the nearest class."""
         return self.rounds * (1 + _GRADIENT_COST * self.gradients)
 
 
 _SEARCHING = _Climb(rounds=3, gradients=4, first_kept=1, use=SEARCH)
 _REFINING = _Climb(rounds=2, gradients=64, first_kept=0, use=REFINEMENT)
-#: Forward passes for a mode, from lanes on.
+#: Forward passes that refine a mode.
 MODE_COST = _REFINING.cost
-# Gradients that tell how a mode's margin curves, directions kept, and the least and
-# largest curvatures along these, in units of the tilt's own: at 1 the tilt would be
-# infinitely wide.
+# Gradients by which a mode's curvature is estimated.
 _CURVES = 256
-# It is asked of modes where the part of the margin that is not linear would add more
-# than so much to the exponent of the tilt, in nats: the draws' weights vary by about
-# its exponential.
+# It is estimated where the nonlinear part of the margin would add more than this to the
+# exponent of the tilt, in nats: the weights vary by about its exponential.
 _BENT = 1.0
+# Directions kept, and the least and largest curvatures along them, in units of the
+# tilt's own: at 1 the tilt would be infinitely wide.
 _DIRECTIONS = 16
 _CURVATURES = (0.1, 0.75)
 
 
 class Line(NamedTuple):
-    """Linear margins `slope . u + intercept` of L lanes; arrays `[L, ...]`.
+    """Linear margins `slope . u + intercept` of L searches; arrays `[L, ...]`.
 
     Attributes:
       slope: `[L, H, W, C]`, the mean gradient of the margin with respect to u.
-      intercept: `[L]`, the mean of what the slope leaves of the margin.
-      variance: `[L]`, the variance of that.
+      intercept: `[L]`, the mean of the residual, the margin less `slope . u`.
+      variance: `[L]`, the residual's variance.
     """
 
     slope: Any
@@ -100,13 +107,13 @@ class Line(NamedTuple):
     variance: Any
 
 
-class Lanes(NamedTuple):
-    """Where L lanes are; arrays `[L, ...]`.
+class Searches(NamedTuple):
+    """Where L searches are; arrays `[L, ...]`.
 
     Attributes:
-      owner: int `[L]`, the number of the input that each belongs to.
-      numbers: uint32 `[L]`, its number among those of its input.
-      classes: int32 `[L]`, whose margin it climbs.
+      owner: int `[L]`, the number of each search's input.
+      numbers: uint32 `[L]`, its number among the searches of its input.
+      classes: int32 `[L]`, the class whose margin it climbs.
       line: the margin where it is.
       divergence: `[L]`, of the tilt there from the uniform distribution, in nats.
       reached: bool `[L]`, whether the margin comes near 0 there.
@@ -125,41 +132,40 @@ class Modes(NamedTuple):
 
     Attributes:
       owner: int `[M]`, the number of each mode's input, ascending.
-      tilts: a pytree, the tilts towards them.
+      tilts: the tilts towards them.
       cost: int64 `[N]`, forward passes spent on finding them.
     """
 
     owner: np.ndarray
-    tilts: Any
+    tilts: Tilt
     cost: np.ndarray
 
 
-def find_lanes(
+def run_searches(
     work: Work,
     inputs: Pairs[np.ndarray],
     classes: np.ndarray,
     bar: tqdm,
     budget: float = math.inf,
-) -> Lanes:
-    """Lanes that have climbed from points in and far around the balls of N inputs.
+) -> Searches:
+    """Runs searches from points in the balls of N inputs and far around them.
 
     Args:
-      work: the classifier and so on, placed; the perturbation is a ball with a norm in
-        `TILTS`.
+      work: the classifier and so on, placed; the perturbation is a ball.
       inputs: one pair for each input, with `ANY_CLASS`.
-      classes: int32 `[N, T]`, the classes sought after, the nearest one first; repeated
-        where there are fewer than T.
+      classes: int32 `[N, T]`, the classes sought, the nearest one first; repeated where
+        there are fewer than T.
       bar: where progress is shown.
-      budget: forward passes for each input; they are at least those of the first lanes.
+      budget: forward passes for each input, at least those of the first searches.
 
     Raises:
       ValueError: if the classifier returned NaN.
     """
     batches, left = [], np.arange(len(classes))
-    most = min(_MOST_LANES, max(budget // LANE_COST, LANES))
-    for first in range(0, int(most) - LANES + 1, LANES):
-        numbers = first + np.tile(np.arange(LANES, dtype=np.uint32), len(left))
-        owner = np.repeat(left, LANES)
+    most = min(_MOST_SEARCHES, max(budget // SEARCH_COST, BATCH))
+    for first in range(0, int(most) - BATCH + 1, BATCH):
+        numbers = first + np.tile(np.arange(BATCH, dtype=np.uint32), len(left))
+        owner = np.repeat(left, BATCH)
         sought = np.where(
             _in_the_ball(numbers),
             classes[owner, numbers // 2 % classes.shape[1]],
@@ -167,21 +173,21 @@ def find_lanes(
         )
         points = _starts(work, inputs, owner, numbers)
         batches.append(
-            lanes_from(work, inputs, owner, numbers, sought.astype(np.int32), points)
+            searches_from(work, inputs, owner, numbers, sought.astype(np.int32), points)
         )
-        bar.update(len(owner) * LANE_COST)
-        lanes = joined(batches)
-        left = left[wants_more_lanes(lanes, len(classes))[left]]
+        bar.update(len(owner) * SEARCH_COST)
+        searches = joined(batches)
+        left = left[wants_more_searches(searches, len(classes))[left]]
         if not len(left):
             break
     return joined(batches)
 
 
-#: Forward passes that a lane costs.
-LANE_COST = 1 + _GRADIENT_COST + _SEARCHING.cost
+#: Forward passes that a search costs.
+SEARCH_COST = 1 + _GRADIENT_COST + _SEARCHING.cost
 
 
-def lanes_from(
+def searches_from(
     work: Work,
     inputs: Pairs[np.ndarray],
     owner: np.ndarray,
@@ -190,18 +196,18 @@ def lanes_from(
     points: np.ndarray,
     *,
     classes_of_points: bool = False,
-) -> Lanes:
-    """L lanes that have climbed from the points `[L, H, W, C]` given.
+) -> Searches:
+    """Runs L searches from given points.
 
     Args:
       work: as for `find_modes`.
       inputs: as for `find_modes`.
-      owner: int `[L]`, the number of the input of each lane.
-      numbers: uint32 `[L]`, the lanes' numbers, which their random keys depend on.
-      classes: int32 `[L]`, whose margins are climbed.
-      points: where they start, in units of epsilon.
-      classes_of_points: whether each lane climbs the margin of the class that is the
-        nearest one where it starts, whatever `classes` are.
+      owner: int `[L]`, the number of the input of each search.
+      numbers: uint32 `[L]`, the searches' numbers, which their random keys depend on.
+      classes: int32 `[L]`, the classes whose margins they climb.
+      points: `[L, H, W, C]`, where they start, in units of epsilon.
+      classes_of_points: whether each climbs the margin of the class that is nearest
+        where it starts instead.
 
     Raises:
       ValueError: if the classifier returned NaN.
@@ -214,107 +220,110 @@ def lanes_from(
     return _climbed(work, inputs, owner, numbers, classes, lines, _SEARCHING)
 
 
-def no_nearer(lanes: Lanes, least: np.ndarray) -> Lanes:
-    """The lanes, none of which seems nearer than it can be.
+def no_nearer(searches: Searches, least: np.ndarray) -> Searches:
+    """Raises divergences to a lower bound.
 
-    Where gradients lead to and fro, a lane's margins vary so much that it seems to be
-    near, and would put off modes that others have found.
+    Where gradients alternate, a search's margins vary so much that its mode seems near,
+    and would displace modes that others have found.
 
     Args:
-      lanes: lanes of N inputs.
-      least: `[N]`, the divergence of a mode as probable as all together may be.
+      searches: searches of N inputs.
+      least: `[N]`, the bound: the divergence of a mode as probable as all together can
+        be.
     """
-    divergence = np.maximum(lanes.divergence, least[lanes.owner])
-    return lanes._replace(divergence=divergence)
+    divergence = np.maximum(searches.divergence, least[searches.owner])
+    return searches._replace(divergence=divergence)
 
 
-def refinement_cost(lanes: Lanes, number: int) -> np.ndarray:
-    """`[N]` forward passes that `refined` takes for each input, but for stretches."""
-    return MODE_COST * np.bincount(_merged(lanes, _SAME_LANE).owner, minlength=number)
+def refinement_cost(searches: Searches, number: int) -> np.ndarray:
+    """`[N]` forward passes that `refined` takes for each input, without stretches."""
+    return MODE_COST * np.bincount(
+        _merged(searches, _SAME_MODE).owner, minlength=number
+    )
 
 
 def refined(
     work: Work,
     inputs: Pairs[np.ndarray],
-    lanes: Lanes,
+    searches: Searches,
     bar: tqdm,
     least: np.ndarray,
     *,
     stretched: bool = True,
 ) -> Modes:
-    """The modes that lanes have found, from more gradients each.
+    """Merges searches into modes, and refines each mode by more gradients.
 
     Args:
       work: as for `find_modes`.
       inputs: N of them, as for `find_modes`.
-      lanes: lanes of these.
+      searches: searches of these.
       bar: where progress is shown.
       least: as of `no_nearer`.
-      stretched: whether tilts are stretched where margins curve. It takes 768 forward
-        passes a mode, and draws from small networks that take twenty times as long.
+      stretched: whether tilts are stretched where margins curve. That takes 768 forward
+        passes a mode, and makes draws from small networks twenty times slower.
 
     Raises:
       ValueError: if the classifier returned NaN.
     """
-    modes = _merged(lanes, _SAME_LANE)
+    modes = _merged(searches, _SAME_MODE)
     found = _climbed(
         work, inputs, modes.owner, modes.numbers, modes.classes, modes.line, _REFINING
     )
     cost = MODE_COST * np.bincount(found.owner, minlength=len(inputs.indices))
-    found = _merged(no_nearer(found, least), _SAME_MODE)
+    found = _merged(no_nearer(found, least), _SAME_REFINED_MODE)
     tilts, bend = _towards(work, found.line)
     bent = np.flatnonzero(bend > _BENT)
-    if stretched and len(bent) and TILTS[work.perturbation.norm].stretched is not None:
+    if stretched and len(bent):
         some = taken(found, bent)
         given = (some.numbers, some.line)
         better = _in_blocks(
             work, inputs, some.owner, some.classes, given, _CURVES, _stretched
         )
-        tilts = put_at(with_room(tilts, better), bent, better)
+        tilts = put_at(with_idle_stretch(tilts, better), bent, better)
         more = _GRADIENT_COST * _CURVES
         cost += more * np.bincount(some.owner, minlength=len(cost))
     bar.update(int(cost.sum()))
     return Modes(found.owner, tilts, cost)
 
 
-def has_another_mode(lanes: Lanes, new: Lanes) -> bool:
-    """Whether new lanes of an input are in a mode that none of the others is in."""
-    labels = _labels(joined([lanes, new]), _SAME_LANE)
-    old, late = labels[: len(lanes.owner)], labels[len(lanes.owner) :]
+def has_another_mode(searches: Searches, new: Searches) -> bool:
+    """Whether new searches of an input are in a mode that none of the others is in."""
+    labels = _labels(joined([searches, new]), _SAME_MODE)
+    old, late = labels[: len(searches.owner)], labels[len(searches.owner) :]
     return bool(np.setdiff1d(late[late >= 0], old).size)
 
 
-def _towards(work: Work, line: Line) -> tuple[Any, np.ndarray]:
-    """The tilts towards modes, and `[M]` what `_BENT` is a limit of."""
-    parts = [
-        first_of(fetch(_tilts(block, norm=work.perturbation.norm)), number)
-        for block, number in blocks(line, work.mesh, _MOST_TILTS, base=16)
-    ]
-    return joined(parts)
+def _towards(work: Work, line: Line) -> tuple[Tilt, np.ndarray]:
+    """The tilts towards modes, and `[M]` the excess that `_BENT` limits."""
+    step = functools.partial(_tilts, norm=work.perturbation.norm, mesh=work.mesh)
+    every = np.arange(len(line.intercept))
+    size = block_size(len(every), work.mesh, _MOST_TILTS, base=16)
+    blocks = in_blocks(step, lambda rows: (taken(line, rows),), every, size, work.mesh)
+    return joined([found for _, found in blocks])
 
 
 def _in_the_ball(numbers: np.ndarray) -> np.ndarray:
-    """Which lanes, by their numbers, start in the ball, for a class that is sought."""
-    return numbers % LANES < LANES // 2
+    """Which searches start in the ball, for a class that is sought."""
+    return numbers % BATCH < BATCH // 2
 
 
-def wants_more_lanes(lanes: Lanes, number: int) -> np.ndarray:
-    """`[N]` whether more lanes of an input should start, or it may have more modes."""
-    each = (taken(lanes, lanes.owner == one) for one in range(number))
+def wants_more_searches(searches: Searches, number: int) -> np.ndarray:
+    """`[N]` whether an input may have modes that no search has found."""
+    each = (taken(searches, searches.owner == one) for one in range(number))
     return np.array([_goes_on(one) for one in each])
 
 
-def _goes_on(lanes: Lanes) -> bool:
-    labels = _labels(lanes, _SAME_LANE)
+def _goes_on(searches: Searches) -> bool:
+    labels = _labels(searches, _SAME_MODE)
     sizes = np.bincount(labels[labels >= 0])
-    return bool((sizes == 1).any()) or len(labels) < _LANES_OF_A_MODE * len(sizes)
+    return bool((sizes == 1).any()) or len(labels) < _SEARCHES_PER_MODE * len(sizes)
 
 
-def _merged(lanes: Lanes, same: float) -> Lanes:
-    """One lane for each mode, with the mean of its lanes' linear margins."""
+def _merged(searches: Searches, same: float) -> Searches:
+    """One search for each mode, with the mean of its searches' linear margins."""
     parts = []
-    for number in np.unique(lanes.owner):
-        mine = taken(lanes, lanes.owner == number)
+    for number in np.unique(searches.owner):
+        mine = taken(searches, searches.owner == number)
         labels = _labels(mine, same)
         for label in range(labels.max() + 1):
             members = taken(mine, labels == label)
@@ -325,36 +334,36 @@ def _merged(lanes: Lanes, same: float) -> Lanes:
     return joined(parts)
 
 
-def _labels(lanes: Lanes, same: float) -> np.ndarray:
-    """`[L]` the mode that each lane of an input is in; -1 for none that matters."""
-    slopes = lanes.line.slope.reshape(len(lanes.owner), -1).astype(np.float64)
+def _labels(searches: Searches, same: float) -> np.ndarray:
+    """`[L]` the mode that each search of an input found; -1 for a negligible one."""
+    slopes = searches.line.slope.reshape(len(searches.owner), -1).astype(np.float64)
     norms = np.linalg.norm(slopes, axis=1)
     slopes = slopes / np.where(norms > 0, norms, 1)[:, None]
     cosines = slopes @ slopes.T
-    # Lanes with many others close to them lead: one between two modes does not.
+    # Searches with many neighbours lead, so that none between two modes does.
     neighbours = (cosines >= max(same, _CLOSE)).sum(axis=1)
-    order = np.lexsort((lanes.divergence, -neighbours, ~lanes.reached))
+    order = np.lexsort((searches.divergence, -neighbours, ~searches.reached))
     labels, leaders = np.full(len(order), -1), []
-    for lane in order:
-        nearest = cosines[lane, leaders]
+    for search in order:
+        nearest = cosines[search, leaders]
         if len(leaders) and nearest.max() >= same:
-            labels[lane] = nearest.argmax()
+            labels[search] = nearest.argmax()
         else:
-            labels[lane] = len(leaders)
-            leaders.append(lane)
-    return _that_matter(lanes, labels)
+            labels[search] = len(leaders)
+            leaders.append(search)
+    return _that_matter(searches, labels)
 
 
-def _that_matter(lanes: Lanes, labels: np.ndarray) -> np.ndarray:
-    """The labels, numbered by how near the modes are; -1 for those that are too far."""
+def _that_matter(searches: Searches, labels: np.ndarray) -> np.ndarray:
+    """The labels, numbered from the nearest mode; -1 for those too far."""
     number = labels.max() + 1
     members = [labels == label for label in range(number)]
-    distance = np.array([np.median(lanes.divergence[some]) for some in members])
-    # Those that are far below 0 come last.
-    reached = np.array([lanes.reached[some].any() for some in members])
+    distance = np.array([np.median(searches.divergence[some]) for some in members])
+    # Modes that were not reached come last.
+    reached = np.array([searches.reached[some].any() for some in members])
     distance += np.where(reached, 0, 1e3)
     order = np.argsort(distance, kind="stable")
-    # A single lane may be lost where it seems near. It must not put off the others.
+    # A single search may seem near by mistake. It must not exclude the others.
     sizes = np.array([some.sum() for some in members])
     sure = distance[sizes > 1] if (sizes > 1).any() else distance
     order = order[distance[order] <= sure.min() + _LARGEST_GAP][:MOST_MODES]
@@ -366,12 +375,12 @@ def _that_matter(lanes: Lanes, labels: np.ndarray) -> np.ndarray:
 def _starts(
     work: Work, inputs: Pairs[np.ndarray], owner: np.ndarray, numbers: np.ndarray
 ) -> np.ndarray:
-    """`[L, H, W, C]` where lanes start, in units of epsilon."""
+    """`[L, H, W, C]` where searches start, in units of epsilon."""
     classes = np.full(len(owner), ANY_CLASS, np.int32)
     far = _FAR[numbers // 2 % len(_FAR)]
     radius = np.where(_in_the_ball(numbers), 1.0, far).astype(np.float32)
-    # In calls of one size: it is cheap, but not to compile.
-    most = _MOST_POINTS // LANES
+    # In calls of one size: it is cheap, but compiling it is not.
+    most = _MOST_POINTS // BATCH
     return _in_blocks(work, inputs, owner, classes, (numbers, radius), most, _start)
 
 
@@ -383,12 +392,12 @@ def _climbed(
     classes: np.ndarray,
     lines: Line,
     climb: _Climb,
-) -> Lanes:
+) -> Searches:
     step = functools.partial(_climb, climb=climb)
     line, classes, divergence, reached = _in_blocks(
         work, inputs, owner, classes, (numbers, lines), climb.gradients, step
     )
-    return Lanes(owner, numbers, classes, line, divergence, reached)
+    return Searches(owner, numbers, classes, line, divergence, reached)
 
 
 def _in_blocks(
@@ -400,23 +409,24 @@ def _in_blocks(
     points: int,
     step: Any,
 ) -> Any:
-    """What a step returns for lanes, block by block: arrays `[L, ...]` on the host.
+    """Runs a step on searches, block by block; returns arrays `[L, ...]` on the host.
 
     Raises:
       ValueError: if the classifier returned NaN.
     """
     rows = rows_on_a_device(work, inputs.images.shape[1:])
     most = max(1, min(rows, _MOST_POINTS) // points)
-    split, parts = sharded(work.mesh), []
-    everything = (owner, classes, given)
-    with jax.set_mesh(work.mesh):
-        for (mine, sought, some), number in blocks(
-            everything, work.mesh, most, base=16
-        ):
-            pairs = taken(inputs, mine)._replace(classes=sought)
-            found, valid = fetch(step(work, put(pairs, split), put(some, split)))
-            check_valid(valid[:number], pairs.indices)
-            parts.append(first_of(found, number))
+    size = block_size(len(owner), work.mesh, most, base=16)
+
+    def take(rows: np.ndarray) -> tuple[Pairs[np.ndarray], Any]:
+        pairs = taken(inputs, owner[rows])._replace(classes=classes[rows])
+        return pairs, taken(given, rows)
+
+    step, parts = functools.partial(step, work), []
+    every = np.arange(len(owner))
+    for rows, (found, valid) in in_blocks(step, take, every, size, work.mesh):
+        check_valid(valid, inputs.indices[owner[rows]])
+        parts.append(found)
     return joined(parts)
 
 
@@ -424,8 +434,8 @@ def _in_blocks(
 def _start(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[jax.Array, jax.Array]:
-    """Plain draws times a radius, those of lanes of odd numbers on the other side."""
-    tilt = TILTS[work.perturbation.norm]
+    """Plain draws times a radius; searches of odd numbers mirror the one before."""
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
@@ -435,7 +445,7 @@ def _start(
         def one(
             key: jax.Array, image: jax.Array, number: jax.Array, radius: jax.Array
         ) -> jax.Array:
-            u = tilt.draw(jax.random.fold_in(key, number // 2), tilt.none(image))
+            u = ball.draw(jax.random.fold_in(key, number // 2), ball.none(image))
             return jnp.where(number % 2, -radius, radius) * u
 
         images = as_floats(pairs.images)
@@ -449,7 +459,7 @@ def _start(
 def _line_at(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
 ) -> tuple[tuple[Line, jax.Array], jax.Array]:
-    """The margin's tangent at one point of each lane, and the nearest class there."""
+    """The margin's tangent at one point of each search, and the nearest class there."""
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, jax.Array]
@@ -461,8 +471,7 @@ def _line_at(
         classes = nearest_class(
             work, pairs, perturbed_by(work, pairs, u), keys[:, None]
         )
-        # Far from the ball nothing is promised: a lane that starts where there is no
-        # number climbs from nowhere.
+        # Far from the ball NaN is allowed: such a search starts far below 0.
         margins = jnp.where(jnp.isnan(margins), -LARGEST_MARGIN, margins)
         found = _line(u, margins, gradients), classes[:, 0]
         return found, jnp.ones(len(numbers), bool)
@@ -478,13 +487,13 @@ def _climb(
     *,
     climb: _Climb,
 ) -> tuple[tuple[Line, jax.Array, jax.Array, jax.Array], jax.Array]:
-    """Where lanes with these numbers and linear margins come.
+    """Climbs from linear margins.
 
     Returns:
-      The linear margins, whose they are, the divergence of the tilts to which they
-      lead, whether the margin came near 0; and whether all margins were numbers.
+      The linear margins, their classes, the divergence of the tilts towards them,
+      whether the margin came near 0; and whether all margins were numbers.
     """
-    tilt = TILTS[work.perturbation.norm]
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
@@ -498,19 +507,19 @@ def _climb(
 
         def one_round(number: jax.Array, state: Any) -> Any:
             line, classes, _, valid = state
-            tilts = jax.vmap(tilt.towards)(*line)
+            tilts = jax.vmap(ball.towards)(*line)
             each = jax.vmap(lambda k: jax.random.fold_in(k, number))(keys)
             each = jax.vmap(lambda k: jax.random.split(k, climb.gradients))(each)
-            u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(each, tilts)
-            # For any class it is the nearest one at the first draw, and then stays so:
-            # the gradients of several classes have no mean that leads to one of them.
+            u = jax.vmap(jax.vmap(ball.draw, (0, None)))(each, tilts)
+            # `ANY_CLASS` becomes the nearest class at the first draw, and stays: the
+            # mean gradient of several classes leads to none of them.
             first = perturbed_by(work, pairs, u[:, :1])
             nearest = nearest_class(work, pairs, first, each[:, :1])[:, 0]
             classes = jnp.where(is_any & (number == 0), nearest, classes)
             mine = pairs._replace(classes=classes)
             margins, gradients = _with_gradients(work, mine, u, each)
             new = _line(u, margins, gradients)
-            # A running mean from the first round that counts; until then the last.
+            # The last one until `first_kept`, then a running mean.
             kept = jnp.maximum(number - climb.first_kept, 0)
             line = jax.tree.map(lambda a, b: (kept * a + b) / (kept + 1), line, new)
             reached = margins.max(axis=1) + _REACH * margins.std(axis=1) >= 0
@@ -520,67 +529,67 @@ def _climb(
         line, classes, reached, valid = jax.lax.fori_loop(
             0, climb.rounds, one_round, (line, pairs.classes, yes, yes)
         )
-        tilts = jax.vmap(tilt.towards)(*line)
-        divergence = jax.vmap(tilt.divergence)(tilts)
+        tilts = jax.vmap(ball.towards)(*line)
+        divergence = jax.vmap(ball.moments)(tilts, line.slope).divergence
         return (line, classes, divergence, reached), valid
 
     split = (False, True, True)
     return on_each_device(local, work.mesh, split)(work, pairs, given)
 
 
-@functools.partial(jax.jit, static_argnames="norm")
-def _tilts(line: Line, *, norm: str) -> tuple[Any, jax.Array]:
-    tilt = TILTS[norm]
-    tilts = jax.vmap(tilt.towards)(*line)
-    if tilt.scale is None:
-        return tilts, jnp.zeros(len(line.intercept))
-    _, theta = jax.vmap(tilt.scale)(tilts, line.slope)
-    return tilts, theta**2 * line.variance
+@functools.partial(jax.jit, static_argnames=("norm", "mesh"))
+def _tilts(line: Line, *, norm: str, mesh: Mesh) -> tuple[Tilt, jax.Array]:
+    ball = TILTED_BALLS[norm]
+
+    def local(line: Line) -> tuple[Tilt, jax.Array]:
+        tilts = jax.vmap(ball.towards)(*line)
+        if jax.vmap(ball.moments)(tilts, line.slope).deviation is None:
+            return tilts, jnp.zeros(len(line.intercept))
+        return tilts, jax.vmap(ball.theta)(tilts, line.slope) ** 2 * line.variance
+
+    return on_each_device(local, mesh, (True,))(line)
 
 
 @jax.jit
 def _stretched(
     work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
 ) -> tuple[Any, jax.Array]:
-    """The tilts towards lanes' modes, stretched to where their margins curve."""
-    tilt = TILTS[work.perturbation.norm]
-    wider = tilt.stretched
-    assert wider is not None
+    """The tilts towards modes, stretched where their margins curve."""
+    ball = TILTED_BALLS[work.perturbation.norm]
 
     def local(
         work: Work, pairs: Pairs[jax.Array], given: tuple[jax.Array, Line]
     ) -> tuple[Any, jax.Array]:
         numbers, line = given
         keys = pair_keys(work.key, pairs, REFINEMENT)
-        keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_LANES)
+        keys = jax.vmap(jax.random.fold_in)(keys, numbers + _MOST_SEARCHES)
         each = jax.vmap(lambda k: jax.random.split(k, _CURVES))(keys)
-        u = jax.vmap(jax.vmap(tilt.draw, (0, None)))(
-            each, jax.vmap(tilt.towards)(*line)
+        u = jax.vmap(jax.vmap(ball.draw, (0, None)))(
+            each, jax.vmap(ball.towards)(*line)
         )
         margins, gradients = _with_gradients(work, pairs, u, each)
         line = _line(u, margins, gradients)
-        tilts = jax.vmap(tilt.towards)(*line)
-        stretch = jax.vmap(functools.partial(_stretch, tilt))(
+        tilts = jax.vmap(ball.towards)(*line)
+        stretch = jax.vmap(functools.partial(_stretch, ball))(
             tilts, line.slope, u, gradients
         )
-        tilts = jax.vmap(wider)(tilts, stretch)
-        return tilts, ~jnp.isnan(margins).any(axis=1)
+        return tilts._replace(stretch=stretch), ~jnp.isnan(margins).any(axis=1)
 
     return on_each_device(local, work.mesh, (False, True, True))(work, pairs, given)
 
 
 def _stretch(
-    tilt: Tilt, parameters: Any, slope: jax.Array, u: jax.Array, gradients: jax.Array
+    ball: TiltedBall, tilt: Tilt, slope: jax.Array, u: jax.Array, gradients: jax.Array
 ) -> Stretch:
-    """Where a margin curves away from the tilt towards it.
+    """The stretch that follows a margin's curvature.
 
-    With a margin that is quadratic in the tilt's normal coordinates, of Hessian H, the
+    If the margin is quadratic in the tilt's normal coordinates, with the Hessian H, the
     points that count have the covariance (1 - theta H)^-1 (second-order reliability,
-    Breitung 1984). The gradients' principal components are those of H, of either sign,
-    which the draws' own coordinates tell.
+    Breitung 1984). The principal components of the gradients are those of H up to sign,
+    which the draws' coordinates determine.
     """
-    assert tilt.scale is not None
-    scale, theta = tilt.scale(parameters, slope)
+    scale, theta = ball.moments(tilt, slope).deviation, ball.theta(tilt, slope)
+    assert scale is not None
     number = len(u)
 
     def centred(array: jax.Array) -> jax.Array:
@@ -610,7 +619,7 @@ def _dot(a: jax.Array, b: jax.Array) -> jax.Array:
 
 
 def _line(u: jax.Array, margins: jax.Array, gradients: jax.Array) -> Line:
-    """The linear margins of l lanes, by m points of each."""
+    """The linear margins of l searches, from m points of each."""
     # Gradients may be NaN where the margin is not, as that of a square root at 0.
     gradients = jnp.where(jnp.isfinite(gradients), gradients, 0)
     slope = gradients.mean(axis=1)
@@ -625,7 +634,7 @@ def _with_gradients(
 ) -> tuple[jax.Array, jax.Array]:
     """The margins `[l, m]` at u `[l, m, H, W, C]`, and their gradients.
 
-    Beyond a limit there is no gradient, because what is made of it would overflow.
+    Margins beyond a limit have no gradient, so that nothing overflows.
     """
 
     def total(u: jax.Array) -> tuple[jax.Array, jax.Array]:

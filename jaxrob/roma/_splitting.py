@@ -22,7 +22,8 @@ from tqdm.auto import tqdm
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.memory import nearest_bucket
 from jaxrob._devices.mesh import sharded
-from jaxrob.roma._blocks import check_valid, put_at, taken
+from jaxrob._devices.rows import put_at, taken
+from jaxrob.roma._blocks import check_valid
 from jaxrob.roma._estimate import (
     Estimate,
     improved,
@@ -43,7 +44,7 @@ from jaxrob.roma._particles import (
     empty_systems,
     is_thorough,
     num_moves,
-    step,
+    stepping,
 )
 from jaxrob.roma._pilot import Candidates
 from jaxrob.roma._work import Work, rows_on_a_device
@@ -89,7 +90,7 @@ def by_splitting(
     bar.update(int(found.evaluations.sum()))
     owner = np.searchsorted(left, candidates.owner[mine])
     by_input = summed(found, owner, len(left))
-    # Plain draws that hit what is said to be next to impossible.
+    # Plain draws hit what splitting says is next to impossible.
     contradicted = (by_input.status == "bounded") & (candidates.plain_hits[left] > 0)
     status = np.where(contradicted, "untrusted", by_input.status)
     error = np.where(contradicted, np.inf, by_input.standard_error)
@@ -216,26 +217,21 @@ def split(
     budget = np.broadcast_to(budget, len(pairs.classes))
     most_steps = 1 + np.floor(np.maximum(budget / num_particles - 1, 0) / moves)
     hits: list[Any] = [None] * len(pairs.classes)
-    size = _num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
+    size = num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
     by_slot = sharded(work.mesh)
     # Another mesh may be set where this is called; the steps run on their own.
     with jax.set_mesh(work.mesh):
         image = jax.ShapeDtypeStruct(pairs.images.shape[1:], jnp.float32)
-        systems = empty_systems(work.perturbation, image, size, num_particles, by_slot)
+        systems = empty_systems(work.perturbation, image, size, num_particles)
+        systems = put(systems, by_slot)
         # The pair in each slot, -1 for none. One that is done makes room for the next.
         held, waiting = np.full(size, -1), iter(range(len(pairs.classes)))
         block = None
         while (fresh := _fill(held, waiting)) is not None:
             if fresh.any():
                 block = put(taken(pairs, held), by_slot)
-            systems, outcome = step(
-                work,
-                systems,
-                block,
-                put(fresh, by_slot),
-                np.uint32(use),
-                num_particles=num_particles,
-            )
+            given = systems, block, put(fresh, by_slot), use, num_particles
+            systems, outcome = stepping(work, *given).run()
             busy = np.flatnonzero(held >= 0)
             at, outcome = held[busy], taken(fetch(outcome), busy)
             check_valid(outcome.status != INVALID, pairs.indices[at])
@@ -312,7 +308,7 @@ def _fill(held: np.ndarray, waiting: Iterator[int]) -> np.ndarray | None:
     return empty if (held >= 0).any() else None
 
 
-def _num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
+def num_slots(num_pairs: int, at_most: int, num_devices: int) -> int:
     """Slots, a multiple of the devices; of few sizes where pairs are few."""
     size = min(at_most, nearest_bucket(num_pairs, 4))
     return max(1, size // num_devices) * num_devices

@@ -1,13 +1,12 @@
-"""Probabilities from weighted draws, and how far the weights are to be trusted."""
+"""Estimates from importance weights, and whether the weights can be trusted."""
 
 from typing import NamedTuple
 
 import numpy as np
 from scipy import special
 
-#: The largest relative standard error that is trusted. It is lower where draws are few,
-#: since these may hold none of the large weights and so show too small an error: more
-#: so the more uneven those that they do hold.
+#: The largest relative standard error that is trusted. It is lower where draws are few:
+#: these may hold none of the large weights, and then underestimate the error.
 LARGEST_ERROR = 0.15
 _LARGEST_ERROR_OF_FEW = 0.12
 _LARGEST_ERROR_OF_SOME = 0.09
@@ -24,17 +23,18 @@ _REACHED = (0.5, 0.75, 0.9, 0.95, 0.98)
 
 
 class WeightedDraws(NamedTuple):
-    """What weighted draws say of P probabilities; arrays `[P]`.
+    """Estimates of P probabilities from weighted draws; arrays `[P]`.
 
     Attributes:
       log_probability: float64; an upper bound where `bounded`.
       standard_error: of the log-probability; without a hit, of one that may become a
         bound.
-      share: what the largest weight makes up of the probability.
+      share: the largest weight's share of the probability.
       hits: the share of the draws that are hits.
-      bounded: whether the probability is so small that it is bounded only.
+      bounded: whether the probability is so small that only a bound is given.
       number: how many draws.
-      effective: the effective number of hits, (sum w)^2 / sum w^2 (Kong 1992).
+      effective: the effective sample size of the hits, (sum w)^2 / sum w^2 (Kong
+        1992).
     """
 
     log_probability: np.ndarray
@@ -62,7 +62,7 @@ class WeightedDraws(NamedTuple):
 
 
 def nothing_drawn(number: int) -> WeightedDraws:
-    """What no draws say of so many probabilities."""
+    """The estimates of `number` probabilities before any draw."""
     return WeightedDraws(
         log_probability=np.full(number, -np.inf),
         standard_error=np.full(number, np.inf),

@@ -4,7 +4,7 @@ from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._including import Including
 from jaxrob.strategies._quadrature import Quadrature
 from jaxrob.strategies._random import Random
-from jaxrob.strategies._sample import sample
+from jaxrob.strategies._sample import sample, sample_few
 from jaxrob.strategies._strategy import (
     Found,
     History,
@@ -28,4 +28,5 @@ __all__ = (
     "Uniform",
     "all_images",
     "sample",
+    "sample_few",
 )

@@ -21,8 +21,8 @@ from jaxrob.strategies._concavity import (
 from jaxrob.strategies._grid import grid_of
 from jaxrob.strategies._strategy import Found, History, Request, Task, all_images
 
-# The error, as a share of the width of the statistical interval, that more levels would
-# not make noticeably smaller.
+# Error bounds below this share of the width of the statistical interval are small
+# enough: more levels would not noticeably narrow the result.
 _SMALL_SHARE = 0.25
 
 
@@ -30,7 +30,7 @@ _SMALL_SHARE = 0.25
 class ASAP:
     """Samples where the curve may cross the threshold (2022 paper, Algorithm 1).
 
-    The robustness from few levels: about 13 for an answer as good as that of a
+    Computes the robustness from few levels: about 13 for an answer as good as that of a
     thousand evenly spaced ones. Example::
 
         jaxrob.assess(classifier, dataset, alteration)  # ASAP() is the default
@@ -41,17 +41,17 @@ class ASAP:
             strategy=jaxrob.strategies.ASAP(n=1024, concavity=128.0),  # the paper's
         )
 
-    Between two sampled levels the curve is taken to lie between the two parabolas
-    through its ends with concavity +a and -a. Where either may cross the threshold,
-    the interval is split, until it is no wider than a part in `n` of the range. The
+    Between two sampled levels the curve is assumed to lie between the two parabolas
+    through its ends with concavity +a and -a. Where either may cross the threshold, the
+    interval is split, until it is no wider than a part in `n` of the range. The
     recursion goes breadth first: each round has one new level for every interval that
     may cross.
 
     A number for the concavity gives the paper's algorithm: the ends first, then
     midpoints. "auto" begins with nine levels and the identity, and estimates the
     concavity of each interval from the levels around it. Where the ends lie on opposite
-    sides of the threshold it steps just past the crossing expected, so that the next
-    interval is short.
+    sides of the threshold, the new level lies just past the expected crossing, so that
+    the next interval is short.
 
     Attributes:
       n: the number of parts that limits refinement, at least 2; rounded up to a power
@@ -60,13 +60,13 @@ class ASAP:
         [0, 1], or "auto". A value `a` for raw levels is `a * (upper - lower)**2`
         here: the paper's 128 on a range of length 2 is 512.
       statistical_stopping: whether sampling ends as soon as the error bound is below a
-        quarter of the confidence interval that the number of inputs leaves, and goes
-        on where the interval's own ends are not known as well. By default with "auto"
-        only.
-      narrowest: a share of the range in (0, 1], by default none. An excursion across
-        the threshold that is at least so wide is met by one of the first levels,
+        quarter of the width of the confidence interval that the number of inputs
+        leaves, and continues where that interval's own ends are known less well. By
+        default with "auto" only.
+      narrowest: a share of the range in (0, 1], by default None. One of the first
+        levels lies in every excursion across the threshold that is at least this wide,
         wherever it lies; narrower ones may be missed without a sign. By default "auto"
-        meets those of an eighth of the range.
+        finds those of an eighth of the range.
       rule: "right", the sum of the paper's section III.
       rules: "right" and "linear".
 
@@ -104,10 +104,11 @@ class ASAP:
                 )
 
     def ask(self, task: Task, history: History) -> list[Request]:
-        """The first levels, then one for each interval to split; see `Strategy`."""
+        """Returns first levels, then one for each interval to split; see `Strategy`."""
         check_asked(task, history)
-        # Published bounds are multiples of a part in n: an interval of just that
-        # width is final, where Algorithm 1 to the letter would halve it once more.
+        # The paper's published bounds are multiples of a part in n: an interval of
+        # exactly that width is final, although Algorithm 1 to the letter would halve it
+        # once more.
         parts = self.parts
         if not len(history.levels):
             return all_images(task.levels_at(self.first_steps(task) / parts))
@@ -119,7 +120,8 @@ class ASAP:
             width, bent = _statistical_width(task, history, num_inputs)
             bound = self._bound(task, history)
             if not split.any() or bound <= _SMALL_SHARE * width:
-                # The robustness is known well enough. Are the ends of its interval?
+                # The robustness is known well enough. Refine only for the ends of its
+                # interval.
                 wide = math.fsum(bent) > _SMALL_SHARE * width
                 split = (bent > 0) & grid.divisible & wide
                 return all_images(task.levels_at(grid.middles[split] / parts))
@@ -127,11 +129,12 @@ class ASAP:
         return all_images(task.levels_at(inner[split] / parts))
 
     def result(self, task: Task, history: History) -> Found:
-        """The largest error of the robustness (2022 paper, Theorem 1).
+        """Returns the largest error of the robustness (2022 paper, Theorem 1).
 
-        The share of the range in intervals where the curve may cross the threshold.
-        It holds if the concavity is large enough for the curve. With "auto", the parts
-        of other intervals count where the number of inputs leaves a crossing open.
+        The error bound is the share of the range in intervals where the curve may cross
+        the threshold. It is valid if the concavity is large enough for the curve. With
+        "auto", other intervals add the parts where the number of inputs leaves a
+        crossing open.
 
         Args:
           task: the task.
@@ -141,7 +144,7 @@ class ASAP:
         return Found(error_bound=self._bound(task, history))
 
     def may_cross(self, task: Task, history: History) -> np.ndarray:
-        """Whether the curve may cross between neighbouring levels, bool `[n - 1]`."""
+        """Returns whether the curve may cross between neighbours, bool `[n - 1]`."""
         return self._may_cross(task, history, self._bends.shape(task, history))
 
     def _bound(self, task: Task, history: History) -> float:
@@ -160,20 +163,20 @@ class ASAP:
         width = np.diff(task.positions_of(history.levels))
         # A parabola of concavity a through the ends, on [0, width], has its vertex at
         # half the width less rise / (2 a width), and lies a * vertex**2 beyond the
-        # first end there. Either side of the threshold is as bad: take the distance
+        # first end there. Both sides of the threshold are symmetric: take the distance
         # from the first end, and the parabola that bends towards the threshold.
         towards = np.where(above[:-1], 1.0, -1.0) * np.diff(values)
         vertex = width / 2 - towards / (2 * shape.bounding * width)
         inside = (vertex >= 0) & (vertex <= width)
         depth = shape.bounding * np.square(vertex)
         distance = np.abs(values[:-1] - level)
-        # On the threshold is above: from above a parabola must go beyond it, from
-        # below it is enough to reach it.
+        # A value on the threshold counts as above: from above a parabola must go beyond
+        # it, from below it is enough to reach it.
         meets = np.where(above[:-1], depth > distance, depth >= distance)
         return (above[:-1] != above[1:]) | (inside & meets)
 
     def first_steps(self, task: Task) -> np.ndarray:
-        """The levels to begin with, in parts of the range."""
+        """Returns the first levels, in parts of the range."""
         parts = self.parts
         first = self._bends.first_steps(task, parts)
         if self.narrowest is None:
@@ -189,14 +192,14 @@ class ASAP:
 
     @property
     def _bends(self) -> Concavity:
-        """How the curve is taken to bend."""
+        """The assumption about the curve's concavity."""
         if self.concavity == "auto":
             return EstimatedConcavity()
         return GivenConcavity(self.concavity)
 
     @property
     def _stops(self) -> bool:
-        """Whether what the finite test set leaves open ends the sampling."""
+        """Whether the uncertainty from the finite test set ends the sampling."""
         stopping = self.statistical_stopping
         return self.concavity == "auto" if stopping is None else stopping
 
@@ -204,16 +207,17 @@ class ASAP:
 def _statistical_width(
     task: Task, history: History, num_inputs: int
 ) -> tuple[float, np.ndarray]:
-    """How wide the interval is that the finite test set leaves for the robustness.
+    """Returns the width of the robustness's interval due to the finite test set.
 
     Returns:
-      Its width, and for each interval of levels the part that is due to how the curve
-      may bend there; both as shares of the range.
+      The width, and for each interval of levels the part due to how the curve may bend
+      there; both as shares of the range.
     """
     levels, values = history.levels, history.values
     totals = np.full(len(values), num_inputs)
     low, high = wilson(np.rint(values * num_inputs), totals)
-    # What is not known of single inputs' flips does not shrink with more levels.
+    # The unknown flips of single inputs are left out: they do not shrink with more
+    # levels.
     strays = envelope(levels, values, num_inputs)
     whole, straight = (
         np.subtract(*accepted_widths(levels, low, high, task.threshold, some)[::-1])

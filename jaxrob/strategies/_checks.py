@@ -1,4 +1,4 @@
-"""Checks of strategies, and of what their methods are given."""
+"""Checks of strategies, and of the arguments of their methods."""
 
 from typing import Any
 
@@ -15,7 +15,7 @@ from jaxrob.strategies._strategy import History, Task
 
 
 def check_strategy(strategy: Any) -> None:
-    """Refuses what lacks a part of a `Strategy`.
+    """Rejects an object that lacks a part of a `Strategy`.
 
     Raises:
       TypeError: names the parts that are missing.
@@ -34,10 +34,10 @@ def check_strategy(strategy: Any) -> None:
 
 
 def check_task(task: Any) -> None:
-    """Refuses what is no task of a range and a threshold.
+    """Rejects an object that is not a task with a range and a threshold.
 
     Raises:
-      TypeError: if it is no `Task`, or a field is no number.
+      TypeError: if it is not a `Task`, or a field is not a number.
       ValueError: if the range is empty, the threshold lies outside [0, 1], or the
         identity outside the range.
     """
@@ -56,15 +56,15 @@ def check_task(task: Any) -> None:
 
 
 def check_asked(task: Any, history: Any, min_levels: int = 0) -> None:
-    """Refuses what a strategy's methods do not take.
+    """Rejects arguments that a strategy's methods do not accept.
 
     Args:
       task: the task.
       history: what is known.
-      min_levels: how many levels must be known at least.
+      min_levels: the least number of known levels.
 
     Raises:
-      TypeError: if one of them has another type.
+      TypeError: if an argument has another type.
       ValueError: as `check_task`; if levels lie outside the range or are too few.
     """
     check_task(task)

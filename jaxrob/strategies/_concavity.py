@@ -1,4 +1,4 @@
-"""How much a curve may bend between two levels: ASAP's two ways to know."""
+"""The concavity of a curve between two levels: given, or estimated."""
 
 from typing import NamedTuple, Protocol
 
@@ -9,32 +9,32 @@ from jaxrob.strategies._crossing import past_the_crossing
 from jaxrob.strategies._grid import Grid
 from jaxrob.strategies._strategy import History, Task
 
-# Intervals that the estimate begins with: an excursion narrower than one of them may be
-# missed.
+# The number of first intervals of the estimate: an excursion narrower than one of them
+# may be missed.
 _FIRST_INTERVALS = 8
 
 
 class Concavity(Protocol):
-    """How much a curve may bend, and which levels that asks for."""
+    """An assumption about a curve's concavity, and the levels that it requires."""
 
     def first_steps(self, task: Task, parts: int) -> np.ndarray:
-        """The levels to begin with, on a grid of so many parts."""
+        """Returns the first levels, on a grid of this many parts."""
         ...
 
     def num_inputs(self, history: History) -> int | None:
-        """The inputs behind a value; None where values count as exact."""
+        """Returns the inputs behind a value; None if values count as exact."""
         ...
 
     def shape(self, task: Task, history: History) -> Bend:
-        """How the curve bends in each interval, on the range mapped to [0, 1]."""
+        """Returns the bend in each interval, on the range mapped to [0, 1]."""
         ...
 
     def inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """One level inside each interval `[n - 1]`, in steps of the grid.
+        """Returns one level inside each interval `[n - 1]`, in steps of the grid.
 
-        For intervals that are not `grid.divisible` it may be one of the ends.
+        For intervals that are not `grid.divisible` it may be an end of the interval.
         """
         ...
 
@@ -49,15 +49,15 @@ class GivenConcavity(NamedTuple):
     a: float
 
     def first_steps(self, task: Task, parts: int) -> np.ndarray:
-        """Both ends of the range."""
+        """Returns both ends of the range."""
         return np.array([0, parts])
 
     def num_inputs(self, history: History) -> None:
-        """None."""
+        """Returns None: values count as exact."""
         return None
 
     def shape(self, task: Task, history: History) -> Bend:
-        """The number, in every interval."""
+        """Returns the given concavity for every interval."""
         intervals = len(history.levels) - 1
         concavity = np.full(intervals, float(self.a))
         return Bend(concavity, concavity, np.zeros(intervals), concavity)
@@ -65,39 +65,39 @@ class GivenConcavity(NamedTuple):
     def inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """The middles."""
+        """Returns the middles."""
         return grid.middles
 
 
 class EstimatedConcavity(NamedTuple):
-    """For each interval, what the levels around it show; values scatter.
+    """A concavity for each interval, estimated from nearby levels; values scatter.
 
     See `jaxrob.metrics._curvature.bend`.
     """
 
     def first_steps(self, task: Task, parts: int) -> np.ndarray:
-        """Nine levels, and the identity."""
+        """Returns nine levels, and the identity."""
         step = max(parts // _FIRST_INTERVALS, 1)
         first = np.arange(0, parts + 1, step)
         if task.identity is None:
             return first
-        # There the curve may have a peak narrower than the first intervals.
+        # At the identity the curve may have a peak narrower than the first intervals.
         identity = task.positions_of(np.array(task.identity)) * parts
         return np.union1d(first, np.rint(identity))
 
     def num_inputs(self, history: History) -> int | None:
-        """The history's typical number."""
+        """Returns the history's typical number."""
         return history.typical_inputs
 
     def shape(self, task: Task, history: History) -> Bend:
-        """The estimate."""
+        """Returns the estimate."""
         positions = task.positions_of(history.levels)
         return bend(positions, history.values, history.typical_inputs)
 
     def inner_steps(
         self, task: Task, history: History, grid: Grid, shape: Bend
     ) -> np.ndarray:
-        """Just past the crossing that is expected, or else the middle."""
+        """Returns a level just past the expected crossing, or else the middle."""
         inner = grid.middles
         above = history.values >= task.threshold
         for i in np.flatnonzero(grid.divisible & (above[:-1] != above[1:])):

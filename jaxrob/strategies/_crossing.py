@@ -9,20 +9,21 @@ from jaxrob.metrics._finite_inputs import between_counts
 from jaxrob.strategies._grid import Grid
 from jaxrob.strategies._strategy import History, Task
 
-# Above this uncertainty of the crossing, as a share of the interval, it is halved.
+# If the crossing's uncertainty exceeds this share of the interval, the interval is
+# halved.
 _TOO_UNCERTAIN = 0.3
-# How far past the crossing the level lies, in units of its uncertainty. Neither number
-# is delicate.
+# The distance of the new level past the crossing, in units of its uncertainty. The
+# search is insensitive to both numbers.
 _STEP = 0.5
 
 
 def past_the_crossing(
     task: Task, history: History, grid: Grid, shape: Bend, i: int
 ) -> int:
-    """A level inside an interval, just past the crossing as seen from its nearer end.
+    """Returns a level in an interval, just past the crossing seen from its nearer end.
 
-    Most often the next interval then is a short one between that end and the level. It
-    is the middle where the crossing is too uncertain.
+    The next interval then usually is the short one between that end and the level. The
+    level is the middle where the crossing is too uncertain.
 
     Args:
       task: the task.
@@ -37,13 +38,13 @@ def past_the_crossing(
     """
     start, end = int(grid.steps[i]), int(grid.steps[i + 1])
     first, last = history.values[i], history.values[i + 1]
-    # Per squared step: the second divided difference to expect, and its doubt.
+    # Per squared step: the expected second divided difference, and its uncertainty.
     curvature = shape.slope_change[i] / grid.parts**2
     doubt = shape.doubt[i] / grid.parts**2
     num_inputs = history.typical_inputs
     width, rise = end - start, last - first
     level = between_counts(task.threshold, num_inputs)
-    # Values that are no counts may fall between the level and the threshold.
+    # Non-integer counts may fall between the level and the threshold.
     level = min(max(level, min(first, last)), max(first, last))
     chord_root = width * (level - first) / rise
     crossing = start + _root(first - level, rise / width, curvature, width)
@@ -61,7 +62,7 @@ def past_the_crossing(
 
 
 def _root(first: float, slope: float, curvature: float, width: int) -> float:
-    """Where `first + slope u + curvature u (u - width)` is 0, for u in [0, width]."""
+    """Solves `first + slope u + curvature u (u - width) = 0` for u in [0, width]."""
     root = -first / slope
     if abs(curvature) * width >= 0.9 * abs(slope):
         return root
@@ -74,7 +75,7 @@ def _root(first: float, slope: float, curvature: float, width: int) -> float:
 
 
 def _is_stuck(steps: np.ndarray, i: int) -> bool:
-    """Whether the last two levels were close to one end, as beside a jump."""
+    """Returns whether the last two levels were close to one end, as beside a jump."""
     near = (steps[i + 1] - steps[i]) / 2
     return (i >= 2 and steps[i] - steps[i - 2] < near) or (
         i + 3 < len(steps) and steps[i + 3] - steps[i + 1] < near

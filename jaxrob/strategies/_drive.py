@@ -1,4 +1,4 @@
-"""The driver: it asks strategies, has evaluated what they ask for, and remembers it."""
+"""The driver: asks strategies for levels, has them evaluated, and keeps histories."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -27,20 +27,20 @@ from jaxrob.strategies._strategy import (
     needs_scores,
 )
 
-# Half widths that a budget may buy, finest first, and how much of it is planned with.
+# Half widths to plan a budget for, finest first, and the share of the budget to plan.
 _AIMS = np.geomspace(5e-4, 0.2, 60)
 _SPENT = 0.8
 
 
 class Subject(NamedTuple):
-    """A curve, and the strategy that is asked about it.
+    """A curve, and the strategy that explores it.
 
     Attributes:
-      name: what messages call it.
+      name: its name in messages.
       strategy: the strategy.
       task: the task.
-      snap: makes levels exact that miss a special one by rounding.
-      canonical: from levels to those that stand for them, because they have the same
+      snap: corrects levels that miss a special level by rounding.
+      canonical: maps each level to the representative of all levels with the same
         effect.
     """
 
@@ -55,11 +55,11 @@ class Span(NamedTuple):
     """Images to be classified at a level.
 
     Attributes:
-      subject: the place of the subject.
+      subject: the index of the subject.
       level: the level, canonical.
-      start: the place of the first image in the random order.
-      stop: the place after that of the last one. For strategies without `needs_scores`
-        all images are meant, and neither counts.
+      start: the index of the first image in the random order.
+      stop: the index after the last image. For strategies without `needs_scores` a span
+        means all images, and neither index counts.
     """
 
     subject: int
@@ -69,12 +69,12 @@ class Span(NamedTuple):
 
 
 class Seen(NamedTuple):
-    """What is known at a canonical level.
+    """The answers at a canonical level.
 
     Attributes:
       value: the measure there.
-      num_inputs: how many inputs it is a share of, None if it is exact.
-      scores: `[n]` of the images seen, for strategies with `needs_scores`.
+      num_inputs: the number of inputs that it is a share of; None if it is exact.
+      scores: `[n]`, of the images seen, for strategies with `needs_scores`.
     """
 
     value: float
@@ -89,21 +89,21 @@ def drive(
     budget: int | None = None,
     enough: Callable[[Sequence[History]], bool] = lambda histories: False,
 ) -> list[History]:
-    """The histories of all subjects, once their strategies ask for nothing more.
+    """Runs all strategies until none asks for more, and returns their histories.
 
-    What all strategies ask for in a round is evaluated together. No level is evaluated
-    twice, and of levels of the same effect one is.
+    The requests of all strategies in a round are evaluated together. No level is
+    evaluated twice, and levels of the same effect are evaluated once.
 
     Args:
       subjects: the subjects.
-      look: evaluates parts; for each it returns what is known at its level then.
-      budget: the most altered images to be classified, of all subjects together; the
-        strategies are `FewImages` then.
-      enough: whether the histories so far are enough.
+      look: evaluates spans; returns what is then known at the level of each.
+      budget: the largest number of altered images to classify, of all subjects
+        together; all strategies must then be `FewImages`.
+      enough: whether the histories suffice, which ends the run.
 
     Raises:
-      ValueError: if a strategy asks for nothing at first, the budget does not suffice
-        for what they ask for at first, or a value is NaN.
+      ValueError: if a strategy asks for no level at first, the budget does not suffice
+        for the first levels, or a value is NaN.
     """
     known = [_Exploring(subject, i) for i, subject in enumerate(subjects)]
     left = budget
@@ -125,10 +125,10 @@ def drive(
 
 @computing()
 def concluded(subject: Subject, history: History) -> Found:
-    """What a subject's strategy concludes, checked.
+    """Returns the checked conclusions of a subject's strategy.
 
     Raises:
-      TypeError: if the strategy returns something else, or a part of another type.
+      TypeError: if the strategy does not return a `Found`, or a part has another type.
       ValueError: if a part is outside its range, or contradicts another.
     """
     found = subject.strategy.result(subject.task, history)
@@ -143,7 +143,7 @@ def concluded(subject: Subject, history: History) -> Found:
     if population is not None:
         part = f"{name}: population_interval"
         population = _checked_interval(part, population, *interval)
-    # What is required is not a strategy's to say.
+    # Only the search by few images knows of a requirement.
     mine = isinstance(subject.strategy, FewImages)
     allowed = tuple(one for one in STATUSES if mine or one != "certain")
     check_choice(f"{name}: status", found.status, allowed)
@@ -160,7 +160,7 @@ def concluded(subject: Subject, history: History) -> Found:
 def _checked_interval(
     name: str, value: Any, *inside: float | None
 ) -> ConfidenceInterval:
-    """An interval in [0, 1] that holds these numbers."""
+    """Returns an interval in [0, 1] after checking that it contains these numbers."""
     check_type(name, value, ConfidenceInterval, "a jaxrob.metrics.ConfidenceInterval")
     start, end = (checked_share(name, one) for one in value)
     if start > end:
@@ -172,28 +172,28 @@ def _checked_interval(
 
 
 class _Exploring:
-    """What is known of a subject; it grows as its strategy asks.
+    """The exploration of a subject; it grows as the strategy asks.
 
     Attributes:
       subject: the subject.
       history: what its strategy knows.
-      seen: what is known by canonical level, in the order in which it came.
-      aim: the half width that a budget is planned for, if one is.
+      seen: the answers by canonical level, in order of arrival.
+      aim: the half width that a budget is planned for, or None.
     """
 
     def __init__(self, subject: Subject, place: int) -> None:
-        """Nothing is known."""
+        """Starts with an empty history."""
         self.subject, self._place = subject, place
         self.history = History()
         self.seen: dict[float, Seen] = {}
         self.aim: float | None = None
-        # The canonical levels of those asked for.
+        # The canonical level of each level asked for.
         self._canonical: dict[float, float] = {}
 
     def parts(self) -> list[Span]:
-        """What is to be evaluated next, by canonical level; nothing at the end.
+        """Returns the spans to evaluate next, by canonical level; empty at the end.
 
-        A round that asks only for levels whose effect is known needs no images.
+        A round that asks only for levels with a known effect needs no images.
         """
         while asked := self._asked():
             canonical = self.subject.canonical(np.array([*asked])).tolist()
@@ -214,11 +214,7 @@ class _Exploring:
         return []
 
     def remember(self, classified: bool) -> None:
-        """Adds to the history what is known by now.
-
-        Args:
-          classified: whether images were classified in this round.
-        """
+        """Adds the answers of this round to the history."""
         place = {level: i for i, level in enumerate(self.seen)}
         levels = sorted(one for one, of in self._canonical.items() if of in place)
         effects = [place[self._canonical[level]] for level in levels]
@@ -241,7 +237,7 @@ class _Exploring:
 
     @property
     def requests(self) -> Sequence[Request]:
-        """What the strategy asks for, checked."""
+        """The checked requests of the strategy."""
         strategy = self.subject.strategy
         requests = strategy.ask(self.subject.task, self.history)
         name = f"{strategy!r}.ask"
@@ -260,11 +256,11 @@ class _Exploring:
         return requests
 
     def few_images(self) -> FewImages:
-        """The strategy, of which a budget asks more than of others."""
+        """Returns the strategy, which a budget requires to be `FewImages`."""
         return cast(FewImages, self.subject.strategy)
 
     def _asked(self) -> dict[float, int]:
-        """How many images are asked for, by level, where fewer are known."""
+        """Returns the number of images asked for, by level, where fewer are known."""
         requests, history = self.requests, self.history
         levels = self.subject.snap(np.array([one.level for one in requests], float))
         known = dict.fromkeys(history.levels, 1)
@@ -278,7 +274,7 @@ class _Exploring:
         return asked
 
     def _images(self, request: Request) -> int:
-        """How many images a request is for, in whole blocks; see `_number`."""
+        """Returns the number of images of a request, in whole blocks; see `_number`."""
         if not needs_scores(self.subject.strategy):
             return 1
         block, total = self.subject.task.block, self.subject.task.num_images
@@ -298,7 +294,7 @@ def _check_defined(name: str, levels: Sequence[float], rows: Sequence[Seen]) -> 
 
 
 def _number(seen: Seen | None) -> int:
-    """How many images are known; all of them count as one."""
+    """Returns the number of images known; 1 stands for all images."""
     if seen is None:
         return 0
     return 1 if seen.scores is None else len(seen.scores)
@@ -309,7 +305,7 @@ def _length(part: Span) -> int:
 
 
 def _aim(known: Sequence[_Exploring], left: int) -> None:
-    """Aims all searches at the half width that what is left is about to buy."""
+    """Aims all searches at the half width that the remaining budget can pay for."""
     going = [one for one in known if one.requests]
     for aim in _AIMS:
         costs = (
@@ -325,7 +321,7 @@ def _aim(known: Sequence[_Exploring], left: int) -> None:
 def _affordable(
     known: Sequence[_Exploring], parts: Sequence[Span], left: int
 ) -> list[Span]:
-    """The parts that a budget allows, those of the widest intervals first."""
+    """Returns the spans that the budget allows, those of the widest intervals first."""
     widths = [
         one.few_images().half_width(one.subject.task, one.history) for one in known
     ]
@@ -340,7 +336,7 @@ def _affordable(
     for part in sorted(parts, key=lambda one: -widths[one.subject]):
         length, block = _length(part), known[part.subject].subject.task.block
         if length > left:
-            # Whole blocks: parts of one would be computed twice.
+            # Only whole blocks: a part of a block would be computed twice.
             length = left // block * block
         if length:
             allowed.append(part._replace(stop=part.start + length))

@@ -8,10 +8,10 @@ from jaxrob.strategies._strategy import History, Task
 
 
 class Grid(NamedTuple):
-    """A range cut into equal parts, and which of their ends are known.
+    """A range divided into equal parts, and the known levels on its grid.
 
     Attributes:
-      parts: how many parts.
+      parts: the number of parts.
       steps: integers `[n]` in 0 ... parts, the known levels, ascending.
     """
 
@@ -30,6 +30,6 @@ class Grid(NamedTuple):
 
 
 def grid_of(task: Task, history: History, parts: int) -> Grid:
-    """The history's levels on a grid of so many parts."""
+    """Returns the history's levels on a grid of this many parts."""
     steps = np.rint(task.positions_of(history.levels) * parts).astype(int)
     return Grid(parts, steps)

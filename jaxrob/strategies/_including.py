@@ -1,4 +1,4 @@
-"""Levels of one's own, beside those that a strategy chooses."""
+"""A strategy with additional levels of the user's choice."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -15,27 +15,27 @@ from jaxrob.strategies._strategy import (
     needs_scores,
 )
 
-# What sums or counts levels by their number would count some parts of the range twice.
+# Rules that weight all levels equally would count some parts of the range twice.
 _RULES = ("right", "linear")
 
 
 @dataclasses.dataclass(frozen=True)
 class Including:
-    """A strategy, with some levels that are evaluated in any case.
+    """A strategy, with some levels that are always evaluated.
 
-    They go with the strategy's first ones, and it knows them like its own. For instance
-    the severities of a benchmark, whose mean is wanted beside the robustness::
+    They join the strategy's first levels, and it knows them like its own. An example
+    are the severities of a benchmark, whose mean is wanted beside the robustness::
 
         severities = jaxrob.alterations.presets.SEVERITIES
         strategy = jaxrob.strategies.Including(ASAP(), severities)
 
     Attributes:
-      strategy: the strategy; one whose rules hold "right" or "linear", which do not
-        rely on where levels are: `ASAP` and `Uniform`.
+      strategy: the strategy. Its rules must include "right" or "linear", which do not
+        depend on where levels are: `ASAP` and `Uniform`.
       levels: the levels, in the range of each alteration.
 
     Raises:
-      TypeError: if the strategy is none, or the levels are no numbers.
+      TypeError: if the strategy lacks a part, or the levels are not numbers.
       ValueError: if there is no level, one is not finite, or the strategy suits
         neither rule or looks at some of the images.
     """
@@ -60,17 +60,17 @@ class Including:
 
     @property
     def rule(self) -> str:
-        """The strategy's own where it may be, or the first that may."""
+        """The strategy's own rule if allowed, or else the last allowed one."""
         own = self.strategy.rule
         return own if own in self.rules else self.rules[-1]
 
     @property
     def rules(self) -> tuple[str, ...]:
-        """Of "right" and "linear" those that suit the strategy."""
+        """The rules among "right" and "linear" that suit the strategy."""
         return tuple(rule for rule in _RULES if rule in self.strategy.rules)
 
     def ask(self, task: Task, history: History) -> Sequence[Request]:
-        """The strategy's requests, at first with these levels; see `Strategy`.
+        """Returns the strategy's requests, at first with these levels; see `Strategy`.
 
         Raises:
           ValueError: if a level lies outside the range.
@@ -88,5 +88,5 @@ class Including:
         return [*found, *all_images(self.levels)]
 
     def result(self, task: Task, history: History) -> Found:
-        """The strategy's own."""
+        """Returns the strategy's conclusions."""
         return self.strategy.result(task, history)

@@ -41,7 +41,7 @@ class Quadrature:
         checked_integer("limit", self.limit, at_least=2)
 
     def ask(self, task: Task, history: History) -> list[Request]:
-        """The levels of quad's next bisection; see `Strategy`."""
+        """Returns the levels of quad's next bisection; see `Strategy`."""
         check_asked(task, history)
         accepted = history.values >= task.threshold
         levels = history.levels
@@ -49,6 +49,6 @@ class Quadrature:
         return all_images(found.missing)
 
     def result(self, task: Task, history: History) -> Found:
-        """No error bound: quad only estimates its error."""
+        """Returns no error bound: quad only estimates its error."""
         check_asked(task, history)
         return Found()

@@ -1,4 +1,4 @@
-"""Levels at random."""
+"""Randomly drawn levels."""
 
 import dataclasses
 
@@ -17,8 +17,8 @@ class Random:
 
     Attributes:
       n: number of levels, at least 1.
-      seed: of the draw, a non-negative integer. Levels of the same seed lie at the
-        same places in every range.
+      seed: the seed of the draw, a non-negative integer. The same seed gives levels at
+        the same relative positions in every range.
       rule: "count", the share of the levels that are accepted.
       rules: "count" alone.
 
@@ -37,7 +37,7 @@ class Random:
         checked_integer("seed", self.seed, at_least=0, at_most=2**64 - 1)
 
     def ask(self, task: Task, history: History) -> list[Request]:
-        """All levels at first, then none; see `Strategy`."""
+        """Returns all levels at first, then none; see `Strategy`."""
         check_asked(task, history)
         if len(history.levels):
             return []
@@ -45,6 +45,6 @@ class Random:
         return all_images(draw.uniform(task.lower, task.upper, self.n))
 
     def result(self, task: Task, history: History) -> Found:
-        """No error bound: the error is random."""
+        """Returns no error bound: the error is random."""
         check_asked(task, history)
         return Found()

@@ -1,4 +1,4 @@
-"""What a strategy is: what it is asked, what it knows, and what it must answer."""
+"""The interface of a strategy: its task, its history, requests and conclusions."""
 
 import dataclasses
 import functools
@@ -14,9 +14,13 @@ from jaxrob._arguments.checks import (
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._measure import typical_inputs
 
+#: Images in a block where some of them are looked at, the same on all devices, so that
+#: what is computed does not depend on them. Parts of a block compute it twice.
+BLOCK = 128
+
 
 class Task(NamedTuple):
-    """Over which part of a range is a measure at least a threshold?
+    """The question that a strategy answers: where is a measure at least a threshold?
 
     Attributes:
       lower: the range's lower end.
@@ -27,7 +31,7 @@ class Task(NamedTuple):
       bounds: the lowest and the highest score of an image (see `History.scores`).
       block: images are classified in blocks of this many: requests for some of the
         images are rounded up to whole blocks. `jaxrob.assess` takes 128.
-      confidence_level: the coverage that intervals are to have, in (0, 1).
+      confidence_level: the coverage of intervals, in (0, 1).
     """
 
     lower: float
@@ -67,13 +71,13 @@ class Request(NamedTuple):
 
 
 def all_images(levels: Sequence[float] | np.ndarray) -> list[Request]:
-    """Requests for all images at these levels.
+    """Returns requests for all images at these levels.
 
     Args:
       levels: `[m]`.
 
     Raises:
-      TypeError: if they are no numbers.
+      TypeError: if the levels are not numbers.
       ValueError: if one is not finite.
     """
     found = checked_array("levels", levels, "m", may_be_empty=True)
@@ -82,24 +86,24 @@ def all_images(levels: Sequence[float] | np.ndarray) -> list[Request]:
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class History:
-    """What is known of a curve: its values at some levels.
+    """The known part of a curve: its values at some levels.
 
     Attributes:
       levels: float64 `[n]`, ascending.
       values: float64 `[n]`, the measure there; with `scores`, their means.
-      num_inputs: `[n]`, how many inputs each value is a share of (unknown answers make
-        it differ between levels); None for values that are exact.
+      num_inputs: `[n]`, the number of inputs that each value is a share of (unknown
+        answers make it differ between levels); None for values that are exact.
       effects: integers `[n]`, the same for levels of the same effect, such as levels of
         one JPEG quality: they share one evaluation. None if no two do.
-      rounds: how many rounds classified images.
+      rounds: the number of rounds that classified images.
       scores: for strategies with `needs_scores`, float64 `[n_i]` for each level: the
         scores of the images classified there, the first `n_i` of the same random order
         at every level. A level is accepted where the mean score of all images is at
         least the task's threshold. None for other strategies.
       before: for strategies with `needs_scores`, the history a round earlier; None at
         first.
-      aim: for the search by few images, the half width that a budget was planned for in
-        the last round.
+      aim: for the search by few images, the half width that the last round's budget was
+        planned for.
     """
 
     levels: np.ndarray = dataclasses.field(default_factory=lambda: np.array([]))
@@ -112,7 +116,7 @@ class History:
     aim: float | None = None
 
     def __post_init__(self) -> None:
-        """Checks the fields, and makes arrays of them."""
+        """Checks the fields, and converts them to arrays."""
         axes: dict[str, int] = {}
         for name, holding in (
             ("levels", "numbers"),
@@ -145,9 +149,9 @@ class History:
 
     @functools.cached_property
     def typical_inputs(self) -> int | None:
-        """One number of inputs for the whole curve; None if its values are exact.
+        """The number of inputs for the whole curve; None if its values are exact.
 
-        The median, in which levels of the same effect count once.
+        The median over levels; levels of the same effect count once.
         """
         if self.num_inputs is None or not len(self.levels):
             return None
@@ -155,23 +159,25 @@ class History:
 
 
 class Found(NamedTuple):
-    """What a strategy concludes.
+    """The conclusions of a strategy.
 
     Attributes:
       error_bound: the largest error of the robustness that the levels leave open, in
-        [0, 1]; None if the strategy knows none, or has `needs_scores`: `interval` says
-        what is open then. All other attributes are of such strategies alone.
-      robustness: the robustness; None if the strategy's rule gives it, from the values
-        at all levels.
-      interval: where the robustness on all images of the data set is; it holds
-        `robustness`.
+        [0, 1]; None if the strategy knows no bound, or has `needs_scores`: then
+        `interval` bounds the robustness. All other attributes are for such strategies
+        only.
+      robustness: the robustness; None if the strategy's rule computes it from the
+        values at all levels.
+      interval: the interval of the robustness on all images of the data set; it
+        contains `robustness`.
       status: why the search ended: "precise" if the interval is as narrow as wanted,
-        "budget" if no more images were to be spent, "resolution" if more cannot be
-        known at the strategy's levels.
+        "budget" if the budget is spent, "resolution" if the strategy's levels yield
+        nothing more.
       sides: integers `[n]` for each level: 1 accepted, -1 not accepted, 0 open, by all
         images; None if all are open.
-      population_interval: where the robustness on all images of the kind tested is; it
-        holds `interval`. None for bands around the means of the images seen.
+      population_interval: the interval of the robustness on all images of the kind
+        tested; it contains `interval`. None for bands around the means of the images
+        seen.
     """
 
     error_bound: float | None = None
@@ -182,18 +188,20 @@ class Found(NamedTuple):
     population_interval: ConfidenceInterval | None = None
 
 
-#: How a search that looks at few images may end; "certain" once it is certain whether
-#: what is required is reached.
+#: How a search by few images may end; "certain" if the required robustness is certainly
+#: reached or certainly missed.
 STATUSES = ("precise", "certain", "budget", "resolution")
 
 
 class Strategy(Protocol):
-    """Decides which levels to look at, on how many images, from what is known so far.
+    """Decides which levels to look at, and on how many images.
 
-    A strategy is a pure function and knows nothing of classifiers: it can be tested
-    on any function of a level, by `jaxrob.strategies.sample`.
+    A strategy is a pure function of what is known so far, and knows nothing of
+    classifiers: it can be tested on any function of a level, by
+    `jaxrob.strategies.sample`.
 
-    Any object with these four parts is one; there is nothing to inherit. Example::
+    Any object with these four parts is a strategy; there is nothing to inherit.
+    Example::
 
         class Ends:
             rule = "linear"
@@ -208,16 +216,16 @@ class Strategy(Protocol):
 
         jaxrob.assess(classifier, dataset, alteration, strategy=Ends())
 
-    One that has a fifth, `needs_scores = True`, may ask for some of the images at a
-    level, and knows the score of each.
+    A strategy with a fifth part, `needs_scores = True`, may ask for some of the images
+    at a level, and receives the score of each.
     """
 
     @property
     def rule(self) -> str:
-        """How the integral over the levels is taken, unless another rule is asked for.
+        """The rule of integration over the levels, unless another is asked for.
 
-        A rule of `jaxrob.metrics.heaviside_robustness`, most often the one that the
-        strategy's paper uses.
+        One of the rules of `jaxrob.metrics.heaviside_robustness`, usually that of the
+        strategy's paper.
         """
         ...
 
@@ -227,20 +235,20 @@ class Strategy(Protocol):
         ...
 
     def ask(self, task: Task, history: History) -> Sequence[Request]:
-        """What to evaluate next, all at once.
+        """Returns the levels to evaluate next, together.
 
         Args:
           task: the task.
-          history: what is known so far; at first there are no levels.
+          history: what is known so far; it has no levels at first.
 
         Returns:
-          The requests; none when the strategy has seen enough. Levels already known, or
-          of the same effect as a known one, cost nothing.
+          The requests; empty when the strategy has seen enough. Levels already known,
+          or of the same effect as a known one, cost nothing.
         """
         ...
 
     def result(self, task: Task, history: History) -> Found:
-        """What follows from all that the strategy asked for.
+        """Returns the conclusions from all levels evaluated.
 
         Args:
           task: the task.
@@ -250,5 +258,5 @@ class Strategy(Protocol):
 
 
 def needs_scores(strategy: Any) -> bool:
-    """Whether a strategy looks at single images, in random order."""
+    """Returns whether a strategy looks at single images, in random order."""
     return getattr(strategy, "needs_scores", False)

@@ -33,15 +33,16 @@ class Uniform:
         checked_integer("n", self.n, at_least=2)
 
     def ask(self, task: Task, history: History) -> list[Request]:
-        """All levels at first, then none; see `Strategy`."""
+        """Returns all levels at first, then none; see `Strategy`."""
         check_asked(task, history)
         if len(history.levels):
             return []
-        # Unlike linspace symmetric, so that the middle of [-4, 4] is 0 for every odd n.
+        # Symmetric, unlike linspace, so that the middle of [-4, 4] is 0 for every odd
+        # n.
         share = np.arange(self.n) / (self.n - 1)
         return all_images(task.lower * share[::-1] + task.upper * share)
 
     def result(self, task: Task, history: History) -> Found:
-        """No error bound: what happens between the levels is not known."""
+        """Returns no error bound: the curve between the levels is unknown."""
         check_asked(task, history)
         return Found()

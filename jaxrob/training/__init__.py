@@ -1,7 +1,7 @@
 """Training a Flax module: a short loop on optax, with checkpoints by orbax.
 
-`fit` is the loop. `Batches` says what an epoch shows; `jaxrob.retraining` gives it
-batches of original and altered images.
+`fit` is the loop. `Batches` describes the batches of an epoch; `jaxrob.retraining`
+supplies batches of original and altered images.
 """
 
 from jaxrob.training._batches import Batches, Losses

@@ -1,4 +1,4 @@
-"""What an epoch of training shows."""
+"""The batches of an epoch of training."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -11,21 +11,21 @@ Losses = Callable[[jax.Array, jax.Array], jax.Array]
 
 
 class Batches(NamedTuple):
-    """The batches of an epoch: which images each step reads, and what it makes of them.
+    """The batches of an epoch: the images that each step reads, and how it uses them.
 
     Attributes:
       size: images in an epoch.
-      draw: `draw(rng)` is called on the host once for each epoch in turn, with a NumPy
-        generator that the training's key started. It returns arrays `[T, ...]` by name,
-        what each of T = size // batch_size steps needs. One of them is "index"
-        `[T, R]`, the rows of the data set that the step reads.
+      draw: `draw(rng)` is called on the host once for each epoch, in order, with a
+        NumPy generator seeded by the training's key. It returns arrays `[T, ...]` by
+        name, with a row for each of the T = size // batch_size steps. One of them is
+        "index" `[T, R]`, the rows of the data set that the step reads.
       make: `make(images, labels, drawn, key, losses)` is traced into the step. It takes
         the R images read (float32), their labels and the step's rows of the other
-        arrays, and returns the `batch_size` images and labels that are trained on.
-        `losses(images, labels)` gives each image's loss under the parameters so far, in
-        evaluation mode.
-      description: what the batches are, as text that the same settings repeat. A
-        checkpoint is only resumed by a training of the same description.
+        arrays, and returns the `batch_size` images and labels to train on.
+        `losses(images, labels)` returns each image's loss under the current parameters,
+        in evaluation mode.
+      description: a text that is the same for the same settings. A checkpoint is only
+        resumed by a training with the same description.
     """
 
     size: int
@@ -35,7 +35,7 @@ class Batches(NamedTuple):
 
 
 def every_image(num_images: int) -> Callable[[int], Batches]:
-    """From the batch size to batches of every image once, in random order, as it is."""
+    """Returns a function from a batch size to batches of each image once, shuffled."""
 
     def batches(batch_size: int) -> Batches:
         steps = num_images // batch_size

@@ -1,4 +1,4 @@
-"""Checkpoints of a training, by orbax."""
+"""Training checkpoints by orbax."""
 
 import contextlib
 import os
@@ -20,8 +20,8 @@ class Checkpoints(NamedTuple):
     Attributes:
       path: the folder.
       manager: orbax's `CheckpointManager` of the folder.
-      settings: those of the training, as values that JSON can hold. Only a training of
-        the same settings goes on from a checkpoint.
+      settings: those of the training, as JSON values. Only a training with the same
+        settings can resume a checkpoint.
     """
 
     path: str | os.PathLike[str]
@@ -30,12 +30,12 @@ class Checkpoints(NamedTuple):
 
 
 def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoints:
-    """Opens a folder of checkpoints of a training with these settings, or makes it.
+    """Opens or creates the checkpoint folder of a training with these settings.
 
     Raises:
-      ValueError: if something else is there, or the folder cannot be read.
+      ValueError: if the path is not a folder, or the folder cannot be read.
     """
-    # Orbax takes seconds to import, so only a training with checkpoints does.
+    # Orbax takes seconds to import, so only a training with checkpoints imports it.
     import orbax.checkpoint as ocp
 
     options = ocp.CheckpointManagerOptions(
@@ -50,11 +50,11 @@ def open_checkpoints(path: str | os.PathLike[str], **settings: Any) -> Checkpoin
 
 
 def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
-    """Keeps the state after `count` steps in place of the last one kept."""
+    """Saves the state after `count` steps, replacing the previous checkpoint."""
     import orbax.checkpoint as ocp
 
-    # Orbax writes under another name, renames when all is written, and only then
-    # removes the last checkpoint.
+    # Orbax writes under a temporary name, renames the finished checkpoint, and only
+    # then removes the previous one.
     items = ocp.args.Composite(
         trained=ocp.args.StandardSave(tuple(state)),
         settings=ocp.args.JsonSave(
@@ -67,13 +67,13 @@ def save(checkpoints: Checkpoints, count: int, state: TrainingState) -> None:
 def restore(
     checkpoints: Checkpoints, state: TrainingState
 ) -> tuple[TrainingState, int]:
-    """The last state kept, of the structure of `state`, and the steps behind it.
+    """Restores the last state, with the structure of `state`, and its number of steps.
 
-    Where none is kept, `state` itself and 0.
+    Returns `state` itself and 0 if there is no checkpoint.
 
     Raises:
-      ValueError: if it is of a training of other settings, does not fit `state`, or is
-        not what was kept; the message names the folder.
+      ValueError: if the checkpoint comes from a training with other settings, does not
+        fit `state`, or is damaged; the message names the folder.
     """
     import orbax.checkpoint as ocp
 
@@ -95,7 +95,7 @@ def restore(
     items = ocp.args.Composite(trained=ocp.args.StandardRestore(like))
     with _named(path):
         restored = TrainingState(*manager.restore(count, args=items)["trained"])
-    # Orbax finds most damage, but not that of the numbers themselves.
+    # Orbax detects most damage, but not changed numbers.
     if found.get(_DIGEST) != _digest(count, restored):
         raise ValueError(
             f"checkpoint {path} is damaged: its numbers are not those that were kept "
@@ -116,10 +116,10 @@ def _digest(count: int, state: TrainingState) -> str:
 
 @contextlib.contextmanager
 def _named(path: str | os.PathLike[str]) -> Iterator[None]:
-    """Errors inside become one that names the folder."""
+    """Turns every exception inside into a ValueError that names the folder."""
     try:
         yield
-    # Damaged files lead orbax to errors of all kinds: KeyError, TypeError, those of
+    # Damaged files raise errors of all kinds in orbax: KeyError, TypeError, those of
     # JSON, and a plain Exception of its storage.
     except Exception as error:
         raise ValueError(

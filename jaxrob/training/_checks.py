@@ -1,4 +1,4 @@
-"""Checks of what a training takes, before anything of it is computed."""
+"""Checks of the arguments of a training, before any computation."""
 
 from collections.abc import Callable
 from typing import Any
@@ -38,13 +38,13 @@ def check_training(
     mesh: Mesh | None = None,
     progress: Any = False,
 ) -> None:
-    """Refuses arguments of `fit` of a wrong type, or outside their range.
+    """Rejects arguments of `fit` with a wrong type, or outside their range.
 
     Raises:
       TypeError: if one has a wrong type.
       ValueError: if one is outside its range.
     """
-    # Flax takes a while to import; whoever has a module has imported it already.
+    # Flax is slow to import; a caller with a module has imported it already.
     from flax import linen, nnx
 
     check_type(
@@ -82,20 +82,20 @@ def check_training(
 
 
 def check_optimizer(optimizer: Any) -> None:
-    """Refuses what is no optimiser.
+    """Rejects an argument that is not an optimiser.
 
     Raises:
-      TypeError: if it is none.
+      TypeError: if it is not an optimiser.
     """
     wanted = "an optax.GradientTransformation, such as optax.adam(1e-3)"
     check_type("optimizer", optimizer, optax.GradientTransformation, wanted)
 
 
 def check_batches(batches: Any) -> None:
-    """Refuses what are no batches of an epoch.
+    """Rejects an argument that is not `Batches`, or with wrong parts.
 
     Raises:
-      TypeError: if one of their parts has a wrong type.
+      TypeError: if it or a part has a wrong type.
       ValueError: if an epoch has no image.
     """
     check_type("batches(batch_size)", batches, Batches, "jaxrob.training.Batches")

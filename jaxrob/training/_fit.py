@@ -12,6 +12,7 @@ from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
+from jaxrob._devices.call import Call
 from jaxrob._devices.hosts import is_first, local
 from jaxrob._devices.mesh import along_images, checked_mesh
 from jaxrob._engine.provenance import dataset_fingerprint
@@ -20,7 +21,12 @@ from jaxrob.training._batches import Batches, every_image
 from jaxrob.training._checkpoints import open_checkpoints, restore, save
 from jaxrob.training._checks import check_batches, check_training
 from jaxrob.training._network import Network, network_of
-from jaxrob.training._schedule import PlannedStep, make_schedule, remaining_steps
+from jaxrob.training._schedule import (
+    PlannedStep,
+    make_schedule,
+    remaining_steps,
+    usual_optimizer,
+)
 from jaxrob.training._step import (
     TrainingState,
     compiled_step,
@@ -46,7 +52,7 @@ def fit(
     mesh: Mesh | None = None,
     progress: bool = False,
 ) -> Classifier:
-    """Trains a Flax module on a data set, to a classifier that can be assessed.
+    """Trains a Flax module on a data set, and returns it as a classifier.
 
     The loss is the cross-entropy of the module's log-probabilities.
 
@@ -60,44 +66,46 @@ def fit(
       module: a Linen module called as `module(images, train=True)`, and without
         `train` where it does not train; or an NNX module, called as `module(images)`
         after its `train()` or `eval()`. Either may have dropout and batch statistics.
-        An NNX module begins with the weights that it has, and is not changed; the key
-        has no part in them. Networks of other frameworks are trained in their own.
+        An NNX module starts with its present weights, which do not depend on the key,
+        and is not changed. Train networks of other frameworks in their framework.
       dataset: the training set.
       key: a random key for the parameters, the order of the images and dropout.
       epochs: passes over the data, at least 1; by default 5.
-      images_seen: how many images are trained on, in place of `epochs`; the last epoch
-        may end early. At least a batch, and rounded down to whole ones.
-      batch_size: images in a step; what is left over of an epoch is dropped.
-      optimizer: by default Adam, its rate decaying from 1e-3 along a cosine.
-      outputs: what the module returns, see `Classifier`.
-      batches: for other batches than the data set's images as they are, a function from
-        the batch size to `Batches`; see `jaxrob.retraining`.
-      checkpoint: a folder for checkpoints. If it holds one, the training goes on from
-        there and ends with the parameters, bit for bit, that it would have ended with;
-        a finished training just returns. Only parameters, batch statistics and the
-        optimiser's state are kept: the order of the images and all random draws follow
-        from the key and the number of the step.
+      images_seen: the number of images to train on, in place of `epochs`; the last
+        epoch may end early. At least `batch_size`, and rounded down to a multiple of
+        it.
+      batch_size: images in a step; an epoch's incomplete last batch is dropped.
+      optimizer: by default Adam with a cosine decay of its learning rate from 1e-3.
+      outputs: the kind of the module's outputs, see `Classifier`.
+      batches: a function from the batch size to `Batches`, see `jaxrob.retraining`; by
+        default the batches hold the data set's images as they are.
+      checkpoint: a folder for checkpoints. If it holds one, the training resumes from
+        there, with final parameters identical bit for bit to those of an uninterrupted
+        training; a finished training just returns. Only parameters, batch statistics
+        and the optimiser's state are saved: the order of the images and all random
+        draws follow from the key and the number of the step.
       checkpoint_every: steps between checkpoints; by default those of an epoch. There
-        is one at the end in any case.
-      on_epoch: called after each epoch with its number, from 1, and the classifier so
-        far, in evaluation mode. It is not called again for epochs before a resumption.
-      mesh: devices over which the images of each step are split, along all of its
-        axes; by default all devices of this process. Each holds all parameters. Losses,
-        batch statistics and dropout are those of the whole batch, whether or not the
-        devices divide it: results are those of one device, except for rounding. For
-        several processes see `jaxrob.evaluate`.
-      progress: whether a progress bar is shown.
+        is always one at the end.
+      on_epoch: called after each epoch with its number, from 1, and the current
+        classifier, in evaluation mode. After a resumption it is not called for earlier
+        epochs.
+      mesh: devices that share the images of each step, along all of the mesh's axes; by
+        default all devices of this process. Each holds all parameters. Losses, batch
+        statistics and dropout are computed over the whole batch, whether or not the
+        number of devices divides it: results are those of one device, except for
+        rounding. For several processes see `jaxrob.evaluate`.
+      progress: whether to show a progress bar.
 
     Returns:
       The classifier, in evaluation mode.
 
     Raises:
-      TypeError: if `dataset` is no `Dataset` in memory.
+      TypeError: if `dataset` is not a `Dataset` in memory.
       ValueError: if `epochs` is below 1, `batch_size` is not in 1 ... N, a label is
-        no class of the module, both `epochs` and `images_seen` are given, the latter
-        is below `batch_size`, or the checkpoints are of a training with other
-        settings or an optimiser of another structure (its numbers are not compared),
-        or are damaged.
+        not a class of the module, both `epochs` and `images_seen` are given,
+        `images_seen` is below `batch_size`, or the checkpoints are damaged, or come
+        from a training with other settings or an optimiser of another structure (its
+        hyperparameters are not compared).
       FloatingPointError: if the loss is no longer finite.
     """
     check_training(
@@ -118,16 +126,16 @@ def fit(
     )
     key = checked_key(key)
     mesh = along_images(checked_mesh(mesh))
-    shown = (batches or every_image(len(dataset)))(batch_size)
-    check_batches(shown)
-    schedule = make_schedule(shown.size, batch_size, epochs, images_seen)
+    epoch_batches = (batches or every_image(len(dataset)))(batch_size)
+    check_batches(epoch_batches)
+    schedule = make_schedule(epoch_batches.size, batch_size, epochs, images_seen)
     if optimizer is None:
-        optimizer = optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
+        optimizer = usual_optimizer(schedule)
     init_key, order_key, dropout_key = jax.random.split(key, 3)
     network = network_of(module)
     state = initial_state(network, outputs, dataset, optimizer, init_key, mesh)
     step = compiled_step(
-        network, outputs, optimizer, shown.make, order_key, dropout_key, mesh
+        network, outputs, optimizer, epoch_batches.make, order_key, dropout_key, mesh
     )
     checkpoints, done = None, 0
     if checkpoint is not None:
@@ -139,17 +147,18 @@ def fit(
             num_steps=schedule.num_steps,
             batch_size=batch_size,
             outputs=outputs,
-            batches=shown.description,
+            batches=epoch_batches.description,
         )
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
-    steps = remaining_steps(shown, schedule, host_generator(order_key), done)
+    steps = remaining_steps(epoch_batches, schedule, host_generator(order_key), done)
     hidden = not (progress and is_first())
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
     with bar:
         for planned in steps:
-            state, loss = step(state, *step_inputs(dataset, planned, mesh))
+            given = step_inputs(dataset, planned, mesh)
+            state, loss = Call(step, (state, *given)).run()
             bar.update()
             _check_finite(loss, planned)
             if checkpoints is not None and planned.is_kept:
@@ -164,7 +173,7 @@ def fit(
 
 
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:
-    # Reading the loss waits for the step, so it is not read after every step.
+    # Reading the loss waits for the step, so it is read only after some steps.
     if not (planned.ends_epoch or planned.is_kept) or np.isfinite(float(loss)):
         return
     epoch, step = f"epoch {planned.epoch}", f"step {planned.done}"

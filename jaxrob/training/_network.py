@@ -1,4 +1,4 @@
-"""What a training needs of a module, whichever of Flax's two kinds it is."""
+"""Linen and NNX modules as the functions that a training needs."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -16,12 +16,13 @@ class Network(NamedTuple):
     """A module as pure functions of parameters and other variables.
 
     Attributes:
-      start: `start(key, images)`, the parameters and the other variables to begin with.
-      train: `train(params, others, images, key)`, what the module returns while it is
-        trained, and the other variables then; the key is dropout's.
-      evaluate: `evaluate(params, others, images)`, what it returns in evaluation mode.
-      classifier: `classifier(params, others, outputs)`.
-      description: what tells the module from others, as text.
+      start: `start(key, images)` returns the initial parameters and other variables.
+      train: `train(params, others, images, key)` returns the module's outputs in
+        training mode, and the new other variables; the key is for dropout.
+      evaluate: `evaluate(params, others, images)` returns its outputs in evaluation
+        mode.
+      classifier: `classifier(params, others, outputs)` returns a classifier.
+      description: a text that identifies the module.
     """
 
     start: Callable[..., tuple[Any, Any]]
@@ -32,7 +33,7 @@ class Network(NamedTuple):
 
 
 def network_of(module: Any) -> Network:
-    """The functions of a Flax Linen or NNX module, which is not changed."""
+    """Returns the functions of a Flax Linen or NNX module, which is not changed."""
     from flax import linen
 
     return _of_linen(module) if isinstance(module, linen.Module) else _of_nnx(module)
@@ -76,7 +77,7 @@ def _of_nnx(module: Any) -> Network:
         _by_path(snapshot(state)) for state in states
     )
 
-    def whole(graph: Any, params: Any, rngs: Any, others: Any) -> Any:
+    def merge(graph: Any, params: Any, rngs: Any, others: Any) -> Any:
         trees = params_tree, rngs_tree, others_tree
         values = params, rngs, others
         # Dictionaries may come back in another order.
@@ -89,33 +90,37 @@ def _of_nnx(module: Any) -> Network:
     def train(
         params: Any, others: Any, images: jax.Array, key: jax.Array
     ) -> tuple[jax.Array, Any]:
-        merged = whole(training, params, _reseeded(rngs, key), others)
+        merged = merge(training, params, _reseeded(rngs, key), others)
         returned = merged(images)
         *_, after = nnx.split(merged, nnx.Param, nnx.RngState, ...)
         return returned, _by_path(after)[0]
 
     def evaluate(params: Any, others: Any, images: jax.Array) -> jax.Array:
-        return whole(evaluating, params, rngs, others)(images)
+        return merge(evaluating, params, rngs, others)(images)
 
     def classifier(params: Any, others: Any, outputs: str) -> Classifier:
-        return Classifier.from_nnx(whole(evaluating, params, rngs, others), outputs)
+        return Classifier.from_nnx(merge(evaluating, params, rngs, others), outputs)
 
-    begun = [part for one in (params, others) for pair in one.items() for part in pair]
+    initial = [
+        part for one in (params, others) for pair in one.items() for part in pair
+    ]
     return Network(
         lambda key, images: (params, others),
         train,
         evaluate,
         classifier,
-        # It goes on from these weights, so that they tell trainings apart.
+        # Training starts from these weights, so they are part of its identity.
         stable_repr(type(module))
-        + digest(part if isinstance(part, str) else host_array(part) for part in begun),
+        + digest(
+            part if isinstance(part, str) else host_array(part) for part in initial
+        ),
     )
 
 
 def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
-    """The arrays of a state by their paths, and what makes a state of them again.
+    """Returns the arrays of a state by their paths, and the structure to rebuild it.
 
-    Plain dictionaries go through optimisers and checkpoints of all kinds.
+    All optimisers and checkpoints can handle plain dictionaries.
     """
     leaves, tree = jax.tree_util.tree_flatten_with_path(state)
     paths = [jax.tree_util.keystr(path) for path, _ in leaves]
@@ -123,7 +128,7 @@ def _by_path(state: Any) -> tuple[dict[str, jax.Array], tuple[Any, list[str]]]:
 
 
 def _reseeded(rngs: dict[str, jax.Array], key: jax.Array) -> dict[str, jax.Array]:
-    """The states of random streams, begun anew from a key."""
+    """Returns the states of random streams, reseeded from a key."""
     return {
         path: jax.random.split(jax.random.fold_in(key, number), value.shape)
         if is_key(value)

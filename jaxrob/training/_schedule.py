@@ -1,10 +1,11 @@
-"""Which images each step of a training reads, and where its epochs end."""
+"""The steps of a training: the images that each reads, and the ends of epochs."""
 
 import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
+import optax
 
 from jaxrob.training._batches import Batches
 
@@ -12,12 +13,12 @@ _EPOCHS = 5
 
 
 class Schedule(NamedTuple):
-    """How long a training is, and when it is kept.
+    """The length of a training, and the steps between its checkpoints.
 
     Attributes:
       epoch_steps: steps in a whole epoch.
       num_steps: steps in all; the last epoch may end early.
-      checkpoint_every: steps between checkpoints, None if there are none.
+      checkpoint_every: steps between checkpoints, None without checkpoints.
     """
 
     epoch_steps: int
@@ -26,11 +27,11 @@ class Schedule(NamedTuple):
 
 
 class PlannedStep(NamedTuple):
-    """What one step reads, and what follows it.
+    """The inputs of one step, and what follows it.
 
     Attributes:
-      done: steps done after it, itself among them.
-      epoch: number of its epoch, from 1.
+      done: the number of steps done including this one.
+      epoch: the number of its epoch, from 1.
       ends_epoch: whether it is the last step of the epoch.
       is_kept: whether a checkpoint follows it.
       image_index: `[R]`, the rows of the data set that it reads.
@@ -48,11 +49,11 @@ class PlannedStep(NamedTuple):
 def make_schedule(
     size: int, batch_size: int, epochs: int | None, images_seen: int | None
 ) -> Schedule:
-    """The schedule for epochs of `size` images, by epochs or by images seen.
+    """Plans epochs of `size` images, by their number or by the images seen.
 
     Raises:
       ValueError: if an epoch holds no whole batch, both `epochs` and `images_seen` are
-        given, or the latter is below `batch_size`.
+        given, or `images_seen` is below `batch_size`.
     """
     steps = size // batch_size
     if not steps:
@@ -73,13 +74,18 @@ def make_schedule(
     return Schedule(steps, images_seen // batch_size)
 
 
+def usual_optimizer(schedule: Schedule) -> optax.GradientTransformation:
+    """Adam, its rate decaying from 1e-3 along a cosine."""
+    return optax.adam(optax.cosine_decay_schedule(1e-3, schedule.num_steps))
+
+
 def remaining_steps(
     batches: Batches, schedule: Schedule, rng: np.random.Generator, done: int
 ) -> Iterator[PlannedStep]:
-    """The steps of a training in their order, without the first `done`."""
+    """Yields the steps of a training in order, without the first `done`."""
     epoch_steps, num_steps, every = schedule
     for epoch in range(math.ceil(num_steps / epoch_steps)):
-        # Finished epochs are drawn too: this brings the generator to where it was.
+        # Finished epochs are drawn too, to restore the generator's state.
         drawn = batches.draw(rng)
         first = epoch * epoch_steps
         last = min(first + epoch_steps, num_steps)

@@ -1,4 +1,4 @@
-"""One step of training: the state, the compiled update, and what it reads."""
+"""One step of training: its state, inputs and compiled update."""
 
 import functools
 from collections.abc import Callable
@@ -13,6 +13,7 @@ from jax.sharding import Mesh
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._devices.call import shapes_of
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.mesh import replicated, sharded
 from jaxrob._pixels import as_floats
@@ -21,7 +22,7 @@ from jaxrob.training._schedule import PlannedStep
 
 
 class TrainingState(NamedTuple):
-    """What a step changes.
+    """The state that a step updates.
 
     Attributes:
       params: the module's parameters.
@@ -34,8 +35,8 @@ class TrainingState(NamedTuple):
     optimizer: optax.OptState
 
 
-# From the state, images, labels, rows drawn and the step's number, to the next state
-# and the loss.
+# Takes the state, images, labels, rows drawn and the step's number, and returns the
+# next state and the loss.
 Step = Callable[..., tuple[TrainingState, jax.Array]]
 
 
@@ -47,10 +48,10 @@ def initial_state(
     key: jax.Array,
     mesh: Mesh,
 ) -> TrainingState:
-    """The state before the first step, whole on each device.
+    """Returns the state before the first step, replicated on all devices.
 
     Raises:
-      ValueError: if a label is no class of the module.
+      ValueError: if a label is not a class of the module.
     """
     image_shape = dataset.images.shape[1:]
     try:
@@ -69,10 +70,10 @@ def initial_state(
 def num_outputs(
     module: Any, image_shape: tuple[int, ...], outputs: str, key: jax.Array
 ) -> int:
-    """How many classes a module returns, which is not run; see `Classifier`.
+    """Returns the number of classes of a module's outputs, without running it.
 
     Raises:
-      ValueError: if it does not take images of this shape.
+      ValueError: if the module does not take images of this shape.
     """
     network = network_of(module)
 
@@ -97,16 +98,15 @@ def compiled_step(
     dropout_key: jax.Array,
     mesh: Mesh,
 ) -> Step:
-    """The update of the state by one batch, compiled for a mesh.
+    """Returns the update of the state by one batch, compiled for a mesh.
 
     Args:
       network: the module, as functions.
-      outputs: what it returns, see `Classifier`.
+      outputs: the kind of its outputs, see `Classifier`.
       optimizer: the optimiser.
       make_batch: see `Batches.make`.
-      batch_key: a random key, from which with the step's number that of the batch
-        follows.
-      dropout_key: likewise, that of dropout.
+      batch_key: a random key for batches; the step's number is folded into it.
+      dropout_key: a random key for dropout; the step's number is folded into it.
       mesh: the devices, along one axis.
     """
 
@@ -135,8 +135,8 @@ def compiled_step(
             return _cross_entropy(returned, labels, outputs)
 
         key = jax.random.fold_in(batch_key, number)
-        # Without the images that fill up the devices' parts. XLA splits the batch as
-        # evenly as it can, and makes sums over the images sums over the devices.
+        # Without the padding that gives all devices equally many images. XLA splits the
+        # batch as evenly as it can, and sums over images across the devices.
         images = as_floats(images[: len(labels)])
         batch = make_batch(images, labels, drawn, key, losses)
         images, labels = jax.lax.with_sharding_constraint(batch, sharded(mesh))
@@ -153,14 +153,11 @@ def compiled_step(
 
 
 def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
-    """Images, labels, rows drawn and number, as the step takes them after the state."""
-    index = planned.image_index
-    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    """Returns images, labels, rows drawn and number, the step's arguments."""
+    index, others = _index_and_others(dataset, planned, mesh)
     if mesh.size == 1:
-        # The step takes arrays of the host fastest.
+        # The step is fastest with arrays of the host.
         return np.asarray(dataset.images[index]), *others
-    # All devices take equally many images, so the last one is repeated.
-    index = np.pad(index, (0, -len(index) % mesh.size), "edge")
 
     def read(rows: slice) -> np.ndarray:
         return np.asarray(dataset.images[index[rows]])
@@ -169,9 +166,29 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
     return images, *put(others, replicated(mesh))
 
 
+def step_shapes(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
+    """Returns the shapes of `step_inputs`, without reading or moving any data."""
+    index, others = _index_and_others(dataset, planned, mesh)
+    shape, dtype = (len(index), *dataset.images.shape[1:]), dataset.images.dtype
+    images = jax.ShapeDtypeStruct(shape, dtype)
+    if mesh.size == 1:
+        return images, *others
+    return shapes_of(images, sharded(mesh)), *shapes_of(others, replicated(mesh))
+
+
+def _index_and_others(
+    dataset: Dataset, planned: PlannedStep, mesh: Mesh
+) -> tuple[np.ndarray, tuple[Any, ...]]:
+    """Returns the indices of a step's images, and its labels, rows drawn and number."""
+    index = planned.image_index
+    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    # All devices take equally many images, so the last image is repeated.
+    return np.pad(index, (0, -len(index) % mesh.size), "edge"), others
+
+
 def _cross_entropy(returned: jax.Array, labels: jax.Array, outputs: str) -> jax.Array:
-    """The loss of each image, `[B]`, from what the module returned."""
+    """Computes the loss of each image, `[B]`, from the module's outputs."""
     classifier = Classifier(lambda variables, images: returned, None, outputs)
-    # Labels in place of images: only their number counts here.
+    # Labels stand in for images: only their number matters here.
     log_probabilities = classifier.log_probabilities(labels)[0]
     return -jnp.take_along_axis(log_probabilities, labels[:, None], axis=1)[:, 0]

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import jaxrob
-from jaxrob.adversarial import Attack, attack_from_json, fgsm
+from jaxrob.adversarial import Attack, fgsm
 
 from ..assessment.test_serialization import drop, put
 
@@ -44,12 +44,12 @@ def real_attack():
 def test_back_as_it_was_without_images(before):
     text = before.to_json()
     json.loads(text, parse_constant=pytest.fail)
-    after = attack_from_json(text)
+    after = Attack.from_json(text)
     for name in Attack._fields[1:]:
         one, other = (np.asarray(getattr(each, name)) for each in (before, after))
         np.testing.assert_array_equal(one, other, strict=True)
     assert after.images.shape == (0, 0, 0, 0)
-    assert after.to_json() == text == attack_from_json(text.encode()).to_json()
+    assert after.to_json() == text == Attack.from_json(text.encode()).to_json()
     assert before.success.any() and not before.success.all()
 
 
@@ -91,10 +91,10 @@ def test_what_cannot_be_is_named(name):
     document = json.loads(attack().to_json())
     change(document)
     with pytest.raises(ValueError, match=message):
-        attack_from_json(json.dumps(document))
+        Attack.from_json(json.dumps(document))
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[" * 10**5, b"\x80\x04\x95"])
 def test_what_is_no_attack(text):
     with pytest.raises(ValueError, match="not JSON|must be|nested too deep"):
-        attack_from_json(text)
+        Attack.from_json(text)

@@ -53,7 +53,7 @@ def test_a_softmax_that_float32_rounds_is_no_security(name):
     assert f"vanishes at {number} of 20 images" in str(caught[0].message)
     # Where the gradient did not vanish, it did its work.
     np.testing.assert_array_equal(found.success, ~found.vanished)
-    again = adversarial.attack_from_json(found.to_json())
+    again = adversarial.Attack.from_json(found.to_json())
     np.testing.assert_array_equal(again.vanished, found.vanished)
 
 

@@ -1,4 +1,6 @@
-"""Images to alter, and one program of an alteration for all its levels."""
+"""Random images, one compiled program per alteration, and absolute tolerances."""
+
+import functools
 
 import jax
 import numpy as np
@@ -6,8 +8,9 @@ import numpy as np
 from jaxrob.alterations import Alteration
 
 apply = jax.jit(Alteration.__call__, static_argnums=0)
+assert_near = functools.partial(np.testing.assert_allclose, rtol=0)
 
 
 def random_image(shape: tuple[int, ...], seed: int = 0) -> np.ndarray:
-    """An image of even noise, float32 in [0, 1)."""
+    """Returns an image of uniform noise, float32 in [0, 1)."""
     return np.random.default_rng(seed).random(shape, np.float32)

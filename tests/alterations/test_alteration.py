@@ -23,7 +23,7 @@ from jaxrob.alterations import (
     zoom,
 )
 
-from .pictures import apply, random_image
+from .pictures import apply, assert_near, random_image
 
 
 def negate(image, level):
@@ -31,7 +31,7 @@ def negate(image, level):
 
 
 def make_alterations():
-    """Those of the papers, a composed one and a user's own, each once."""
+    """Returns the papers' alterations, a composed one and a user's own, each once."""
     papers = presets.cnn_2020() + presets.asap_2022() + presets.bnn_2024()
     composed = compose([gaussian_noise(), gaussian_blur(), zoom(), brightness(0, 0.5)])
     return list(dict.fromkeys((*papers, composed, Alteration("own", negate, 0, 1))))
@@ -45,14 +45,14 @@ every_alteration = pytest.mark.parametrize(
 )
 
 KEY = jax.random.key(0)
-SHAPE = (9, 12, 3)  # what a translation of 4 px leaves something of
+SHAPE = (9, 12, 3)  # large enough for a translation of 4 px
 
 
 @jax.jit
 def apply_all(image, levels, key):
-    """Every alteration of the image at each of its levels.
+    """Applies every alteration to the image at each of its levels.
 
-    One program for all compiles in half the time of one for each.
+    A single program compiles in half the time of one per alteration.
     """
     return [
         jax.vmap(functools.partial(alteration, image, key=key))(at)
@@ -61,7 +61,7 @@ def apply_all(image, levels, key):
 
 
 def spread_levels(alteration):
-    """Nine levels: both ends, the identity, its neighbourhood, and in between."""
+    """Returns nine levels: both ends, the identity, its neighbours, some between."""
     lower, upper, identity = alteration.lower, alteration.upper, alteration.identity
     near = 1e-4 * (upper - lower)
     return np.float32(
@@ -84,7 +84,7 @@ def uses_jpeg(alteration):
 
 
 def leaves_something_of(shape, alteration):
-    """Whether the window of 8 px less than the image that "crop" shows is not empty."""
+    """Whether the image is larger than the 8 px that "crop" removes."""
     return min(shape[:2]) > 8 or not (
         alteration.unit == "px" and "translation" in alteration.name
     )
@@ -131,7 +131,7 @@ def test_identity_leaves_the_image_bit_for_bit_with_any_fill(make, fill):
 def test_shape_and_type_are_kept(alteration):
     image = jnp.asarray(random_image(SHAPE))
     for level in (alteration.lower, alteration.identity, alteration.upper):
-        # As a Python number, and as what NumPy's linspace gives.
+        # As a Python number, and as the float64 of NumPy's linspace.
         for number in (level, np.float64(level), jnp.float32(level)):
             altered = jax.eval_shape(
                 lambda image, number=number: alteration(image, number, KEY), image
@@ -145,19 +145,17 @@ def test_traced_levels_give_what_eager_ones_give():
     image = random_image(SHAPE)
     traced_by_alteration = apply_all(image, LEVELS, KEY)
     for alteration, levels, traced in zip(ALTERATIONS, LEVELS, traced_by_alteration):
-        # Operation by operation, JPEG takes seconds to compile; it is compiled here
-        # for one level. Integers do not round, so that nothing may differ.
+        # Eagerly, JPEG takes seconds to compile, so it is jitted here for one level.
+        # Integers do not round, so nothing may differ.
         one_by_one = (
             functools.partial(apply, alteration)
             if uses_jpeg(alteration)
             else alteration
         )
         eager = np.stack([one_by_one(image, level, KEY) for level in levels])
-        # XLA fuses what eager evaluation rounds one by one.
+        # XLA fuses operations that eager evaluation rounds one by one.
         tolerance = 0 if uses_jpeg(alteration) else 1e-6
-        np.testing.assert_allclose(
-            traced, eager, rtol=0, atol=tolerance, err_msg=alteration.name
-        )
+        assert_near(traced, eager, atol=tolerance, err_msg=alteration.name)
         identity = levels.tolist().index(np.float32(alteration.identity))
         np.testing.assert_array_equal(eager[identity], image, err_msg=alteration.name)
         np.testing.assert_array_equal(traced[identity], image, err_msg=alteration.name)
@@ -171,10 +169,8 @@ def test_images_in_a_batch_do_not_matter_to_each_other():
     for index, (image, key) in enumerate(zip(images, keys)):
         alone = apply_all(image, LEVELS, key)
         for alteration, one, many in zip(ALTERATIONS, alone, together):
-            # XLA may order a sum otherwise for another batch.
-            np.testing.assert_allclose(
-                many[index], one, rtol=0, atol=1e-6, err_msg=alteration.name
-            )
+            # XLA may reorder a sum for another batch size.
+            assert_near(many[index], one, atol=1e-6, err_msg=alteration.name)
 
 
 @settings(max_examples=25, deadline=None)
@@ -205,7 +201,7 @@ def test_output_is_within_the_unit_interval_and_never_nan(image, place, seed):
 
 @pytest.mark.slow
 def test_gradients_are_finite():
-    # But for JPEG, whose rounding lets no gradient pass.
+    # Except JPEG, whose rounding blocks gradients.
     alterations, levels = zip(
         *((a, at) for a, at in zip(ALTERATIONS, LEVELS) if not uses_jpeg(a))
     )
@@ -229,7 +225,7 @@ def test_gradients_are_finite():
 
 
 @pytest.mark.parametrize("name", ["gaussian blur", "zoom", "rotation", "translation"])
-def test_refuses_what_is_not_one_image(name):
+def test_rejects_arrays_other_than_one_image(name):
     alteration = next(a for a in presets.cnn_2020() if name in a.name)
     for shape in ((28, 28), (2, 28, 28, 1), (0, 28, 1), (28, 28, 0)):
         with pytest.raises(ValueError, match=r"\[H, W, C\]"):
@@ -240,9 +236,6 @@ def test_jpeg_refuses_other_channels_than_1_or_3():
     for shape in ((8, 8), (8, 8, 2), (8, 8, 4)):
         with pytest.raises(ValueError):
             jpeg_compression()(np.zeros(shape, np.float32), 50.0)
-    for lower, upper in ((0, 101), (-1, 100), (1, 100)):
-        with pytest.raises(ValueError, match="jpeg.compression"):
-            jpeg_compression(lower, upper)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +272,7 @@ def test_stochastic_alterations_need_a_key(alteration):
         alteration(random_image(SHAPE), alteration.upper)
 
 
-def test_the_key_alone_decides_what_is_drawn():
+def test_draws_depend_on_the_key_alone():
     image, other = random_image(SHAPE), jax.random.fold_in(KEY, 1)
     one, again, another = (apply_all(image, LEVELS, key) for key in (KEY, KEY, other))
     for index, alteration in enumerate(ALTERATIONS):
@@ -288,7 +281,7 @@ def test_the_key_alone_decides_what_is_drawn():
         assert same != alteration.stochastic, alteration
 
 
-def test_prepare_is_done_once_whatever_the_level():
+def test_prepare_runs_once_for_all_levels():
     calls = []
 
     def prepare(image):
@@ -346,7 +339,7 @@ def test_equal_parameters_give_equal_alterations():
         ),
     ],
 )
-def test_equal_alterations_are_traced_once_and_others_anew(make, other):
+def test_equal_alterations_share_a_trace_and_others_do_not(make, other):
     traces = []
 
     @functools.partial(jax.jit, static_argnums=0)
@@ -377,10 +370,9 @@ def test_canonical_levels_stand_for_themselves(alteration):
     canonical = alteration.canonical(levels)
     assert canonical.dtype == np.float64
     assert canonical.shape == levels.shape
-    np.testing.assert_allclose(
+    assert_near(
         alteration.canonical(canonical),
         canonical,
-        rtol=0,
         # float64's rounding on the way to another range and back.
         atol=1e-12 * (alteration.upper - alteration.lower),
     )
@@ -388,7 +380,7 @@ def test_canonical_levels_stand_for_themselves(alteration):
     assert canonical.min() >= alteration.lower
     assert canonical.max() <= alteration.upper
     if not uses_jpeg(alteration):
-        np.testing.assert_allclose(canonical, levels, rtol=0, atol=1e-9)
+        assert_near(canonical, levels, atol=1e-9)
 
 
 @every_alteration
@@ -409,7 +401,7 @@ def test_canonical_rounds_to_the_resolution():
 
 
 def jpeg_quality(level):
-    """`100 - level` to the nearest integer, halves upwards; None: not compressed."""
+    """Returns `100 - level` rounded, halves upwards; None: not compressed."""
     if level == 0:
         return None
     whole, fraction = divmod(100 - float(level), 1)
@@ -430,8 +422,8 @@ def jpeg_quality(level):
 def test_canonical_jpeg_levels_never_have_the_same_quality(levels):
     canonical = jpeg_compression().canonical(np.array(levels))
     for level, stands in zip(levels, canonical):
-        # 100 - level is taken in float64 here and there: the same rounding. What
-        # misses 0 by rounding alone is no compression.
+        # 100 - level is computed in float64 on both sides: the same rounding. A level
+        # that misses 0 by rounding alone means no compression.
         assert jpeg_quality(stands) == jpeg_quality(level if level > 1e-7 else 0.0)
     distinct = np.unique(canonical)
     assert len({jpeg_quality(level) for level in distinct}) == len(distinct)
@@ -445,7 +437,7 @@ def test_canonical_jpeg_levels_are_whole_but_for_quality_100():
 def test_canonical_jpeg_levels_have_the_effect_of_those_they_stand_for():
     image = random_image(SHAPE)
     alteration = jpeg_compression()
-    # In float32, on the device: halves, the ends, and what lies close to them.
+    # In float32, on the device: halves, the ends, and levels close to them.
     levels = np.array([0.01, 0.49, 0.5, 0.51, 1.5, 49.5, 98.5, 98.6, 99.5, 100])
     canonical = alteration.canonical(levels)
     for level, stands in zip(np.float32(levels), np.float32(canonical)):

@@ -16,7 +16,7 @@ FOUR = "speckle_noise gaussian_blur spatter saturate".split()
 
 @pytest.fixture
 def with_frost(monkeypatch):
-    """Pictures of one grey in place of the benchmark's, found in no folder."""
+    """Replaces the benchmark's frost pictures by one grey, from no folder."""
     grey = tuple(np.full((400, 400, 3), 99, np.uint8) for _ in range(5))
     pictures = _frost_pictures.FrostPictures(grey)
     monkeypatch.setattr(corruptions._frost, "frost_pictures", lambda folder: pictures)
@@ -71,7 +71,7 @@ def test_a_folder_that_is_given_must_hold_frost(tmp_path):
         ({"validation": None}, TypeError, "validation must be True or False"),
     ],
 )
-def test_what_is_refused(with_frost, arguments, error, says):
+def test_wrong_arguments(with_frost, arguments, error, says):
     with pytest.raises(error, match=says):
         presets.imagenet_c(**arguments)
 

@@ -19,10 +19,10 @@ from jaxrob.alterations import (
     zoom,
 )
 
-from .pictures import apply, random_image
+from .pictures import apply, assert_near, random_image
 
-# A level mapped in float32 is off by 1e-7 of its range, and what is done with it
-# magnifies that by less than 10.
+# A level mapped in float32 is off by 1e-7 of its range, which the alteration magnifies
+# by less than 10.
 TOLERANCE = 1e-6
 
 KEY = jax.random.key(7)
@@ -30,7 +30,7 @@ BLACK = np.zeros((100, 100, 3), np.float32)
 
 
 def quality(level):
-    """JPEG's quality at `100 - quality = level`, halves upwards; None: no coding."""
+    """Returns JPEG's quality 100 - level, halves upwards; None: no coding."""
     if level == 0:
         return None
     whole, fraction = divmod(100 - float(level), 1)
@@ -48,10 +48,9 @@ def test_rescale_maps_levels_linearly():
     assert (rescaled.name, rescaled.unit) == ("brightness", "lux")
     assert (rescaled.lower, rescaled.upper, rescaled.identity) == (10, 40, 30)
     for level, original in ((10, -0.5), (20, -0.25), (30, 0), (35, 0.125), (40, 0.25)):
-        np.testing.assert_allclose(
+        assert_near(
             apply(rescaled, image, float(level)),
             np.clip(image * (1 + original), 0, 1),
-            rtol=0,
             atol=TOLERANCE,
         )
 
@@ -69,9 +68,7 @@ def test_rescale_twice_is_rescale_once():
 
 @settings(max_examples=100, deadline=None)
 @given(original=ranges(), place=st.sampled_from([0.0, 0.25, 0.7, 1.0]), mapped=ranges())
-def test_rescale_keeps_the_identitys_place_whatever_rounding_does(
-    original, place, mapped
-):
+def test_rescale_keeps_the_identitys_place_despite_rounding(original, place, mapped):
     lower, upper = original
     identity = {0.0: lower, 1.0: upper}.get(place, lower + place * (upper - lower))
     alteration = Alteration("any", lambda image, level: image, lower, upper, identity)
@@ -120,7 +117,7 @@ def test_rescaled_jpeg_never_codes_a_quality_twice(mapped, places):
     levels = np.clip(lower + np.array(places) * (upper - lower), lower, upper)
     canonical = np.unique(rescaled.canonical(levels))
     original = (canonical - lower) / (upper - lower) * 100
-    # A range far from 0 leaves float64 fewer digits: the same as no compression.
+    # A range far from 0 leaves float64 fewer digits: this is no compression too.
     original[canonical == rescaled.identity] = 0
     qualities = [quality(round(level, 6)) for level in original]
     assert len(set(qualities)) == len(qualities)
@@ -154,9 +151,7 @@ def test_compose_applies_the_members_in_order():
         altered = apply(members[0], image, 2 * level)
         altered = apply(members[1], altered, 1 + 2 * level)
         altered = apply(members[2], altered, level / 2)
-        np.testing.assert_allclose(
-            apply(forth, image, level), altered, rtol=0, atol=TOLERANCE * 5
-        )
+        assert_near(apply(forth, image, level), altered, atol=TOLERANCE * 5)
         assert np.abs(apply(back, image, level) - altered).max() > 0.01
 
 
@@ -164,9 +159,7 @@ def test_compose_takes_levels_in_its_range():
     image = random_image((12, 9, 3))
     composed = compose([brightness(-1, 0), brightness(-0.5, 0)], lower=-10, upper=30)
     assert (composed.lower, composed.upper, composed.identity) == (-10, 30, 30)
-    np.testing.assert_allclose(
-        apply(composed, image, 10.0), image * 0.5 * 0.75, rtol=0, atol=TOLERANCE
-    )
+    assert_near(apply(composed, image, 10.0), image * 0.5 * 0.75, atol=TOLERANCE)
 
 
 def test_compose_of_one_is_that_one_rescaled():
@@ -184,9 +177,7 @@ def test_compose_nests():
     inner = compose([gaussian_blur(0, 2), brightness(0, 0.5)], 0, 3)
     nested = compose([inner, zoom()])
     flat = compose([gaussian_blur(0, 2), brightness(0, 0.5), zoom()])
-    np.testing.assert_allclose(
-        apply(nested, image, 0.6), apply(flat, image, 0.6), rtol=0, atol=5 * TOLERANCE
-    )
+    assert_near(apply(nested, image, 0.6), apply(flat, image, 0.6), atol=5 * TOLERANCE)
 
 
 def test_compose_with_an_identity_inside_the_range():
@@ -226,7 +217,7 @@ def test_composed_noise_is_the_same_at_all_levels_up_to_scale():
     composed = compose([noise, noise])
     low, high = (apply(composed, BLACK, level, KEY) for level in (0.1, 0.4))
     # The root of the ratio of the levels; sums that cancel lose digits.
-    np.testing.assert_allclose(2 * low, high, rtol=0, atol=1e-6)
+    assert_near(2 * low, high, atol=1e-6)
 
 
 def test_compose_refuses_identities_that_do_not_coincide():
@@ -248,8 +239,8 @@ def test_compose_refuses_an_empty_range():
         compose([zoom()], 1, 1)
 
 
-# Arcaini et al. (2020), table I. The noise variance is of pixels in 0-255, the zoom
-# in percent.
+# Arcaini et al. (2020), table I. The noise variance refers to pixels in 0-255, the zoom
+# is in percent.
 CNN_2020 = [
     ("horizontal translation", -4, 4, 0),
     ("vertical translation", -4, 4, 0),
@@ -316,10 +307,9 @@ def test_asap_2022_levels_mean_what_the_paper_says():
         (jpeg, 1.0, jpeg_compression(), 99.0),  # quality 0 is taken as 1
     ]
     for rescaled, level, original, mapped in pairs:
-        np.testing.assert_allclose(
+        assert_near(
             apply(rescaled, image, level),
             apply(original, image, mapped),
-            rtol=0,
             # Positions in float32.
             atol=1e-5,
             err_msg=rescaled.name,
@@ -331,15 +321,14 @@ def test_asap_2022_levels_mean_what_the_paper_says():
 def test_bnn_2024_translations_are_steps_of_a_canvas_of_200():
     image = random_image((20, 20, 1))
     right = presets.bnn_2024()[3]
-    np.testing.assert_allclose(
+    assert_near(
         apply(right, image, 20.0),
         apply(horizontal_translation(-2, 2, fill="crop"), image, 2.0),
-        rtol=0,
         atol=1e-5,
     )
 
 
-def test_presets_crop_as_the_papers_do_whatever_the_default_is():
+def test_presets_crop_like_the_papers_whatever_the_default():
     def translations(alterations):
         return [one for one in alterations if "translation" in one.name]
 

@@ -13,7 +13,7 @@ IMAGE = np.random.RandomState(0).randint(60, 180, (20, 24, 1)).astype(np.uint8)
 def test_a_grey_image_is_as_pillow_makes_it(factor):
     enhanced = ImageEnhance.Contrast(Image.fromarray(IMAGE[..., 0])).enhance(factor)
     found = contrast(0.0, 2.0)(jnp.float32(IMAGE) / 255, factor) * 255
-    # Pillow rounds the mean, and truncates.
+    # Pillow rounds the mean, and truncates the result.
     assert np.abs(found[..., 0] - np.asarray(enhanced, float)).max() <= 1.6
 
 
@@ -23,9 +23,3 @@ def test_every_channel_keeps_its_mean_and_the_identity_its_bits():
     np.testing.assert_allclose(found.mean((0, 1)), image.mean((0, 1)), atol=1e-6)
     np.testing.assert_allclose(found.std((0, 1)), 0.4 * image.std((0, 1)), rtol=1e-5)
     np.testing.assert_array_equal(jax.jit(contrast().__call__)(image, 1.0), image)
-
-
-def test_ranges_without_the_identity_are_refused():
-    for lower, upper in ((0.2, 0.9), (1.1, 2.0), (-0.1, 1.0)):
-        with pytest.raises(ValueError, match="contrast: "):
-            contrast(lower, upper)

@@ -1,4 +1,4 @@
-"""Ranges in another unit are seen wherever an alteration is used."""
+"""Ranges in another unit cause a warning wherever an alteration is used."""
 
 import dataclasses
 import math
@@ -95,7 +95,7 @@ def test_percent_of_brightness_are_named():
         alterations.brightness(-50, 50)
 
 
-def test_an_own_alteration_doubts_what_it_wants_to():
+def test_a_users_alteration_may_define_doubts():
     def darkens_all(lower, upper, shape):
         return f"{shape[1]} columns are black" if upper >= shape[1] else None
 
@@ -103,16 +103,16 @@ def test_an_own_alteration_doubts_what_it_wants_to():
         about = alterations.About("black columns", doubt=darkens_all)
         return jaxrob.Alteration("bar", lambda x, level: x, 0.0, upper, about=about)
 
-    told = ["bar: 28 columns are black"]
+    expected = ["bar: 28 columns are black"]
     assert doubts(covering(27.0), SHAPE) == doubts(covering(99.0), (28,)) == []
     bar = covering(28.0)
-    assert doubts(bar, SHAPE) == doubts(dataclasses.replace(bar), SHAPE) == told
+    assert doubts(bar, SHAPE) == doubts(dataclasses.replace(bar), SHAPE) == expected
     both = alterations.compose([alterations.gaussian_noise(0, 25), bar], name="both")
     others = alterations.rescale(bar, 0, 1), alterations.followed_by(bar, jnp.sqrt)
-    assert all(doubts(one, SHAPE) == told for one in others)
+    assert all(doubts(one, SHAPE) == expected for one in others)
     first, second = doubts(both, SHAPE)
-    assert first.startswith("gaussian noise: a variance") and [second] == told
-    # It is no part of what the alteration computes.
+    assert first.startswith("gaussian noise: a variance") and [second] == expected
+    # `about` is not part of the computation.
     silent = dataclasses.replace(bar, about=alterations.About())
     assert bar == silent and hash(bar) == hash(silent)
     assert bar.description == silent.description
@@ -129,7 +129,7 @@ def test_an_own_alteration_doubts_what_it_wants_to():
         ({"size_matters": 1}, "about: size_matters must be True or False"),
     ],
 )
-def test_what_says_nothing_is_refused(parts, message):
+def test_about_rejects_wrong_types(parts, message):
     with pytest.raises(TypeError, match=message):
         alterations.About(**parts)
 
@@ -144,17 +144,17 @@ def test_what_says_nothing_is_refused(parts, message):
         ({"words": {"level": "another"}}, "belongs into `level`"),
     ],
 )
-def test_what_no_document_can_hold_is_refused(parts, message):
+def test_about_rejects_wrong_values(parts, message):
     with pytest.raises((TypeError, ValueError), match=message):
         alterations.About(**parts)
 
 
-def test_a_text_is_no_about():
+def test_about_must_not_be_a_text():
     with pytest.raises(TypeError, match="own: about must be a jaxrob.alterations.Ab"):
         jaxrob.Alteration("own", lambda x, level: x, 0.0, 1.0, about="a text")  # pyright: ignore
 
 
-def test_an_own_alteration_with_a_library_s_name_is_its_own():
+def test_a_users_alteration_with_a_library_name_has_no_doubts():
     own = jaxrob.Alteration("gaussian noise", lambda x, level: x, 0.0, 25.0)
     assert doubts(own, SHAPE) == []
 
@@ -178,7 +178,7 @@ def test_an_own_alteration_that_makes_nan():
         evaluate(lambda x, level: x * jnp.sqrt(1 - level * (level > 0.6) * 2))
 
 
-def test_what_leaves_the_range_on_purpose_is_not_doubted():
+def test_leaving_the_range_on_purpose_raises_no_doubt():
     evaluate(lambda x, level: x + level, about=alterations.About(leaves_range=True))
 
 

@@ -1,4 +1,4 @@
-"""An alteration followed by a function that no level drives."""
+"""An alteration followed by a fixed function that does not depend on the level."""
 
 import io
 import warnings
@@ -62,7 +62,7 @@ def test_levels_of_one_effect_stay_one():
 
 
 def test_published_form_is_what_pillow_stores():
-    """ImageNet-C: truncated to bytes, then a JPEG file of quality 85, optimized."""
+    """ImageNet-C truncates to bytes, then saves an optimized JPEG of quality 85."""
     contrast = corruptions.contrast(64)
     published = next(one for one in presets_of_files(64) if one.name == contrast.name)
     contrast, published = jax.jit(contrast), jax.jit(published)
@@ -97,13 +97,13 @@ def presets_of_files(size):
         ({"name": ""}, ValueError, "name must be a text that is not empty"),
     ],
 )
-def test_what_is_refused(change, error, says):
+def test_wrong_arguments(change, error, says):
     given = {"corruption": alterations.gaussian_blur(), "fixed": halved}
     with pytest.raises(error, match=says):
         followed_by(**(given | change))
 
 
-def test_a_function_that_makes_no_such_image_is_refused():
+def test_functions_that_return_other_shapes_are_rejected():
     blur = alterations.gaussian_blur()
     with pytest.raises(ValueError, match="fixed must return an array of the image's"):
         followed_by(blur, lambda image: image[:3])(IMAGE, 1.0)
@@ -113,7 +113,7 @@ def test_a_function_that_makes_no_such_image_is_refused():
 
 @pytest.mark.parametrize("own", [False, True])
 def test_the_jump_beside_the_identity_is_named(own):
-    """Rounding down darkens what is just above the classifier's threshold."""
+    """Rounding down darkens values just above the classifier's threshold."""
     labels = np.arange(100) % 2
     pixels = np.float32((100.5 + 2 * labels) / 255)
     dataset = jaxrob.Dataset(np.tile(pixels[:, None, None, None], (1, 8, 8, 1)), labels)
@@ -141,6 +141,6 @@ def test_the_jump_beside_the_identity_is_named(own):
 @pytest.mark.parametrize(
     "fixed", [lambda: 0, lambda image, level: image, alterations.zoom()]
 )
-def test_a_function_of_other_than_an_image_is_refused(fixed):
+def test_functions_of_other_arguments_are_rejected(fixed):
     with pytest.raises(TypeError, match="fixed must be a function of an image alone"):
         followed_by(alterations.gaussian_blur(0, 2), fixed)

@@ -1,4 +1,4 @@
-"""Every form that some platform takes gives what the others give, on this machine."""
+"""On this machine, every platform's form gives the same result."""
 
 import functools
 import itertools
@@ -26,7 +26,7 @@ from jaxrob.alterations._gaussian_blur import BLUR
 from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
 from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
-from .pictures import random_image
+from .pictures import assert_near, random_image
 
 # As in the alterations' own tests: positions are off by 1e-7 of the image's size.
 TOLERANCE = 2e-5
@@ -56,7 +56,7 @@ shapes = st.tuples(st.integers(1, 40), st.integers(1, 40), st.sampled_from([1, 2
 
 
 def correlated(image, kernel):
-    """Each channel with what the kernel's pixels lie on, edge pixels repeated."""
+    """Correlates each channel with the kernel, edge pixels repeated."""
     planes = [
         ndimage.correlate(image[..., k].astype(float), kernel, mode="nearest")
         for k in range(image.shape[-1])
@@ -104,9 +104,7 @@ def test_blur_equals_scipys(form, shape):
         truth = ndimage.gaussian_filter(
             image.astype(np.float64), (sigma, sigma, 0), mode="nearest", truncate=10
         )
-        np.testing.assert_allclose(
-            blurred_by(form, reach)(image, sigma), truth, rtol=0, atol=BLUR_TOLERANCE
-        )
+        assert_near(blurred_by(form, reach)(image, sigma), truth, atol=BLUR_TOLERANCE)
 
 
 @by_form(BLUR)
@@ -114,7 +112,7 @@ def test_blur_by_a_radius_far_beyond_the_image_is_the_mean_of_its_corners(form):
     image = random_image((5, 4, 2))
     corners = image[[0, 0, -1, -1], [0, -1, 0, -1]].mean(axis=0)
     blurred = blurred_by(form, 50_000)(image, 10_000.0)
-    # Of the kernel, 4 / 10,000 lies on the image itself.
+    # 4 / 10,000 of the kernel lies on the image itself.
     np.testing.assert_allclose(
         blurred, np.broadcast_to(corners, image.shape), atol=1e-3
     )
@@ -126,7 +124,7 @@ def test_bilinear_equals_scipys_map_coordinates(form, shape):
     image = random_image(shape)
     generator = np.random.default_rng(1)
     height, width, channels = shape
-    # Positions beyond all edges, too.
+    # Also positions beyond all edges.
     rows = generator.uniform(-2, height + 1, (17, 11)).astype(np.float32)
     columns = generator.uniform(-2, width + 1, (17, 11)).astype(np.float32)
     truth = [
@@ -135,11 +133,8 @@ def test_bilinear_equals_scipys_map_coordinates(form, shape):
         )
         for channel in range(channels)
     ]
-    np.testing.assert_allclose(
-        gathered_by(form)(image, rows, columns),
-        np.stack(truth, -1),
-        rtol=0,
-        atol=TOLERANCE,
+    assert_near(
+        gathered_by(form)(image, rows, columns), np.stack(truth, -1), atol=TOLERANCE
     )
 
 
@@ -164,7 +159,7 @@ def test_grid_equals_scipys_affine_transform(form, fill, mode, shape):
         window_positions(start[0], scale, height),
         window_positions(start[1], scale, width),
     )
-    np.testing.assert_allclose(found, truth, rtol=0, atol=TOLERANCE)
+    assert_near(found, truth, atol=TOLERANCE)
 
 
 @by_form(SHIFTS)
@@ -182,9 +177,7 @@ def test_shifts_equal_scipys_correlation(form, share, shape):
     found = jax.jit(
         lambda padded, weights: SHIFTS[form](padded, weights, rows, columns, 3)
     )(padded, weights)
-    np.testing.assert_allclose(
-        found, correlated(image, kernel), rtol=0, atol=BLUR_TOLERANCE
-    )
+    assert_near(found, correlated(image, kernel), atol=BLUR_TOLERANCE)
 
 
 @by_form(OWN_SHIFTS)
@@ -207,9 +200,7 @@ def test_images_own_shifts_equal_scipys_correlations(form):
     for image, down, right, one in zip(images, rows, columns, found):
         kernel = np.zeros((11, 11))
         np.add.at(kernel, (down + 5, right + 5), weights)
-        np.testing.assert_allclose(
-            one, correlated(image, kernel), rtol=0, atol=BLUR_TOLERANCE
-        )
+        assert_near(one, correlated(image, kernel), atol=BLUR_TOLERANCE)
 
 
 @pytest.mark.slow
@@ -225,7 +216,7 @@ def test_blurs_forms_agree_on_any_shape(shape, reach, part):
 
     first, *others = by_all(np.float32(part * reach / 5))
     for other in others:
-        np.testing.assert_allclose(other, first, rtol=0, atol=BLUR_TOLERANCE)
+        assert_near(other, first, atol=BLUR_TOLERANCE)
 
 
 @pytest.mark.slow
@@ -252,7 +243,7 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
 
     for first, *others in by_all(rows, columns):
         for other in others:
-            np.testing.assert_allclose(other, first, rtol=0, atol=TOLERANCE)
+            assert_near(other, first, atol=TOLERANCE)
 
 
 @pytest.mark.slow
@@ -271,11 +262,9 @@ def test_gathers_forms_and_products_agree_on_any_shape(shape, seed, fill):
     ids=lambda value: getattr(value, "name", None),
 )
 @pytest.mark.parametrize("platform", ["gpu", "tpu"])
-def test_what_a_platform_takes_equals_what_a_cpu_takes(
-    platform, alteration, level, monkeypatch
-):
+def test_every_platforms_form_equals_the_cpus(platform, alteration, level, monkeypatch):
     truth = altered_and_slope(alteration, level)
-    # This CPU takes the platform's forms, as if they were its own.
+    # This CPU takes another platform's forms.
     own, taken = _forms.form_for, []
 
     def form_for(part, _, size):
@@ -285,14 +274,14 @@ def test_what_a_platform_takes_equals_what_a_cpu_takes(
     monkeypatch.setattr(_forms, "form_for", form_for)
     found = altered_and_slope.__wrapped__(alteration, level)
     assert taken
-    np.testing.assert_allclose(found[0], truth[0], rtol=0, atol=TOLERANCE)
-    # A sum over 17,000 numbers in float32, of either sign.
+    assert_near(found[0], truth[0], atol=TOLERANCE)
+    # A sum over 17,000 numbers in float32, of both signs.
     np.testing.assert_allclose(found[1], truth[1], rtol=1e-3)
 
 
 @functools.cache
 def altered_and_slope(alteration, level):
-    """Images at a level, and the derivative of the sum of their squares."""
+    """Returns images at a level, and the derivative of the sum of their squares."""
     images = random_image((4, 40, 36, 3))
 
     def altered(level):

@@ -1,4 +1,4 @@
-"""What the corruptions do with images that are not float32 in [0, 1]."""
+"""Alterations of images that are not float32 in [0, 1]."""
 
 import jax
 import jax.numpy as jnp
@@ -46,7 +46,7 @@ def test_images_of_half_precision_are_altered(name, dtype):
         (IMAGE.tolist(), "image must be an array"),
     ],
 )
-def test_what_is_no_image_is_refused(name, image, says):
+def test_arrays_that_are_not_images_are_rejected(name, image, says):
     with pytest.raises((TypeError, ValueError), match=says):
         altered(MADE[name], image)
 
@@ -58,24 +58,24 @@ def test_a_key_stands_for_the_same_noise_in_every_precision(name):
     alteration = getattr(alterations, name)()
     for dtype in (jnp.float16, jnp.bfloat16):
         image = jnp.asarray(IMAGE, dtype)
-        # Of the same values, so that the two results differ by one rounding.
+        # From the same values, so that the two results differ by one rounding.
         exact = np.asarray(altered(alteration, image.astype(jnp.float32)))
         found = altered(alteration, image)
         assert found.dtype == dtype
         off = np.abs(np.asarray(found, np.float32) - exact)
         assert (off <= jnp.finfo(dtype).eps / 2 * exact + 1e-7).all()
-    # JAX warns of 64 bits that it was asked for and does not have.
+    # JAX warns about 64-bit types that it does not have enabled.
     found = altered(alteration, IMAGE.astype(np.float64))
     np.testing.assert_array_equal(found, altered(alteration, IMAGE))
 
 
-def test_noise_of_what_has_no_fractions_is_refused():
+def test_noise_on_integers_is_rejected():
     noise = alterations.gaussian_noise(clip=False)
     with pytest.raises(TypeError, match="image must be floating"):
         altered(noise, np.arange(4))
 
 
-def test_what_is_no_number_is_no_count():
+def test_nan_gives_no_photon_count():
     image = IMAGE.copy()
     image[3, 4, 1] = np.nan
     found = np.asarray(altered(alterations.shot_noise(), image))

@@ -24,7 +24,7 @@ if not features.check("libjpeg_turbo"):
 
 QUALITIES = tuple(range(1, 101))
 SIZES = (1, 1), (2, 2), (3, 5), (4, 4), (5, 3), (8, 8), (32, 32), (50, 50), (64, 48)
-# Of grey pictures and of coloured ones, with sides of whole blocks and without.
+# Grey and coloured images, with sides of whole blocks and without.
 IMAGES = [
     ((17, 23), 3),
     ((28, 28), 1),
@@ -49,7 +49,7 @@ def pillow_round_trip(image: np.ndarray, quality: int) -> np.ndarray:
     return decoded[:, :, None] if grey else decoded
 
 
-# Operation by operation it takes seconds to compile. Integers do not round.
+# Eagerly it takes seconds to compile. Integers do not round.
 
 
 def jpeg_round_trip(image, quality):
@@ -60,7 +60,7 @@ round_trip = jax.jit(jpeg_round_trip)
 
 
 def round_trip_by(form: str):
-    """The round trip by a form, whatever the platform."""
+    """Makes a round trip by a form, whatever the platform."""
 
     def by_form(image, quality):
         coefficients = JPEG_FORMS[form].coefficients(image)
@@ -84,7 +84,7 @@ def assert_equals_pillow(
     Args:
       images: the images.
       qualities: the qualities.
-      form: a form of the table; by default what the platform takes.
+      form: a form of the table; by default the platform's.
     """
     inputs = images.astype(np.float32) / np.float32(255)
     decoded = np.asarray(batched_round_trip(form)(inputs, np.array(qualities)))
@@ -112,7 +112,7 @@ def synthetic_images(height: int, width: int, channels: int) -> np.ndarray:
 
 
 def photographs(height: int, width: int, channels: int) -> np.ndarray:
-    """Six parts of photographs, of that size."""
+    """Returns six parts of photographs, of that size."""
     datasets = pytest.importorskip(
         "sklearn.datasets", reason="scikit-learn carries the photographs"
     )
@@ -135,7 +135,7 @@ def test_images_equal_pillow_at_every_quality(size, channels, form):
 
 
 def extreme_blocks() -> np.ndarray:
-    """Blocks whose coefficients are as large as they get, in 8x8 images."""
+    """Returns blocks with the largest possible coefficients, in 8x8 images."""
     rng = np.random.default_rng(0)
     basis = np.cos(np.outer(np.arange(8), 2 * np.arange(8) + 1) * np.pi / 16)
     signs = np.einsum("ij,kl->ikjl", basis, basis).reshape(64, 8, 8) > 0
@@ -146,7 +146,7 @@ def extreme_blocks() -> np.ndarray:
 
 @pytest.mark.parametrize("form", JPEG_FORMS)
 def test_the_largest_coefficients_equal_pillow(form):
-    # Sums that float32 or int16 could not hold would show here first.
+    # Overflows of float32 or int16 would show here first.
     qualities = (1, 3, 5, 10, 13, 25, 50, 75, 100)
     assert_equals_pillow(extreme_blocks(), qualities, form)
 
@@ -158,13 +158,13 @@ def test_the_largest_coefficients_equal_pillow(form):
     ids=str,
 )
 def test_small_and_odd_sizes_equal_pillow(size, form):
-    # Chroma is repeated up to a width of 4, and interpolated from there.
+    # Chroma is repeated up to a width of 4, and interpolated for larger ones.
     assert_equals_pillow(synthetic_images(*size, 3), (1, 20, 50, 80, 100), form)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", JPEG_FORMS)
-def test_the_identity_keeps_what_is_no_byte(form, monkeypatch):
+def test_the_identity_keeps_values_between_bytes(form, monkeypatch):
     def by_form(part, size, forms, *operands):
         return forms[form](*operands)
 
@@ -178,7 +178,7 @@ def test_the_identity_keeps_what_is_no_byte(form, monkeypatch):
     def compressed(image, level):
         return alteration.at_level(alteration.prepared(image), level)
 
-    # Levels around images, as `evaluate` nests them.
+    # Levels outside, images inside, as `evaluate` nests them.
     levels = np.array([0.0, 0.25, 60.0], np.float32)
     over_images = jax.vmap(compressed, (0, None))
     found = np.asarray(jax.jit(jax.vmap(over_images, (None, 0)))(images, levels))

@@ -36,5 +36,3 @@ def test_the_identity_is_bit_for_bit_and_grey_images_are_refused():
     np.testing.assert_array_equal(found[0], IMAGE)
     with pytest.raises(ValueError, match="saturation: image must have three channels"):
         saturation()(IMAGE[..., :1], 0.5)
-    with pytest.raises(ValueError, match="saturation: lower must"):
-        saturation(1.5, 2.0)

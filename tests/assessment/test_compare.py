@@ -13,8 +13,8 @@ from scipy import stats
 import jaxrob
 from jaxrob import metrics, strategies
 from jaxrob._assessment import paired
-from jaxrob._assessment.compare import _answered, _asked, compare
-from jaxrob._assessment.paired import Asked, linear_robustness, resampled_values
+from jaxrob._assessment.compare import _answers, _question, compare
+from jaxrob._assessment.paired import Question, linear_robustness, resampled_values
 
 NUM_IMAGES = 200
 # A classifier is right on an image at levels up to the image's limit times a factor.
@@ -232,12 +232,12 @@ def test_weights_are_repeated_images(measure, k):
 
     weights = rng.integers(3, size=(num_images, 8)) * 1.0
     got = linear_robustness(
-        _asked(result),
+        _question(result),
         result.levels,
         resampled_values(
             metrics.measures[measure],
             labels,
-            _answered(result).answers,
+            _answers(result).answers,
             result.curve.num_classes,
             weights,
         ),
@@ -280,20 +280,20 @@ def test_linear_robustness_is_heaviside_robustness_of_each_column():
     # Coarse values, so that many lie on the threshold or repeat.
     values = rng.integers(0, 6, (7, 500)) / 5
     levels[[0, -1]] = 0, 1
-    asked = Asked(LABELS, 2, metrics.measures["accuracy"], 0.6, 0.0, 1.0)
-    got = linear_robustness(asked, levels, values)
+    question = Question(LABELS, 2, metrics.measures["accuracy"], 0.6, 0.0, 1.0)
+    got = linear_robustness(question, levels, values)
     expected = [
         metrics.heaviside_robustness(levels, column, 0.6, "linear")
         for column in values.T
     ]
     np.testing.assert_allclose(got, expected, rtol=0, atol=1e-14)
 
-    inside = linear_robustness(asked, levels[1:-1], values[1:-1])
+    inside = linear_robustness(question, levels[1:-1], values[1:-1])
     values[0], values[-1] = values[1], values[-2]
-    ends_added = linear_robustness(asked, levels, values)
+    ends_added = linear_robustness(question, levels, values)
     np.testing.assert_allclose(inside, ends_added, rtol=0, atol=1e-14)
     values[3, 5] = np.nan
-    assert np.flatnonzero(np.isnan(linear_robustness(asked, levels, values))) == 5
+    assert np.flatnonzero(np.isnan(linear_robustness(question, levels, values))) == 5
 
 
 @pytest.mark.slow
@@ -482,21 +482,21 @@ def test_all_swaps_are_gone_through(measure):
     labels, answers = drawn_answers(rng, 8, 3, levels)
     if measure == "decided_ratio":
         answers = [np.where(one == 2, 3, one) for one in answers]
-    asked = Asked(labels, 3, metrics.measures[measure], 0.7, 0.0, 1.0)
-    found = paired.swapped(
-        asked, *(paired.Answered(levels, one) for one in answers), 0.95
+    question = Question(labels, 3, metrics.measures[measure], 0.7, 0.0, 1.0)
+    found = paired.randomisation_p_values(
+        question, *(paired.Answers(levels, one) for one in answers), 0.95
     )
     robustness, mean = [], []
     for some in itertools.product([False, True], repeat=8):
         pair = np.where(some, answers[::-1], answers)
         values = [
-            resampled_values(asked.measure, labels, one, 3, np.ones((8, 1)))
+            resampled_values(question.measure, labels, one, 3, np.ones((8, 1)))
             for one in pair
         ]
         curves = [np.append(one[:, 0], one[-1, 0]) for one in values]
         ends = np.append(levels, 1.0)
         mean.append(np.trapezoid(curves[0], ends) - np.trapezoid(curves[1], ends))
-        each = [linear_robustness(asked, levels, one)[0] for one in values]
+        each = [linear_robustness(question, levels, one)[0] for one in values]
         robustness.append(each[0] - each[1])
     for one, expected in zip(found, (robustness, mean)):
         off = np.abs(expected)
@@ -513,6 +513,8 @@ def test_swaps_cost_the_pairs_of_label_and_answer_and_not_the_images(monkeypatch
     monkeypatch.setattr(paired, "resampled_values", recorded)
     levels = np.array([0.0, 0.2, 0.3])
     labels, answers = drawn_answers(np.random.default_rng(5), 2000, 4, levels)
-    asked = Asked(labels, 4, metrics.measures["f1"], 0.8, 0.0, 1.0)
-    paired.swapped(asked, *(paired.Answered(levels, one) for one in answers), 0.95)
+    question = Question(labels, 4, metrics.measures["f1"], 0.8, 0.0, 1.0)
+    paired.randomisation_p_values(
+        question, *(paired.Answers(levels, one) for one in answers), 0.95
+    )
     assert rows and max(rows) <= 4 * 5

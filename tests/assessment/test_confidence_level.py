@@ -8,7 +8,7 @@ import pytest
 
 import jaxrob
 from jaxrob import metrics, reporting, strategies
-from jaxrob.metrics._bootstrap import resamples
+from jaxrob.metrics._bootstrap import num_resamples
 
 LIMITS = np.linspace(0, 1, 500, dtype=np.float32)
 DATASET = jaxrob.Dataset(
@@ -88,6 +88,6 @@ def test_the_level_lies_between_0_and_1(level):
 
 
 def test_the_highest_level_that_a_message_names_is_taken():
-    assert resamples(0.9999) == 500_000
+    assert num_resamples(0.9999) == 500_000
     with pytest.raises(ValueError, match=r"at most 0\.9999 .*; got 0\.99999"):
-        resamples(0.99999)
+        num_resamples(0.99999)

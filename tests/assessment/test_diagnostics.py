@@ -224,3 +224,15 @@ def test_what_may_have_been_missed_is_said():
     assert "12.5 % of the range" in found.excursions
     assert "one over 6.7 % in half of the places" in found.excursions
     assert found.warnings == ()
+
+
+def test_a_sampled_curve_has_the_diagnostics_of_an_assessment():
+    task = Task(0.0, 1.0, 0.8)
+    history = strategies.sample(strategies.ASAP(n=64), task, lambda x: 1 - x / 2, 100)
+    assert jaxrob.Diagnostics.of(task, history) == diagnose(
+        task, history, len(history.levels)
+    )
+    with pytest.raises(TypeError, match="history must be"):
+        jaxrob.Diagnostics.of(task, [0.0, 1.0])
+    with pytest.raises(ValueError, match="history"):
+        jaxrob.Diagnostics.of(task, strategies.History())

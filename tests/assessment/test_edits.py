@@ -269,7 +269,7 @@ def test_every_number_of_all_images_leaves_the_verdict(answers):
     [
         (of_roma().to_json(), roma.RomaResult.from_json),
         (by_algorithm_1().to_json(), roma.RomaResult.from_json),
-        (attack().to_json(), adversarial.attack_from_json),
+        (attack().to_json(), adversarial.Attack.from_json),
     ],
 )
 def test_every_number_of_other_documents(text, read):

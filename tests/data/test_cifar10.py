@@ -1,21 +1,19 @@
-import io
-import os
 import pathlib
 import pickle
-import tarfile
 
 import numpy as np
 import pytest
-from PIL import Image
 
 from jaxrob.data import cifar10
+
+from .files import encoded, write_folder, write_tar
 
 CLASSES = "airplane automobile bird cat deer dog frog horse ship truck".split()
 RECORD = 3073
 
 
 def batch(labels, seed=0):
-    """Records by the official description, and the images that they mean."""
+    """Returns records by the official description, and their images."""
     images = np.random.default_rng(seed).integers(
         0, 256, (len(labels), 32, 32, 3), dtype=np.uint8
     )
@@ -35,20 +33,6 @@ def write_train(folder):
         (folder / f"data_batch_{number}.bin").write_bytes(data)
         images.append(pixels)
     return np.concatenate(images)
-
-
-def png(pixels):
-    buffer = io.BytesIO()
-    Image.fromarray(pixels).save(buffer, "PNG")
-    return buffer.getvalue()
-
-
-def write_tar(path, members, mode="w:gz"):
-    with tarfile.open(path, mode) as archive:
-        for name, data in members.items():
-            info = tarfile.TarInfo(name)
-            info.size = len(data)
-            archive.addfile(info, io.BytesIO(data))
 
 
 def test_one_record_by_hand(tmp_path):
@@ -87,7 +71,7 @@ def test_archive_of_batches(tmp_path):
 
 
 @pytest.mark.parametrize("length", [0, 1, RECORD - 1, RECORD + 1, 2 * RECORD - 1])
-def test_length_is_no_multiple_of_a_record(tmp_path, length):
+def test_length_is_not_a_multiple_of_a_record(tmp_path, length):
     (tmp_path / "test_batch.bin").write_bytes(bytes(length))
     with pytest.raises(ValueError, match=f"test_batch.bin: {length} bytes"):
         cifar10(tmp_path)
@@ -107,7 +91,7 @@ def test_missing_batch(tmp_path):
 
 
 class Trap:
-    """Leaves a trace when it is unpickled."""
+    """An object that leaves a trace when it is unpickled."""
 
     def __init__(self, path):
         self.path = path
@@ -147,25 +131,23 @@ def test_batches_are_preferred_to_pickles(tmp_path):
 def test_folders_of_images(tmp_path, packed):
     pixels = batch(range(10))[1]
     members = {
-        f"test/{name}/0000.png": png(image)
+        f"test/{name}/0000.png": encoded(image)
         for name, image in zip(CLASSES, pixels, strict=True)
     }
     if packed:
         write_tar(tmp_path / "test.tar.gz", members)
     else:
-        for name, data in members.items():
-            (tmp_path / name).parent.mkdir(parents=True)
-            (tmp_path / name).write_bytes(data)
+        write_folder(tmp_path, members)
     dataset = cifar10(tmp_path, "test")
     np.testing.assert_array_equal(dataset.images, pixels)
     assert list(dataset.labels) == list(range(10))
 
 
 def test_folders_of_other_classes_or_sizes(tmp_path):
-    write_tar(tmp_path / "test.tar.gz", {"cat/1.png": png(batch([0])[1][0])})
+    write_tar(tmp_path / "test.tar.gz", {"cat/1.png": encoded(batch([0])[1][0])})
     with pytest.raises(ValueError, match="class folders"):
         cifar10(tmp_path)
-    small = png(np.zeros((16, 32, 3), np.uint8))
+    small = encoded(np.zeros((16, 32, 3), np.uint8))
     write_tar(tmp_path / "test.tar.gz", {f"{name}/1.png": small for name in CLASSES})
     with pytest.raises(ValueError, match=r"\(16, 32, 3\)"):
         cifar10(tmp_path)
@@ -180,14 +162,11 @@ def test_nothing_there(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("split", "per_class"), [("test", 1000), ("train", 5000)])
-def test_real_images(split, per_class):
-    root = os.environ.get("JAXROB_DATA_DIR")
-    if not root or not pathlib.Path(root, "cifar10").is_dir():
-        pytest.skip("needs JAXROB_DATA_DIR with CIFAR-10 in its folder cifar10")
-    dataset = cifar10(pathlib.Path(root, "cifar10"), split)
+def test_real_images(real_folder, split, per_class):
+    dataset = cifar10(real_folder("cifar10"), split)
     assert dataset.images.shape == (10 * per_class, 32, 32, 3)
     np.testing.assert_array_equal(np.bincount(dataset.labels), [per_class] * 10)
-    # The published mean colour of CIFAR-10, which JPEG hardly moves.
+    # The published mean colour of CIFAR-10, which JPEG changes little.
     np.testing.assert_allclose(
         dataset.images.mean((0, 1, 2)), [125.3, 123.0, 113.9], atol=1.5
     )

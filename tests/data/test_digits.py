@@ -34,7 +34,7 @@ def test_enlarged():
     assert dataset.images.dtype == np.uint8
     assert dataset.class_names == tuple("0123456789")
     small = digits("test", size=8).images.astype(float)
-    # Enlarging keeps the overall brightness and does not flip or turn.
+    # Enlarging keeps the overall brightness, and does not flip or rotate.
     np.testing.assert_allclose(dataset.images.mean(), small.mean(), rtol=0.03)
     assert (
         np.corrcoef(

@@ -1,6 +1,3 @@
-import os
-import pathlib
-
 import numpy as np
 import pytest
 from PIL import Image
@@ -54,13 +51,10 @@ def test_nothing_there(tmp_path):
         idc_patches(tmp_path / "nothing")
 
 
-def test_real_patches():
-    root = os.environ.get("JAXROB_DATA_DIR")
-    if not root or not pathlib.Path(root, "idc").is_dir():
-        pytest.skip("needs JAXROB_DATA_DIR with the patches in its folder idc/images")
-    dataset = idc_patches(pathlib.Path(root, "idc", "images"))
+def test_real_patches(real_folder):
+    dataset = idc_patches(real_folder("idc/images"))
     assert dataset.images.shape == (214, 50, 50, 3)
     assert np.bincount(dataset.labels).tolist() == [99, 115]
-    # Stained with haematoxylin and eosin: pink, so the least of green.
+    # Stained with haematoxylin and eosin: pink, so green is the lowest.
     red, green, blue = dataset.images.mean((0, 1, 2))
     assert green < blue < red

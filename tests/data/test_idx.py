@@ -8,13 +8,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from jaxrob.data import read_idx
+from jaxrob.data._idx import read_idx
 
 CODES = {"u1": 0x08, "i1": 0x09, "i2": 0x0B, "i4": 0x0C, "f4": 0x0D, "f8": 0x0E}
 
 
 def encode(array):
-    """IDX by its definition: zeros, type, rank, big-endian sizes and values."""
+    """Encodes IDX by its definition: zeros, type, rank, big-endian sizes and values."""
     code = CODES[array.dtype.str[1:]]
     header = struct.pack(f">BBBB{array.ndim}I", 0, 0, code, array.ndim, *array.shape)
     return header + array.astype(array.dtype.newbyteorder(">")).tobytes()
@@ -33,7 +33,7 @@ def test_hand_written_bytes(scratch):
     np.testing.assert_array_equal(
         array, [[0x0001, 0x0203, 0x0405], [0x0607, 0x0809, 0x0A0B]]
     )
-    array[0, 0] = 7  # what is returned may be written to
+    array[0, 0] = 7  # the result is writable
 
 
 @settings(max_examples=150, deadline=None)

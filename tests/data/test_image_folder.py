@@ -14,6 +14,8 @@ from jaxrob._dataset import check_labels_below
 from jaxrob.alterations import brightness
 from jaxrob.data import image_folder
 
+from .files import encoded, write_folder, write_tar
+
 RNG = np.random.default_rng(0)
 PIXELS = {
     ("cat", "b.png"): RNG.integers(0, 256, (5, 7, 3), dtype=np.uint8),
@@ -31,34 +33,8 @@ ORDER = [
 ]
 
 
-def encode(pixels, kind="PNG", **options):
-    image = pixels if isinstance(pixels, Image.Image) else Image.fromarray(pixels)
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
-def write_folder(root, files):
-    for name, data in files.items():
-        (root / name).parent.mkdir(parents=True, exist_ok=True)
-        (root / name).write_bytes(data)
-    return root
-
-
-def write_tar(path, files, mode="w:gz", form=tarfile.PAX_FORMAT):
-    with tarfile.open(path, mode, format=form) as archive:
-        for name, data in files.items():
-            info = tarfile.TarInfo(name)
-            if data is None:
-                info.type = tarfile.DIRTYPE
-            else:
-                info.size = len(data)
-            archive.addfile(info, io.BytesIO(data or b""))
-    return path
-
-
 def one(tmp_path, data, name="x.png", **options):
-    """The only image of a folder that holds `data`."""
+    """Returns the only image of a folder that holds `data`."""
     write_folder(tmp_path, {f"class/{name}": data})
     return image_folder(tmp_path, **options).images[0]
 
@@ -70,7 +46,7 @@ def check(dataset):
 
 
 def files(prefix=""):
-    return {prefix + "/".join(key): encode(pixels) for key, pixels in PIXELS.items()}
+    return {prefix + "/".join(key): encoded(pixels) for key, pixels in PIXELS.items()}
 
 
 def test_folder(tmp_path):
@@ -96,8 +72,8 @@ def test_tar(tmp_path, prefix, mode, form):
 def test_tar_with_long_and_odd_names(tmp_path):
     long, odd = "k" * 150, "chien é\udcff"
     members = {
-        f"{long}/{'x' * 180}.png": encode(PIXELS[ORDER[0]]),
-        f"{odd}/1.png": encode(PIXELS[ORDER[1]]),
+        f"{long}/{'x' * 180}.png": encoded(PIXELS[ORDER[0]]),
+        f"{odd}/1.png": encoded(PIXELS[ORDER[1]]),
     }
     for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):
         path = write_tar(tmp_path / "data.tar", members, "w", form)
@@ -106,7 +82,7 @@ def test_tar_with_long_and_odd_names(tmp_path):
 
 def test_more_images_than_one_batch(tmp_path):
     pixels = RNG.integers(0, 256, (300, 2, 2, 3), dtype=np.uint8)
-    members = {f"{i % 3}/{i:03}.png": encode(p) for i, p in enumerate(pixels)}
+    members = {f"{i % 3}/{i:03}.png": encoded(p) for i, p in enumerate(pixels)}
     dataset = image_folder(write_tar(tmp_path / "data.tar.gz", members))
     order = [i for label in range(3) for i in range(label, 300, 3)]
     np.testing.assert_array_equal(dataset.images, pixels[order])
@@ -115,7 +91,7 @@ def test_more_images_than_one_batch(tmp_path):
 
 def test_jpeg_and_grey(tmp_path):
     pixels = PIXELS[ORDER[0]]
-    data = encode(pixels, "JPEG")
+    data = encoded(pixels, "JPEG")
     expected = np.asarray(Image.open(io.BytesIO(data)))
     write_folder(tmp_path, {"a/1.jpeg": data, "b/2.JPG": data})
     np.testing.assert_array_equal(image_folder(tmp_path).images, [expected, expected])
@@ -129,8 +105,8 @@ def test_sizes(tmp_path):
     write_folder(
         tmp_path,
         {
-            "a/1.png": encode(np.full((6, 8, 3), 70, np.uint8)),
-            "a/2.png": encode(np.full((12, 16, 3), 90, np.uint8)),
+            "a/1.png": encoded(np.full((6, 8, 3), 70, np.uint8)),
+            "a/2.png": encoded(np.full((12, 16, 3), 90, np.uint8)),
         },
     )
     with pytest.raises(ValueError, match=r"a/2.png: 12x16 pixels, .*1.png has 6x8"):
@@ -153,7 +129,7 @@ def test_transparency_is_laid_on_white(tmp_path):
     pixels[0, :, 3] = [255, 0, 51]  # 51 is a fifth
     expected = [[200, 100, 0], [255, 255, 255], [244, 224, 204]]
     with pytest.warns(RobustnessWarning, match="laid on white"):
-        found = one(tmp_path, encode(pixels))
+        found = one(tmp_path, encoded(pixels))
     np.testing.assert_array_equal(found[0], expected)
 
 
@@ -161,38 +137,38 @@ def test_modes(tmp_path):
     grey = np.array([[0, 128, 255]], np.uint8)
     three = grey[..., None].repeat(3, -1)
     image = Image.fromarray(grey)
-    np.testing.assert_array_equal(one(tmp_path, encode(grey)), three)
-    np.testing.assert_array_equal(one(tmp_path, encode(image.convert("LA"))), three)
+    np.testing.assert_array_equal(one(tmp_path, encoded(grey)), three)
+    np.testing.assert_array_equal(one(tmp_path, encoded(image.convert("LA"))), three)
     deep = np.array([[0, 0x80FF, 0xFFFF]], np.uint16)
-    np.testing.assert_array_equal(one(tmp_path, encode(deep)), three)
-    black = one(tmp_path, encode(image.convert("1", dither=Image.Dither.NONE)))
+    np.testing.assert_array_equal(one(tmp_path, encoded(deep)), three)
+    black = one(tmp_path, encoded(image.convert("1", dither=Image.Dither.NONE)))
     np.testing.assert_array_equal(black[0, :, 0], [0, 255, 255])
 
     palette = Image.fromarray(np.array([[0, 1, 2]], np.uint8), "L")
     palette = palette.convert("P")
     palette.putpalette([255, 0, 0, 0, 255, 0, 9, 8, 7])
     colours = [[255, 0, 0], [0, 255, 0], [9, 8, 7]]
-    np.testing.assert_array_equal(one(tmp_path, encode(palette))[0], colours)
-    data = encode(palette, transparency=1)
+    np.testing.assert_array_equal(one(tmp_path, encoded(palette))[0], colours)
+    data = encoded(palette, transparency=1)
     colours[1] = [255, 255, 255]
     with pytest.warns(RobustnessWarning, match="laid on white"):
         found = one(tmp_path, data)
     np.testing.assert_array_equal(found[0], colours)
 
-    cmyk = one(tmp_path, encode(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "JPEG"))
+    cmyk = one(tmp_path, encoded(Image.new("CMYK", (4, 4), (0, 255, 255, 0)), "JPEG"))
     assert np.abs(cmyk.astype(int) - [255, 0, 0]).max() < 5
 
 
 def test_first_frame_of_an_animation(tmp_path):
     frames = [Image.new("RGB", (3, 2), colour) for colour in ("red", "lime", "blue")]
-    data = encode(frames[0], save_all=True, append_images=frames[1:])
+    data = encoded(frames[0], save_all=True, append_images=frames[1:])
     assert Image.open(io.BytesIO(data)).n_frames == 3
     assert (one(tmp_path, data) == [255, 0, 0]).all()
 
 
 @pytest.mark.parametrize("kind", ["PNG", "JPEG"])
 def test_every_truncation(tmp_path, kind):
-    data = encode(PIXELS[ORDER[0]], kind)
+    data = encoded(PIXELS[ORDER[0]], kind)
     for length in range(0, len(data), 1 if kind == "PNG" else 7):
         with pytest.raises(ValueError, match=r"class/x.png: not a readable"):
             one(tmp_path, data[:length])
@@ -202,7 +178,7 @@ def test_every_truncation(tmp_path, kind):
 
 def test_flipped_bits_in_a_png_never_give_other_pixels(tmp_path):
     pixels = PIXELS[ORDER[0]]
-    data = encode(pixels)
+    data = encoded(pixels)
     for index in range(len(data)):
         damaged = bytearray(data)
         damaged[index] ^= 0x04
@@ -239,7 +215,7 @@ def test_png_that_claims_too_much(tmp_path, side):
 
 
 def test_real_decompression_bomb(tmp_path):
-    # Enough bytes for what it claims, so that Pillow's own limit has to stop it.
+    # Enough bytes for the claimed size, so that Pillow's own limit has to stop it.
     data = png_claiming(20_000, 20_000) + bytes(100_000)
     with pytest.raises(ValueError, match="decompression bomb"):
         one(tmp_path, data)
@@ -248,7 +224,7 @@ def test_real_decompression_bomb(tmp_path):
 @pytest.mark.parametrize("kind", ["GIF", "BMP", "TIFF", "WEBP"])
 def test_other_formats_under_a_false_name(tmp_path, kind):
     with pytest.raises(ValueError, match=r"class/x.png"):
-        one(tmp_path, encode(PIXELS[ORDER[0]], kind))
+        one(tmp_path, encoded(PIXELS[ORDER[0]], kind))
 
 
 @pytest.mark.parametrize("name", ["cat/notes.txt", "cat/x.gif", "cat/sub/notes.txt"])
@@ -263,7 +239,7 @@ def test_other_file_in_a_class_folder(tmp_path, name):
 
 @pytest.mark.parametrize("name", ["cat/sub/x.png", "x.png", "more/elephant/x.png"])
 def test_image_in_another_place(tmp_path, name):
-    write_folder(tmp_path, files() | {name: encode(PIXELS[ORDER[0]])})
+    write_folder(tmp_path, files() | {name: encoded(PIXELS[ORDER[0]])})
     with pytest.raises(ValueError, match="outside a class folder|no sibling"):
         image_folder(tmp_path)
 
@@ -280,7 +256,7 @@ def test_no_images(tmp_path):
 
 
 def test_links_on_disk(tmp_path):
-    write_folder(tmp_path / "elsewhere", {"z.png": encode(PIXELS["ant", "z.png"])})
+    write_folder(tmp_path / "elsewhere", {"z.png": encoded(PIXELS["ant", "z.png"])})
     some = {name: data for name, data in files().items() if not name.startswith("ant")}
     write_folder(tmp_path / "data", some)
     os.symlink(tmp_path / "elsewhere", tmp_path / "data" / "ant")
@@ -309,14 +285,14 @@ def test_tar_with_a_link_or_device(tmp_path, kind):
 
 @pytest.mark.parametrize("name", ["/cat/1.png", "../cat/1.png", "cat/../../1.png"])
 def test_tar_that_leads_outside(tmp_path, name):
-    path = write_tar(tmp_path / "data.tar.gz", {name: encode(PIXELS[ORDER[0]])})
+    path = write_tar(tmp_path / "data.tar.gz", {name: encoded(PIXELS[ORDER[0]])})
     with pytest.raises(ValueError, match="leads outside"):
         image_folder(path)
 
 
 def test_tar_with_one_name_twice(tmp_path):
     path = write_tar(
-        tmp_path / "data.tar", {"./a/1.png": encode(PIXELS[ORDER[0]])}, "w"
+        tmp_path / "data.tar", {"./a/1.png": encoded(PIXELS[ORDER[0]])}, "w"
     )
     with tarfile.open(path, "a") as archive:
         archive.addfile(tarfile.TarInfo("a/1.png"))
@@ -327,7 +303,7 @@ def test_tar_with_one_name_twice(tmp_path):
 def test_every_truncation_of_a_tar(tmp_path):
     path = write_tar(tmp_path / "data.tar", files(), "w", tarfile.USTAR_FORMAT)
     data = path.read_bytes()
-    # Two blocks of zeros end an archive; one is enough to know its end.
+    # Two blocks of zeros end an archive; one is enough to detect its end.
     end = len(data.rstrip(b"\0"))
     end += -end % 512 + 512
     for length in range(0, end, 128):
@@ -397,7 +373,7 @@ def test_tar_with_a_file_without_a_name(tmp_path, name):
         image_folder(path)
 
 
-def test_what_windows_leaves_is_skipped(tmp_path):
+def test_files_of_windows_are_skipped(tmp_path):
     left = {"cat/Thumbs.db": b"x", "dog/desktop.ini": b"x"}
     check(image_folder(write_folder(tmp_path / "folder", files() | left)))
     check(image_folder(write_tar(tmp_path / "archive.tar.gz", files() | left)))
@@ -415,7 +391,7 @@ def test_contents_of_another_kind_are_named_without_an_address(tmp_path):
         one(tmp_path, b"hello")
 
 
-def test_a_folder_too_many_is_named(tmp_path):
+def test_a_surplus_class_folder_is_named(tmp_path):
     dataset = image_folder(write_folder(tmp_path / "pets", files()))
     with pytest.raises(ValueError, match="got 2, the class 'dog' of 3"):
         check_labels_below(dataset.labels, 2, "labels", dataset.class_names)

@@ -1,4 +1,4 @@
-"""Where labels come from, how classes are numbered, and pictures cut to size."""
+"""The sources of labels, the numbering of classes, and the cropping of pictures."""
 
 import json
 
@@ -14,7 +14,7 @@ RANDOM = np.random.default_rng(0)
 
 @pytest.fixture
 def folder(tmp_path):
-    """Four pictures of three classes, of several sizes."""
+    """Four pictures of three classes, in several sizes."""
     for name, shape in {
         "cat/1": (40, 60),
         "cat/2": (50, 33),
@@ -36,7 +36,7 @@ def load(folder, **settings):
 def test_pictures_are_resized_and_cropped_as_by_hand(folder, interpolation):
     found = load(folder, interpolation=interpolation)
     assert found.images.shape == (4, 24, 24, 3)
-    # dog/1: 70 x 45 becomes 49 x 32, of which 24 x 24 in the middle are kept.
+    # dog/1: 70 x 45 becomes 49 x 32, whose central 24 x 24 are kept.
     image = Image.open(folder / "dog" / "1.png")
     image = image.resize((32, 49), getattr(Image.Resampling, interpolation.upper()))
     np.testing.assert_array_equal(found.images[3], np.asarray(image)[12:36, 4:28])
@@ -129,7 +129,7 @@ def test_files_that_are_not_there(folder):
         load(folder, class_names="no.txt")
 
 
-def test_a_picture_that_is_none(folder):
+def test_a_file_that_is_not_a_picture(folder):
     (folder / "dog" / "2.png").write_bytes(b"no picture")
     with pytest.raises(ValueError, match="dog/2.png: not a readable PNG or JPEG"):
         load(folder)

@@ -15,7 +15,7 @@ def test_digits_need_nothing(monkeypatch):
 
 @pytest.fixture
 def root(tmp_path):
-    """A data folder with one image in each test split."""
+    """Makes a data folder with one image in each test split."""
     for folder in ("mnist", "cifar10", "idc/images"):
         (tmp_path / folder).mkdir(parents=True)
     mnist = tmp_path / "mnist"

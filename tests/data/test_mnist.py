@@ -1,6 +1,4 @@
 import gzip
-import os
-import pathlib
 import struct
 
 import numpy as np
@@ -18,13 +16,6 @@ def images_file(number, side=28):
 
 def labels_file(labels):
     return struct.pack(">II", 0x801, len(labels)) + bytes(labels)
-
-
-def real_folder():
-    root = os.environ.get("JAXROB_DATA_DIR")
-    if not root or not pathlib.Path(root, "mnist").is_dir():
-        pytest.skip("needs JAXROB_DATA_DIR with MNIST's files in its folder mnist")
-    return pathlib.Path(root, "mnist")
 
 
 def test_plain_and_compressed_files(tmp_path):
@@ -76,11 +67,11 @@ def test_unknown_split(tmp_path):
         ("train", 60_000, [5, 0, 4, 1, 9, 2, 1, 3, 1, 4]),
     ],
 )
-def test_official_files(split, number, begin):
-    dataset = mnist(real_folder(), split)
+def test_official_files(real_folder, split, number, begin):
+    dataset = mnist(real_folder("mnist"), split)
     assert dataset.images.shape == (number, 28, 28, 1)
     assert list(dataset.labels[:10]) == begin
     assert dataset.images.max() == 255
-    # Digits are bright on a dark ground, and lie inside.
+    # Digits are bright on a dark ground, and do not touch the border.
     assert 30 < dataset.images.mean() < 36
     assert dataset.images[:, 0, 0].max() == 0

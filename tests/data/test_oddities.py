@@ -1,4 +1,4 @@
-"""Pictures that readers read differently: turned, transparent, of 12 bits in 16."""
+"""Pictures that readers treat differently: rotated, transparent, 12 bits in 16."""
 
 import io
 import os
@@ -14,6 +14,8 @@ from PIL import Image, ImageOps
 from jaxrob import RobustnessWarning
 from jaxrob.data import idc_patches, image_folder
 
+from .files import encoded
+
 RNG = np.random.default_rng(0)
 PIXELS = RNG.integers(0, 256, (6, 9, 3), dtype=np.uint8)
 PICTURE = Image.fromarray(PIXELS)
@@ -24,19 +26,13 @@ UNKNOWN = "damaged or none of 1 to 8"
 def exif(number):
     found = Image.Exif()
     found[0x112] = number
-    # Beside it, as cameras write it.
+    # Other entries beside it, as cameras write them.
     found[0x10F], found[0x11A] = "a maker", 72.0
     return found.tobytes()
 
 
-def encoded(image, kind="PNG", **options):
-    buffer = io.BytesIO()
-    image.save(buffer, kind, **options)
-    return buffer.getvalue()
-
-
 def with_chunk(png, kind, body, last=False):
-    """A PNG with one more chunk below its header, or above its end."""
+    """Returns a PNG with one more chunk below its header, or above its end."""
     at = len(png) - 12 if last else 33
     check = zlib.crc32(kind + body)
     chunk = struct.pack(">I", len(body)) + kind + body + struct.pack(">I", check)
@@ -44,7 +40,7 @@ def with_chunk(png, kind, body, last=False):
 
 
 def files_of(number):
-    """A file for each way in which an orientation is said."""
+    """Returns a file for each way to store an orientation."""
     plain, exif_of = encoded(PICTURE), exif(number)
     xmp = f'<x tiff:Orientation="{number}"/>'.encode()
     profile = f"\nexif\n{len(exif_of):8}\n{exif_of.hex()}\n".encode()
@@ -87,7 +83,7 @@ def test_pictures_are_put_upright_as_pillow_does(tmp_path, number):
             with pytest.warns(RobustnessWarning, match=f"1 of 1 {TURNED}"):
                 found = one(tmp_path, data)
         np.testing.assert_array_equal(found, expected)
-        # As torchvision's loader, and nothing is said of what was asked for.
+        # As torchvision's loader, without a warning, because it was requested.
         found = one(tmp_path, data, orientation="stored")
         np.testing.assert_array_equal(found, np.asarray(stored))
 
@@ -115,7 +111,7 @@ def test_sizes_are_those_of_upright_pictures(tmp_path):
 
 
 def broken():
-    """EXIF that says no orientation that there is, or is damaged before it does."""
+    """Returns EXIF with an invalid orientation, or damaged before the orientation."""
     whole = exif(6)
     directory = b"Exif\0\0MM\0*" + struct.pack(">LH", 8, 2)
     entry = struct.Struct(">HHLHH")
@@ -143,12 +139,13 @@ def test_broken_exif_is_said_and_not_guessed(tmp_path, kind):
     files = [encoded(PICTURE, kind, exif=one) for one in broken()]
     folder_of(tmp_path, files)
     with warnings.catch_warnings(record=True) as warned:
-        # Pillow has warnings of its own, which stop what makes errors of all.
+        # Pillow's own warnings, which would fail in tests that turn warnings into
+        # errors.
         warnings.simplefilter("error", UserWarning)
         warnings.simplefilter("always", RobustnessWarning)
         images = image_folder(tmp_path).images
     (message,) = [str(one.message) for one in warned]
-    # Nothing is said where there is nothing; in a JPEG also what begins otherwise.
+    # No warning without EXIF, nor for a JPEG segment that starts differently.
     silent = 2 if kind == "JPEG" else 1
     assert f"{len(files) - silent} of {len(files)} pictures" in message, message
     assert UNKNOWN in message
@@ -158,7 +155,7 @@ def test_broken_exif_is_said_and_not_guessed(tmp_path, kind):
 
 
 def test_damage_elsewhere_leaves_a_stated_orientation(tmp_path):
-    # The maker's name, above it, is said to be far away.
+    # The entry above it, the maker's name, gets an offset far beyond the file.
     damaged = exif(8).replace(b"\0\0\0\x32", b"\0\xff\0\x32")
     assert damaged != exif(8)
     with pytest.warns(RobustnessWarning, match=TURNED):
@@ -210,7 +207,7 @@ def test_transparency_is_counted_where_it_shows(tmp_path):
 
 
 def deep_rgb(values):
-    """A PNG of 16 bits a channel, which Pillow does not write: `[H, W, 3]`."""
+    """Encodes `[H, W, 3]` as a PNG of 16 bits a channel, which Pillow cannot write."""
     height, width, _ = values.shape
     header = struct.pack(">IIBBBBB", width, height, 16, 2, 0, 0, 0)
     rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in values)
@@ -237,7 +234,7 @@ COLOURS = np.dstack([DARK, DARK // 2, DARK // 3])
 @pytest.mark.parametrize("encode", [deep_grey, deep_rgb])
 def test_12_bits_in_16_are_said_to_be_nearly_black(tmp_path, encode):
     dark = DARK if encode is deep_grey else COLOURS
-    # Dark, but for one place, and one that is all black.
+    # Dark except for one place, and all black.
     night, black = dark.copy(), np.zeros_like(dark)
     night[3, 4] = 65_535
     folder_of(tmp_path, [encode(one) for one in (night, black, 16 * dark)])
@@ -245,7 +242,7 @@ def test_12_bits_in_16_are_said_to_be_nearly_black(tmp_path, encode):
     folder_of(tmp_path, [encode(one) for one in (night, black, dark, dark)])
     with pytest.warns(RobustnessWarning, match="2 of 4 pictures have 16 bits"):
         assert image_folder(tmp_path).images[2].max() == 15
-    # 14 bits in all of them; one alone may have been taken at dusk.
+    # 14 bits in all of them; a single dark picture may have been taken at dusk.
     folder_of(tmp_path, [encode(one) for one in (4 * dark, black, 4 * dark, 3 * dark)])
     with pytest.warns(RobustnessWarning, match="3 of 4 pictures have 16 bits"):
         image_folder(tmp_path)

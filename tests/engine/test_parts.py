@@ -21,7 +21,7 @@ from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import BLOCK, Part, answer_parts
 from jaxrob._engine.picked import counted
 from jaxrob._engine.provenance import provenance
-from jaxrob._run.as_they_are import as_they_are
+from jaxrob._run.fingerprints import fingerprint_inputs
 
 from . import interrupted
 
@@ -70,7 +70,7 @@ def answered(parts, classifier=None, dataset=DATASET, key=KEY, **execution):
     """The order and the answers on the parts."""
     classifier = classifier or CLASSIFIERS["plain"]()
     names = list(dict.fromkeys(part.alteration for part in parts))
-    classifier, fingerprinted = as_they_are(classifier, names, IMAGES[0])
+    classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
     parts = [
         part._replace(alteration=fingerprinted[names.index(part[0])]) for part in parts
     ]
@@ -224,7 +224,7 @@ class TestJournal:
         """The answers, with a journal; `provenance` is the same for all runs."""
         classifier = classifier or CLASSIFIERS["plain"]()
         names = list(dict.fromkeys(part.alteration for part in parts))
-        classifier, fingerprinted = as_they_are(classifier, names, IMAGES[0])
+        classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
         mesh = checked_mesh(None)
         source = functools.partial(provenance, classifier, DATASET, KEY, mesh)
         with cached_answers_in(path, classifier, fingerprinted, source, mesh) as cached:

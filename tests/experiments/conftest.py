@@ -1,4 +1,4 @@
-"""How the tests run the scripts."""
+"""The runners of the scripts."""
 
 import os
 import pathlib
@@ -20,13 +20,13 @@ def server(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def run(server):
-    """Runs a script in a fork: its status, and what it printed and complained of."""
+    """Runs a script in a fork; returns its status, output and errors."""
     return lambda script, *rest, **others: server(EXPERIMENTS / script, *rest, **others)
 
 
 @pytest.fixture(scope="session")
 def run_anew():
-    """The same in an interpreter of its own, for what one reads when it starts."""
+    """Runs a script in a new interpreter, for settings read at its start."""
 
     def run(script, *arguments, **environment):
         done = subprocess.run(

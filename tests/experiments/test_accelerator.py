@@ -1,4 +1,4 @@
-"""What `accelerator.py` reads from compiled programs, against costs counted by hand."""
+"""The costs that `accelerator.py` reads from compiled programs, against hand counts."""
 
 import json
 
@@ -9,9 +9,9 @@ import pytest
 from accelerators import compiling, costs, environment, hlo, measuring, targets
 from accelerators.networks import NETWORKS, Mean
 from accelerators.programs import (
-    Program,
     alterations_by_name,
     further_alterations,
+    of_function,
     step,
 )
 from jax.sharding import Mesh
@@ -76,7 +76,8 @@ ENTRY %main (x: (s32[], f32[8])) -> (s32[], f32[8]) {{
 def test_loops_turn_as_often_as_they_do():
     known = ', backend_config={"known_trip_count":{"n":"3"}}'
     cost = costs.cost_of(LOOPS.replace(" TRIP", known), TPU)
-    # Three times: 7, from 2 to 7 100 and the inner condition, the outer condition.
+    # Three times: 7, from 2 to 7 times 100 and the inner condition, the outer
+    # condition.
     assert cost.cycles == pytest.approx(3 * (7 + 5 * (100 + 1) + 2))
     assert cost.launches == 3 * (2 + 5 * 2 + 1)
     assert cost.unknown_loops == 0
@@ -191,9 +192,9 @@ def test_fusions_read_what_they_take_and_cost_the_models_time():
     some, block, new = costs.cost_of(FUSIONS, GPU).kernels
     assert some.num_bytes == 4 * (16 * 784 + 16 + 16 * 784)
     assert some.seconds == pytest.approx(2.5e-6)
-    # The model for single loops is not to be believed of reductions by blocks.
+    # The model for single loops does not hold for reductions by blocks.
     assert block.seconds == pytest.approx(1.5e-6)
-    # A row is read and written where it lies, beside its number.
+    # A row is read and written in place, beside its number.
     assert new.num_bytes == 4 * (784 + 1 + 784)
 
 
@@ -202,8 +203,8 @@ def test_what_has_no_estimate_costs_its_bytes():
     some, *_ = costs.cost_of(text, TPU).kernels
     assert some.kind == "bytes"
     assert some.seconds == pytest.approx(some.num_bytes / 819e9)
-    # Not less where it stays on the chip, although that is no traffic. In fusions no
-    # memory is named.
+    # Not less if the buffer stays on the chip, although that is no traffic. Fusions
+    # name no memory.
     inside, entry = text.split("ENTRY")
     on_chip = inside.replace("{1,0}", "{1,0:T(8,128)}") + "ENTRY"
     on_chip += entry.replace("{1,0}", "{1,0:T(8,128)S(1)}")
@@ -247,7 +248,7 @@ ENTRY %main (x: f32[8,128]) -> f32[8,128] {{
 }}
 """
     cost = costs.cost_of(text, TPU)
-    # Read once from the large memory, and written there once in the end.
+    # Read once from the large memory, and written there once at the end.
     assert cost.num_bytes == 2 * 4 * 8 * 128
     assert cost.cycles == pytest.approx(940)
 
@@ -343,11 +344,11 @@ def test_every_alteration_has_a_name():
     made_of_others = {"compose", "followed_by", "rescale"}
     missing = set(alterations.__all__) - made_of_others
     missing -= {"About", "Alteration", "corruptions", "presets"}
-    # The papers' are called as they call themselves.
+    # The papers' alterations keep their own names.
     named = {**alterations_by_name(), **further_alterations()}
     assert missing <= named.keys()
     corruptions = {f"corruptions_{name}" for name in alterations.corruptions.__all__}
-    # Its pictures are no part of the library.
+    # Its pictures are not part of the library.
     assert corruptions - named.keys() <= {"corruptions_frost"}
 
 
@@ -367,8 +368,8 @@ def test_programs_run_where_there_is_a_device():
         return x + 1
 
     giving = jax.jit(own, donate_argnums=0)
-    one = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=program.args[4].sharding)
-    program = Program("gives away what it takes", giving, (one,), {}, 0)
+    one = jax.ShapeDtypeStruct((8,), jnp.float32, sharding=program.args[2].sharding)
+    program = of_function("gives away what it takes", giving, (one,), 0)
     compiled = compiling.compile_for(program, GPU, mesh)
     assert measuring.seconds(program, compiled.executable) > 0
 

@@ -8,16 +8,16 @@ from checks.outcomes import outcome
 
 import jaxrob
 
-# What a call returns, tables, and what is only read.
+# Results of calls, tables, and read-only names.
 NO_FUNCTIONS = {
     "ALEXNET", "Adversariability", "Assessment", "Attack", "Batches", "Categorial",
     "Comparison", "CorruptionError", "Diagnostics", "ESTIMATORS",
-    "ConfidenceInterval", "FailingLevel", "Found",
+    "ConfidenceInterval", "Evaluation", "FailingLevel", "Found",
     "GlobalRobustness", "Interval", "Losses", "NAMES", "OddsRatio", "Picture", "Plan",
     "PlannedAlteration", "Posterior", "Task", "RULES", "ReferenceErrors",
     "Request", "Requirement", "Results", "RiskCoverage", "RobustnessWarning",
-    "RomaResult", "SampleSize", "SequentialComparison", "Strategy", "corruptions",
-    "measures", "penalizations", "per_class", "presets", "tolerances",
+    "RomaResult", "SampleSize", "SequentialComparison", "Step", "Strategy",
+    "corruptions", "measures", "penalizations", "per_class", "presets", "tolerances",
 }  # fmt: skip
 
 
@@ -28,7 +28,7 @@ def cases():
 
 
 def public_functions(room):
-    """The names of what a room offers to call."""
+    """Returns the names of a room's callables."""
     module = getattr(jaxrob, room)
     names = getattr(module, "__all__", None)
     if names is None:

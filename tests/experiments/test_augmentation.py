@@ -1,4 +1,4 @@
-"""What the scripts train on in place of photographs."""
+"""The scripts' augmentation of photographs."""
 
 import jax
 import numpy as np
@@ -40,7 +40,7 @@ def test_each_image_is_a_window_of_itself_mirrored_or_not(batches):
             windows = np.lib.stride_tricks.sliding_window_view(padded, (5, 6, 3))
             same = (windows[:, :, 0] == altered).all(axis=(2, 3, 4))
             seen |= {(mirrored, *place) for place in np.argwhere(same).tolist()}
-    # One place for each image, and most of the 2 x 5 x 5 that there are.
+    # One place for each image, and most of the 2 x 5 x 5 possible ones.
     assert 20 < len(seen) <= 32
     assert {mirrored for mirrored, *_ in seen} == {False, True}
     for axis in (1, 2):
@@ -50,7 +50,7 @@ def test_each_image_is_a_window_of_itself_mirrored_or_not(batches):
 
 
 def rates(settings, steps):
-    """How far Adam moves from zero while a gradient stays as it is: by the rate."""
+    """Returns Adam's moves under a constant gradient, which equal the rate."""
     optimizer, zero = settings["optimizer"], {"x": np.zeros(2)}
     state, found, move = optimizer.init(zero), [], jax.jit(optimizer.update)
     for _ in range(steps):
@@ -64,7 +64,7 @@ def rates(settings, steps):
     ("name", "peak"), [("resnet", 5e-3), ("wide_strided_cnn", 2e-3)]
 )
 def test_the_rate_goes_through_one_cycle(name, peak):
-    """Of 100 steps the peak is at the 20th; half way up and down, the ends' means."""
+    """Of 100 steps the peak is the 20th; half way lie the means of the ends."""
     settings = classifiers.for_photographs(name, 1280, 10)
     assert settings["epochs"] == 10 and settings["batch_size"] == 128
     found = rates(settings, 101)
@@ -85,7 +85,7 @@ def test_a_single_step_has_a_rate():
 
 @pytest.mark.slow
 def test_photographs_are_learnt_mirrored_and_shifted():
-    """Which half is bright tells the class: above or below, whatever is mirrored."""
+    """The bright half determines the class: above or below, mirrored or not."""
     rng = np.random.default_rng(0)
     labels = rng.integers(0, 2, 256)
     images = rng.random((256, 16, 16, 3), np.float32) / 2

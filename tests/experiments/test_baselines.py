@@ -1,4 +1,4 @@
-"""The pipelines that jaxrob's speed is compared with do the same to images."""
+"""The baselines of jaxrob's speed alter images in the same way."""
 
 import jax
 import numpy as np
@@ -12,14 +12,14 @@ DETERMINISTIC = [a for a in alterations.presets.cnn_2020() if not a.stochastic]
 
 @pytest.mark.parametrize("alteration", DETERMINISTIC, ids=lambda a: a.name)
 def test_opencv_alters_as_jaxrob(alteration):
-    # Smooth, because rounding does most at edges.
+    # Smooth, because rounding matters most at edges.
     y, x = np.mgrid[:20, :24][..., None] / 20
     image = (127 + 60 * np.sin(4 * x + 3 * y) + 60 * y).astype(np.uint8)
     for level in np.linspace(alteration.lower, alteration.upper, 4):
         theirs = baselines.opencv_alter(alteration, image.shape, float(level))(image)
         ours = jax.jit(alteration)(image.astype(np.float32) / 255, level)
         off = np.abs(theirs.reshape(image.shape) - 255 * np.asarray(ours))
-        # OpenCV rounds to bytes, its places to a 32nd of a pixel.
+        # OpenCV rounds to bytes, and positions to 1/32 of a pixel.
         assert off.max() < 2
 
 

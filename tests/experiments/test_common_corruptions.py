@@ -1,4 +1,4 @@
-"""What `common_corruptions.py` reads off curves and tables of known truth."""
+"""`common_corruptions.py` on curves and tables of known truth."""
 
 import math
 
@@ -49,7 +49,7 @@ MCE = {"AlexNet": 1.0, "Standard_R50": 0.7638}
 
 @pytest.fixture
 def published(tmp_path):
-    """A table in RobustBench's form, with the files that lie beside it."""
+    """Writes a table in RobustBench's form, with the files beside it."""
     pairs = [(name, severity) for name in ALEXNET for severity in range(1, 6)]
     rows = [["", *(name for name, _ in pairs)], ["", *(str(s) for _, s in pairs)]]
     for model, cells_of in (("AlexNet", ALEXNET), ("Standard_R50", RESNET_50)):
@@ -66,7 +66,7 @@ def test_published_table_has_the_published_means(published):
     for model, mean in MEANS.items():
         assert found[model]["mean accuracy"] == pytest.approx(mean, abs=5e-4)
         assert found[model]["mCE"] == pytest.approx(MCE[model], abs=1e-3)
-    # ResNet-50 loses and regains half of the images of the elastic transform: of its
+    # ResNet-50 loses and regains half of the images under the elastic transform: of its
     # five gaps one is accepted, three are crossed and one is not.
     cell = found["Standard_R50"]["corruptions"]["elastic_transform"]
     assert (cell["low"], cell["high"]) == (0.2, 0.8)
@@ -80,7 +80,7 @@ def test_every_monotone_curve_is_within_the_bound():
     for _ in range(200):
         clean, *accuracy = rng.uniform(size=6)
         found = replay.robustness(clean, np.array(accuracy), 0.5)
-        # Monotone from point to point, by random powers of the way between.
+        # Monotone from point to point, by random powers of the fraction between.
         share = np.linspace(0, 1, 400, endpoint=False)
         points = np.array([clean, *accuracy])
         powers = np.exp(rng.normal(0, 2, 5))
@@ -99,7 +99,7 @@ def test_what_is_not_known_stays_open(published):
     corruptions = found["AlexNet"]["corruptions"]
     assert corruptions["fog"]["robustness"] is None
     assert (corruptions["fog"]["low"], corruptions["fog"]["high"]) == (0, 0.2)
-    # At severity 1 it is still accepted, so it is below that.
+    # Severity 1 is still accepted, so the crossing is above it.
     assert corruptions["brightness"]["low"] == pytest.approx(0.4)
     assert "not known, that it is at least" in replay.lines(found)[-1]
 
@@ -144,7 +144,7 @@ def test_pictures_of_the_benchmark_do_not_depend_on_the_processes(reference):
     some = [beside.make(names, images, reference, 3, number) for number in (1, 2)]
     for name in names:
         np.testing.assert_array_equal(*(made[name].pictures for made in some))
-        # Not truncated twice, and in the order of the severities.
+        # Truncated only once, and in the order of the severities.
         change = np.abs(some[0][name].pictures - images.astype(float)).mean(
             (1, 2, 3, 4)
         )

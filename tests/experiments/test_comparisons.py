@@ -1,4 +1,4 @@
-"""The study of comparisons, in a small setting."""
+"""The study of comparisons, at a small setting."""
 
 from checks import of_comparisons, of_intervals
 

@@ -1,4 +1,4 @@
-"""Holm's procedure, beside its definition."""
+"""Holm's procedure, against its definition."""
 
 from common import holm
 from scipy import stats
@@ -16,7 +16,7 @@ def test_a_cell_is_compared_with_the_cells_that_are_left():
     assert p_values[0] < 0.05 / 3 and 0.05 / 3 < p_values[1] < 0.05 / 2
     assert 0.05 / 2 < p_values[2] < 0.05
     assert holm.significantly_below(times, draws, 0.95).tolist() == [True] * 3
-    # In any order; and where one fails, so do those above it.
+    # In any order; if one fails, so do those above it.
     assert holm.significantly_below([371, 368], draws, 0.95).tolist() == [True, True]
     assert not holm.significantly_below([371, 371, 372], draws, 0.95).any()
 

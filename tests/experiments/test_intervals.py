@@ -1,4 +1,4 @@
-"""Intervals over inputs, beside Student's t and where inputs do not tell."""
+"""Intervals over inputs, against Student's t and with uninformative inputs."""
 
 import numpy as np
 from common import intervals
@@ -13,7 +13,7 @@ def test_the_mean_of_many_is_near_students():
 
 
 def test_pairs_stay_together():
-    """A difference of pairs is known better than that of independent samples."""
+    """Paired differences have a narrower interval than independent samples."""
     rng = np.random.default_rng(0)
     x = rng.normal(0, 5, 200)
     y = x + rng.normal(1, 0.1, 200)
@@ -32,7 +32,8 @@ def test_it_holds_as_often_as_it_says_where_few_inputs_differ():
         values = rng.choice([0.0, 0.1, 1.0], 300, p=[0.9, 0.05, 0.05])
         low, high = intervals.over_inputs(np.mean, values)
         held += low <= 0.055 <= high
-    # With a probability of 95 % each, 50 or more of 60 but once in a thousand times.
+    # With a probability of 95 % each, fewer than 50 of 60 occur once in a thousand
+    # runs.
     assert held >= stats.binom.ppf(0.001, 60, 0.95)
 
 

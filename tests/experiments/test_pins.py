@@ -1,4 +1,4 @@
-"""What is kept of calls: nothing of another run differs, and what is planted is found.
+"""Kept results of calls: equal runs show no difference, and planted ones are found.
 
 A few cases are run here; `experiments/pins.py` runs all.
 """
@@ -67,7 +67,7 @@ def test_a_number_that_moves_by_one_bit_is_found(before, monkeypatch):
         for measure in ("f1", "recall", "effectiveness")
         for place in ("", "to_json.", "to_json.digests.")
     }
-    # An entry of the list covers them, and one that covers nothing is told.
+    # An entry of the list covers them; an entry that covers nothing is reported.
     stale = Intended("assessing.*", "value.*.levels.*", "other levels")
     elsewhere = Intended("training.*", "*", "of cases that are not run")
     intended = [Intended("comparing.*", "*.mean_difference", "one bit"), stale]
@@ -104,7 +104,7 @@ def test_a_case_that_fails_differs(before, monkeypatch):
 
 @dataclasses.dataclass
 class Thing:
-    """As results are: with what is private, and what is not known."""
+    """An object like the results: with private fields, and unknown values."""
 
     value: float
     seconds: float = 1.0

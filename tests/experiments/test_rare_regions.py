@@ -1,4 +1,4 @@
-"""Whether regions whose volume is said to be exact have it."""
+"""The regions have the exact volume that they claim."""
 
 import jax
 import numpy as np
@@ -22,7 +22,7 @@ def test_regions_are_as_probable_as_they_are_said_to_be():
         hits = (values[:, 1] - values[:, 0] >= LOGIT).sum()
         p = np.exp(case.log_probability)
         assert 1e-4 < stats.binomtest(int(hits), DRAWS, p).pvalue, case.name
-    # In two dimensions there are those that fit.
+    # In two dimensions some of the regions exist.
     fitting = list(rare_regions.cases(regions, 2, 1e-3, 1))
     assert all(region.size <= 2 for region in regions if region.name in {
         case.name for case in fitting

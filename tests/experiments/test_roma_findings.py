@@ -1,4 +1,4 @@
-"""What the findings of RoMA's experiments say where it is known what holds."""
+"""The findings of RoMA's experiments, on results of known truth."""
 
 import dataclasses
 import re
@@ -16,7 +16,7 @@ LABELS = np.arange(N) % 3
 
 
 def made(probability, estimator="roma", unanswered=(), inputs=None):
-    """A result whose answers are right, with as many hits as are expected."""
+    """Returns a result with correct answers, and as many hits as expected."""
     p = np.broadcast_to(probability, N).astype(float)
     log_p = np.log(p)
     log_p[list(unanswered)] = np.nan
@@ -41,7 +41,7 @@ def made(probability, estimator="roma", unanswered=(), inputs=None):
 
 
 def spread(mean):
-    """Probabilities about a mean, the same order of inputs each time."""
+    """Returns probabilities around a mean, with the same order of inputs each time."""
     return mean * np.random.default_rng(0).uniform(0.5, 1.5, N)
 
 
@@ -57,7 +57,7 @@ def cases(*means, **settings):
     [
         ((0.01, 0.02, 0.04), "holds", "2 are shown to rise, 0 to do the opposite"),
         ((0.04, 0.02, 0.01), "does not hold", "0 are shown to rise, 2 to do"),
-        # It rises on the whole, but not all the way.
+        # It rises overall, but not at each step.
         ((0.01, 0.04, 0.02), "does not hold", "1 are shown to rise, 1 to do"),
         ((0.02, 0.02, 0.02), "undecided", "0 are shown to rise, 0 to do"),
     ],
@@ -88,7 +88,7 @@ def test_the_share_of_answers():
     line, small, large = findings.answers(
         [findings.Case(i, {"roma": one}) for i, one in enumerate((few, most, most))]
     )
-    # Of 50, 90 and 90 %.
+    # The mean of 50, 90 and 90 %.
     assert "76.67%" in line
     assert "+40.00%" in small and small.endswith("; holds")
     assert "+0.00%" in large and large.endswith("; undecided")
@@ -99,7 +99,7 @@ def test_categories_that_differ_and_that_do_not():
     lines = findings.by_category({"roma": made(apart)}, NAMES)
     assert len(lines) == 2 * 2 * 5
     for line in lines:
-        # Each category has hits at every input: only the amounts differ.
+        # Each category has hits at every input: only the numbers differ.
         undecided = "tests tell" in line or "inputs with a hit" in line
         assert line.endswith("; undecided" if undecided else "; holds"), line
     low, high = cats_over_trucks(lines, "roma, true classes", "20")
@@ -116,14 +116,14 @@ def test_nothing_is_decided_where_there_are_no_hits():
 
 
 def cats_over_trucks(lines, name, ratio):
-    """The interval of a ratio, in one of the lines."""
+    """Returns the interval of a ratio, from one of the lines."""
     (line,) = (line for line in lines if f"less robust than trucks, by {name}:" in line)
     found = re.search(rf"= (?:{ratio}) \[(.*), (.*)\] \(paper", line)
     return [float(end) for end in found.groups()]
 
 
 def test_true_and_predicted_classes_may_tell_different_things():
-    """What is answered "cat" is uncertain, half of it trucks, and half of the cats."""
+    """The answers "cat" are uncertain, half of them trucks, and half of the cats."""
     predicted = np.where(LABELS < 2, np.arange(N) // 3 % 2, LABELS)
     probability = np.choose(predicted, [0.2, 0.01, 0.05]) * np.linspace(0.8, 1.2, N)
     found = made(probability)
@@ -147,7 +147,7 @@ def test_costs_of_the_whole_test_set():
     # Two seconds for 300 queries, and 30 times as many images.
     assert "6 s for 900 queries" in line and "1,000 forward passes" in line
     assert "1 min for one of the 3 epsilons and epochs, 3 min for all" in line
-    # From a journal: the others tell how long it would take.
+    # From a journal: only the others are used for the estimate.
     known = made(0.1)._replace(seconds=np.nan)
     (line,) = findings.costs({"roma": [made(0.1), known, known]}, 1e-6, 9000)
     assert "2 s for 300 queries" in line and "3 min for all" in line

@@ -21,7 +21,7 @@ EXPERIMENTS = pathlib.Path(__file__).parents[2] / "experiments"
 
 
 def test_quickstart(run_anew, tmp_path):
-    """As the README runs it, but for where it writes."""
+    """As the README runs it, except for the output folder."""
     code, out, err = run_anew("quickstart.py", "--noprogress", f"--output={tmp_path}")
     assert code == 0, err
     names = {path.stem for path in tmp_path.glob("*.json")} - {"results"}
@@ -42,11 +42,11 @@ def test_quickstart(run_anew, tmp_path):
         assert f"{assessment.robustness:.2%}" in out
         unaltered = assessment.values[assessment.levels == assessment.identity]
         assert unaltered > 0.9
-        # The levels leave little open, and are few.
+        # The levels are few, and leave a small error.
         assert assessment.error_bound < 0.05 and len(assessment.levels) < 40
     assert "times as many" in out
-    # The README's first picture is what its first command gives, but for the little
-    # by which a network trained on another machine is another one.
+    # The README's first picture is the result of its first command, up to the small
+    # differences of a network trained on another machine.
     written, shown = (
         json.loads(PIL.Image.open(path).text["Description"])
         for path in (
@@ -58,7 +58,7 @@ def test_quickstart(run_anew, tmp_path):
 
 
 def test_quickstart_again(run, tmp_path):
-    """It finds its answers and programs, and is as robust, but not enough."""
+    """It reuses its answers and programs, is as robust, and now fails the gate."""
     arguments = (
         "--network=mlp", "--epochs=3", "--num_images=100", "--levels=5", "--noprogress",
         f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
@@ -72,7 +72,7 @@ def test_quickstart_again(run, tmp_path):
         for path in tmp_path.glob("*.json"):
             document = json.loads(path.read_text())
             document.pop("seconds", None)
-            # Of results.json: what is asked for is another thing the second time.
+            # In results.json only the requirements differ the second time.
             document.pop("requirements", None)
             kept[path] = document
         return kept
@@ -167,7 +167,7 @@ def test_throughput(run, tmp_path):
     assert document["memory"]["host_bytes"] > 50 * 2**20
     assert document["machine"]["opencv-python-headless"]
 
-    # Another run is compared with it, as if it had been on another machine.
+    # Another run is compared with it, as if from another machine.
     document["machine"]["cores"] = 1000
     path.write_text(json.dumps(document))
     arguments += ("--only_evaluate", f"--compare={path}")
@@ -229,7 +229,7 @@ def test_asap_table1(run, tmp_path):
     for question in ("RQ1", "RQ2.1", "RQ2.2", "RQ5"):
         assert any(answer.startswith(question) for answer in document["answers"])
         assert question in out
-    # The second run finds the network and the oracles.
+    # The second run reuses the network and the oracles.
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.rglob("*-32-0.8.json")}
     assert len(kept) == 7
     code, again, err = run("asap_table1.py", *arguments)
@@ -251,7 +251,7 @@ def test_asap_figures(run, tmp_path):
         assert (tmp_path / f"{name}.png").read_bytes().startswith(b"\x89PNG")
         assert json.loads((tmp_path / f"{name}.json").read_text())
         assert name in out
-    # The paper's ASAP took 15 and 34 levels on functions of this kind.
+    # The paper's ASAP took 15 and 34 levels on such functions.
     found = {
         row["function"]: row
         for row in json.loads((tmp_path / "figure5.json").read_text())
@@ -333,11 +333,11 @@ def test_roma_cifar10(run, tmp_path):
     assert claim.endswith("; holds") and claim in out
     assert "roma: " in out and "for one of the 3 epsilons and epochs" in out
 
-    # The second run finds the network.
+    # The second run reuses the network.
     code, out, err = run(
         "roma_cifar10.py", *arguments, "--checkpoints=1", "--epsilons=1.2",
         "--require=plr>=0.9999", "--auto_images=10",
-        # The cascade's draws take longer than what compiles them.
+        # The cascade's draws take longer than their compilation.
         JAX_DISABLE_MOST_OPTIMIZATIONS="0",
     )  # fmt: skip
     assert code == 1 and "auto: plr is" in err.splitlines()[-1]
@@ -345,7 +345,7 @@ def test_roma_cifar10(run, tmp_path):
     document = json.loads((tmp_path / "digits-mlp.json").read_text())
     roma, auto = document["over epsilon"]
     assert roma["plr"] == last["plr"] and auto["answered"] == 1
-    # Rare mistakes are what the paper's estimator exaggerates.
+    # The paper's estimator exaggerates rare mistakes.
     assert 0 < roma["adversarial_of_auto"] < roma["adversarial_of_both"] < 0.1
     assert document["num_images"] == roma["inputs"] == 2 * auto["inputs"] == 20
     for row in (roma, auto):
@@ -360,7 +360,7 @@ def test_roma_cifar10(run, tmp_path):
 
 
 def write_photographs(folder):
-    """Images of 32x32 in CIFAR-10's binary batches, each class a colour with noise."""
+    """Writes images of 32x32 in CIFAR-10's binary batches, a noisy colour per class."""
     folder.mkdir()
     rng = np.random.default_rng(0)
     colours = rng.integers(40, 215, (10, 3))
@@ -373,7 +373,7 @@ def write_photographs(folder):
 
 
 def test_roma_cifar10_on_photographs(run, tmp_path):
-    """A residual network, trained on mirrored and shifted images, then kept."""
+    """A residual network, trained on mirrored and shifted images, then reused."""
     write_photographs(tmp_path / "cifar10")
     arguments = (
         "--dataset=cifar10", "--network=resnet", f"--data_dir={tmp_path}",
@@ -405,7 +405,7 @@ def test_roma_cifar10_on_photographs(run, tmp_path):
     for one in (document, again):
         for row in (*one["over epsilon"], *one["over epochs"]):
             del row["seconds"]
-        # What is found in the journal has taken no time.
+        # Answers from the journal have no time.
         one["answers"] = [line for line in one["answers"] if " s for " not in line]
     assert again == document
 
@@ -505,7 +505,7 @@ def test_roma_around_small_networks(run, tmp_path):
     assert {row["case"] for row in rows} > {"learnt corner", "learnt slab"}
     assert sum(row["missed"] for row in rows) == 0
     number = sum(row["trusted"] for row in rows)
-    # Intervals of 95 %, so that fewer are rarer than one in a thousand.
+    # Intervals of 95 %: fewer occur once in more than a thousand runs.
     assert number >= 25 and sum(row["covered"] for row in rows) >= 0.82 * number
 
 
@@ -537,14 +537,14 @@ def test_roma_truth(run, tmp_path):
         "roma_truth.py", "--network=mlp", "--epochs=5", "--pairs=3", "--num_images=12",
         "--epsilons=0.6", "--runs=4", "--draws=2000", "--estimators=logit,auto",
         "--noprogress", f"--output={tmp_path}", f"--journal={tmp_path / 'journal'}",
-        # The truth's many runs take longer than what compiles them.
+        # The truth's many runs take longer than their compilation.
         JAX_DISABLE_MOST_OPTIMIZATIONS="0",
     )  # fmt: skip
     assert code == 0, err
     document = json.loads(
         (tmp_path / "roma_truth-digits-mlp-linf-0.6.json").read_text()
     )
-    # Pairs whose truth is known: of which network, the version of JAX decides.
+    # Pairs of known truth: the version of JAX decides for which network.
     assert 2 <= len(document["input"]) <= 3 and "logit" in out
     auto = document["summary"]["auto"]
     assert auto["answered"] == 1 and auto["largest_factor"] < 3
@@ -586,7 +586,7 @@ def test_idc_pretrained(run, tmp_path):
     # Figure 2 of the 2020 paper: translation stays above the threshold.
     assert document["robustness"]["horizontal translation"] == 1
     assert 0 <= document["adversariability"] < 1 and document["num_attacked"] <= 6
-    # On the inputs of the authors' script all are benign, which most of them are not.
+    # On the inputs of the authors' script all are benign; most of them truly are not.
     trained, script = document["fed"]["as trained"], document["fed"]["as the script"]
     assert trained["adversariability"] == pytest.approx(document["adversariability"])
     assert trained["already_wrong"] == 0 < script["already_wrong"] < 1
@@ -652,7 +652,7 @@ def test_published_curves(run, tmp_path):
     folder = tmp_path / "Robustness Evaluation" / "A Model"
     folder.mkdir(parents=True)
     # It crosses 0.8 in the middle; and from 65 to 72 % of the range, between two of the
-    # first levels, with nothing else to see.
+    # first levels, without another sign.
     (folder / "Data_blur.csv").write_text("0,0.9\n50,0.8\n100,0.7\n")
     (folder / "Data_zoom.csv").write_text(
         "".join(f"{x},{0.7 if 65 < x < 72 else 0.99}\n" for x in range(101))
@@ -681,7 +681,7 @@ def test_common_corruptions(run, tmp_path):
     assert code == 0, err
     document = json.loads((tmp_path / "digits-mlp.json").read_text())
     contrast, noise, *frost = document["rows"]
-    # Where frost's pictures are installed, it is there.
+    # If frost's pictures are installed, frost is included.
     assert len(frost) <= 1 and ("frost is left out" in out) == (not frost)
     assert "no mean corruption error, which is over all fifteen" in out
     assert len(contrast["errors"]) == 5 and contrast["errors"][-1] > 0.5
@@ -709,7 +709,7 @@ def test_common_corruptions(run, tmp_path):
     for seed in (0, 1):
         before, after = (document["found"][name][seed] for name in ("original", "da"))
         assert after["errors"]["contrast"] < before["errors"]["contrast"]
-    # Another run finds the networks and the answers.
+    # Another run reuses the networks and the answers.
     code, out, err = run("common_corruptions.py", *again)
     assert code == 0 and "trained in" not in out
     assert json.loads(path.read_text()) == document
@@ -746,7 +746,7 @@ def test_corruption_speed(run, tmp_path):
 
 def test_networks_on_the_host(run, tmp_path):
     for extra in ("torch", "onnxruntime", "keras"):
-        if not importlib.util.find_spec(extra):  # Keras itself wants a backend.
+        if not importlib.util.find_spec(extra):  # Keras itself needs a backend.
             pytest.skip(f"needs {extra}, of an extra")
     small = (
         "--networks=StridedCNN", "--epochs=1", "--num_images=20", "--levels=2",

@@ -293,13 +293,13 @@ def attack_result():
 
 def attack_target():
     def read(path):
-        return adversarial.attack_from_json(path.read_bytes())
+        return adversarial.Attack.from_json(path.read_bytes())
 
     def check(found):
         assert len({len(part) for part in found[1:]}) == 1
         assert (found.labels >= 0).all() and found.images.size == 0
         text = found.to_json()
-        assert adversarial.attack_from_json(text).to_json() == text
+        assert adversarial.Attack.from_json(text).to_json() == text
 
     texts = [attack_result().to_json()]
     seeds = protected(seeds_of(texts))

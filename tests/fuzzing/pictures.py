@@ -10,7 +10,8 @@ import numpy as np
 from mutations import ROOM, Seed, Target
 from PIL import Image
 
-from jaxrob.data import image_folder, read_idx
+from jaxrob.data import image_folder
+from jaxrob.data._idx import read_idx
 
 random_values = np.random.default_rng(0)
 

@@ -29,7 +29,7 @@ OWN_ALEXNET = """.311 .181 .072 .021 .006 .294 .160 .073 .020 .012
 .486 .452 .423 .349 .256"""
 
 
-# Of any number of classes, as a reference of one's own is.
+# For any number of classes, like a user's own reference.
 OF_ALL = {name: ReferenceErrors(*one[:2]) for name, one in ALEXNET.items()}
 
 
@@ -38,7 +38,7 @@ def table(text):
 
 
 def counted(accuracies, number=1000):
-    """Counts of two classes, all images of class 0, with these accuracies."""
+    """Returns counts of two classes, all images of class 0, with these accuracies."""
     right = np.rint(np.asarray(accuracies) * number).astype(int)
     confusion = np.zeros((len(right), 2, 3), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, number - right
@@ -50,7 +50,7 @@ def replayed(text):
 
 
 def answered(right, labels=None, levels=LEVELS):
-    """A curve whose answers are right where `[L, N]` says so."""
+    """Returns a curve whose answers are right where `right` `[L, N]` is true."""
     right = np.asarray(right)
     labels = np.zeros(right.shape[1], np.int32) if labels is None else labels
     wrong = (labels + 1) % 3
@@ -59,7 +59,7 @@ def answered(right, labels=None, levels=LEVELS):
 
 
 def random_curve(seed, number=400, shift=0.0):
-    """An image fails from a severity of its own on, which classifiers share."""
+    """Returns a curve whose images fail from a severity on, which classifiers share."""
     hardness = np.random.default_rng(7).normal(3, 1.5, number)
     own = np.random.default_rng(seed).normal(shift, 0.4, number)
     return answered(LEVELS[:, None] < hardness + own)
@@ -87,7 +87,7 @@ def test_levels_between_and_their_order_do_not_matter():
 
 
 def test_alexnet_of_the_leaderboard_is_nearly_the_published_one():
-    """5,000 images of 50,000, seen through another decoder."""
+    """5,000 images of 50,000, decoded by another decoder."""
     found = metrics.mean_corruption_error(replayed(OWN_ALEXNET), OF_ALL)
     assert found.value == pytest.approx(1, abs=0.015)
 
@@ -98,7 +98,7 @@ def test_plain_mean_is_one_less_the_mean_accuracy():
 
 
 def test_resnet_50_is_where_the_benchmark_has_it():
-    """76.7 % in the paper, of an older ResNet-50 and all images."""
+    """The paper has 76.7 %, for an older ResNet-50 and all images."""
     for reference in (OF_ALL, replayed(OWN_ALEXNET)):
         found = metrics.mean_corruption_error(replayed(RESNET50), reference)
         assert 0.74 < found.value < 0.78
@@ -124,7 +124,7 @@ def test_interval_against_published_numbers_is_the_normal_one():
     found = metrics.corruption_error(curve, ReferenceErrors(0.1, 0.5))
     low, high = found.confidence_interval
     assert not found.reason
-    # 1,000 resamples leave an end off by a few percent of the half width.
+    # 1,000 resamples leave an error of a few percent of the half width at an end.
     assert low == pytest.approx(found.value - half, abs=0.15 * half)
     assert high == pytest.approx(found.value + half, abs=0.15 * half)
 
@@ -181,14 +181,14 @@ def test_of_1000_classes_alexnets_errors_are_the_reference():
 
 
 def copies(curve):
-    """The same answers in an array of its own for each corruption."""
+    """Returns the same answers in a separate array for each corruption."""
     return {
         name: dataclasses.replace(curve, predicted=curve.predicted.copy())
         for name in NAMES
     }
 
 
-def test_one_curve_is_not_fifteen():
+def test_the_same_curve_for_all_corruptions_is_rejected():
     one = random_curve(5)
     kept = dict.fromkeys(NAMES, one.reduced())
     curves = copies(one)
@@ -201,7 +201,7 @@ def test_one_curve_is_not_fifteen():
             metrics.mean_corruption_error(some, None)
     with pytest.raises(ValueError, match="reference must hold a curve of each"):
         metrics.mean_corruption_error(curves, kept)
-    # Errors of one's own may well be equal.
+    # A user's own errors may well be equal.
     metrics.mean_corruption_error(curves, dict.fromkeys(NAMES, OF_ALL["fog"]))
 
 
@@ -225,7 +225,7 @@ def test_fourteen_are_not_averaged():
         metrics.mean_corruption_error(curves, ALEXNET)
     with pytest.raises(ValueError, match="reference must hold all 15"):
         metrics.mean_corruption_error(replayed(RESNET50), {"fog": counted([0.5] * 6)})
-    # As the functions that make them are called; what is beside does not count.
+    # By their functions' names; other keys do not count.
     named = {name.replace(" ", "_"): one for name, one in replayed(RESNET50).items()}
     named["spatter"] = None
     found = metrics.mean_corruption_error(named, None)
@@ -246,7 +246,7 @@ CURVE = counted([0.9] * 6)
         (ReferenceErrors(0.1, 1.2), ValueError, "corrupted must"),
     ],
 )
-def test_what_is_refused(curve, error, says):
+def test_wrong_curves(curve, error, says):
     with pytest.raises(error, match=says):
         metrics.corruption_error(curve, CURVE)
     with pytest.raises(error, match=says):
@@ -268,7 +268,7 @@ def test_failing_level_is_the_crossing():
     assert found.level == pytest.approx(2.5)
     low, high = metrics.bands(confusion, "accuracy")
     start, end = found.confidence_interval
-    # Where the bands cross, read off them.
+    # The crossings, read off the bands.
     assert np.interp(start, LEVELS[1:4], low[1:4]) == pytest.approx(0.8)
     assert np.interp(end, LEVELS[1:4], high[1:4]) == pytest.approx(0.8)
     shuffled = [3, 0, 5, 1, 4, 2]

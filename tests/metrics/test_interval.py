@@ -15,7 +15,7 @@ UNITS = np.linspace(0, 1, 11)
 
 
 def counts(labels, answers, k):
-    """`[L, K, K + 1]` from labels `[N]` and answers `[L, N]`."""
+    """Returns `[L, K, K + 1]` from labels `[N]` and answers `[L, N]`."""
     flat = [
         np.bincount(labels * (k + 1) + some, minlength=k * (k + 1)) for some in answers
     ]
@@ -23,7 +23,7 @@ def counts(labels, answers, k):
 
 
 def some_counts(k, num_levels=4, total=200, seed=0):
-    """Mostly right answers, some unknown."""
+    """Returns mostly right answers, some unknown."""
     rng = np.random.default_rng(seed)
     labels = rng.integers(k, size=total)
     answers = rng.integers(k + 1, size=(num_levels, total))
@@ -31,9 +31,9 @@ def some_counts(k, num_levels=4, total=200, seed=0):
 
 
 class Population:
-    """Images of two classes; each is answered rightly up to its limit, U(0, 1 / 0.6).
+    """Images of two classes; each is answered correctly up to its limit, U(0, 1 / 0.6).
 
-    Recall, precision and accuracy are 1 - 0.6 level, and F1 too.
+    Recall, precision, accuracy and F1 are 1 - 0.6 level.
     """
 
     threshold = 0.8
@@ -47,7 +47,7 @@ class Population:
 
     @classmethod
     def coverage(cls, measure, total, draws):
-        """How often the interval holds the robustness, and its mean width."""
+        """Returns the interval's coverage of the robustness, and its mean width."""
         rng = np.random.default_rng(7)
         intervals = [
             metrics.confidence_interval(
@@ -171,7 +171,7 @@ def test_the_other_bands_are_scipys_bootstrap_over_inputs(k, measure):
         rng=np.random.default_rng(5),
     )
     low, high = metrics.bands(confusion, measure)
-    # An end's Monte-Carlo error is 8 % of the deviation, and 5 % of scipy's.
+    # An end's Monte Carlo error is 8 % of the standard error, SciPy's 5 %.
     tolerance = 0.35 * expected.standard_error
     assert low[0] == pytest.approx(expected.confidence_interval.low, abs=tolerance)
     assert high[0] == pytest.approx(expected.confidence_interval.high, abs=tolerance)
@@ -189,7 +189,7 @@ def test_bands_hold_the_measured_values_and_shrink_with_more_data(k, measure):
 
     wider = metrics.bands(confusion, measure, 0.999)
     assert (wider[0] < low).all() and (high < wider[1]).all()
-    # A hundred times the data, a tenth of the width.
+    # A hundred times the data give a tenth of the width.
     narrow = metrics.bands(100 * confusion, measure)
     np.testing.assert_allclose(narrow[1] - narrow[0], (high - low) / 10, rtol=0.2)
 
@@ -218,7 +218,7 @@ def test_bands_are_0_and_1_where_the_measure_is_undefined(k):
         assert np.isnan(metrics.measures[measure](confusion)[0])
         low, high = metrics.bands(confusion, measure)
         assert (low[0], high[0]) == (0, 1)
-    # Accuracy is 1 by definition there, on no evidence.
+    # Accuracy is 1 by definition there, without evidence.
     low, high = metrics.bands(confusion, "accuracy")
     assert (low[0], high[0]) == (0, 1)
     assert metrics.bands(confusion, "effectiveness") == (0, 0)
@@ -229,7 +229,7 @@ def test_a_thousand_classes():
     confusion[0, range(1000), range(1000)] = 1
     confusion[0, range(1000), np.roll(range(1000), 1)] = 1
     low, high = metrics.bands(confusion, "recall")
-    # Classes are drawn too, so that a class of two inputs is often one of one.
+    # Classes are resampled too, so a class of two inputs often has a single one.
     assert 0.47 < low[0] < 0.49 and 0.51 < high[0] < 0.53
 
 
@@ -268,7 +268,7 @@ def test_robustness_interval_is_that_of_its_bands(data):
     for end, band in zip(interval, bands):
         expected = metrics.heaviside_robustness(levels, band, threshold, "linear")
         assert end == pytest.approx(expected, abs=1e-14)
-    # Bounds change nothing where both are levels.
+    # Bounds at levels change nothing.
     bounds = 0, n - 1
     assert metrics.robustness_interval(levels, *bands, threshold, bounds) == interval
 
@@ -319,13 +319,13 @@ def test_bands_of_a_straight_curve_are_nearly_straight():
     bands = metrics.wilson(correct, np.full(9, 1000))
     expected = metrics.robustness_interval(levels, *bands, 0.75)
     got = metrics.confidence_interval(levels, confusion, "accuracy", 0.75)
-    # What single inputs' flips may hide is added.
+    # The flips that single inputs may hide widen it.
     assert got.low <= expected.low and got.high >= expected.high
     assert got.high - got.low <= 1.25 * (expected.high - expected.low)
 
 
 def inside_the_envelope(levels, curve, fine):
-    """Whether a curve, known at some levels, stays within the envelope in between."""
+    """Whether a curve, known at some levels, stays within the envelope between them."""
     found = envelope(levels, curve(levels), None)
     for i, (start, end) in enumerate(zip(levels[:-1], levels[1:])):
         some = fine[(fine >= start) & (fine <= end)]
@@ -333,7 +333,8 @@ def inside_the_envelope(levels, curve, fine):
         chord = np.interp(some, levels, curve(levels))
         above = np.interp(share, found.share[:, 0], found.above[:, i])
         below = np.interp(share, found.share[:, 0], found.below[:, i])
-        # It is of 32 straight pieces, which cut a corner of up to 2 by this much.
+        # The envelope has 32 straight pieces, which cut a corner of up to 2 by this
+        # much.
         slack = 2 / 4 / 32 * (end - start) + 1e-9
         if (curve(some) > chord + above + slack).any():
             return False
@@ -354,7 +355,7 @@ def test_one_kink_lies_within_the_envelope(num_levels, kink, before, after):
         return 0.5 + np.where(x < kink, before, after) * (x - kink)
 
     levels = np.linspace(0, 1, num_levels + 3)
-    # In the outermost intervals one neighbour alone tells of it.
+    # In the outermost intervals only one neighbour shows it.
     inner = (kink >= levels[1]) & (kink <= levels[-2])
     fine = np.linspace(0, 1, 4097) if inner else levels
     assert inside_the_envelope(levels, curve, fine)
@@ -367,10 +368,10 @@ def test_a_jump_anywhere_lies_within_the_envelope(num_levels, where, before, aft
         return np.where(x < where, before, after)
 
     levels = np.linspace(0, 1, num_levels + 3)
-    # Beside where it is known, it is in the interval before.
+    # At a known level, the jump is in the interval before it.
     inner = (where > levels[1]) & (where <= levels[-2])
     fine = np.linspace(0, 1, 4097) if inner else levels
-    # The envelope is of straight pieces, a jump is not.
+    # The envelope has straight pieces, the curve a jump.
     fine = fine[np.abs(fine - where) > 1 / 256]
     assert inside_the_envelope(levels, curve, fine)
 
@@ -406,7 +407,7 @@ def test_confidence_interval_fails_before_the_bootstrap(monkeypatch):
 )
 def test_the_interval_covers_the_robustness_of_the_population(measure, total, draws):
     covered, width = Population.coverage(measure, total, draws)
-    # 0.95 less three standard deviations of so many draws.
+    # 0.95 less three standard deviations of this many draws.
     assert 0.95 - 3 * (0.95 * 0.05 / draws) ** 0.5 <= covered <= 0.99
     if measure == "accuracy":
         # Twice 1.96 standard deviations of the accuracy, over the slope; the levels

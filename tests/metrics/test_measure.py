@@ -1,4 +1,4 @@
-"""A measure is one record: all else follows from its ratio."""
+"""A measure is one record: everything else follows from its ratio."""
 
 import numpy as np
 import pytest
@@ -17,7 +17,7 @@ CONFUSION = np.array(
 
 
 def errors(counts):
-    """Wrong answers over all inputs."""
+    """Returns wrong answers over all inputs."""
     inputs = counts.decided + counts.unknown
     return Ratio(counts.decided - counts.correct, inputs, inputs)
 

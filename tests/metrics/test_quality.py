@@ -15,7 +15,7 @@ TWO_TO_FIVE = st.integers(2, 5)
 
 @st.composite
 def classified(draw, num_classes=TWO_TO_FIVE, unknown=False):
-    """Labels and answers as lists, and K; `K` as an answer stands for unknown."""
+    """Returns labels and answers as arrays, and K; the answer `K` means unknown."""
     k = draw(num_classes)
     pair = st.tuples(st.integers(0, k - 1), st.integers(0, k if unknown else k - 1))
     pairs = draw(st.lists(pair, min_size=1, max_size=30))
@@ -30,7 +30,7 @@ def counts(labels, answers, k):
 
 
 def from_counts(rows):
-    """A confusion of one level without unknown answers."""
+    """Returns a confusion of one level without unknown answers."""
     rows = np.array(rows)
     return np.pad(rows, ((0, 0), (0, 1)))[None]
 
@@ -138,7 +138,7 @@ def test_unknown_answers_by_the_papers_definitions(case):
         if of_class:
             share = Fraction(unknown, len(of_class))
             hits = Fraction(of_class.count(f"class {c}"), len(of_class))
-            # Correct over all is accuracy times the decided share.
+            # Correct over all equals accuracy times the decided share.
             assert values["effectiveness"] == float(hits / (1 + share))
         else:
             assert np.isnan(values["effectiveness"])
@@ -222,12 +222,12 @@ def test_effective_inputs_are_the_denominators():
     expected = {"accuracy": 70, "recall": 20, "precision": 25, "effectiveness": 120}
     for measure, number in expected.items():
         assert metrics.effective_inputs(confusion, measure) == number
-    # Labelled and given inputs, 20 and 25, are both in F1's denominator.
+    # F1's denominator has both labelled and given inputs, 20 and 25.
     assert metrics.effective_inputs(confusion, "f1") == 22
 
 
 def test_effective_inputs_of_a_mean_have_its_scatter():
-    # The mean of three recalls at a half, of 10, 20 and 400 inputs.
+    # The mean of three recalls of a half, over 10, 20 and 400 inputs.
     numbers = np.array([10, 20, 400])
     confusion = np.zeros((1, 3, 4), int)
     for k, number in enumerate(numbers):
@@ -242,8 +242,8 @@ def test_effective_inputs_of_a_mean_have_its_scatter():
 @pytest.mark.parametrize(
     "wrong",
     [
-        # Without a column for "unknown" half of the answers would count as that, and
-        # the accuracy of this one would be 1.5.
+        # Without a column for "unknown" half of the answers would count as unknown, and
+        # this accuracy would be 1.5.
         np.array([[[1, 1], [1, 2]]]),
         np.array([[3, 1, 0], [0, 2, 0]]),
         np.array([[[3, -1, 0], [0, 2, 0]]]),
@@ -253,7 +253,7 @@ def test_effective_inputs_of_a_mean_have_its_scatter():
         None,
     ],
 )
-def test_what_is_no_confusion(wrong):
+def test_wrong_confusions(wrong):
     functions = (
         metrics.accuracy,
         metrics.precision,

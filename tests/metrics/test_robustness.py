@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from jaxrob.metrics import RULES, accepted_intervals, heaviside_robustness
 
-# Quadrature takes its own levels: tests/strategies/test_quadrature.py.
+# Quadrature requires its own levels: tests/strategies/test_quadrature.py.
 ANY_LEVELS = tuple(rule for rule in RULES if rule != "quadrature")
 quick = settings(deadline=None, max_examples=30)
 NASTY = np.array([-0.3, -0.1, 0.1, 0.2, 0.30000000000000004, 0.7, 1 / 3 + 0.7, 1.1])
@@ -16,7 +16,7 @@ NASTY = np.array([-0.3, -0.1, 0.1, 0.2, 0.30000000000000004, 0.7, 1 / 3 + 0.7, 1
 
 @st.composite
 def counted(draw):
-    """Distinct levels, correct answers of N at each, and a threshold m of N."""
+    """Draws distinct levels, correct answers of N at each, and a threshold m of N."""
     levels = draw(
         st.lists(st.integers(-1000, 1000), min_size=2, max_size=12, unique=True)
     )
@@ -24,7 +24,7 @@ def counted(draw):
     correct = st.lists(
         st.integers(0, total), min_size=len(levels), max_size=len(levels)
     )
-    # A threshold of a small denominator, or one that some level meets exactly.
+    # A threshold of a small denominator, or one that a level meets exactly.
     right = draw(correct)
     threshold = draw(
         st.sampled_from(right).map(lambda m: Fraction(m, total))

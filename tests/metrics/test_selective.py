@@ -15,7 +15,7 @@ quick = settings(deadline=None, max_examples=30)
 
 @st.composite
 def answered(draw, ties=True, max_inputs=30):
-    """Confidences `[L, N]` and whether the answers are right."""
+    """Draws confidences `[L, N]` and whether the answers are right."""
     shape = draw(st.integers(1, 3)), draw(st.integers(1, max_inputs))
     rng = np.random.default_rng(draw(st.integers(0, 2**32)))
     confidence = rng.integers(0, 5, shape) / 4 if ties else rng.random(shape)
@@ -85,7 +85,7 @@ def test_areas_by_hand():
         ([0, 1, 1, 1], (1 + 1 / 2 + 1 / 3 + 1 / 4) / 4),
     ]:
         assert metrics.aurc(confidence, [correct])[0] == pytest.approx(expected)
-    # A confidence that says nothing: the error rate at every coverage.
+    # An uninformative confidence: the error rate at every coverage.
     same = metrics.risk_coverage(np.ones((1, 4)), [[1, 0, 1, 1]])
     np.testing.assert_allclose(same.risk, 0.25)
 
@@ -105,7 +105,7 @@ def test_a_negated_uncertainty_will_do():
 
 
 def calibration(confidence, correct, num_bins):
-    """Guo et al. (2017), equation 3, bin by bin."""
+    """Computes Guo et al. (2017), equation 3, bin by bin."""
     total = 0.0
     for m in range(1, num_bins + 1):
         rows = [
@@ -149,7 +149,7 @@ def test_calibration_by_hand():
     correct = np.array([[True, True, True, False], [False] * 4])
     got = metrics.expected_calibration_error(confidence, correct)
     np.testing.assert_allclose(got, [0, 1], atol=1e-12)
-    # What rounding leaves of the mean of samples that are sure.
+    # The rounded mean of certain samples may exceed 1.
     above = np.nextafter(np.float32(1), np.float32(2))
     assert metrics.expected_calibration_error([[above]], [[True]])[0] == 0
 

@@ -10,7 +10,8 @@ from scipy import integrate, stats
 
 from jaxrob import metrics
 from jaxrob.metrics import tolerance_robustness
-from jaxrob.metrics._tolerance import check_scoring
+from jaxrob.metrics._level_weights import level_weights
+from jaxrob.metrics._tolerance import check_scoring, scored_robustness
 
 quick = settings(deadline=None, max_examples=30)
 UNIT = st.integers(0, 20).map(lambda n: n / 20)
@@ -18,13 +19,13 @@ NAMES = [None, "linear", "step"]
 
 
 def definition_6(x, th, x_max):
-    """The paper's linear tolerance; undefined where x_max is th."""
+    """Computes the paper's linear tolerance; undefined where x_max is th."""
     return max(min(x, x_max) - th, 0) / (x_max - th)
 
 
 @st.composite
 def curves(draw):
-    """Levels, values and a threshold; the values often meet it."""
+    """Draws levels, values and a threshold; the values often meet it."""
     levels = draw(st.lists(st.integers(-100, 100), min_size=2, max_size=8, unique=True))
     values = draw(st.lists(UNIT, min_size=len(levels), max_size=len(levels)))
     threshold = draw(UNIT | st.sampled_from(values))
@@ -32,7 +33,7 @@ def curves(draw):
 
 
 def by_loop(levels, values, threshold, reward, penalty, mass):
-    """Definition 8, one interval after the other."""
+    """Computes Definition 8, one interval after the other."""
     points = sorted(zip(levels, values))
     integral = 0.0
     for (left, a), (right, b) in zip(points, points[1:]):
@@ -70,11 +71,11 @@ def test_linear_tolerance_by_hand():
 
 
 def test_linear_tolerance_without_room_above_the_threshold():
-    # A network without a fault, of which all is asked for.
+    # A faultless network with the highest demand.
     assert metrics.linear_tolerance(1.0, 1.0, 1.0) == 1
     assert metrics.linear_tolerance(0.9, 0.8, 0.75) == 1
     assert metrics.linear_tolerance(0.79, 0.8, 0.75) == 0
-    # Nothing is decided, nor asked for: no merit.
+    # Nothing is decided, and nothing required: no merit.
     assert metrics.linear_tolerance(0.0, 0.0, 0.0) == 0
 
 
@@ -123,7 +124,7 @@ def test_definition_8_interval_by_interval(tolerance, penalization, case, nomina
 def test_both_steps_are_the_2020_papers_definition_4(case, distribution):
     levels, values, threshold = case
     try:
-        weights = metrics.level_weights(levels, distribution)
+        weights = level_weights(levels, distribution)
     except ValueError:
         assert levels.max() <= 0  # beyond an Exponential's support
         return
@@ -169,8 +170,8 @@ def test_the_order_of_the_levels_does_not_matter(case, data):
         expected = tolerance_robustness(*case, **settings)
         got = tolerance_robustness(levels[order], values[order], threshold, **settings)
         assert got == expected
-        weights = metrics.level_weights(levels, distribution)
-        placed = metrics.level_weights(levels[order], distribution)
+        weights = level_weights(levels, distribution)
+        placed = level_weights(levels[order], distribution)
         np.testing.assert_array_equal(placed, weights[order])
 
 
@@ -271,21 +272,21 @@ def test_uniform_is_the_default():
     levels = np.array([-1.0, 0.5, 0.6, 2.0])
     expected = [0.25, 1.6 / 6, 0.25, 1.4 / 6]
     for uniform in (None, dist.Uniform(-1.0, 2.0), dist.Uniform(-5.0, 5.0)):
-        weights = metrics.level_weights(levels, uniform)
+        weights = level_weights(levels, uniform)
         np.testing.assert_allclose(weights, expected, rtol=1e-6)
         assert weights.dtype == np.float64 and math.fsum(weights) == pytest.approx(1)
 
 
 def test_neighbours_close_together_keep_their_mass():
-    # In float32 these 4,096 masses would be rounding alone.
+    # In float32 these 4,096 masses would be rounding errors alone.
     levels = np.linspace(0, 0.2, 4097)
-    weights = metrics.level_weights(levels, dist.Normal(0.0, 1000.0))
+    weights = level_weights(levels, dist.Normal(0.0, 1000.0))
     np.testing.assert_allclose(weights[1:-1], 1 / 4096, rtol=1e-6)
 
 
 def test_a_tail_of_the_distribution():
     levels = np.linspace(4, 6, 9)
-    weights = metrics.level_weights(levels, dist.Normal(0.0, 1.0))
+    weights = level_weights(levels, dist.Normal(0.0, 1.0))
     masses = np.diff(-stats.norm.sf(levels)) / 2
     expected = np.append(masses, 0) + np.append(0, masses)
     np.testing.assert_allclose(weights, expected / expected.sum(), rtol=1e-6)
@@ -309,7 +310,7 @@ def test_beyond_the_outermost_levels_the_measure_is_constant():
 @given(st.integers(0, 20), st.integers(0, 20))
 def test_beta_is_the_effectiveness_at_both_thresholds(accurate, certain):
     theta, gamma = accurate / 20, certain / 20
-    # Of 400 inputs, just as many decided and correct as asked for.
+    # Of 400 inputs, exactly as many decided and correct as required.
     decided = 20 * certain
     correct = certain * accurate
     confusion = counts(correct, decided - correct, 400 - decided)
@@ -430,12 +431,12 @@ def test_distribution_errors(distribution, message):
 
 
 @pytest.mark.parametrize("distribution", [0.5, "uniform", dist.Normal, stats.norm()])
-def test_no_distribution(distribution):
+def test_wrong_types_of_distributions(distribution):
     with pytest.raises(TypeError, match="must be a NumPyro distribution"):
-        metrics.level_weights(LEVELS, distribution)
+        level_weights(LEVELS, distribution)
 
 
-def test_what_can_be_refused_before_there_are_values():
+def test_settings_are_checked_before_there_are_values():
     normal = dist.Normal(0.0, 1.0)
     for tolerance in (None, "linear", "step", metrics.linear_tolerance):
         check_scoring(0.8, tolerance, "linear", normal, (0, 2))
@@ -478,6 +479,6 @@ def test_shares_outside_their_range(number):
         ([math.nan, 1.0], [0.5, 0.5], "scores must be finite"),
     ],
 )
-def test_scores_and_weights_that_are_none(scores, weights, message):
+def test_wrong_scores_and_weights(scores, weights, message):
     with pytest.raises(ValueError, match=message):
-        metrics.scored_robustness(np.array(scores), np.array(weights))
+        scored_robustness(np.array(scores), np.array(weights))

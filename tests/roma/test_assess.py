@@ -178,7 +178,7 @@ def test_nothing_is_compiled_anew(images, results, estimator):
 
 @pytest.mark.slow
 def test_the_cascade_compiles_nothing_for_new_parameters(images):
-    # How many lanes, modes and draws there are depends on the numbers.
+    # How many searches, modes and draws there are depends on the numbers.
     other = jaxrob.Classifier(network, make_variables(0))
     first = assess(other, images, estimator="auto", **UNLIMITED)
     with compilations() as compiled:

@@ -12,7 +12,7 @@ from scipy import special
 import jaxrob
 from jaxrob.roma._evidence import unexplained
 from jaxrob.roma._mixture import allotted, log_weights
-from jaxrob.roma._search import Lanes, Line, _labels, no_nearer
+from jaxrob.roma._search import Line, Searches, _labels, no_nearer
 
 pytestmark = pytest.mark.usefixtures("optimised")
 
@@ -213,31 +213,31 @@ def test_what_draws_do_not_explain():
 
 
 def test_a_lost_lane_does_not_put_off_the_others():
-    # One alone, which seems next to the middle, and two modes of ten lanes each.
+    # One alone, which seems next to the middle, and two modes of ten searches each.
     slopes = np.eye(3, dtype=np.float32)[[0] + [1] * 10 + [2] * 10]
     number = len(slopes)
     line = Line(slopes[:, :, None, None], np.zeros(number), np.zeros(number))
     divergence = np.where(np.arange(number) == 0, 0.5, 14.0)
     which = np.arange(number)
-    lanes = Lanes(which * 0, which, which * 0 + 1, line, divergence, which >= 0)
-    labels = _labels(lanes, 0.7)
+    searches = Searches(which * 0, which, which * 0 + 1, line, divergence, which >= 0)
+    labels = _labels(searches, 0.7)
     assert sorted(np.bincount(labels)) == [1, 10, 10]
     # Nor do modes count that are far less probable than a sure one.
     divergence[11:] = 30.0
-    assert sorted(np.bincount(_labels(lanes, 0.7) + 1)) == [1, 10, 10]
-    assert (_labels(lanes, 0.7)[11:] == -1).all()
+    assert sorted(np.bincount(_labels(searches, 0.7) + 1)) == [1, 10, 10]
+    assert (_labels(searches, 0.7)[11:] == -1).all()
 
 
 def test_lanes_that_seem_nearer_than_they_can_be_do_not_put_off_the_others():
-    # Gradients that lead to and fro leave many lanes next to the middle.
+    # Gradients that lead to and fro leave many searches next to the middle.
     slopes = np.eye(2, dtype=np.float32)[[0] * 10 + [1] * 10]
     number = len(slopes)
     line = Line(slopes[:, :, None, None], np.zeros(number), np.zeros(number))
     which = np.arange(number)
     divergence = np.where(which < 10, 0.5, 14.0)
-    lanes = Lanes(which * 0, which, which * 0 + 1, line, divergence, which >= 0)
-    assert (_labels(lanes, 0.7)[10:] == -1).all()
+    searches = Searches(which * 0, which, which * 0 + 1, line, divergence, which >= 0)
+    assert (_labels(searches, 0.7)[10:] == -1).all()
     # As probable as that nothing is, as particles have it.
-    labels = _labels(no_nearer(lanes, np.array([9.0])), 0.7)
+    labels = _labels(no_nearer(searches, np.array([9.0])), 0.7)
     assert labels.tolist() == [0] * 10 + [1] * 10
-    assert (lanes.divergence == divergence).all()
+    assert (searches.divergence == divergence).all()

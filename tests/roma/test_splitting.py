@@ -209,6 +209,7 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         import sys
         import jax, numpy as np, jax.numpy as jnp, jaxrob
         from jax.sharding import Mesh
+        from jaxrob._devices.hosts import put
         from jaxrob._devices.mesh import sharded
         from jaxrob.roma import _particles, _splitting
         from jaxrob.roma._ball import ball
@@ -226,7 +227,8 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         np.save(f"{folder}/found.npy", found.log_probability)
 
         image = jax.ShapeDtypeStruct((64,), jnp.float32)
-        systems = _particles.empty_systems(linf, image, 4, 100, sharded(mesh))
+        systems = _particles.empty_systems(linf, image, 4, 100)
+        systems = put(systems, sharded(mesh))
         four = Pairs(*(part[:4] for part in pairs))
         fresh, use = np.ones(4, bool), np.uint32(0)
         text = _particles.step.lower(work, systems, four, fresh, use,

@@ -8,7 +8,12 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from jaxrob.roma._tilt import TILTS, Stretch, of_component
+from jaxrob.roma._tilt import (
+    TILTED_BALLS,
+    Stretch,
+    log_constants,
+    of_component,
+)
 
 NORMS = ("linf", "l2", "l1")
 DRAWS = 8000
@@ -20,16 +25,18 @@ def slope_of(shape, seed=0):
 
 @functools.partial(jax.jit, static_argnames="norm")
 def _draws(keys, parameters, norm):
-    u = jax.vmap(TILTS[norm].draw, (0, None))(keys, parameters)
-    return u, jax.vmap(TILTS[norm].log_ratio, (0, None))(u, parameters)
+    u = jax.vmap(TILTED_BALLS[norm].draw, (0, None))(keys, parameters)
+    return u, jax.vmap(TILTED_BALLS[norm].log_ratio, (0, None))(u, parameters)
 
 
 def draws(norm, parameters, number=DRAWS, seed=0):
-    tilt = TILTS[norm]
     keys = jax.random.split(jax.random.key(seed), number)
     u, log_ratio = _draws(keys, parameters, norm)
     batched = jax.tree.map(lambda a: np.asarray(a)[None], parameters)
-    log_weight = np.asarray(log_ratio, np.float64) + tilt.log_constant(batched)[0]
+    log_weight = (
+        np.asarray(log_ratio, np.float64)
+        + log_constants(TILTED_BALLS[norm], batched)[0]
+    )
     return np.asarray(u, np.float64).reshape(number, -1), log_weight
 
 
@@ -50,7 +57,9 @@ ORDERS = {"linf": np.inf, "l2": 2, "l1": 1}
 def test_weights_have_a_mean_of_one(norm, shape):
     slope = slope_of(shape)
     # A boundary one standard deviation away: weights of moderate variance.
-    parameters = TILTS[norm].towards(slope, -jnp.float32(deviation(norm, slope)), 0.0)
+    parameters = TILTED_BALLS[norm].towards(
+        slope, -jnp.float32(deviation(norm, slope)), 0.0
+    )
     u, log_weight = draws(norm, parameters)
     weight = np.exp(log_weight)
     error = weight.std() / np.sqrt(DRAWS)
@@ -67,7 +76,7 @@ def test_weights_have_a_mean_of_one(norm, shape):
 def test_the_tilted_margin_is_at_the_boundary(norm, steps):
     slope = slope_of((8, 8, 1))
     sd = deviation(norm, slope)
-    parameters = TILTS[norm].towards(slope, jnp.float32(-steps * sd), 0.0)
+    parameters = TILTED_BALLS[norm].towards(slope, jnp.float32(-steps * sd), 0.0)
     u, _ = draws(norm, parameters)
     margin = u @ slope.reshape(-1).astype(float) / sd
     # The L2 ball's tilt has its mode there, and its mean nearer to 0 by 2 / d at most;
@@ -87,7 +96,7 @@ def test_the_tilted_margin_is_at_the_boundary(norm, steps):
 @pytest.mark.slow
 @pytest.mark.parametrize("norm", NORMS)
 def test_no_tilt_is_uniform(norm):
-    parameters = TILTS[norm].none(jnp.zeros((1, 3, 1)))
+    parameters = TILTED_BALLS[norm].none(jnp.zeros((1, 3, 1)))
     u, log_weight = draws(norm, parameters)
     np.testing.assert_allclose(log_weight, 0, atol=1e-6)
     radius = np.linalg.norm(u, ORDERS[norm], axis=1)
@@ -95,7 +104,7 @@ def test_no_tilt_is_uniform(norm):
     # Nor is one where nothing leads anywhere, or the boundary is behind.
     for slope, intercept in ((0.0, -1.0), (1.0, 0.5)):
         slope = jnp.full((1, 3, 1), slope)
-        parameters = TILTS[norm].towards(slope, jnp.float32(intercept), 0.0)
+        parameters = TILTED_BALLS[norm].towards(slope, jnp.float32(intercept), 0.0)
         np.testing.assert_allclose(
             draws(norm, parameters)[1], 0, atol=1e-6, err_msg=f"{slope}"
         )
@@ -106,9 +115,10 @@ def test_the_boxs_constant_is_the_density_integral(b):
     b = np.array(b)
     # The log of the mean of exp(b . u) over the box.
     each = [integrate.quad(lambda u, c=c: np.exp(c * u) / 2, -1, 1)[0] for c in b]
-    none = TILTS["linf"].none(jnp.zeros((len(b), 1, 1)))
-    box = jax.tree.map(lambda a: a[None], none._replace(exponent=b[:, None, None]))
-    got = TILTS["linf"].log_constant(box)
+    none = TILTED_BALLS["linf"].none(jnp.zeros((len(b), 1, 1)))
+    tilt = none._replace(vector=b[:, None, None], strength=np.ones(()))
+    tilts = jax.tree.map(lambda a: np.asarray(a)[None], tilt)
+    got = log_constants(TILTED_BALLS["linf"], tilts)
     assert got == pytest.approx(np.log(each).sum(), rel=1e-9, abs=1e-12)
 
 
@@ -118,17 +128,18 @@ def test_the_caps_constant_is_the_density_integral(dim, mode):
     direction = np.zeros((1, dim, 1), np.float32)
     direction[0, 0] = 1
     mode = np.float32(mode)
-    tilt = TILTS["l2"]
-    cap = tilt.none(direction)._replace(direction=direction, mode=mode)
+    ball = TILTED_BALLS["l2"]
+    cap = ball.none(direction)._replace(vector=direction, strength=mode)
     usual = integrate.quad(lambda s: (1 - s * s) ** ((dim - 1) / 2), -1, 1)[0]
 
     @jax.jit
     @jax.vmap
     def ratio(s):
         """Of the uniform to the tilted density, without the constant."""
-        return tilt.log_ratio(s * direction, cap)
+        return ball.log_ratio(s * direction, cap)
 
-    constant = tilt.log_constant(jax.tree.map(lambda a: np.asarray(a)[None], cap))[0]
+    caps = jax.tree.map(lambda a: np.asarray(a)[None], cap)
+    constant = log_constants(ball, caps)[0]
 
     # The tilted density, uniform times 1 / ratio, must integrate to 1.
     def density(s):
@@ -152,7 +163,7 @@ def test_a_tilt_leaves_room_for_what_is_not_linear(norm, steps):
     slope = slope_of((30, 30, 1))
     sd = deviation(norm, slope)
     for ratio in (0.5, 1.0):
-        parameters = TILTS[norm].towards(
+        parameters = TILTED_BALLS[norm].towards(
             slope, jnp.float32(-steps * sd), jnp.float32((ratio * sd) ** 2)
         )
         u, _ = draws(norm, parameters, 1000)
@@ -166,7 +177,9 @@ def test_draws_stay_in_the_ball_and_weights_finite_at_the_strongest_tilt(norm):
     for shape in ((1, 1, 1), (1, 3, 1)):
         slope = np.abs(slope_of(shape)) + 0.1
         # Beyond any point of the ball.
-        parameters = TILTS[norm].towards(slope, jnp.float32(-1e3 * slope.sum()), 0.0)
+        parameters = TILTED_BALLS[norm].towards(
+            slope, jnp.float32(-1e3 * slope.sum()), 0.0
+        )
         u, log_weight = draws(norm, parameters)
         assert np.linalg.norm(u, ORDERS[norm], axis=1).max() <= 1 + 1e-6
         assert np.isfinite(log_weight).all()
@@ -175,14 +188,12 @@ def test_draws_stay_in_the_ball_and_weights_finite_at_the_strongest_tilt(norm):
 def stretched(norm, slope, steps, widths):
     """A tilt, wider along directions orthogonal to the slope and to each other."""
     sd = deviation(norm, slope)
-    parameters = TILTS[norm].towards(slope, jnp.float32(-steps * sd), 0.0)
+    parameters = TILTED_BALLS[norm].towards(slope, jnp.float32(-steps * sd), 0.0)
     columns = [slope.reshape(-1), *(slope_of(slope.size, n) for n in (1, 2, 3))]
     basis = np.linalg.qr(np.stack(columns[: 1 + len(widths)], axis=1))[0]
     directions = basis[:, 1:].T.reshape(-1, *slope.shape).astype(np.float32)
     stretch = Stretch(jnp.array(directions), jnp.array(widths, jnp.float32))
-    return TILTS[norm].stretched(parameters, stretch), directions.reshape(
-        len(widths), -1
-    )
+    return parameters._replace(stretch=stretch), directions.reshape(len(widths), -1)
 
 
 @pytest.mark.slow
@@ -208,7 +219,7 @@ def test_weights_of_a_stretched_tilt_have_a_mean_of_one(norm, shape):
 def test_a_stretched_tilt_is_wider_along_its_directions_alone(norm):
     slope = slope_of((20, 20, 1))
     parameters, directions = stretched(norm, slope, 2.0, (4.0, 2.0, 1.0))
-    scale, _ = TILTS[norm].scale(parameters, slope)
+    scale = TILTED_BALLS[norm].moments(parameters, slope).deviation
     u, _ = draws(norm, parameters)
     z = (u - u.mean(axis=0)) / np.asarray(scale, float).reshape(-1)
     found = (z @ directions.T.astype(float)).var(axis=0)
@@ -227,7 +238,7 @@ def test_an_idle_stretch_changes_no_draw(norm):
     slope = slope_of((8, 8, 1))
     idle, _ = stretched(norm, slope, 3.0, (1.0, 1.0))
     sd = deviation(norm, slope)
-    usual = TILTS[norm].towards(slope, jnp.float32(-3 * sd), 0.0)
+    usual = TILTED_BALLS[norm].towards(slope, jnp.float32(-3 * sd), 0.0)
     for got, expected in zip(draws(norm, idle, 100), draws(norm, usual, 100)):
         np.testing.assert_allclose(got, expected, atol=3e-5)
 
@@ -237,14 +248,16 @@ def test_an_idle_stretch_changes_no_draw(norm):
 def test_a_component_draws_as_it_would_alone(norm):
     slope = slope_of((8, 8, 1))
     if norm == "l1":
-        each = [TILTS[norm].towards(a * slope, jnp.float32(-1), 0.0) for a in (1, -1)]
+        each = [
+            TILTED_BALLS[norm].towards(a * slope, jnp.float32(-1), 0.0) for a in (1, -1)
+        ]
     else:
         each = [
             stretched(norm, a * slope, 2.0, (w, 1.0))[0] for a, w in ((1, 3), (-1, 2))
         ]
     both = jax.tree.map(lambda *a: jnp.stack(a), *each)
     keys = jax.random.split(jax.random.key(5), 50)
-    draw = jax.vmap(TILTS[norm].draw, (0, None))
+    draw = jax.vmap(TILTED_BALLS[norm].draw, (0, None))
     for number, alone in enumerate(each):
         got = draw(keys, of_component(both, jnp.int32(number)))
         np.testing.assert_allclose(got, draw(keys, alone), atol=3e-6)

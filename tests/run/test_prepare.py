@@ -71,7 +71,7 @@ def test_journal_and_bar_are_closed_whatever_happens(tmp_path, capsys):
     with pytest.raises(RuntimeError), prepare_run(given) as run:
         raise RuntimeError
     assert run.execution.bar.disable  # as tqdm says of a closed one
-    assert run.execution.kept._journal._file.closed
+    assert run.execution.cached._journal._file.closed
     assert "brightness" in capsys.readouterr().err
 
 

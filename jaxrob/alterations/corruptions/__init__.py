@@ -3,11 +3,12 @@
 The fifteen corruptions of ImageNet-C and CIFAR-10-C, and the four that were held back
 for validation, as alterations. Level 0 is the identity, 1 to 5 are the
 benchmark's severities, and between them the benchmark's parameters are linear in the
-level. What is random is drawn once for each image and is the same at all levels.
+level. Random numbers are drawn once for each image and are the same at all levels.
 
-The parameters are those for images of 32 px (CIFAR-10-C), 64 px (Tiny ImageNet-C), 224
-px (ImageNet-C) or 299 px (for Inception networks). `size` says which; None takes those
-nearest to the shorter side of the image, and refuses an image that is smaller or larger
+The parameters are for images of 32 px (CIFAR-10-C), 64 px (Tiny ImageNet-C), 224
+px (ImageNet-C) or 299 px (for Inception networks). `size` selects them; None takes
+those
+nearest to the shorter side of the image, and rejects an image that is smaller or larger
 by more than a factor of 1.5 than all of these.
 
 Results are floating, clipped to [0, 1]. The benchmark truncates them to bytes.

@@ -9,12 +9,13 @@ from jaxrob.alterations.corruptions._parameters import BRIGHTNESS
 
 
 def brightness(size: int | None = None) -> Alteration:
-    """More light: something is added to V of HSV, hue and saturation stay.
+    """More light: adds to V of HSV, and leaves hue and saturation as they are.
 
-    On a grey image it is added to every value.
+    On a grey image the amount is added to every value.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

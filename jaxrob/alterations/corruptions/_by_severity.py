@@ -1,4 +1,4 @@
-"""A corruption of the benchmark of which a part is done once for each severity."""
+"""Benchmark corruptions that do part of their work once for each severity."""
 
 from collections.abc import Callable
 from typing import Any
@@ -21,22 +21,23 @@ def by_severity(
     draw: Callable[[jax.Array, jax.Array, np.ndarray], Any] | None = None,
     check: Callable[[str, jax.Array], None] = check_image,
 ) -> Alteration:
-    """An alteration with levels from 0, the identity, to severity 5.
+    """Makes an alteration with levels from 0, the identity, to severity 5.
 
-    All functions are given the parameters at levels 0 to 5, float64 `[6, P]`, known
-    when they are traced.
+    All functions receive the parameters at levels 0 to 5, float64 `[6, P]`, as
+    constants.
 
     Args:
       table: the parameters.
-      prepare: `prepare(image, draws, rows)`, or `prepare(image, rows)` if there is no
-        `draw`: all that does not depend on the level.
+      prepare: `prepare(image, draws, rows)`, or `prepare(image, rows)` without `draw`:
+        all
+        work that does not depend on the level.
       apply: `apply(image, prepared, level, rows)`, the altered image.
-      size: the size of which the parameters are taken, None for the nearest.
-      draw: `draw(image, key, rows)`, what is random.
-      check: `check(name, image)` refuses images of other shapes.
+      size: the size whose parameters are taken, None for the nearest.
+      draw: `draw(image, key, rows)`, the random draws.
+      check: `check(name, image)` rejects images of other shapes.
 
     Raises:
-      TypeError: if `size` is no integer.
+      TypeError: if `size` is not an integer.
       ValueError: if there are no parameters for `size`.
     """
     size = checked_size(table.corruption, size)
@@ -57,7 +58,7 @@ def by_severity(
 
 
 def between(found: jax.Array, level: jax.Array) -> jax.Array:
-    """What was found at levels 0 to 5, `[6, ...]`, interpolated linearly: `[...]`."""
+    """Interpolates values at levels 0 to 5, `[6, ...]`, linearly: `[...]`."""
     level = jnp.asarray(level, jnp.float32)
     before = jnp.clip(jnp.floor(level), 0, 4).astype(jnp.int32)
     share = level - before

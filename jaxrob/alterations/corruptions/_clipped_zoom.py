@@ -10,11 +10,11 @@ from jaxrob.alterations._warp import between_pixels
 
 
 class ZoomTable(NamedTuple):
-    """Where the pixels of some zooms lie along one axis.
+    """The source positions of an axis' pixels under some zooms.
 
     Attributes:
       before: int32 `[K, N]`, the pixel at or before each position.
-      share: float32 `[K, N]`, the way from it to the next.
+      share: float32 `[K, N]`, the distance from it, in [0, 1].
     """
 
     before: np.ndarray
@@ -22,7 +22,7 @@ class ZoomTable(NamedTuple):
 
 
 def zoom_table(size: int, factors: np.ndarray) -> ZoomTable:
-    """The positions along an axis of `size` pixels for factors of at least 1."""
+    """Returns the positions along an axis of `size` pixels for factors from 1 up."""
     positions = np.stack([_positions(size, factor) for factor in factors])
     before = np.clip(np.floor(positions), 0, max(size - 2, 0))
     return ZoomTable(before.astype(np.int32), (positions - before).astype(np.float32))
@@ -31,13 +31,13 @@ def zoom_table(size: int, factors: np.ndarray) -> ZoomTable:
 def zoomed(
     image: jax.Array, rows: ZoomTable, columns: ZoomTable, place: jax.typing.ArrayLike
 ) -> jax.Array:
-    """The image under one of the zooms, `[H, W, C]`.
+    """Returns the image under one of the zooms, `[H, W, C]`.
 
     Args:
       image: `[H, W, C]`.
       rows: the table of its height.
       columns: the table of its width.
-      place: which of the zooms.
+      place: the zoom's index.
     """
     top, left = jnp.asarray(rows.before)[place], jnp.asarray(columns.before)[place]
     down, right = jnp.asarray(rows.share)[place], jnp.asarray(columns.share)[place]
@@ -45,7 +45,7 @@ def zoomed(
 
 
 def _positions(size: int, factor: float) -> np.ndarray:
-    """Float64 `[size]`: the crop's ends are its zoom's, which is then trimmed."""
+    """Returns float64 `[size]`: the crop's ends become the zoom's, which is trimmed."""
     crop = int(np.ceil(size / factor))
     zoomed = max(round(crop * factor), size)
     first = (zoomed - size) // 2

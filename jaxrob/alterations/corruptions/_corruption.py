@@ -1,4 +1,4 @@
-"""A corruption of the benchmark: an alteration driven by one level, the severity."""
+"""Benchmark corruptions: alterations driven by one level, the severity."""
 
 from collections.abc import Callable
 from typing import Any
@@ -25,21 +25,22 @@ def corruption(
     in_colour: bool = False,
     representative: Callable[..., Any] | None = None,
 ) -> Alteration:
-    """An alteration with levels from 0, the identity, to severity 5.
+    """Makes an alteration with levels from 0, the identity, to severity 5.
 
     Args:
       table: its parameters, which are linear in the level between severities.
       apply: `apply(image, prepared, *parameters)`, the altered image. Parameters are
-        float32; prepared is what `draw` or `prepare` returned, else None.
-      size: the size of which the parameters are taken, None for the nearest.
-      draw: `draw(image, key)`, what is random.
-      prepare: `prepare(image)`, what does not depend on the level where nothing is
+        float32; `prepared` is the result of `draw` or `prepare`, else None.
+      size: the size whose parameters are taken, None for the nearest.
+      draw: `draw(image, key)`, the random draws.
+      prepare: `prepare(image)`, the work that does not depend on the level, if nothing
+        is
         random.
-      in_colour: whether images of other than three channels are refused.
-      representative: as of `Alteration`.
+      in_colour: whether images without exactly three channels are rejected.
+      representative: as in `Alteration`.
 
     Raises:
-      TypeError: if `size` is no integer.
+      TypeError: if `size` is not an integer.
       ValueError: if there are no parameters for `size`.
     """
     name = table.corruption

@@ -10,20 +10,21 @@ from jaxrob.alterations._defocus_blur import defocused, ready
 from jaxrob.alterations.corruptions._by_severity import between, by_severity
 from jaxrob.alterations.corruptions._parameters import DEFOCUS_BLUR
 
-# Half the side of the square on which a disk is softened; a larger disk fills its own.
+# Half the side of the square on which a disk is softened; larger disks use their own.
 _HALF_SIDE = 8
-# Taps of less weight at all severities are left out.
+# Taps with a smaller weight at all severities are left out.
 _SMALLEST = 1e-9
 
 
 def defocus_blur(size: int | None = None) -> Alteration:
-    """A soft-edged disk around every point, as of a lens out of focus.
+    """A soft-edged disk around every point, as from a lens out of focus.
 
     The kernels of the benchmark are disks of whole pixels, softened by a Gaussian.
     Between two severities the kernel is a mixture of theirs.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.
@@ -46,7 +47,7 @@ def _apply(
 
 
 def _taps(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The taps of all severities: row and column `[T, 2]`, weights `[6, T]`."""
+    """Returns the taps of all severities: row and column `[T, 2]`, weights `[6, T]`."""
     kernels = [_kernel(radius, sigma) for radius, sigma in rows]
     half = max(len(kernel) for kernel in kernels) // 2
     stacked = np.stack([np.pad(one, half - len(one) // 2) for one in kernels])
@@ -56,7 +57,7 @@ def _taps(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _kernel(radius: float, sigma: float) -> np.ndarray:
-    """The disk of a radius, softened by a Gaussian of `sigma`, of odd sides."""
+    """Returns a disk, softened by a Gaussian of `sigma`, as an array of odd sides."""
     half = max(_HALF_SIDE, int(radius))
     y, x = np.mgrid[-half : half + 1, -half : half + 1]
     disk = (x**2 + y**2 <= radius**2).astype(np.float64)
@@ -66,7 +67,7 @@ def _kernel(radius: float, sigma: float) -> np.ndarray:
     reach = 1 if radius <= _HALF_SIDE else 2
     taps = np.exp(-0.5 * (np.arange(-reach, reach + 1) / sigma) ** 2)
     taps /= taps.sum()
-    # The benchmark's square mirrors what would leave it; the sum may differ from 1.
+    # The benchmark mirrors at the square's edges, so the sum may differ from 1.
     for axis in (0, 1):
         disk = scipy.ndimage.convolve1d(disk, taps, axis, mode="mirror")
     return disk

@@ -19,11 +19,11 @@ from jaxrob.alterations.corruptions._parameters import ELASTIC_TRANSFORM, at
 
 
 class ElasticDraws(NamedTuple):
-    """What is random, numbers in [-1, 1).
+    """The random draws, numbers in [-1, 1).
 
     Attributes:
-      corners: how far the three points of the affine map move, `[3, 2]`, x before y.
-      field: what the displacement is made of.
+      corners: the moves of the affine map's three points, `[3, 2]`, x before y.
+      field: the noise that becomes the displacement.
     """
 
     corners: jax.Array
@@ -31,7 +31,7 @@ class ElasticDraws(NamedTuple):
 
 
 class _Fields(NamedTuple):
-    """What does not depend on the level.
+    """The parts that do not depend on the level.
 
     Attributes:
       corners: as in `ElasticDraws`.
@@ -45,11 +45,12 @@ class _Fields(NamedTuple):
 def elastic_transform(size: int | None = None) -> Alteration:
     """A random affine map, and a smooth random displacement of every pixel after it.
 
-    Between two severities the displacement is a mixture of theirs, and what moves the
-    three points of the affine map is linear in the level.
+    Between two severities the displacement is a mixture of theirs, and the moves of the
+    affine map's three points are linear in the level.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.
@@ -86,7 +87,7 @@ def _apply(
         )
         stages = _affine(image.shape, jitter * fields.corners), displaced(field)
         places = jax.tree.map(lambda *both: jnp.stack(both), *stages)
-        # A loop, because XLA would resample the image anew wherever it is read.
+        # A loop, because XLA would otherwise resample the image wherever it is read.
         moved = jax.lax.fori_loop(
             0, 2, lambda stage, image: warped(image, *(x[stage] for x in places)), image
         )
@@ -96,32 +97,32 @@ def _apply(
 
 
 def _strengths(rows: np.ndarray) -> tuple[list[float], np.ndarray]:
-    """The Gaussians' standard deviations, and their fields' factors `[6, S]`."""
+    """Returns the Gaussians' standard deviations, and the fields' factors `[6, S]`."""
     sigmas = sorted({sigma for strength, sigma, _ in rows.tolist() if strength})
     return sigmas, rows[:, :1] * (rows[:, 1:2] == sigmas)
 
 
 def _affine(shape: tuple[int, ...], moves: jax.Array) -> tuple[jax.Array, jax.Array]:
-    """The rows and columns that an affine map shows, both `[H, W]`.
+    """Returns the rows and columns that an affine map shows, both `[H, W]`.
 
     Beyond the edge the image is mirrored, its edge pixels not repeated.
 
     Args:
       shape: the image's, `[H, W, C]`.
-      moves: how far three points around the middle move, `[3, 2]`, x before y.
+      moves: the moves of three points around the middle, `[3, 2]`, x before y.
     """
     height, width, _ = shape
-    # The benchmark takes the height's middle for x. The points are (u + s, v + s),
-    # (u + s, v - s) and (u - s, v - s).
+    # The benchmark uses the height's middle as x. The points are (u + s, v + s), (u +
+    # s, v - s) and (u - s, v - s).
     middle = np.array((height // 2, width // 2))
     side = max(min(height, width) // 3, 1)
     first, second, third = moves
     second = second + middle + np.array((side, -side))
-    # The images of the unit steps along x and y.
+    # Where the map sends unit steps along x and y.
     along = jnp.array((1.0, 0.0)) + (moves[1] - third) / (2 * side)
     down = jnp.array((0.0, 1.0)) + (first - moves[1]) / (2 * side)
     determinant = along[0] * down[1] - along[1] * down[0]
-    # A map onto a line has no inverse; OpenCV shows one pixel everywhere.
+    # A map onto a line has no inverse; OpenCV then shows one pixel everywhere.
     singular = determinant == 0
     inverse = jnp.where(singular, 0.0, 1 / jnp.where(singular, 1.0, determinant))
     x = jnp.arange(width) - second[0]
@@ -132,7 +133,7 @@ def _affine(shape: tuple[int, ...], moves: jax.Array) -> tuple[jax.Array, jax.Ar
 
 
 def _mirrored(positions: jax.Array, size: int) -> jax.Array:
-    """Positions in [0, size - 1] that show what those outside mirror."""
+    """Mirrors positions at the edges, into [0, size - 1]."""
     last = max(size - 1, 1)
     turn = jnp.mod(positions, 2 * last)
     return jnp.minimum(jnp.minimum(turn, 2 * last - turn), size - 1)

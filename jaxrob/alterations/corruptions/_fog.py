@@ -11,7 +11,7 @@ from jaxrob.alterations.corruptions._parameters import FOG
 
 
 class FogDraws(NamedTuple):
-    """What fog takes of an image and of chance.
+    """The random draws of fog, and the image's brightest value.
 
     Attributes:
       uniform: numbers in [-1, 1) for each step of the map, from the coarsest to the
@@ -27,11 +27,13 @@ class FogDraws(NamedTuple):
 def fog(size: int | None = None) -> Alteration:
     """A bright plasma map over the image, which loses contrast.
 
-    The map is a fractal by the diamond-square algorithm on a torus, of the first power
-    of two that is not smaller than the image.
+    The map is a diamond-square fractal on a torus whose side is the smallest power of
+    two
+    not smaller than the image.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.
@@ -44,7 +46,7 @@ def fog(size: int | None = None) -> Alteration:
 
 def _draw(image: jax.Array, key: jax.Array) -> FogDraws:
     side = 1 << max((max(image.shape[:2]) - 1).bit_length(), 1)
-    # One call for all steps: each call is a program of its own to compile.
+    # One call for all steps, because each call compiles to a program of its own.
     numbers = jax.random.uniform(key, (side**2 - 1,), minval=-1.0)
     uniform = []
     while side > 1:
@@ -61,7 +63,7 @@ def _apply(
     height, width, _ = image.shape
     density = plasma(draws.uniform, decay)[:height, :width, None]
     foggy = image + strength * density
-    # A black image without fog is 0 / 0.
+    # A black image without fog would give 0 / 0.
     total = draws.brightest + strength
     positive = total > 0
     share = jnp.where(positive, draws.brightest / jnp.where(positive, total, 1.0), 1.0)
@@ -69,11 +71,11 @@ def _apply(
 
 
 def plasma(uniform: tuple[jax.Array, ...], decay: jax.Array) -> jax.Array:
-    """A map `[2 n, 2 n]` with values from 0 to 1, where n is of the last numbers.
+    """Returns a map `[2 n, 2 n]` with values in [0, 1]; n is that of the last step.
 
     Args:
       uniform: as in `FogDraws`.
-      decay: by what the range of the numbers is divided from step to step. They are
+      decay: the divisor of the numbers' range from step to step. The numbers are
         multiplied by the range once more, as in the benchmark's code.
     """
     corners = jnp.zeros((1, 1))
@@ -86,7 +88,7 @@ def plasma(uniform: tuple[jax.Array, ...], decay: jax.Array) -> jax.Array:
 
 
 def _refined(corners: jax.Array, noise: jax.Array) -> jax.Array:
-    """Squares of half the side: `[2 n, 2 n]` of `[n, n]`, the means plus noise."""
+    """Halves the squares, `[n, n]` to `[2 n, 2 n]`: the means plus noise."""
     right = jnp.roll(corners, -1, 1)
     across = corners + right
     centre = (across + jnp.roll(across, -1, 0)) / 4 + noise[0]

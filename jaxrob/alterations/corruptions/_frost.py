@@ -25,7 +25,7 @@ from jaxrob.alterations.corruptions._parameters import (
 
 
 class FrostDraws(NamedTuple):
-    """Which picture, from 0 to 4, and its pixel at the image's upper left corner."""
+    """The picture, from 0 to 4, and its pixel at the image's upper left corner."""
 
     picture: jax.Array
     row: jax.Array
@@ -37,15 +37,18 @@ def frost(
 ) -> Alteration:
     """A picture of frost on glass over the image.
 
-    The pictures are the benchmark's own, without which it cannot be had. They are not
-    part of this package, and their licence is not stated. They are read at the call,
-    and must be the benchmark's to the byte.
+    The corruption needs the benchmark's own pictures. They are not part of this
+    package,
+    and their licence is not stated. They are read at the call, and must equal the
+    benchmark's byte for byte.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
-      folder: where frost1.png, frost2.png, frost3.png, frost4.jpg and frost5.jpg are.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
+      folder: the folder of frost1.png, frost2.png, frost3.png, frost4.jpg and
+        frost5.jpg.
         None takes them from the files of the package imagecorruptions, if it is
-        installed; nothing of it is imported.
+        installed; none of its code is imported.
 
     Returns:
       The alteration, of images with three channels; levels in [0, 5], identity 0.
@@ -53,8 +56,9 @@ def frost(
     Raises:
       FileNotFoundError: if a picture is missing.
       ImportError: if Pillow is not installed.
-      ValueError: if there are no parameters for `size`, or a file is another one; when
-        applied, if the image has no three channels or is larger than the pictures.
+      ValueError: if there are no parameters for `size`, or a file is not the
+        benchmark's;
+        when applied, if the image has no three channels or is larger than the pictures.
     """
     size = checked_size("frost", size)
     draw = hashable_partial(_draw, size=size, pictures=frost_pictures(folder))
@@ -66,7 +70,7 @@ def _draw(
 ) -> jax.Array:
     scale = FROST_SCALES[size_for("frost", image.shape, size)]
     found = scaled(pictures, scale)
-    # The last place is not taken, as in the benchmark's code.
+    # The last place is never drawn, as in the benchmark's code.
     room = np.array([np.subtract(one.shape[:2], image.shape[:2]) for one in found])
     if room.min() < 1:
         height, width, _ = np.min([one.shape for one in found], 0)
@@ -83,7 +87,7 @@ def _draw(
 def crop(
     pictures: tuple[np.ndarray, ...], draws: FrostDraws, shape: tuple[int, ...]
 ) -> jax.Array:
-    """A part of one of the pictures, of the image's shape, in [0, 1]."""
+    """Crops one of the pictures to the image's shape, in [0, 1]."""
     height, width = np.max([one.shape[:2] for one in pictures], 0)
     stacked = np.zeros((len(pictures), height, width, 3), np.uint8)
     for target, one in zip(stacked, pictures):

@@ -13,7 +13,7 @@ import numpy as np
 from jaxrob._arguments.checks import checked_path
 from jaxrob._files.regular import content_of
 
-# Names and SHA-256. There is a sixth picture, which the benchmark's code never takes.
+# Names and SHA-256. The benchmark's code never uses a sixth picture.
 _FILES = {
     "frost1.png": "ff9f907860bd7a835d459e32f9d588062b7f61ee267343cc7222b56753a14755",
     "frost2.png": "fe211a89b336999c207a852ce05818d4545d0b57c5beadd824b4cc9d9a9b6137",
@@ -34,7 +34,7 @@ _HELP = (
 
 @dataclasses.dataclass(frozen=True)
 class FrostPictures:
-    """The five pictures, each `[H, W, 3]` uint8. They are the same wherever found."""
+    """The five pictures, each `[H, W, 3]` uint8, identical from every source."""
 
     pixels: tuple[np.ndarray, ...] = dataclasses.field(compare=False, repr=False)
     digests: tuple[str, ...] = tuple(_FILES.values())
@@ -101,7 +101,7 @@ def _picture(path: pathlib.Path) -> np.ndarray:
 
 @functools.cache
 def scaled(pictures: FrostPictures, scale: float) -> tuple[np.ndarray, ...]:
-    """The pictures made smaller, bytes, as by OpenCV's bilinear `resize`."""
+    """Shrinks the pictures, uint8, as OpenCV's bilinear `resize` does."""
     if scale == 1:
         return pictures.pixels
     return tuple(_resized(picture, scale) for picture in pictures.pixels)

@@ -13,7 +13,7 @@ from jaxrob.alterations.corruptions._parameters import GLASS_BLUR, at
 _TRUNCATE = 4.0
 # Below this standard deviation (in pixels) the kernel is one pixel.
 _SMALLEST = 0.05
-# A byte may be missed by so much: float32's rounding, in units of a byte.
+# float32's rounding may miss a byte by this much, in units of a byte.
 _SLACK = 5e-5
 
 
@@ -21,15 +21,18 @@ def glass_blur(size: int | None = None) -> Alteration:
     """Pixels taken from their neighbourhood at random, as seen through frosted glass.
 
     The image is blurred and truncated to bytes, its pixels are moved, and it is blurred
-    again. The blurs are continuous in the level. The distance and the rounds of the
-    moves are those of the nearest severity, with the same random numbers at all.
+    again. The blurs are continuous in the level. The distance and the number of rounds
+    of
+    the moves are those of the nearest severity, with the same random numbers at all
+    levels.
 
-    The benchmark's code means to swap pixels and copies them: of the two, the second
+    The benchmark's code intends to swap pixels but copies them: the second pixel
     keeps its value. This does the same, for grey images too. Gradients pass the
-    truncation as if it were not there.
+    truncation unchanged.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.
@@ -41,12 +44,12 @@ def glass_blur(size: int | None = None) -> Alteration:
 
 
 def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> jax.Array:
-    """Numbers in [0, 1) for each round and pixel, `[rounds, H, W]`."""
+    """Draws numbers in [0, 1) for each round and pixel, `[rounds, H, W]`."""
     return jax.random.uniform(key, (int(rows[:, 2].max()), *image.shape[:2]))
 
 
 def _prepare(image: jax.Array, uniform: jax.Array, rows: np.ndarray) -> jax.Array:
-    """For each kind of `_kinds`, whose value each pixel takes: int32 `[V, H * W]`."""
+    """Returns each pixel's source for each kind of `_kinds`: int32 `[V, H * W]`."""
     del image
     kinds, _ = _kinds(rows)
     rounds = [(far, turn) for far, turns in kinds for turn in range(turns)]
@@ -54,7 +57,7 @@ def _prepare(image: jax.Array, uniform: jax.Array, rows: np.ndarray) -> jax.Arra
     chains = max(far for far, _ in order) > 1
     own = jnp.arange(uniform[0].size, dtype=jnp.int32)
 
-    # Loops, because XLA would draw the numbers anew wherever they are read.
+    # Loops, because XLA would otherwise redraw the numbers wherever they are read.
     def one_round(distance_and_turn: jax.Array) -> jax.Array:
         farthest, turn = distance_and_turn
         return _sources(uniform[turn], farthest, chains)
@@ -62,7 +65,7 @@ def _prepare(image: jax.Array, uniform: jax.Array, rows: np.ndarray) -> jax.Arra
     moved = jax.lax.map(one_round, jnp.array(order, jnp.int32))
 
     def all_rounds(found: jax.Array) -> jax.Array:
-        # What a round takes has in turn been moved by the rounds before.
+        # Earlier rounds have already moved the pixels that a round takes.
         return jax.lax.fori_loop(
             0,
             len(found),
@@ -74,7 +77,7 @@ def _prepare(image: jax.Array, uniform: jax.Array, rows: np.ndarray) -> jax.Arra
             own,
         )
 
-    # Which of the rounds each kind has, filled up by -1.
+    # The rounds of each kind, padded with -1.
     which = np.full((len(kinds), len(uniform)), -1, np.int32)
     for kind, (far, turns) in enumerate(kinds):
         which[kind, :turns] = [order.index((far, turn)) for turn in range(turns)]
@@ -99,24 +102,25 @@ def _apply(
 
 
 def _kinds(rows: np.ndarray) -> tuple[list[tuple[int, int]], np.ndarray]:
-    """The pairs of distance and rounds, and which of them each of levels 0 to 5 has."""
+    """Returns pairs of distance and rounds, and the pair's index at levels 0 to 5."""
     pairs = [(int(farthest), int(turns)) for _, farthest, turns in rows]
     kinds = sorted(set(pairs))
     return kinds, np.array([kinds.index(pair) for pair in pairs])
 
 
 def _sources(uniform: jax.Array, farthest: jax.Array, chains: bool) -> jax.Array:
-    """Whose value each pixel takes in one round, int32 `[H * W]`.
+    """Returns the pixel whose value each pixel takes in one round, int32 `[H * W]`.
 
-    The benchmark goes from the last pixel to the first and gives each the value that
-    another has by then. If that one came earlier, it has already taken a value from
+    The benchmark goes from the last pixel to the first and gives each the current value
+    of
+    another. If the other pixel came earlier, it has already taken a value from
     elsewhere, and so on: chains, whose ends are found by doubling the steps.
 
     Args:
       uniform: `[H, W]` in [0, 1).
       farthest: moves are from -farthest to farthest - 1 along each axis.
-      chains: whether there may be any. By 1 pixel moves are up or to the left, where no
-        pixel has been yet.
+      chains: whether chains are possible. With farthest 1, moves are up or to the left,
+        where no pixel has been processed yet.
     """
     height, width = uniform.shape
     row, column = jnp.arange(height)[:, None], jnp.arange(width)
@@ -147,7 +151,7 @@ def _sources(uniform: jax.Array, farthest: jax.Array, chains: bool) -> jax.Array
 def moves(
     uniform: jax.Array, farthest: jax.typing.ArrayLike
 ) -> tuple[jax.Array, jax.Array]:
-    """Moves down and to the right, int32, each even from -farthest to farthest - 1."""
+    """Returns moves down and right, int32, uniform in -farthest ... farthest - 1."""
     scaled = 2 * farthest * uniform
     down = jnp.floor(scaled)
     right = jnp.floor(2 * farthest * (scaled - down))
@@ -155,7 +159,7 @@ def moves(
 
 
 def _blur(image: jax.Array, sigma: jax.Array, largest: float) -> jax.Array:
-    """Convolved with a Gaussian of at most `largest`; edge pixels repeat."""
+    """Convolves with a Gaussian of at most `largest`; edge pixels repeat."""
     reach = int(_TRUNCATE * largest + 0.5)
     offsets = jnp.arange(-reach, reach + 1)
     taps = jnp.exp(-0.5 * jnp.square(offsets / jnp.maximum(sigma, _SMALLEST)))
@@ -168,6 +172,6 @@ def _blur(image: jax.Array, sigma: jax.Array, largest: float) -> jax.Array:
 
 
 def _truncated(image: jax.Array) -> jax.Array:
-    """The bytes that the benchmark has between its blurs, as floats."""
+    """Truncates to bytes, as the benchmark does between its blurs, as floats."""
     found = jnp.floor(255 * image + _SLACK) / 255
     return image + jax.lax.stop_gradient(found - image)

@@ -8,19 +8,20 @@ from jaxrob.alterations._motion_blur import Line, Motion, draw_motion, moved, re
 from jaxrob.alterations.corruptions._by_severity import by_severity
 from jaxrob.alterations.corruptions._parameters import MOTION_BLUR, at
 
-# Directions lie within so many degrees of the rows.
+# Directions lie within this many degrees of the rows.
 _ANGLE = 45.0
 
 
 def motion_blur(size: int | None = None) -> Alteration:
-    """One half of a Gaussian along a line, as of a camera that moves.
+    """One half of a Gaussian along a line, as from a camera that moves.
 
-    The direction is drawn evenly from 45 degrees either way of the rows. The kernel's
-    length and its standard deviation are linear in the level, the last tap being a
-    part of one.
+    The direction is drawn uniformly within 45 degrees of the rows. The kernel's
+    length and its standard deviation are linear in the level; the last tap may be
+    fractional.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.

@@ -17,8 +17,8 @@ from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 
 SIZES = (32, 64, 224, 299)
-# An image's size may differ from a table's by this factor: a blur of some pixels or a
-# number of photons for each pixel means something else on images much larger.
+# An image's size may differ from a table's by this factor: the same blur in pixels, or
+# photons per pixel, has another effect on much larger images.
 FARTHEST = 1.5
 
 Row = tuple[float, ...]
@@ -36,7 +36,7 @@ class Table:
       px64: for images of 64 px, Tiny ImageNet-C's.
       px224: for images of 224 px, ImageNet-C's.
       px299: for images of 299 px, the Inception networks'.
-      sets: what the parameters are, in words.
+      sets: the meaning of the parameters, in words.
     """
 
     corruption: str
@@ -48,7 +48,7 @@ class Table:
     sets: str = dataclasses.field(compare=False)
 
     def about(self, size: int | None) -> About:
-        """What an alteration by these parameters says about itself."""
+        """Describes an alteration by these parameters."""
         return About(
             f"1 to 5 are the benchmark's severities, which set {self.sets}",
             {"size": functools.partial(size_for, self.corruption, size=size)},
@@ -58,18 +58,18 @@ class Table:
         )
 
     def rows(self, size: int) -> np.ndarray:
-        """The parameters at levels 0 to 5 for one of the `SIZES`: `[6, P]`, float64."""
+        """Returns the parameters at levels 0 to 5 for a size: `[6, P]`, float64."""
         tables = (self.px32, self.px64, self.px224, self.px299)
         severities = tables[SIZES.index(size)]
         return np.array((self.identity, *severities), np.float64)
 
 
 def checked_size(name: str, size: int | None) -> int | None:
-    """A size of which there are parameters, or None for the one nearest to the image's.
+    """Returns a size that has parameters, or None for the nearest to the image's.
 
     Raises:
-      TypeError: if it is no integer.
-      ValueError: if there are none of that size.
+      TypeError: if it is not an integer.
+      ValueError: if there are no parameters for that size.
     """
     if size is None:
         return None
@@ -83,7 +83,7 @@ def checked_size(name: str, size: int | None) -> int | None:
 
 
 def size_for(name: str, image_shape: tuple[int, ...], size: int | None = None) -> int:
-    """Which of the `SIZES` an image takes: `size`, or the nearest to its shorter side.
+    """Returns the image's entry of `SIZES`: `size`, or the nearest to its shorter side.
 
     Raises:
       ValueError: if no size is given and none is within a factor of 1.5.
@@ -116,10 +116,10 @@ def _doubt(
 
 
 def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
-    """The parameters at a level, float32 `[P]`, linear between the rows.
+    """Returns the parameters at a level, float32 `[P]`, linear between the rows.
 
     Args:
-      rows: `[6, P]`, those at levels 0 to 5. At these levels they are found exactly.
+      rows: `[6, P]`, the parameters at levels 0 to 5, which are reproduced exactly.
       level: a scalar in [0, 5], traced or not.
     """
     level = jnp.asarray(level, jnp.float32)
@@ -130,7 +130,7 @@ def at(rows: np.ndarray, level: jax.typing.ArrayLike) -> jax.Array:
 
 
 def _column(*values: float) -> Rows:
-    """One parameter's values at severities 1 to 5."""
+    """Returns one parameter's values at severities 1 to 5."""
     return tuple((value,) for value in values)
 
 
@@ -186,7 +186,7 @@ GLASS_BLUR = Table(
     px299=((0.8, 1, 3), (1, 3, 1), (1.1, 2, 4), (1.2, 4, 2), (1.6, 5, 2)),
 )
 
-# The radius (taps are twice as many and one) and the standard deviation, in px.
+# The radius (the kernel has 2 radius + 1 taps) and the standard deviation, in px.
 MOTION_BLUR = Table(
     "motion blur",
     (0.0, 0.0),
@@ -244,7 +244,7 @@ SNOW = Table(
     ),
 )
 
-# What the image and the picture of frost are multiplied by.
+# The factors of the image and of the picture of frost.
 FROST = Table(
     "frost",
     (1.0, 0.0),
@@ -254,10 +254,10 @@ FROST = Table(
     px224=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
     px299=((1, 0.4), (0.8, 0.6), (0.7, 0.7), (0.65, 0.7), (0.6, 0.75)),
 )
-# By which factor the pictures of frost are made smaller.
+# The factors by which the pictures of frost are shrunk.
 FROST_SCALES = {32: 0.2, 64: 0.3, 224: 1.0, 299: 1.0}
 
-# The strength, and by what finer detail of the map decays.
+# The strength, and the decay of finer details of the map.
 FOG = Table(
     "fog",
     (0.0, 2.0),

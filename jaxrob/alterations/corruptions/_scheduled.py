@@ -1,4 +1,4 @@
-"""The corruptions that drive alterations of the library by a schedule: a table."""
+"""Corruptions that drive the library's alterations by a table of parameters."""
 
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -32,7 +32,7 @@ from jaxrob.alterations.corruptions._parameters import (
     checked_size,
 )
 
-# The benchmark cuts the Gaussian off at 4 standard deviations, this one at 5: a
+# The benchmark truncates the Gaussian at 4 standard deviations, this blur at 5: a
 # difference of 6e-5.
 _BLUR = of_radius(0.0, 6.5)
 _COMPRESSION = to_quality()
@@ -42,7 +42,7 @@ _DOCUMENTATION = """{what}
 {more}
 
 Args:
-  size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+  size: the image size whose parameters it takes; see `jaxrob.alterations.corruptions`.
 
 Returns:
   The alteration; levels in [0, 5], identity 0.
@@ -66,15 +66,15 @@ def _scheduled(
     representative: Callable[..., Any] | None = None,
     **parts: Any,
 ) -> _Maker:
-    """The function of a size that makes a corruption.
+    """Returns a function of a size that makes a corruption.
 
     Args:
       table: the parameters.
-      apply: as of `corruption`.
-      what: the first line of its documentation.
-      more: what comes below it.
-      representative: as of `Alteration`, with the size; taken if one is given.
-      **parts: what else `corruption` takes.
+      apply: as in `corruption`.
+      what: the first line of its docstring.
+      more: the text below that line.
+      representative: as in `Alteration`, but with the size as an argument; optional.
+      **parts: further arguments of `corruption`.
     """
 
     def make(size: int | None = None) -> Alteration:
@@ -104,7 +104,7 @@ def _saturate(
 
 
 def _compress(image: jax.Array, prepared: tuple, quality: jax.Array) -> jax.Array:
-    # Quality 100 stands for no compression: that is level 0 alone.
+    # Quality 100 means no compression here: that is level 0 alone.
     return _COMPRESSION.at_level(prepared, 100 - quality)
 
 
@@ -118,19 +118,19 @@ def _same_quality(levels: np.ndarray, *, size: int) -> np.ndarray:
 gaussian_noise = _scheduled(
     GAUSSIAN_NOISE,
     add_noise,
-    "Normal noise on every value, as of a sensor in low light.",
+    "Normal noise on every value, as from a sensor in low light.",
     draw=draw_noise,
 )
 shot_noise = _scheduled(
     SHOT_NOISE,
     count_photons,
-    "Counts of photons, as of a sensor in low light.",
+    "Counts of photons, as from a sensor in low light.",
     draw=draw_shots,
 )
 impulse_noise = _scheduled(
     IMPULSE_NOISE,
     set_impulses,
-    "Salt and pepper on single values, as of bit errors.",
+    "Salt and pepper on single values, as from bit errors.",
     draw=draw_impulses,
 )
 contrast = _scheduled(
@@ -142,7 +142,7 @@ contrast = _scheduled(
 pixelate = _scheduled(
     PIXELATE,
     _pixelate,
-    "Larger pixels, as of a sensor of lower resolution.",
+    "Larger pixels, as from a sensor of lower resolution.",
     "The number of pixels is an integer: the picture moves by steps.",
     prepare=planes,
 )
@@ -166,7 +166,7 @@ speckle_noise = _scheduled(
 gaussian_blur = _scheduled(
     GAUSSIAN_BLUR,
     _blur,
-    "Convolution with a Gaussian, as of a lens out of focus.",
+    "Convolution with a Gaussian, as from a lens out of focus.",
     _HELD_BACK,
     prepare=_BLUR.prepared,
 )

@@ -14,16 +14,16 @@ from jaxrob.alterations.corruptions._parameters import SNOW, at
 
 # Flakes fall in directions between these, in degrees.
 _ANGLES = (-135.0, -45.0)
-# What red, green and blue have in luminance (ITU-R BT.601).
+# The weights of red, green and blue in luminance (ITU-R BT.601).
 _LUMINANCE = (0.299, 0.587, 0.114)
 
 
 class SnowDraws(NamedTuple):
-    """What is random.
+    """The random draws.
 
     Attributes:
       flakes: standard normal numbers, `[H, W]`.
-      motion: the direction in which they fall.
+      motion: the direction in which the flakes fall.
     """
 
     flakes: jax.Array
@@ -31,14 +31,15 @@ class SnowDraws(NamedTuple):
 
 
 def snow(size: int | None = None) -> Alteration:
-    """Flakes that fall in one direction, over an image made whiter.
+    """Flakes that fall in one direction, over a whitened image.
 
-    Flakes are the brightest spots of a magnified map of noise, blurred along their
-    way, and once more turned by 180 degrees. Between two severities their brightness
-    is a mixture of the two snowfalls, so that it is continuous.
+    Flakes are the brightest spots of a magnified noise map, blurred along their
+    direction, plus the same map rotated by 180 degrees. Between two severities their
+    brightness is a mixture of the two snowfalls, so that it is continuous.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration for colour or grey images; levels in [0, 5], identity 0.
@@ -69,7 +70,7 @@ def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> SnowDraws:
 
 
 def _prepare(image: jax.Array, draws: SnowDraws, rows: np.ndarray) -> jax.Array:
-    """What lies over the image at levels 0 to 5, `[6, H, W, 1]`."""
+    """Returns the layers of flakes at levels 0 to 5, `[6, H, W, 1]`."""
     del image
     zooms = rows[:, 2]
     height, width = (zoom_table(side, zooms) for side in draws.flakes.shape)
@@ -81,17 +82,17 @@ def _prepare(image: jax.Array, draws: SnowDraws, rows: np.ndarray) -> jax.Array:
             draws.flakes[..., None], height, width, place.astype(jnp.int32)
         )
         flakes = jnp.clip(jnp.where(flakes < threshold, 0.0, flakes), 0.0, 1.0)
-        # The benchmark keeps them as bytes, truncated both times.
+        # The benchmark keeps the flakes as bytes, truncated both times.
         flakes = jnp.floor(255 * flakes) / 255
         line = ready(flakes, draws.motion, taps)
         fallen = jnp.floor(255 * moved(flakes, line, sigma, 2 * radius + 1)) / 255
         return fallen + fallen[::-1, ::-1]
 
-    # The table's place instead of the factor; at level 0 there are no flakes.
+    # The zoom's index instead of the factor; level 0 has no flakes.
     given = np.copy(rows[:, :6])
     given[:, 2] = np.arange(len(rows))
     given[0, :2] = 0
-    # A loop, because XLA would draw the numbers anew wherever they are read.
+    # A loop, because XLA would otherwise redraw the numbers wherever they are read.
     return jax.lax.map(layer, jnp.asarray(given, jnp.float32))
 
 

@@ -20,11 +20,11 @@ from jaxrob.alterations.corruptions._water import water_on
 
 _WATER = np.array([175, 238, 238], np.float32) / 255
 _MUD = np.array([63, 42, 20], np.float32) / 255
-# Mud thinner than this is none.
+# Thinner mud is ignored.
 _THINNEST = 0.8
 
-# The parameters do not lead from water to mud. What is linear in the level is the share
-# of each severity's own layer.
+# Parameters cannot be interpolated between water and mud. Linear in the level is the
+# share of each severity's own layer.
 _ALONE = tuple(tuple(map(float, row)) for row in np.eye(5))
 _SHARES = Table(
     SPATTER.corruption, 5 * (0.0,), _ALONE, _ALONE, _ALONE, _ALONE, SPATTER.sets
@@ -32,7 +32,7 @@ _SHARES = Table(
 
 
 class Layers(NamedTuple):
-    """How much lies on each pixel, `[H, W]` for each severity; None if it has none."""
+    """The amount on each pixel, `[H, W]` for each severity; None if it has none."""
 
     water: tuple[jax.Array | None, ...]
     mud: tuple[jax.Array | None, ...]
@@ -42,10 +42,11 @@ def spatter(size: int | None = None) -> Alteration:
     """Drops on the lens: water at severities 1 to 3, mud at 4 and 5.
 
     Between severities the layers of both are mixed. It is one of the four corruptions
-    held back for validation. No gradient passes to where drops lie.
+    held back for validation. No gradient passes through the drops.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration, of images with three channels; levels in [0, 5], identity 0.
@@ -70,7 +71,7 @@ def _draw(image: jax.Array, key: jax.Array, *, size: int | None) -> Layers:
 
 
 def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
-    """The layers of all severities, of one map of standard normal numbers `[H, W]`."""
+    """Returns the layers of all severities, from one standard normal map `[H, W]`."""
     water, mud = [], []
     for mean, spread, sigma, threshold, strength, is_mud in rows[1:]:
         liquid = mean + spread * _blurred(noise, sigma)
@@ -100,7 +101,7 @@ def _mixed(
 
 
 def _blurred(plane: jax.Array, sigma: float) -> jax.Array:
-    """Convolved with a Gaussian of a fixed standard deviation, edges repeated."""
+    """Convolves with a Gaussian of a fixed standard deviation, edges repeated."""
     rows, columns = (
         scipy.ndimage.gaussian_filter1d(np.eye(size), sigma, axis=0, mode="nearest")
         for size in plane.shape

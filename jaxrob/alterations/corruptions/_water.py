@@ -1,6 +1,6 @@
-"""Water on a lens, as OpenCV's edge detector, distances and histograms shape it.
+"""Water on a lens, from OpenCV's edge detector, distance transform and equalisation.
 
-Each part does what OpenCV's function of that name does to bytes, in integers.
+Each part reproduces OpenCV's function of that name on bytes, in integers.
 """
 
 import jax
@@ -14,14 +14,14 @@ _TANGENT = 13573
 # The longest distance from an edge that counts, in px.
 _FARTHEST = 20
 # `distanceTransform` adds up steps to neighbours: along an axis, diagonal, and the
-# knight's move of chess. Here is their length in units of 1e-4 px.
+# knight's move of chess. These are their lengths in units of 1e-4 px.
 _PX = 10_000
 _STEPS = {(0, 1): _PX, (1, 1): 14_000, (1, 2): 21_969}
 _RELIEF = np.array([[-2, -1, 0], [-1, 1, 1], [0, 1, 2]])
 
 
 def water_on(liquid: jax.Array) -> jax.Array:
-    """How much water is seen where liquid lies: `[H, W]`, at most 1.
+    """Returns the visible amount of water where liquid lies: `[H, W]`, at most 1.
 
     Args:
       liquid: `[H, W]`, 0 where there is none.
@@ -37,7 +37,7 @@ def water_on(liquid: jax.Array) -> jax.Array:
 
 
 def canny(level: jax.Array) -> jax.Array:
-    """Where the edges of bytes `[H, W]` are."""
+    """Finds the edges of bytes `[H, W]`."""
     wide = jnp.pad(level, 1, "edge")
     smooth = np.array([1, 2, 1])
     slope = np.array([-1, 0, 1])
@@ -48,7 +48,7 @@ def canny(level: jax.Array) -> jax.Array:
     def beside(row: int, column: int) -> jax.Array:
         return _shifted(size, row, column, 0)
 
-    # Local maxima across the edge, whose direction is one of four.
+    # Local maxima across the edge, in one of four directions.
     x, y = jnp.abs(dx), jnp.abs(dy) << 15
     flat = x * _TANGENT
     steep = flat + (x << 16)
@@ -63,12 +63,12 @@ def canny(level: jax.Array) -> jax.Array:
 
 
 def _connected(strong: jax.Array, thin: jax.Array) -> jax.Array:
-    """What of the thin lines is connected to strong pixels."""
+    """Keeps the parts of the thin lines that are connected to strong pixels."""
 
     def grown(state: tuple[jax.Array, jax.Array]) -> tuple[jax.Array, jax.Array]:
         found, _ = state
         more = found
-        # Several steps before it is asked whether anything changed.
+        # Several steps between the checks for changes.
         for _ in range(4):
             more = jax.lax.reduce_window(
                 more, False, jax.lax.bitwise_or, (3, 3), (1, 1), "SAME"
@@ -82,7 +82,7 @@ def _connected(strong: jax.Array, thin: jax.Array) -> jax.Array:
 
 
 def distances(edges: jax.Array) -> jax.Array:
-    """The distance from the nearest edge, at most 20 px, in 1e-4 px: int32 `[H, W]`."""
+    """Returns the distance from the nearest edge, at most 20 px, in 1e-4 px: int32."""
     farthest = _FARTHEST * _PX
     steps = [
         (sign_row * row, sign_column * column, length)
@@ -100,12 +100,12 @@ def distances(edges: jax.Array) -> jax.Array:
         return jnp.minimum(found, jnp.stack(list(through)).min(0))
 
     start = jnp.where(edges, 0, farthest)
-    # A path of more steps is longer than the farthest.
+    # A path of more steps is longer than `_FARTHEST`.
     return jax.lax.fori_loop(0, _FARTHEST, nearer, start)
 
 
 def equalised(level: jax.Array, highest: int) -> jax.Array:
-    """Integers `[H, W]` up to `highest`, with an even histogram from 0 to 255."""
+    """Equalises the histogram of integers `[H, W]` up to `highest`, to 0 to 255."""
     count = (level == jnp.arange(highest + 1)[:, None, None]).sum((1, 2))
     lowest = jnp.argmax(count > 0)
     others = level.size - count[lowest]
@@ -116,7 +116,7 @@ def equalised(level: jax.Array, highest: int) -> jax.Array:
 
 
 def _sums(plane: jax.Array, weights: np.ndarray) -> jax.Array:
-    """Correlated with a kernel; beyond the edge the image is mirrored."""
+    """Correlates with a kernel; beyond the edge the image is mirrored."""
     return _correlated(jnp.pad(plane, 1, "reflect"), weights)
 
 
@@ -131,7 +131,7 @@ def _correlated(wide: jax.Array, weights: np.ndarray) -> jax.Array:
 
 
 def _shifted(plane: jax.Array, row: int, column: int, fill: int) -> jax.Array:
-    """The neighbour at an offset of up to 2, `fill` beyond the edge."""
+    """Returns the neighbour at an offset of up to 2, `fill` beyond the edge."""
     height, width = plane.shape
     wide = jnp.pad(plane, 2, constant_values=fill)
     return wide[2 + row : 2 + row + height, 2 + column : 2 + column + width]

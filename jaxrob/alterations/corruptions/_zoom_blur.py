@@ -13,13 +13,14 @@ from jaxrob.alterations.corruptions._parameters import ZOOM_BLUR
 
 
 def zoom_blur(size: int | None = None) -> Alteration:
-    """The mean of an image and its zooms, as of a camera that nears its subject.
+    """The mean of an image and its zooms, as from a camera that approaches its subject.
 
-    Zooms of all factors from 1 to a largest are averaged. Between two severities the
+    Zooms of all factors from 1 to a maximum are averaged. Between two severities the
     weights of the factors are linear in the level.
 
     Args:
-      size: whose parameters it takes; see `jaxrob.alterations.corruptions`.
+      size: the image size whose parameters it takes; see
+        `jaxrob.alterations.corruptions`.
 
     Returns:
       The alteration; levels in [0, 5], identity 0.
@@ -31,11 +32,11 @@ def zoom_blur(size: int | None = None) -> Alteration:
 
 
 class _Group(NamedTuple):
-    """Factors that the same severities have in common.
+    """Factors that the same severities share.
 
     Attributes:
       factors: the factors.
-      weights: at levels 0 to 5, what each of them has in the mean.
+      weights: the weight of each factor in the mean at levels 0 to 5.
     """
 
     factors: tuple[float, ...]
@@ -43,9 +44,9 @@ class _Group(NamedTuple):
 
 
 def _prepare(image: jax.Array, rows: np.ndarray) -> jax.Array:
-    """The blurred images at levels 0 to 5, `[6, H, W, C]`.
+    """Returns the blurred images at levels 0 to 5, `[6, H, W, C]`.
 
-    Their zooms are most of the work, and many severities share one.
+    The zooms are most of the work, and many severities share one.
     """
     groups = _groups(rows)
     sums = [_sum_of_zooms(image, group.factors) for group in groups]
@@ -80,12 +81,12 @@ def _sum_of_zooms(image: jax.Array, factors: tuple[float, ...]) -> jax.Array:
 
 
 def _groups(rows: np.ndarray) -> list[_Group]:
-    """The factors above 1, by the severities that have them."""
+    """Returns the factors above 1, grouped by the severities that use them."""
     found: dict[float, list[float]] = {}
     for level, (end, step) in enumerate(rows[1:], 1):
         factors = np.arange(1, end, step)
         for factor in factors[1:]:
-            # As they are: at 1.25 the last digit decides on a pixel.
+            # Not rounded: at 1.25 the last digit decides on a pixel.
             weights = found.setdefault(float(factor), [0.0] * len(rows))
             weights[level] = 1 / (len(factors) + 1)
     groups: dict[tuple[float, ...], list[float]] = {}

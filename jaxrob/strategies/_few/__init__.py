@@ -1,1 +1,1 @@
-"""Robustness from few images: what is certain, what is open, and what to look at."""
+"""Robustness from few images: the search and its estimates."""

@@ -1,4 +1,4 @@
-"""The cheapest way to know the mean at a level well enough."""
+"""The cheapest requests that give a level's mean a standard error."""
 
 import math
 from collections.abc import Sequence
@@ -15,26 +15,26 @@ from jaxrob.strategies._few.goal import (
     in_blocks,
 )
 
-# From such a share of the images on, all are looked at.
+# From this share of the images on, all are requested.
 _ALL = 0.85
-# So many levels on either side may help one. With more images they leave such parts of
-# the variance to the difference from them.
-_HELPERS = 4
+# This many neighbours on either side may be control variates of a level. With more
+# images they leave these shares of the variance to the difference.
+_NEIGHBOURS = 4
 _PARTS = (0.05, 0.12, 0.25, 0.5, 0.75)
-# Changes of single images undo each other on longer ways: their variance grows by this
-# power of the distance.
+# Over longer distances single images change and change back: the variance of the
+# difference grows by this power of the distance.
 _POWER = 0.8
 
 
 class Costs(NamedTuple):
-    """What the cost of a level depends on.
+    """The inputs of the cost of a level.
 
     Attributes:
       goal: the goal.
-      levels: what was seen.
-      estimates: the levels' means.
-      step: where the curve crosses, about.
-      slope: of the mean score per step there, above 0.
+      levels: the levels and the scores seen there.
+      estimates: the estimates at the levels.
+      step: about where the curve crosses.
+      slope: the absolute slope of the mean score per step there, above 0.
     """
 
     goal: Goal
@@ -45,42 +45,42 @@ class Costs(NamedTuple):
 
 
 def cheapest(
-    known: Costs,
+    costs: Costs,
     wanted: dict[int, float],
     asked: Sequence[Wanted] = (),
     helped: bool = False,
 ) -> tuple[int, list[Wanted]]:
-    """The cheapest way to know one of some levels well enough.
+    """Returns the cheapest of some levels, and its requests.
 
     Args:
-      known: what was seen.
-      wanted: for each level, which may be new, the standard deviation that its mean is
-        to have.
-      asked: what will be seen in any case.
-      helped: whether more images of another level may be asked for too.
+      costs: the inputs of the costs.
+      wanted: for each candidate level, which may be new, the standard error that its
+        mean must have.
+      asked: requests already made.
+      helped: whether more images of a neighbour may be requested too.
 
     Returns:
-      The level chosen, and what is to be looked at, which may have been seen.
+      The level chosen, and the requests, which may have been seen already.
     """
     ways = []
     for step, deviation in wanted.items():
-        # Of several that are known well enough, the nearest to the crossing.
-        off = abs(step - known.step) / known.goal.parts
-        cost, requests = _way(known, step, deviation, asked, helped)
+        # Among levels that are known well enough, take the nearest to the crossing.
+        off = abs(step - costs.step) / costs.goal.parts
+        cost, requests = _cheapest_at(costs, step, deviation, asked, helped)
         ways.append((cost + off, step, requests))
     _, step, requests = min(ways, key=lambda way: way[0])
     return step, requests
 
 
 def images_for(goal: Goal, deviation: float) -> int:
-    """How many images of its own a level takes for its mean to be known so well."""
+    """Returns how many images of its own a level needs for this standard error."""
     plain = (goal.deviation / max(deviation, 1e-12)) ** 2
     needed = finite_population_correction(goal, plain)
     return in_blocks(goal, goal.num_images if _is_most(goal, needed) else needed)
 
 
 def seen_at(levels: Levels, step: int) -> int:
-    """How many images were seen at a level; 0 if it is new."""
+    """Returns the number of images seen at a level; 0 if it is new."""
     return levels[step].seen if step in levels else 0
 
 
@@ -88,30 +88,30 @@ def _is_most(goal: Goal, images: float) -> bool:
     return images >= _ALL * goal.num_images
 
 
-def _way(
-    known: Costs,
+def _cheapest_at(
+    costs: Costs,
     step: int,
     deviation: float,
     asked: Sequence[Wanted],
     helped: bool,
 ) -> tuple[float, list[Wanted]]:
-    """What a level costs, and what is to be looked at for it."""
-    goal, levels = known.goal, known.levels
+    """Returns the cost of a level, in images, and its requests."""
+    goal, levels = costs.goal, costs.levels
     total, seen = goal.num_images, seen_at(levels, step)
     will = {one.step: one.seen for one in asked}
-    if seen and known.estimates.at(step)[1] <= deviation:
+    if seen and costs.estimates.at(step)[1] <= deviation:
         return 0.0, [Wanted(step, seen)]
     alone = max(images_for(goal, deviation), seen)
     best = float(alone - seen), [Wanted(step, alone)]
-    steps = known.estimates.steps
+    steps = costs.estimates.steps
     place = int(np.searchsorted(steps, step))
-    around = steps[max(place - _HELPERS, 0) : place + _HELPERS].tolist()
-    # With more images a helper leaves a part of the variance.
+    around = steps[max(place - _NEIGHBOURS, 0) : place + _NEIGHBOURS].tolist()
+    # With more images, a control variate leaves a part of the variance.
     parts = _PARTS if helped else ()
     more = [images_for(goal, deviation * math.sqrt(1 - part)) for part in parts]
     for other in {*around, *will} - {step}:
         theirs = max(seen_at(levels, other), will.get(other, 0))
-        change = _change(known, step, other)
+        change = _change(costs, step, other)
         for images in sorted({theirs, *(one for one in more if one > theirs)}):
             rest = deviation**2 - goal.deviation**2 * (1 / images - 1 / total)
             if rest <= 0:
@@ -123,24 +123,24 @@ def _way(
     return best
 
 
-def _change(known: Costs, step: int, other: int) -> float:
-    """The variance of the change of a score between two levels, which may be new."""
-    if step in known.levels and other in known.levels:
-        return _seen_change(known, step, other)
-    steps = known.estimates.steps
-    place = int(np.searchsorted(steps, known.step))
+def _change(costs: Costs, step: int, other: int) -> float:
+    """Returns the variance of a score's change between two levels, which may be new."""
+    if step in costs.levels and other in costs.levels:
+        return _seen_change(costs, step, other)
+    steps = costs.estimates.steps
+    place = int(np.searchsorted(steps, costs.step))
     around = steps[max(place - 3, 0) : place + 3].tolist()
     distance = max(abs(step - other), 1)
-    # From the pair most nearly so far apart.
+    # From the neighbours whose distance is most similar.
     pairs = zip(around, around[1:])
     first, second = min(pairs, key=lambda p: abs(math.log((p[1] - p[0]) / distance)))
     longer = (distance / (second - first)) ** _POWER
-    expected = _seen_change(known, first, second) * longer
-    return max(expected, known.slope * distance, 1 / known.goal.num_images)
+    expected = _seen_change(costs, first, second) * longer
+    return max(expected, costs.slope * distance, 1 / costs.goal.num_images)
 
 
-def _seen_change(known: Costs, step: int, other: int) -> float:
-    levels = known.levels
+def _seen_change(costs: Costs, step: int, other: int) -> float:
+    levels = costs.levels
     seen = min(levels[step].seen, levels[other].seen)
     change = levels[step].scores[:seen] - levels[other].scores[:seen]
     variance = float(change @ change) / seen - (float(change.sum()) / seen) ** 2

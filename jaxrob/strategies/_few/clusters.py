@@ -1,4 +1,4 @@
-"""What bands leave open, how much of it may stay, and how crossings err together."""
+"""Clusters of open intervals, their allowed widths, and the crossings' joint error."""
 
 import math
 from typing import NamedTuple
@@ -6,31 +6,31 @@ from typing import NamedTuple
 import numpy as np
 
 from jaxrob.strategies._few.bands import Bands
-from jaxrob.strategies._few.crossing import Rough, rough
+from jaxrob.strategies._few.crossing import RoughCrossing, rough_crossing
 from jaxrob.strategies._few.estimates import Estimates, correlation, variance_of_sum
 from jaxrob.strategies._few.goal import Goal, Levels
 from jaxrob.strategies._few.state import State
 
-# A level so many standard deviations from the threshold counts as decided in a plan.
+# A level this many standard errors from the threshold counts as decided in a plan.
 _LEAN = 2.0
-# Less than so many steps is rounding.
+# Fewer steps are rounding.
 _OPEN = 1e-9
-# What is open without a crossing is cheap to close: it may stay open as one that
-# crosses with such a slope, per range, may.
+# A cluster without a crossing is cheap to close: its allowed width is that of a
+# crossing with this slope, per range.
 _CHEAP_SLOPE = 40.0
-# Of sums of steps.
+# Rounding of sums of steps.
 _ROUNDING = 1e-6
 
 
 class Cluster(NamedTuple):
-    """Neighbouring intervals between two levels that lean to a side.
+    """Neighbouring intervals between two levels that clearly lie on a side.
 
     Attributes:
-      first: the place of the level before them.
-      last: the place of the level after.
-      crosses: whether the estimates of these are on different sides.
-      open: how many steps are open, and may be closed.
-      straight: how many would be if the curve were straight between levels.
+      first: the index of the level before them.
+      last: the index of the level after them.
+      crosses: whether these two levels' estimates are on different sides.
+      open: the number of steps that are open and may be closed.
+      straight: the number of open steps if the curve were straight between levels.
     """
 
     first: int
@@ -41,10 +41,10 @@ class Cluster(NamedTuple):
 
 
 def clusters(goal: Goal, now: Bands) -> list[Cluster]:
-    """What is open, in clusters."""
-    _, means, deviations, *_ = now.estimates
+    """Groups the open intervals into clusters."""
+    _, means, standard_errors, *_ = now.estimates
     off = means - goal.least
-    leans = np.abs(off) >= _LEAN * deviations
+    leans = np.abs(off) >= _LEAN * standard_errors
     leans[[0, -1]] = True
     edges = np.flatnonzero(leans).tolist()
     closable = now.closable
@@ -59,27 +59,23 @@ def clusters(goal: Goal, now: Bands) -> list[Cluster]:
     return found
 
 
-def crossings(goal: Goal, now: Bands, found: list[Cluster]) -> dict[Cluster, Rough]:
-    """Where the clusters that cross do so."""
+def crossings(
+    goal: Goal, now: Bands, found: list[Cluster]
+) -> dict[Cluster, RoughCrossing]:
+    """Locates the crossings of the clusters that cross."""
     return {
-        one: rough(goal, now.estimates, one.first, one.last)
+        one: rough_crossing(goal, now.estimates, one.first, one.last)
         for one in found
         if one.crosses
     }
 
 
-def shares(
-    goal: Goal, found: list[Cluster], places: dict[Cluster, Rough], width: float
+def allowed_widths(
+    goal: Goal, found: list[Cluster], places: dict[Cluster, RoughCrossing], width: float
 ) -> dict[Cluster, float]:
-    """How many steps of each cluster may stay open, so that all cost the least.
-
-    Args:
-      goal: the goal.
-      found: what is open.
-      places: where it crosses.
-      width: how many steps may stay open in all.
-    """
-    # One of w costs about 1 / (slope w)^2: least, for a fixed sum, at these shares.
+    """Splits a width, in steps, among the clusters so that the total cost is least."""
+    # A cluster of width w costs about 1 / (slope w)^2: least, for a fixed sum, at these
+    # shares.
     cheap = _CHEAP_SLOPE / goal.parts
     rest = {
         one: (places[one].slope if one in places else cheap) ** (-2 / 3)
@@ -87,7 +83,7 @@ def shares(
     }
     given: dict[Cluster, float] = {}
     left = width
-    # Those that are narrower than their share leave theirs to the others.
+    # Clusters narrower than their share leave the difference to the others.
     while rest:
         total = sum(rest.values())
         narrow = [one for one in rest if one.open <= left * rest[one] / total]
@@ -100,46 +96,41 @@ def shares(
     return given
 
 
-def share_together(
+def joint_error_ratio(
     goal: Goal,
     levels: Levels,
     now: Estimates,
-    places: dict[Cluster, Rough],
+    places: dict[Cluster, RoughCrossing],
 ) -> float:
-    """The error of all crossings together, as a share of the sum of their errors.
+    """Returns the joint error of all crossings, as a share of the sum of their errors.
 
-    Where a mean is too high more is accepted, at every crossing. So the errors of
-    several add up as those of the means do, which are those of the same images but not
-    the same.
+    If a mean is too high, more is accepted, at every crossing. So the errors of the
+    crossings add up as those of the means do, which are correlated, because the images
+    are the same, but not perfectly.
     """
     noise = np.array([one.straight for one in places])
     if len(places) < 2 or not noise.sum() > 0:
         return 1.0
     at = [_nearest(now, one, about.step) for one, about in places.items()]
-    together = np.eye(len(at))
+    correlations = np.eye(len(at))
     for i in range(len(at)):
         for j in range(i):
             pair = at[i], at[j]
             found = correlation(levels, now, pair, goal.least_variance, goal.num_images)
-            together[i, j] = together[j, i] = found
-    total = np.sqrt(max(float(noise @ together @ noise), 0.0))
+            correlations[i, j] = correlations[j, i] = found
+    total = np.sqrt(max(float(noise @ correlations @ noise), 0.0))
     return min(total / float(noise.sum()), 1.0)
 
 
-def closer_apart(goal: Goal, first: State, other: State) -> float:
-    """By how much nearer both ends of the interval of a difference are than of two.
+def narrowing_by_correlation(goal: Goal, first: State, other: State) -> float:
+    """Returns how much a difference's interval shrinks at each end by correlation.
 
-    The same images in the same order answer for two networks, and two errors add up as
-    they go together. So the difference of what two searches accept is known better than
-    both are.
-
-    Args:
-      goal: what was asked of both, whose images are the same.
-      first: one search.
-      other: the other.
+    Both searches have the same goal and images. Two networks answer for the same images
+    in the same order, so the errors of two searches are correlated, and the difference
+    has a smaller error than their sum.
 
     Returns:
-      In steps, at least 0.
+      The amount in steps, at least 0.
     """
     parts, noise = [], []
     for sign, state in ((1, first), (-1, other)):
@@ -148,12 +139,12 @@ def closer_apart(goal: Goal, first: State, other: State) -> float:
         if now is None or not places:
             return 0.0
         straight = sum(one.straight for one in places)
-        width = float(now.open.sum()) - (1 - now.together) * straight
+        width = float(now.open.sum()) - (1 - now.joint_error_ratio) * straight
         if state.accepted.half_width < width / 2 - _ROUNDING:
-            # An earlier look's interval was kept, whose errors these are not.
+            # The interval is that of an earlier look, with other errors.
             return 0.0
-        noise.append(now.together * straight / 2)
-        off = sign * _places_off(now.estimates, places)
+        noise.append(now.joint_error_ratio * straight / 2)
+        off = sign * _crossing_shifts(now.estimates, places)
         parts.append((state.levels, now.estimates, off))
     usual = sum(np.abs(off).sum() for *_, off in parts) / 2
     parts = [(levels, now, off / usual) for levels, now, off in parts]
@@ -165,8 +156,10 @@ def closer_apart(goal: Goal, first: State, other: State) -> float:
     return max(1 - apart / sum(alone), 0.0) * sum(noise)
 
 
-def _places_off(now: Estimates, places: dict[Cluster, Rough]) -> np.ndarray:
-    """By how many steps each mean puts off the crossings that it places, `[n]`."""
+def _crossing_shifts(
+    now: Estimates, places: dict[Cluster, RoughCrossing]
+) -> np.ndarray:
+    """Returns by how many steps each mean shifts its crossings, per unit, `[n]`."""
     found = np.zeros(len(now.steps))
     for one, about in places.items():
         found[now.steps == _nearest(now, one, about.step)] += 1 / about.slope

@@ -1,4 +1,4 @@
-"""Where a curve crosses the threshold, roughly, and where it may."""
+"""Where a curve crosses the threshold, and where it may."""
 
 from typing import NamedTuple
 
@@ -9,69 +9,70 @@ from jaxrob.strategies._few.estimates import Estimates
 from jaxrob.strategies._few.goal import Goal
 from jaxrob.strategies._strategy import History, Task
 
-# Concavity by which a curve may leave a line, per squared range.
+# The concavity by which a curve may leave a line, per squared range.
 BEND = 8.0
-# By how much bends put off the rise between two levels, per squared range. It is large
-# enough for levels close by to tell the slope where they are known well enough.
+# The error of the rise between two levels due to bends, per squared range. It is large
+# enough for nearby levels to determine the slope once they are known well enough.
 _SAG = 4.0
-# So many levels on either side of a crossing may tell its slope, which is never known
-# better than by this share.
-_PAIRS, _LEAST_UNSURE = 5, 0.15
+# This many levels on either side of a crossing may determine its slope. Its relative
+# error is at least this.
+_PAIRS, _LEAST_SLOPE_ERROR = 5, 0.15
 
 
-class Rough(NamedTuple):
-    """Where a crossing is about.
+class RoughCrossing(NamedTuple):
+    """The rough position and slope of a crossing.
 
     Attributes:
-      step: where, a fraction of a step.
-      slope: of the mean score per step, above 0.
-      uncertainty: of the place, one standard deviation, in steps.
-      unsure: by what share the slope may be off.
+      step: its position, a fractional step.
+      slope: the absolute slope of the mean score per step, above 0.
+      uncertainty: the standard error of the position, in steps.
+      slope_error: the relative error of the slope.
     """
 
     step: float
     slope: float
     uncertainty: float
-    unsure: float
+    slope_error: float
 
 
-def rough(goal: Goal, now: Estimates, first: int, last: int) -> Rough:
-    """Where the crossing between two levels is about.
+def rough_crossing(goal: Goal, now: Estimates, first: int, last: int) -> RoughCrossing:
+    """Locates the crossing between two levels roughly.
 
-    It is placed from the level that does so best: one that is well known and near.
+    The position comes from the level that gives the smallest error, from its own
+    standard error and its distance.
 
     Args:
       goal: the goal.
-      now: what is known of the levels.
-      first: the place of a level before it, on one side of the threshold.
-      last: the place of one after it, on the other side.
+      now: the estimates at the levels.
+      first: the index of a level before it, on one side of the threshold.
+      last: the index of a level after it, on the other side.
     """
     steps, off = now.steps, now.means - goal.least
     start, end = int(steps[first]), int(steps[last])
     falls = 1.0 if off[first] >= 0 else -1.0
     rise = max(falls * float(off[first] - off[last]), 1 / goal.num_images)
     step = start + float(np.clip(falls * off[first] / rise, 0, 1)) * (end - start)
-    slope, unsure, uncertainty = rise / (end - start), 1.0, (end - start) / 4
+    slope, slope_error, uncertainty = rise / (end - start), 1.0, (end - start) / 4
     inside = slice(first, last + 1)
     for _ in range(2):
-        slope, unsure = _slope(goal, now, step, falls) or (slope, unsure)
-        far = np.abs(off[inside]) * unsure
-        errors = (now.deviations[inside] + far) / slope
+        slope, slope_error = _slope(goal, now, step, falls) or (slope, slope_error)
+        far = np.abs(off[inside]) * slope_error
+        errors = (now.standard_errors[inside] + far) / slope
         best = int(errors.argmin())
         step = float(steps[inside][best]) + falls * float(off[inside][best]) / slope
         step = min(max(step, start), end)
         uncertainty = float(errors[best])
-    return Rough(step, slope, min(uncertainty, (end - start) / 4), unsure)
+    return RoughCrossing(step, slope, min(uncertainty, (end - start) / 4), slope_error)
 
 
 def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
     """Whether the curve may cross between neighbours on one side, bool `[n - 1]`.
 
-    By the strategy's rule.
+    The strategy's rule decides.
     """
     positions = found.steps / goal.parts
-    # With how many images levels would scatter as they typically do.
-    variance = np.square(found.deviations) + goal.deviation**2 / goal.num_images
+    # The number of images at which levels would scatter as they typically do.
+    variance = np.square(found.standard_errors) + goal.deviation**2 / goal.num_images
     typical = max(int(np.median(goal.deviation**2 / variance)), 1)
     known = History(positions, found.means, np.full(len(positions), typical))
     return strategy.may_cross(Task(0.0, 1.0, goal.least), known)
@@ -80,10 +81,10 @@ def may_cross(goal: Goal, strategy: ASAP, found: Estimates) -> np.ndarray:
 def _slope(
     goal: Goal, now: Estimates, step: float, falls: float
 ) -> tuple[float, float] | None:
-    """The slope at a crossing, above 0, and by what share it may be off.
+    """Returns the absolute slope at a crossing and its relative error, None if unknown.
 
-    It is that between two levels: far enough apart to differ by more than few images
-    make them, near enough for the curve to be straight.
+    It is the slope between two levels: far enough apart to differ by more than noise,
+    near enough for the curve to be straight.
     """
     before, after = np.flatnonzero(now.steps < step), np.flatnonzero(now.steps > step)
     before, after = before[-_PAIRS:, None], after[None, :_PAIRS]
@@ -98,4 +99,4 @@ def _slope(
     best = np.unravel_index(error.argmin(), error.shape)
     if rise[best] <= 0:
         return None
-    return float(rise[best] / width[best]), max(float(error[best]), _LEAST_UNSURE)
+    return float(rise[best] / width[best]), max(float(error[best]), _LEAST_SLOPE_ERROR)

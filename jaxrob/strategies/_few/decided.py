@@ -1,4 +1,4 @@
-"""The search where each level is decided, and levels are chosen by those decided."""
+"""The search that decides each level, and chooses levels by those decided."""
 
 import math
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few.cheapest import seen_at
-from jaxrob.strategies._few.crossing import Rough, rough
+from jaxrob.strategies._few.crossing import RoughCrossing, rough_crossing
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import (
     OPEN,
@@ -17,21 +17,21 @@ from jaxrob.strategies._few.goal import (
     images_needed,
     in_blocks,
 )
-from jaxrob.strategies._few.sides import Gap, known, side
+from jaxrob.strategies._few.sides import Gap, partition, side
 from jaxrob.strategies._few.state import Accepted, State
 
-# What the first levels take of the error where levels are decided one by one.
+# The share of the error spent on the first levels.
 FIRST = 0.5
-# By how much the images of a level grow from one look to the next, at most and least.
+# Bounds on the growth of a level's number of images from one look to the next.
 _GROWTH, _LEAST_GROWTH = 0.5, 0.25
-# Quantiles of a normal variable, at which costs are averaged.
+# Quantiles of a normal variable, for averaging costs.
 _NORMAL = np.array([-1.4, -0.6, 0.0, 0.6, 1.4])
-# Levels are not set closer to a crossing than so many of its standard deviations.
-_UNSURE = 1.5
+# New levels lie at least this many standard errors from a crossing.
+_CLEARANCE = 1.5
 # Levels tried on either side of a crossing.
 _TRIED = 48
-# Levels beside a crossing are cheap that take so many of all images. One at it that has
-# so many is gone on with, by so many at once.
+# Levels beside a crossing are cheap if they take at most this share of all images. A
+# level at a crossing with this share seen is continued, by this share at a time.
 _CHEAP, _BEGUN, _STRIDE = 0.25, 0.2, 0.25
 
 
@@ -41,21 +41,21 @@ def look(
     """Returns the state updated with newly seen images.
 
     Args:
-      goal: what is to be found out.
+      goal: the goal.
       strategy: gives the levels.
       state: the state before.
       answers: for each level looked at, the scores of all images seen there.
     """
     levels = dict(state.levels)
-    price = _price(goal, state)
+    needed_evidence = _needed_evidence(goal, state)
     for step, scores in answers.items():
-        old = levels.get(step, Level(scores, OPEN, price))
+        old = levels.get(step, Level(scores, OPEN, needed_evidence))
         new = old._replace(scores=scores)
         levels[step] = new._replace(side=side(goal, new))
     if levels[0].side == OPEN or levels[goal.parts].side == OPEN:
         return state._replace(levels=levels)
     now = estimates(levels, goal.least_variance, goal.num_images)
-    found = known(goal, strategy, levels, now)
+    found = partition(goal, strategy, levels, now)
     open_steps = sum(gap.width for gap in found.gaps)
     low = max(found.accepted - found.doubted, 0.0)
     high = min(found.accepted + open_steps + found.hoped, goal.parts)
@@ -65,20 +65,20 @@ def look(
     is_done = not found.gaps or accepted.half_width <= half_width
     if goal.half_width == 0:
         is_done = all(gap.width <= 1 for gap in found.gaps)
-    return State(levels, accepted, known=found, is_done=is_done)
+    return State(levels, accepted, partition=found, is_done=is_done)
 
 
 def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    """What to look at next; nothing if no more can be told on this grid."""
+    """Returns the next requests; empty if this grid yields nothing more."""
     levels = state.levels
-    if state.known is None:
+    if state.partition is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
         return state, [
             Wanted(step, in_blocks(goal, 2 * levels[step].seen)) for step in ends
         ]
-    gaps = state.known.gaps
+    gaps = state.partition.gaps
     now = estimates(levels, goal.least_variance, goal.num_images)
-    wanted = _requests(goal, levels, now, gaps, _price(goal, state))
+    wanted = _requests(goal, levels, now, gaps, _needed_evidence(goal, state))
     wanted = [
         one
         for one in wanted
@@ -88,45 +88,37 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
     return state._replace(is_done=not wanted), wanted
 
 
-def _price(goal: Goal, state: State) -> float:
-    """The evidence that decides a new level."""
+def _needed_evidence(goal: Goal, state: State) -> float:
+    """Returns the evidence that decides a new level."""
     crossings = 1
-    if state.known is not None:
-        crossings = max(1, sum(gap.crosses for gap in state.known.gaps))
+    if state.partition is not None:
+        crossings = max(1, sum(gap.crosses for gap in state.partition.gaps))
     return math.log(2 * crossings / ((1 - FIRST) * goal.error))
 
 
 def _requests(
-    goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], price: float
+    goal: Goal, levels: Levels, now: Estimates, gaps: list[Gap], needed_evidence: float
 ) -> list[Wanted]:
-    """The levels to look at next.
-
-    Args:
-      goal: the goal.
-      levels: what was seen.
-      now: what is known of them.
-      gaps: what is open.
-      price: the evidence at which a new level counts as decided.
-    """
+    """Returns the levels to look at next."""
     share = max(2 * goal.half_width * goal.parts / max(len(gaps), 1), 1.0)
     wanted: list[Wanted] = []
     for gap in gaps:
         if gap.width <= share and (goal.half_width > 0 or gap.middle is None):
             continue
         if not gap.crosses:
-            wanted += _within(goal, levels, gap, share, price)
+            wanted += _within(goal, levels, gap, share, needed_evidence)
             continue
         first, last = np.searchsorted(now.steps, [gap.start, gap.end]).tolist()
-        about = rough(goal, now, first, last)
+        about = rough_crossing(goal, now, first, last)
         if goal.half_width > 0:
-            wanted += _bracket(goal, levels, gap, about, share, price)
+            wanted += _bracket(goal, levels, gap, about, share, needed_evidence)
         else:
-            wanted += _towards(goal, levels, gap, about, price)
+            wanted += _towards(goal, levels, gap, about, needed_evidence)
     return wanted
 
 
 def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
-    """What is left to look at if no plan helps; nothing if all that can be was seen."""
+    """Requests finer levels and more images if no plan helps; empty if all are seen."""
     wanted = []
     for gap in gaps:
         inside = [step for step in levels if gap.start < step < gap.end]
@@ -141,20 +133,20 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
 
 
 def _towards(
-    goal: Goal, levels: Levels, gap: Gap, about: Rough, price: float
+    goal: Goal, levels: Levels, gap: Gap, about: RoughCrossing, needed_evidence: float
 ) -> list[Wanted]:
-    """Levels that bracket a crossing while that is cheap; then one at it, to the end.
+    """Requests levels around a crossing while cheap; then one at it, to the last image.
 
-    Of that one all images tell exactly how far the crossing is.
+    All images there determine exactly how far away the crossing is.
     """
-    beside = about.slope * _UNSURE * about.uncertainty
-    cost = float(images_needed(goal, np.array(beside), price))
+    beside = about.slope * _CLEARANCE * about.uncertainty
+    cost = float(images_needed(goal, np.array(beside), needed_evidence))
     if cost <= _CHEAP * goal.num_images and gap.width > 4:
-        return _bracket(goal, levels, gap, about, 1.0, price)
-    near = max(_UNSURE * about.uncertainty, 1.0)
+        return _bracket(goal, levels, gap, about, 1.0, needed_evidence)
+    near = max(_CLEARANCE * about.uncertainty, 1.0)
     begun = [s for s in levels if gap.start < s < gap.end]
     begun = [s for s in begun if abs(s - about.step) <= near]
-    # Just past the crossing as seen from the nearer end: then the gap is a short one.
+    # Just past the crossing as seen from the nearer end, so that the gap becomes short.
     past = 0.5 if about.step - gap.start < gap.end - about.step else -0.5
     here = _inside(gap, about.step + past)
     step = max(begun, key=lambda s: levels[s].seen, default=here)
@@ -165,15 +157,20 @@ def _towards(
 
 
 def _bracket(
-    goal: Goal, levels: Levels, gap: Gap, line: Rough, wanted: float, price: float
+    goal: Goal,
+    levels: Levels,
+    gap: Gap,
+    line: RoughCrossing,
+    wanted: float,
+    needed_evidence: float,
 ) -> list[Wanted]:
-    """The cheapest pair of levels around a crossing, no farther apart than wanted."""
-    apart = max(wanted, 2 * _UNSURE * line.uncertainty, 1.0)
+    """Requests the cheapest pair of levels around a crossing, within a distance."""
+    apart = max(wanted, 2 * _CLEARANCE * line.uncertainty, 1.0)
     apart = min(apart, max(gap.width * 0.75, 1.0))
     places = _places(levels, gap, line, apart)
     at = line.step + line.uncertainty * _NORMAL
     distance = line.slope * np.abs(places[:, None] - at)
-    each = images_needed(goal, distance, price)
+    each = images_needed(goal, distance, needed_evidence)
     total, usual = each.mean(axis=1), np.median(each, axis=1)
     seen = np.array([seen_at(levels, step) for step in places.tolist()])
     cost = np.maximum(total - seen, goal.block)
@@ -194,8 +191,8 @@ def _bracket(
     ]
 
 
-def _places(levels: Levels, gap: Gap, line: Rough, apart: float) -> np.ndarray:
-    """Levels that may be looked at around a crossing, both ends of the gap included."""
+def _places(levels: Levels, gap: Gap, line: RoughCrossing, apart: float) -> np.ndarray:
+    """Returns candidate levels around a crossing, both ends of the gap included."""
     near = np.rint(line.step + np.linspace(-apart, apart, 2 * _TRIED + 1))
     beside = [math.floor(line.step), math.ceil(line.step)]
     inside = [step for step in levels if gap.start < step < gap.end]
@@ -205,16 +202,16 @@ def _places(levels: Levels, gap: Gap, line: Rough, apart: float) -> np.ndarray:
 
 
 def _within(
-    goal: Goal, levels: Levels, gap: Gap, share: float, price: float
+    goal: Goal, levels: Levels, gap: Gap, share: float, needed_evidence: float
 ) -> list[Wanted]:
-    """Between two levels of one side: an open one decided, or others from closer by."""
+    """Requests an open level's decision, or levels nearby, between two of one side."""
     if gap.middle is None:
         return [Wanted((gap.start + gap.end) // 2, goal.block)]
     middle = levels[gap.middle]
     left = max(1 / middle.seen - 1 / goal.num_images, 0)
     noise = goal.deviation * math.sqrt(left) * _NORMAL
     here = middle.mean - goal.least
-    finish = float(images_needed(goal, here + noise, price).mean())
+    finish = float(images_needed(goal, here + noise, needed_evidence).mean())
     beside, cost = [], 0.0
     for end in (gap.start, gap.end):
         away = max(1, math.floor(min(share / 2, abs(end - gap.middle))))
@@ -223,7 +220,7 @@ def _within(
             continue
         part = (step - gap.middle) / (end - gap.middle)
         there = here + part * (levels[end].mean - goal.least - here)
-        total = float(images_needed(goal, there + noise, price).mean())
+        total = float(images_needed(goal, there + noise, needed_evidence).mean())
         beside.append((step, total))
         cost += max(total - seen_at(levels, step), goal.block)
     if share <= 2 or finish - middle.seen <= cost or not beside:
@@ -232,12 +229,12 @@ def _within(
 
 
 def _inside(gap: Gap, step: float) -> int:
-    """The nearest step that is inside the gap."""
+    """Returns the nearest step inside the gap."""
     return min(max(round(step), gap.start + 1), gap.end - 1)
 
 
 def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
-    """As many images more as may decide the level, but not all at once."""
+    """Requests as many more images as may decide the level, but not all at once."""
     seen = seen_at(levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)

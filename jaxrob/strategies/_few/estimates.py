@@ -1,4 +1,4 @@
-"""The mean score at each level, of which neighbours with more images tell more."""
+"""Estimates of the mean score at each level, with control variates."""
 
 import bisect
 from collections.abc import Iterator, Sequence
@@ -8,19 +8,20 @@ import numpy as np
 
 from jaxrob.strategies._few.goal import Level, Levels
 
-# So many neighbours on either side may help a level, and the one with most images.
+# Candidate control variates for a level: this many neighbours on either side, and the
+# nearest level with most images.
 _BESIDE = 2
-# Smaller factors are rounding.
+# Smaller factors are rounding errors.
 _ROUNDING = 1e-12
 
 
-class Told(NamedTuple):
-    """How the means at n levels are told: by means over the first images.
+class Coefficients(NamedTuple):
+    """The estimates at n levels as linear combinations of means over the first images.
 
     Attributes:
-      numbers: int `[k]`, the numbers of images seen, ascending.
-      factors: float64 `[k, n, n]`: how the second level's image scores count in the
-        first level's mean, of the images from the one of these numbers to the next.
+      numbers: int `[k]`, the distinct numbers of images seen, ascending.
+      factors: float64 `[k, n, n]`. `[j, a, b]` is the factor of level b's image scores
+        in level a's mean, over the images from `numbers[j]` to `numbers[j + 1]`.
     """
 
     numbers: np.ndarray
@@ -28,59 +29,60 @@ class Told(NamedTuple):
 
 
 class Estimates(NamedTuple):
-    """What is known of the mean score of all images at n levels.
+    """Estimates of the mean score of all images at n levels.
 
     Attributes:
       steps: int `[n]`, ascending.
       means: float64 `[n]`.
-      deviations: float64 `[n]`, their standard deviations.
-      changes: float64 `[n - 1]`, the mean square of the change of an image's score from
-        a level to the next.
-      covariances: float64 `[n - 1]`, of a mean and the next.
-      told: how they are told; None if that is left out.
+      standard_errors: float64 `[n]`.
+      changes: float64 `[n - 1]`, the mean squared change of an image's score from a
+        level to the next.
+      covariances: float64 `[n - 1]`, of the errors of neighbouring means.
+      coefficients: the linear combinations; None if omitted.
     """
 
     steps: np.ndarray
     means: np.ndarray
-    deviations: np.ndarray
+    standard_errors: np.ndarray
     changes: np.ndarray
     covariances: np.ndarray
-    told: Told | None = None
+    coefficients: Coefficients | None = None
 
     @property
     def doubts(self) -> np.ndarray:
-        """The deviations without what all levels err alike, `[n]`."""
-        own = np.square(self.deviations)
+        """The standard errors without the part common to all levels, `[n]`."""
+        own = np.square(self.standard_errors)
         return np.sqrt(own - own.min())
 
     def of(self, steps: np.ndarray) -> "Estimates":
-        """Those of some levels, `[k]` ascending; changes are unknown then, NaN."""
+        """The estimates at some levels, `[k]` ascending; changes are NaN then."""
         places = np.searchsorted(self.steps, steps)
         unknown = np.full(max(len(places) - 1, 0), np.nan)
-        means, deviations = self.means[places], self.deviations[places]
-        return Estimates(self.steps[places], means, deviations, unknown, unknown)
+        means, standard_errors = self.means[places], self.standard_errors[places]
+        return Estimates(self.steps[places], means, standard_errors, unknown, unknown)
 
     def at(self, step: int) -> tuple[float, float]:
-        """The mean at a level and its standard deviation."""
+        """The mean at a level and its standard error."""
         place = int(np.searchsorted(self.steps, step))
-        return float(self.means[place]), float(self.deviations[place])
+        return float(self.means[place]), float(self.standard_errors[place])
 
 
 def estimates(
     levels: Levels, least_variance: float, num_images: int | None
 ) -> Estimates:
-    """The means of all images at the levels seen.
+    """Estimates the mean score of all images at each level seen.
 
-    The same images answer at all levels, in one order. So the difference of two levels
-    scatters far less than either, and a level of few images is told by that difference
-    from one with more, or from the line between two, and by what these tell.
+    All levels see the same images in the same order, so the difference of two levels
+    has a much smaller variance than either mean. A level with few images is estimated
+    by its difference from a level with more images, or from the line between two of
+    them: these are control variates.
 
     Args:
-      levels: what was seen.
-      least_variance: of a level's scores. Few images that agree would tell too much
-        without it.
-      num_images: how many images there are in all; None if those seen are a sample of
-        endlessly many.
+      levels: the levels and the scores seen there.
+      least_variance: the lower bound of the variance of a level's scores. Without it, a
+        few identical scores would imply too small an error.
+      num_images: the size of the data set; None if the images seen are a sample of an
+        infinite population.
     """
     steps = np.array(sorted(levels))
     ordered = [levels[step] for step in steps.tolist()]
@@ -91,14 +93,15 @@ def estimates(
     means, variances, covariances = np.zeros(size), np.zeros(size), np.zeros(size - 1)
     fewer = np.minimum(seen[:-1], seen[1:])
     most = np.flatnonzero(seen == numbers[-1]).tolist()
-    # Those of most images help those of fewer.
+    # Levels with more images come first: they are control variates of the others.
     for j, (own, shared) in reversed([*enumerate(_moments(ordered, seen, numbers))]):
         limits = numbers[j:], least_variance, num_images
         here = np.flatnonzero(seen == numbers[j])
         more = np.flatnonzero(seen > numbers[j]).tolist()
-        ways = [_helpers(steps, i, more, most) for i in here.tolist()]
+        ways = [_control_variates(steps, i, more, most) for i in here.tolist()]
         shares, at = np.concatenate(ways), np.repeat(here, [len(way) for way in ways])
-        # Its own score, and the differences of what others' means count and their own.
+        # Each candidate: the level's own scores, minus the control variates' scores
+        # over the level's images, plus the control variates' estimates.
         found = np.eye(size)[at] - shares + shares @ factors[j:]
         spread = _variances(found, shared, *limits)
         expected = own[at] + shares @ (means - own)
@@ -115,11 +118,11 @@ def estimates(
         apart = factors[j:, pairs] - factors[j:, pairs + 1]
         covariances[pairs] = _variances(apart, shared, *limits)
     covariances = (variances[:-1] + variances[1:] - covariances) / 2
-    deviations = np.sqrt(variances)
-    covariances = np.minimum(covariances, deviations[:-1] * deviations[1:])
+    standard_errors = np.sqrt(variances)
+    covariances = np.minimum(covariances, standard_errors[:-1] * standard_errors[1:])
     changes = np.array([_change(*pair) for pair in zip(ordered, ordered[1:])])
-    told = Told(numbers, factors)
-    return Estimates(steps, means, deviations, changes, covariances, told)
+    coefficients = Coefficients(numbers, factors)
+    return Estimates(steps, means, standard_errors, changes, covariances, coefficients)
 
 
 def correlation(
@@ -129,17 +132,17 @@ def correlation(
     least_variance: float,
     num_images: int,
 ) -> float:
-    """The correlation of the errors of two levels' means.
+    """Returns the correlation of the errors of two levels' means.
 
     Args:
-      levels: what was seen.
-      now: the means of all images there, by `estimates`.
+      levels: the levels and the scores seen there.
+      now: the estimates there, by `estimates`.
       pair: the two levels.
       least_variance: see `estimates`.
-      num_images: likewise.
+      num_images: see `estimates`.
 
     Returns:
-      The correlation; 1 of a level with itself, or if one of the means has no error.
+      The correlation; 1 if the levels are the same, or a mean has no error.
     """
     first, second = (now.at(step)[1] for step in pair)
     if pair[0] == pair[1] or first * second == 0:
@@ -155,20 +158,22 @@ def variance_of_sum(
     least_variance: float,
     num_images: int,
 ) -> float:
-    """The variance of a weighted sum of means, of one search or of several.
+    """Returns the variance of a weighted sum of means, from one or several searches.
 
     Args:
-      parts: for each search of the same images, what was seen, what it tells, and the
-        weights of its means `[n]`, about 1.
+      parts: for each search of the same images, the levels seen, their estimates, and
+        the weights of the means, `[n]`, of order 1.
       least_variance: see `estimates`.
-      num_images: likewise.
+      num_images: see `estimates`.
     """
-    all_told = [now.told for _, now, _ in parts if now.told]
-    numbers = np.unique(np.concatenate([told.numbers for told in all_told]))
+    all_coefficients = [now.coefficients for _, now, _ in parts if now.coefficients]
+    numbers = np.unique(
+        np.concatenate([coefficients.numbers for coefficients in all_coefficients])
+    )
     columns, scores = [], []
-    for (levels, now, weights), told in zip(parts, all_told):
-        factors = weights @ told.factors
-        place = np.searchsorted(told.numbers, numbers, side="right") - 1
+    for (levels, now, weights), coefficients in zip(parts, all_coefficients):
+        factors = weights @ coefficients.factors
+        place = np.searchsorted(coefficients.numbers, numbers, side="right") - 1
         columns.append(np.where(place[:, None] >= 0, factors[place], 0.0))
         scores += [levels[step].scores for step in now.steps.tolist()]
     found = np.concatenate(columns, axis=1)
@@ -184,10 +189,10 @@ def variance_of_sum(
 def _moments(
     ordered: Sequence[Level], seen: np.ndarray, numbers: np.ndarray
 ) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """The means `[n]` and covariances `[n, n]` of levels' scores of the first images.
+    """Yields the scores' means `[n]` and covariances `[n, n]` over the first images.
 
-    They are told for each number of images, of levels that have as many. Others' are
-    those of fewer images.
+    One pair for each number of images, valid for levels with as many. The entries of
+    other levels are those of their fewer images.
     """
     sums, products = np.zeros(len(ordered)), np.zeros((len(ordered),) * 2)
     for start, end in zip([0, *numbers.tolist()], numbers.tolist()):
@@ -204,10 +209,10 @@ def _change(first: Level, second: Level) -> float:
     return float(np.square(first.scores[:seen] - second.scores[:seen]).mean())
 
 
-def _helpers(
+def _control_variates(
     steps: np.ndarray, place: int, more: list[int], most: list[int]
 ) -> np.ndarray:
-    """Shares of levels with more images, of none, of one or of two, `[ways, n]`."""
+    """Returns candidate weights of control variates, `[candidates, n]`."""
 
     def away(other: int) -> int:
         return abs(int(steps[other] - steps[place]))
@@ -236,17 +241,18 @@ def _variances(
     least_variance: float,
     num_images: int | None,
 ) -> np.ndarray:
-    """The variances of sums of means over the first images, of different numbers.
+    """Returns the variances of linear combinations of means over the first images.
 
-    The mean over n images errs like the sum of the independent steps by which the mean
-    changes from n images to the next larger number, up to all there are.
+    The error of the mean over n images is the sum of independent increments: the
+    changes of the mean from each number of images to the next, up to all images.
 
     Args:
-      factors: `[k, m, n]`, of m sums; see `Told`.
-      shared: `[n, n]`, the covariances of the levels' scores.
-      numbers: `[k]`, of images; of the first of them the covariances are.
+      factors: `[k, m, n]`, of m combinations; see `Coefficients`.
+      shared: `[n, n]`, the covariances of the levels' scores, over the first
+        `numbers[0]` images.
+      numbers: `[k]`, the numbers of images, ascending.
       least_variance: see `estimates`.
-      num_images: likewise.
+      num_images: see `estimates`.
 
     Returns:
       The variances, `[m]`.

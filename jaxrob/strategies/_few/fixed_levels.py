@@ -1,4 +1,4 @@
-"""The search where the levels are given: each is to be decided, the cheapest first."""
+"""The search over levels given in advance: each is decided, the cheapest first."""
 
 import math
 
@@ -16,7 +16,7 @@ from jaxrob.strategies._few.sides import side
 from jaxrob.strategies._few.state import Accepted, State
 from jaxrob.strategies._uniform import Uniform
 
-# By how much the images of a level grow from one look to the next.
+# The growth of a level's number of images from one look to the next.
 _GROWTH = 0.5
 
 
@@ -25,7 +25,7 @@ def look(
 ) -> State:
     """Returns the state updated with newly seen images; see `decided.look`.
 
-    The steps accepted are levels: the share of levels accepted is the robustness (2020
+    The steps accepted are levels: the robustness is the share of levels accepted (2020
     paper, Definition 5).
     """
     levels = dict(state.levels)
@@ -44,14 +44,14 @@ def look(
 
 
 def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
-    """The open levels that are cheapest to decide, as many as have to be."""
+    """Requests the open levels that are cheapest to decide, as many as necessary."""
     cost = {}
     for step, one in state.levels.items():
         if one.side == OPEN:
             off = np.array(one.mean - goal.least)
             noise = goal.deviation / math.sqrt(one.seen)
             off = np.maximum(np.abs(off), noise / 2)
-            cost[step] = float(images_needed(goal, off, one.price))
+            cost[step] = float(images_needed(goal, off, one.needed_evidence))
     may_stay = math.floor(2 * goal.half_width * goal.parts)
     cheapest = sorted(cost, key=lambda s: cost[s])[: max(len(cost) - may_stay, 0)]
     wanted = []

@@ -1,4 +1,4 @@
-"""What a search by few images is to find out, on a grid of levels.
+"""The goal of a search by few images, on a grid of levels.
 
 Positions are steps of the grid, integers in 0 ... parts.
 """
@@ -12,23 +12,23 @@ ACCEPTED, OPEN, REJECTED = 1, 0, -1
 
 _Number = TypeVar("_Number", float, np.ndarray)
 
-# What deciding a level takes beyond its price, because the prior of the evidence does
-# not know how far the level is from the threshold.
+# The evidence beyond the threshold that deciding a level takes on average, because the
+# prior of the evidence does not know how far the mean is from the threshold.
 _PRIOR = 2.0
 
 
 class Goal(NamedTuple):
-    """What is to be found out, in scores.
+    """The goal of a search, in scores.
 
     Attributes:
-      parts: of the grid of levels.
+      parts: the number of parts of the grid.
       least: the lowest mean score of all images that is accepted.
       bounds: the lowest and the highest score of an image.
-      num_images: N, how many images there are.
+      num_images: N, the size of the data set.
       block: images are looked at in multiples of this many.
-      error: the probability that the answer is wrong, in all.
+      error: the probability of a wrong answer, in all.
       half_width: half the width that may stay open, as a share of the range; 0 if every
-        level looked at is to be decided, and every crossing found on the grid.
+        level looked at must be decided, and every crossing found on the grid.
       curtail: whether a level is decided only when the images left cannot change it.
     """
 
@@ -43,43 +43,43 @@ class Goal(NamedTuple):
 
     @property
     def by_bands(self) -> bool:
-        """Whether bands around the curve tell what is open, and not decided levels."""
+        """Whether bands around the curve, not decided levels, bound the answer."""
         return self.half_width > 0 and not self.curtail
 
     @property
     def least_variance(self) -> float:
-        """Of an image's score at a level, as far as few images that agree tell."""
+        """The lower bound of the variance of an image's score at a level."""
         low, high = self.bounds
         return max((high - self.least) * (self.least - low), 1e-3)
 
     @property
     def deviation(self) -> float:
-        """The standard deviation of an image's score near the threshold, about."""
+        """The approximate standard deviation of an image's score near the threshold."""
         low, high = self.bounds
         return math.sqrt(max((high - self.least) * (self.least - low), 0.05))
 
 
 class Level(NamedTuple):
-    """What is known at a level.
+    """A level and the scores seen there.
 
     Attributes:
-      scores: float64 `[n]` of the images seen, in their order.
+      scores: float64 `[n]`, of the images seen, in their order.
       side: `ACCEPTED`, `OPEN` or `REJECTED`, by all images.
-      price: the evidence at which the level counts as decided.
+      needed_evidence: the evidence at which the level counts as decided.
     """
 
     scores: np.ndarray
     side: int
-    price: float
+    needed_evidence: float
 
     @property
     def seen(self) -> int:
-        """How many images were seen."""
+        """The number of images seen."""
         return len(self.scores)
 
     @property
     def mean(self) -> float:
-        """Of the scores seen."""
+        """The mean of the scores seen."""
         return float(self.scores.mean())
 
 
@@ -87,35 +87,37 @@ Levels = dict[int, Level]
 
 
 class Wanted(NamedTuple):
-    """A step of the grid, and how many images must be seen there in all."""
+    """A step of the grid, and the total number of images that must be seen there."""
 
     step: int
     seen: int
 
 
 def in_blocks(goal: Goal, seen: float) -> int:
-    """So many images or a few more: whole blocks, or all there are."""
+    """Rounds a number of images up to whole blocks, at most all images."""
     blocks = math.ceil(seen / goal.block)
     return min(blocks * goal.block, goal.num_images)
 
 
-def images_needed(goal: Goal, distance: np.ndarray, price: float) -> np.ndarray:
-    """About how many images decide a level whose mean is so far from the threshold.
+def images_needed(
+    goal: Goal, distance: np.ndarray, needed_evidence: float
+) -> np.ndarray:
+    """Returns about how many images decide a level this far from the threshold.
 
     Args:
       goal: the goal.
-      distance: of the mean score from the threshold, any shape.
-      price: the evidence at which a level counts as decided.
+      distance: the distance of the mean score from the threshold, any shape.
+      needed_evidence: the evidence at which a level counts as decided.
     """
     if goal.curtail:
         low, high = goal.bounds
         margin = np.maximum(np.abs(distance), 0) / (high - low)
         return goal.num_images * np.clip(1 - margin, 0, 1)
     distance = np.maximum(np.abs(distance), 1e-9)
-    plain = 2 * goal.deviation**2 * (price + _PRIOR) / np.square(distance)
+    plain = 2 * goal.deviation**2 * (needed_evidence + _PRIOR) / np.square(distance)
     return finite_population_correction(goal, plain)
 
 
 def finite_population_correction(goal: Goal, plain: _Number) -> _Number:
-    """How many of the images tell as much as so many of endlessly many."""
+    """Converts a sample size for an infinite population to one for the data set."""
     return plain / (1 + plain / goal.num_images)

@@ -1,4 +1,4 @@
-"""Which side of the threshold levels are on, and what is open between decided ones."""
+"""Which levels are decided, and which intervals between them stay open."""
 
 import math
 from typing import NamedTuple
@@ -20,19 +20,19 @@ from jaxrob.strategies._few.goal import (
     images_needed,
 )
 
-# Rounding of sums of scores, as a share of the number of images.
+# Rounding of sums of scores, per image.
 _SLACK = 1e-9
-# By how many standard deviations an open level must be on its neighbours' side to count
-# as they do.
+# An open level counts as its neighbours' side from this many standard deviations on.
 _LEAN = 2.0
-# A stretch of this share of the range, or of what may stay open, hides little.
+# Intervals no wider than this share of the range, or than what may stay open, hide
+# little.
 _NARROW = 0.04
 
 
 def side(goal: Goal, level: Level) -> int:
-    """The side of a level.
+    """Returns the side of a level.
 
-    One that was decided stays so: evidence that sufficed once suffices.
+    A decided level stays decided: evidence that sufficed once suffices.
     """
     if level.side != OPEN or not level.seen:
         return level.side
@@ -46,13 +46,13 @@ def side(goal: Goal, level: Level) -> int:
         evidence = count_evidence(right, seen, goal.num_images, least)
     else:
         evidence = mean_evidence(level.scores, goal.num_images, goal.least, goal.bounds)
-    if evidence.accepted >= level.price:
+    if evidence.accepted >= level.needed_evidence:
         return ACCEPTED
-    return REJECTED if evidence.rejected >= level.price else OPEN
+    return REJECTED if evidence.rejected >= level.needed_evidence else OPEN
 
 
 def least_count(least: float, num_images: int) -> int:
-    """The fewest right images whose share is at least a number, exactly."""
+    """Returns the lowest count of right images with a share of at least `least`."""
     count = max(math.ceil(least * num_images) - 2, 0)
     while count / num_images < least:
         count += 1
@@ -60,7 +60,7 @@ def least_count(least: float, num_images: int) -> int:
 
 
 def _certain_side(goal: Goal, scores: np.ndarray) -> int:
-    """The side if the images left cannot change it."""
+    """Returns the side if the unseen images cannot change it, or else `OPEN`."""
     (low, high), total = goal.bounds, goal.num_images
     left = total - len(scores)
     if goal.bounds == (0.0, 1.0) and _are_counts(scores):
@@ -68,10 +68,10 @@ def _certain_side(goal: Goal, scores: np.ndarray) -> int:
         if right >= least:
             return ACCEPTED
         return REJECTED if right + left < least else OPEN
-    known, needed, slack = scores.sum(), goal.least * total, _SLACK * total
-    if known + left * low >= needed - (slack if not left else -slack):
+    seen, needed, slack = scores.sum(), goal.least * total, _SLACK * total
+    if seen + left * low >= needed - (slack if not left else -slack):
         return ACCEPTED
-    return REJECTED if known + left * high < needed - slack or not left else OPEN
+    return REJECTED if seen + left * high < needed - slack or not left else OPEN
 
 
 def _are_counts(scores: np.ndarray) -> bool:
@@ -79,14 +79,15 @@ def _are_counts(scores: np.ndarray) -> bool:
 
 
 class Gap(NamedTuple):
-    """A stretch between two decided levels where the curve may be on either side.
+    """An interval between two decided levels where the curve may cross the threshold.
 
     Attributes:
-      start: the decided level before it.
-      end: the one after it.
-      crosses: whether these are on different sides.
-      middle: the open level within of which most images were seen, or, where the ends
-        are on one side, that whose mean is farthest off; None without one.
+      start: the decided level at its start.
+      end: the decided level at its end.
+      crosses: whether these two are on different sides.
+      middle: an open level inside: the one with most images seen if the ends are on
+        different sides, or else the one that is cheapest to decide; None if there is no
+        open level.
     """
 
     start: int
@@ -96,18 +97,19 @@ class Gap(NamedTuple):
 
     @property
     def width(self) -> int:
-        """In steps."""
+        """The width in steps."""
         return self.end - self.start
 
 
-class Known(NamedTuple):
-    """The range, cut at its decided levels.
+class Partition(NamedTuple):
+    """The range, divided at its decided levels.
 
     Attributes:
-      gaps: what is open.
-      accepted: how many steps lie between accepted levels.
-      doubted: of these, how many a few images' flips may leave below the threshold.
-      hoped: how many steps between other levels they may raise to it.
+      gaps: the open intervals.
+      accepted: the number of steps between accepted levels.
+      doubted: how many of these the flips of a few images may put below the threshold.
+      hoped: how many steps between rejected levels such flips may lift to the
+        threshold.
     """
 
     gaps: list[Gap]
@@ -116,15 +118,8 @@ class Known(NamedTuple):
     hoped: float
 
 
-def known(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
-    """What is certain and what is open.
-
-    Args:
-      goal: the goal.
-      strategy: tells where a curve may cross between levels of one side.
-      levels: the levels seen, both ends of the range decided.
-      now: what is known of their means.
-    """
+def partition(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Partition:
+    """Divides the range, whose ends are decided, into decided and open intervals."""
     sides = _sides(goal, levels)
     decided = np.array(sorted(sides))
     crossing = may_cross(goal, strategy, now.of(decided))
@@ -145,16 +140,16 @@ def known(goal: Goal, strategy: ASAP, levels: Levels, now: Estimates) -> Known:
             doubted += few
         else:
             hoped += few
-    return Known(found, accepted, doubted, hoped)
+    return Partition(found, accepted, doubted, hoped)
 
 
 def _sides(goal: Goal, levels: Levels) -> dict[int, int]:
-    """The sides of levels that are decided, or as good as decided.
+    """Returns the sides of levels that are decided or as good as decided.
 
-    An open level between decided ones of one side counts as they do unless its images
-    say that it may lie on the other: if its mean is clearly on their side, by two
-    standard deviations, or, where these are near, no lower (higher) than the line
-    between them.
+    An open level between decided levels of one side counts as that side unless its
+    images suggest otherwise: if its mean lies at least two standard deviations on that
+    side, or, in a narrow interval, not more than two standard deviations beyond the
+    chord.
     """
     sides = {step: one.side for step, one in levels.items() if one.side != OPEN}
     decided = np.array(sorted(sides))
@@ -181,9 +176,9 @@ def _middle(goal: Goal, levels: Levels, within: list[int], crosses: bool) -> int
     if crosses:
         return max(within, key=lambda step: levels[step].seen, default=None)
 
-    def price(step: int) -> float:
+    def cost(step: int) -> float:
         distance = levels[step].mean - goal.least
-        whole = images_needed(goal, np.array(distance), levels[step].price)
+        whole = images_needed(goal, np.array(distance), levels[step].needed_evidence)
         return float(whole) - levels[step].seen
 
-    return min(within, key=price, default=None)
+    return min(within, key=cost, default=None)

@@ -1,19 +1,19 @@
-"""What a search has found."""
+"""The state of a search."""
 
 from typing import NamedTuple
 
 from jaxrob.strategies._few.bands import Bands
 from jaxrob.strategies._few.goal import Levels
-from jaxrob.strategies._few.sides import Known
+from jaxrob.strategies._few.sides import Partition
 
 
 class Accepted(NamedTuple):
-    """How many steps are accepted.
+    """Bounds on the number of accepted steps, and an estimate.
 
     Attributes:
-      low: the fewest.
-      high: the most.
-      guess: the best guess.
+      low: the lower bound.
+      high: the upper bound.
+      guess: the estimate.
     """
 
     low: float
@@ -22,24 +22,24 @@ class Accepted(NamedTuple):
 
     @property
     def half_width(self) -> float:
-        """Half of what is open, in steps."""
+        """Half the width of the interval, in steps."""
         return (self.high - self.low) / 2
 
 
 class State(NamedTuple):
-    """What a search has found.
+    """The state of a search.
 
     Attributes:
-      levels: what was seen.
-      accepted: the steps that are accepted; all open where nothing is known.
-      known: what is certain, where levels are decided one by one; None before the ends
-        of the range are.
-      bands: what is open, where bands around the curve tell that.
-      is_done: whether nothing more is to be looked at.
+      levels: the levels and the scores seen there.
+      accepted: the steps accepted; [0, all steps] at first.
+      partition: the range cut at its decided levels, if levels are decided one by one;
+        None until both ends of the range are decided.
+      bands: the bands around the curve, for the search by bands.
+      is_done: whether the goal is reached or no further request helps.
     """
 
     levels: Levels
     accepted: Accepted
-    known: Known | None = None
+    partition: Partition | None = None
     bands: Bands | None = None
     is_done: bool = False

@@ -9,9 +9,9 @@ from jaxrob._arguments.checks import (
     checked_share,
 )
 
-# The error of "the same answer as all images", and of a requirement, or less.
+# Upper bounds of the error, for "the same answer as all images" and for a requirement.
 _ERROR_OF_SAME, _ERROR_OF_REQUIRED = 0.001, 0.01
-# About so many looks of a search are independent of each other.
+# A search has about this many independent looks.
 _LOOKS = 10
 
 
@@ -19,13 +19,14 @@ class StoppingRule(NamedTuple):
     """When few images are enough.
 
     Attributes:
-      half_width: half the width of the interval that is wanted; None with a budget or a
+      half_width: half the width of the wanted interval; None with a budget or a
         requirement alone.
-      budget: the most altered images to be classified, or None.
-      curtail: whether levels are decided only when the images left cannot change them.
-      required: the least robustness: the search ends once it is certain whether that is
-        reached.
-      error_asked: the probability of a wrong answer, None for the usual one.
+      budget: the largest number of altered images to classify, or None.
+      curtail: whether levels are decided only when the unseen images cannot change
+        them.
+      required: the required robustness: the search ends once it is certainly reached or
+        certainly missed.
+      error_asked: the probability of a wrong answer; None for the usual one.
       confidence_level: of the intervals.
     """
 
@@ -38,7 +39,7 @@ class StoppingRule(NamedTuple):
 
     @property
     def error(self) -> float:
-        """The probability of a wrong answer, for each alteration."""
+        """The probability of a wrong answer, per alteration."""
         if self.curtail:
             return 0.0
         if self.error_asked is not None:
@@ -49,11 +50,11 @@ class StoppingRule(NamedTuple):
         return min(error, _ERROR_OF_SAME) if self.half_width == 0 else error
 
     @property
-    def error_of_a_look(self) -> float:
-        """The part of the error that one look may take.
+    def error_per_look(self) -> float:
+        """The error that one look may spend.
 
-        Where a verdict ends the search, every look may give a wrong one: they share the
-        error.
+        Where a verdict ends the search, every look may give a wrong verdict: the looks
+        share the error.
         """
         gives_verdicts = self.required is not None or self.error_asked is not None
         return self.error / _LOOKS if gives_verdicts else self.error
@@ -71,7 +72,7 @@ def checked_stopping(
     required: float | None,
     confidence_level: float,
 ) -> StoppingRule | None:
-    """What is asked for, None if all images are.
+    """Returns the stopping rule, or None if all images are to be classified.
 
     Raises:
       TypeError: if an argument has a wrong type.

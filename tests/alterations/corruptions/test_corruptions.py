@@ -16,8 +16,7 @@ KEY = jax.random.key(3)
 # Frost needs pictures that are not part of this package: tests/alterations/corruptions/
 # test_frost.py.
 OURS = sorted(set(NAMES) - {"frost"})
-# Pictures that move by steps: moves and their rounds, numbers of pixels, quality,
-# photons, values hit.
+# Pictures that move by steps: moves, rounds, numbers of pixels, quality, photons, hits.
 BY_STEPS = ("glass_blur", "impulse_noise", "jpeg_compression", "pixelate", "shot_noise")
 IN_COLOUR = ("frost", "saturate", "spatter")
 
@@ -39,7 +38,7 @@ def prepared(alteration, image):
 
 @functools.cache
 def compiled(alteration):
-    """One level, and many at once."""
+    """Compiled functions for one level, and for a batch of levels."""
     many = jax.vmap(alteration.at_level, (None, 0))
     return jax.jit(alteration.at_level), jax.jit(many)
 
@@ -85,7 +84,7 @@ def test_no_pixel_jumps(name):
         found = at_levels(make(name), image, np.linspace(start, start + 1, 101))
         steps = np.abs(np.diff(found, axis=0))
         assert steps.max() < 0.04
-        # A step is a part of the way and no more: a jump would be most of it.
+        # A step is a fraction of the way; a jump would be most of it.
         way = np.abs(found[-1] - found[0]).max()
         assert steps.max() <= 0.1 * way + 0.01
 

@@ -1,7 +1,7 @@
-"""Frost: where its pictures come from, and what it does with them.
+"""Frost: the source of its pictures, and their use.
 
-The benchmark's pictures are not part of this package. Here are others in their place;
-`test_same_draws.py` takes the benchmark's, if it has them.
+The benchmark's pictures are not part of this package. Other pictures replace them here;
+`test_same_draws.py` uses the benchmark's, if it has them.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ KEY = jax.random.key(0)
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """Five pictures, of which number k is of 40 k everywhere, and what they are."""
+    """Returns five pictures, number k filled with 40 k, and their folder."""
     digests = {}
     for index, name in enumerate(NAMES, 1):
         size = (300 + 10 * index, 290)

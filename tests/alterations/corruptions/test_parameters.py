@@ -1,4 +1,4 @@
-"""The benchmark's parameters: which size, between severities, and what is refused."""
+"""The benchmark's parameters: by size, between severities, and rejected sizes."""
 
 import jax
 import numpy as np

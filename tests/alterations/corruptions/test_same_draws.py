@@ -15,17 +15,17 @@ from jaxrob.alterations.corruptions import _parameters
 
 SEVERITIES = (1, 2, 3, 4, 5)
 # Source: github.com/hendrycks/robustness at 8190fe3 (Apache-2.0), make_cifar_c.py, on
-# the input that is kept beside. No picture of frost is among them.
+# the input in the same file. It contains no picture of frost.
 GOLDENS = pathlib.Path(__file__).parent / "cifar_c_32px.npz"
 GOLDEN_SEVERITIES = (2, 5)
-# Counts are found in float32, where a mean of 60 is known to 4e-6: of a hundred
+# Counts are computed in float32, where a mean of 60 has an error of 4e-6: of a hundred
 # thousand values, a few are a photon off.
 PHOTONS = {32: (500, 250, 100, 75, 50), 64: (250, 100, 50, 30, 15)}
 PHOTONS[224] = (60, 25, 12, 5, 3)
 
 
 def check(name, found, expected, severity):
-    """At most one level of 255, rounding included; counts a few of them."""
+    """Allows one level of 255, rounding included, and a few different counts."""
     difference = np.abs(found - expected)
     if name == "shot_noise":
         photon = 255 / PHOTONS[len(found)][severity - 1]
@@ -53,12 +53,12 @@ def test_pictures_of_the_benchmark_that_were_kept(name):
         image, expected = kept["input"], np.float64(kept[name])
     found = ours(name, image, GOLDEN_SEVERITIES, feed(name, image).drawn)
     for one, picture, severity in zip(found, expected, GOLDEN_SEVERITIES):
-        # Kept rounded to bytes.
+        # The goldens are rounded to bytes.
         check(name, np.round(one), picture, severity)
 
 
 def write_goldens(folder):
-    """Writes anew what is kept. Half of the input is noise, half a smooth ramp."""
+    """Rewrites the goldens. Half of the input is noise, half a smooth ramp."""
     image = noise(32)
     ramp = np.add.outer(np.arange(32) * 5, np.arange(16) * 6)
     image[:, :16] = np.stack([ramp, ramp[::-1], np.full_like(ramp, 90)], -1)

@@ -30,7 +30,7 @@ def test_a_steep_curve_is_told_by_the_usual_bands():
     seen = dict.fromkeys([0, 128, 256, 384, 896, 1024], 128)
     seen |= {512: 384, 576: 640, 608: 512, 640: 2000, 655: 640, 669: 512, 684: 512}
     for goal, state in looks(lambda x: 0.97 - 0.5 * x**2.3, {**seen, 768: 256}, 12):
-        assert state.bands is not None and state.bands.z == banded.height(goal)
+        assert state.bands is not None and state.bands.z == banded.critical_value(goal)
 
 
 @pytest.mark.parametrize("fall", [0.005, 0.02])

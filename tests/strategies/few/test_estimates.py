@@ -46,7 +46,7 @@ def test_stated_deviations_are_those_of_random_orders(kind, seen):
         }
         found = estimates(levels, least, IMAGES)
         errors.append(found.means - scores.mean(axis=1))
-        stated.append(found.deviations)
+        stated.append(found.standard_errors)
         together.append(found.covariances)
     real = np.sqrt(np.square(errors).mean(axis=0))
     said = np.sqrt(np.square(stated).mean(axis=0))

@@ -1,4 +1,4 @@
-"""What is measured, as it is at the time of a call."""
+"""Fingerprints of a classifier and alterations at the time of a call."""
 
 import functools
 from collections.abc import Sequence
@@ -12,22 +12,17 @@ from jaxrob.alterations import Alteration
 from jaxrob.alterations._fingerprint import fingerprinted as fingerprinted_alteration
 
 
-def as_they_are(
+def fingerprint_inputs(
     classifier: Classifier, alterations: Sequence[Alteration], image: np.ndarray
 ) -> tuple[Classifier, tuple[Alteration, ...]]:
-    """Fingerprints a classifier and alterations, with the values that they capture.
-
-    Args:
-      classifier: the classifier.
-      alterations: the alterations.
-      image: the first image of the data.
+    """Returns a classifier and alterations fingerprinted, with the values they capture.
 
     Raises:
-      ValueError: if an alteration or the classifier refuses the image's shape.
+      ValueError: if an alteration or the classifier rejects the image's shape.
     """
     pin = functools.partial(fingerprinted_alteration, image_shape=image.shape)
     fingerprinted_ones = tuple(map(pin, alterations))
-    # First, because the classifier would only say that it fails.
+    # Checked first, because the classifier would only say that it fails.
     for alteration in fingerprinted_ones:
         check_shape_is_kept(alteration, image.shape)
     return fingerprinted(classifier, image.shape), fingerprinted_ones

@@ -1,4 +1,4 @@
-"""`--half_width`, `--budget` and `--curtail`: as few images as the answer needs."""
+"""The flags `--half_width`, `--budget` and `--curtail`, for as few images as needed."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
@@ -14,14 +14,15 @@ from jaxrob.strategies._few.stopping import checked_stopping
 FLAGS = ("half_width", "budget", "curtail")
 
 
-class Fewest(NamedTuple):
-    """What is asked of the number of images; the arguments of `jaxrob.assess`.
+class FewImagesFlags(NamedTuple):
+    """The limits on the number of images; arguments of `jaxrob.assess`.
 
     Attributes:
-      half_width: half the width of the interval that is wanted, or None.
-      budget: the most altered images that are classified, or None.
-      curtail: whether levels end only where the images left cannot change them.
-      required: the least robustness, or None; the work ends once it is certain.
+      half_width: half the width of the wanted interval, or None.
+      budget: the largest number of altered images to classify, or None.
+      curtail: whether levels end only if the unseen images cannot change them.
+      required: the required robustness, or None; the work ends once its answer is
+        certain.
     """
 
     half_width: float | None = None
@@ -30,11 +31,11 @@ class Fewest(NamedTuple):
     required: float | None = None
 
 
-def asked(values: Values, plan: Plan | None) -> Fewest | None:
-    """What the flags say, or the plan; None where all images are looked at.
+def requested(values: Values, plan: Plan | None) -> FewImagesFlags | None:
+    """Returns the limits of the flags or the plan; None for all images.
 
     Raises:
-      Refused: if both say it, or a value is out of range.
+      Refused: if both set limits, or a value is out of range.
     """
     given = [name for name in FLAGS if values[name].present]
     found: Any = values
@@ -42,7 +43,7 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
         if given:
             raise Refused(f"--{given[0]}: the plan says it; leave it out, or the plan")
         found = plan
-    wanted = Fewest(found.half_width, found.budget, found.curtail)
+    wanted = FewImagesFlags(found.half_width, found.budget, found.curtail)
     try:
         few = checked_stopping(*wanted, confidence_level=0.95)
     except ValueError as error:
@@ -51,15 +52,15 @@ def asked(values: Values, plan: Plan | None) -> Fewest | None:
 
 
 def with_requirements(
-    few: Fewest, requirements: Sequence[Requirement], regressions: Sequence[str]
-) -> Fewest:
-    """The same, with the requirement that ends the work early.
+    few: FewImagesFlags, requirements: Sequence[Requirement], regressions: Sequence[str]
+) -> FewImagesFlags:
+    """Adds the requirement that ends the work early.
 
-    That is the strictest one of the robustness, if nothing else is required: the lower
-    end of an interval says most where the work was not ended.
+    This is the strictest requirement on the robustness, if all requirements are on it:
+    the lower end of an interval is most informative if the work was not ended early.
 
     Raises:
-      Refused: if something is required that few images cannot tell.
+      Refused: if a requirement needs all images.
     """
     flags = "--half_width, --budget and --curtail"
     if regressions:
@@ -80,10 +81,10 @@ def with_requirements(
 
 
 def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
-    """Refuses measures that few images do not tell.
+    """Rejects measures that need all images.
 
     Raises:
-      Refused: if it is one.
+      Refused: if the measure is such.
     """
     scoring = Scoring(None, None, None)
     try:
@@ -92,6 +93,6 @@ def check_measure(threshold: float, measure: str, alpha: float | None) -> None:
         raise Refused(f"--{error}") from error
 
 
-def arguments(few: Fewest | None) -> Mapping[str, Any]:
-    """What `jaxrob.assess` is told."""
+def arguments(few: FewImagesFlags | None) -> Mapping[str, Any]:
+    """Returns the arguments of `jaxrob.assess`."""
     return {} if few is None else few._asdict()

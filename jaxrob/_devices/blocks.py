@@ -1,0 +1,56 @@
+"""A compiled step on rows, block by block."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._devices.hosts import fetch, put
+from jaxrob._devices.mesh import sharded
+from jaxrob._devices.rows import filled, first_of
+
+
+def in_blocks(
+    step: Callable[..., Any],
+    take: Callable[[np.ndarray], tuple[Any, ...]],
+    rows: np.ndarray,
+    size: int,
+    mesh: Mesh,
+) -> Iterator[tuple[np.ndarray, Any]]:
+    """Runs a step on blocks of rows of one size, each split over the devices.
+
+    All blocks have one size, so the step is compiled once. The last row is repeated to
+    fill the last block, and what the step returns for the repetitions is dropped.
+
+    Args:
+      step: takes the arrays on the devices, and returns a pytree of arrays `[size,
+        ...]`.
+      take: returns the step's arguments for the rows at `[size]` positions: pytrees of
+        arrays `[size, ...]`, on the host.
+      rows: int `[n]`, the positions of all rows.
+      size: rows in a block, a multiple of the devices.
+      mesh: the devices.
+
+    Yields:
+      The positions of a block's rows, and what the step returned for them: NumPy
+      arrays.
+    """
+    # The devices work on the next block while the caller has the one before.
+    before = None
+    for start in range(0, len(rows), size):
+        block = rows[start : start + size]
+        placed = put(take(filled(block, size)), sharded(mesh))
+        # The caller may have set another mesh.
+        with jax.set_mesh(mesh):
+            found = step(*placed)
+        if before is not None:
+            yield _fetched(*before)
+        before = block, found
+    if before is not None:
+        yield _fetched(*before)
+
+
+def _fetched(block: np.ndarray, found: Any) -> tuple[np.ndarray, Any]:
+    return block, first_of(fetch(found), len(block))

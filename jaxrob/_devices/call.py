@@ -1,0 +1,47 @@
+"""A compiled function with its arguments: the library runs it, or looks at it."""
+
+import contextlib
+from typing import Any, NamedTuple
+
+import jax
+from jax.sharding import Mesh, Sharding
+
+
+class Call(NamedTuple):
+    """A call of a compiled function.
+
+    The arguments may be shapes (`jax.ShapeDtypeStruct`): then it can only be lowered.
+
+    Attributes:
+      function: what `jax.jit` returned.
+      args: its arguments.
+      static: its static arguments, by name.
+      mesh: the mesh that is set where it runs, None if none is.
+    """
+
+    function: Any
+    args: tuple[Any, ...]
+    static: dict[str, Any] = {}
+    mesh: Mesh | None = None
+
+    def run(self) -> Any:
+        """What the function returns; the caller has set the mesh."""
+        return self.function(*self.args, **self.static)
+
+    def lower(self) -> jax.stages.Lowered:
+        """The program for the devices of the arguments, which need not be there."""
+        none = contextlib.nullcontext()
+        with none if self.mesh is None else jax.set_mesh(self.mesh):
+            return self.function.lower(*self.args, **self.static)
+
+
+def shapes_of(tree: Any, sharding: Sharding) -> Any:
+    """The arrays of a pytree as shapes and types on the devices of a sharding."""
+
+    def one(leaf: Any) -> jax.ShapeDtypeStruct:
+        kind = jax.typeof(leaf)
+        return jax.ShapeDtypeStruct(
+            kind.shape, kind.dtype, weak_type=kind.weak_type, sharding=sharding
+        )
+
+    return jax.tree.map(one, tree)

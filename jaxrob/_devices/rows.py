@@ -1,0 +1,39 @@
+"""Rows of pytrees of arrays that share their first axis."""
+
+from typing import Any, TypeVar
+
+import jax
+import numpy as np
+
+Tree = TypeVar("Tree")
+
+
+def first_of(tree: Tree, number: int) -> Tree:
+    """The first rows of all arrays of a pytree."""
+    return jax.tree.map(lambda array: array[:number], tree)
+
+
+def taken(tree: Tree, chosen: np.ndarray | slice | int) -> Tree:
+    """The rows chosen (by position) of all arrays of a pytree."""
+    return jax.tree.map(lambda array: array[chosen], tree)
+
+
+def put_at(tree: Tree, chosen: np.ndarray, part: Tree) -> Tree:
+    """A copy of a pytree of NumPy arrays with other rows at the positions chosen."""
+
+    def one(array: np.ndarray, new: np.ndarray) -> np.ndarray:
+        array = np.array(array)
+        array[chosen] = new
+        return array
+
+    return jax.tree.map(one, tree, part)
+
+
+def joined(parts: list[Any]) -> Any:
+    """Pytrees of arrays, concatenated along the first axis."""
+    return jax.tree.map(lambda *some: np.concatenate(some), *parts)
+
+
+def filled(rows: np.ndarray, size: int) -> np.ndarray:
+    """A copy of at most `size` rows, the last one repeated up to `size`."""
+    return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])

@@ -1,0 +1,73 @@
+"""What L-BFGS does with a block of images."""
+
+import jax
+import numpy as np
+from jax.sharding import Mesh
+
+from jaxrob._classifier import Classifier, gradient_obstacle, trace_info
+from jaxrob._devices.call import shapes_of
+from jaxrob._devices.mesh import replicated, sharded
+from jaxrob.adversarial._blocks import equal_rows, rows_that_fit
+from jaxrob.adversarial._lbfgs import LIVE_IMAGES, evaluating
+from jaxrob.steps._step import (
+    Step,
+    a_key,
+    checked_classifier,
+    checked_shape,
+    checked_size,
+    devices,
+)
+
+
+def attack(
+    classifier: Classifier,
+    image_shape: tuple[int, ...],
+    *,
+    num_images: int | None = None,
+    mesh: Mesh | None = None,
+) -> Step:
+    """The step of `jaxrob.adversarial.lbfgs`: an evaluation of each image's search.
+
+    An evaluation is the classifier's gradient and what follows from it: the search's
+    next trial. A search takes a few hundred.
+
+    Args:
+      classifier: a differentiable classifier. Its variables may be shapes.
+      image_shape: the shape of one image, `(H, W, C)`.
+      num_images: images attacked at a time (`batch_size` of `lbfgs`), rounded up to a
+        multiple of the devices; by default what `lbfgs` takes of many images.
+      mesh: see `evaluation`.
+
+    Raises:
+      TypeError: if an argument has a wrong type.
+      ValueError: if `image_shape` has not three axes, `num_images` is below 1, or the
+        classifier runs on the host, is not differentiable or refuses the images' shape.
+    """
+    image_shape = checked_shape(image_shape)
+    if len(image_shape) != 3:
+        raise ValueError(
+            "image_shape must be (H, W, C), because an attack needs the range [0, 1]; "
+            f"got {image_shape}"
+        )
+    num_images = checked_size("num_images", num_images)
+    mesh = devices(mesh)
+    classifier = checked_classifier(classifier, image_shape)
+    if (obstacle := gradient_obstacle(classifier, image_shape)) is not None:
+        raise ValueError(
+            "classifier must be differentiable in its images, because an attack "
+            f"follows gradients: {obstacle}"
+        )
+    info = trace_info(classifier, image_shape)
+    size = int(np.prod(image_shape))
+    most = rows_that_fit(info.largest_array, size, LIVE_IMAGES, mesh)
+    rows = equal_rows(num_images or most, num_images or most, mesh)
+    split = sharded(mesh)
+    images = jax.ShapeDtypeStruct((rows, *image_shape), np.float32, sharding=split)
+    targets = jax.ShapeDtypeStruct((rows,), np.int32, sharding=split)
+    keys = None
+    if classifier.stochastic:
+        keys = jax.eval_shape(lambda key: jax.random.split(key, rows), a_key())
+        keys = shapes_of(keys, split)
+    shared = shapes_of(classifier, replicated(mesh)), np.float32(0.51)
+    call = evaluating(shared, (images, targets, keys), mesh)
+    return Step(rows * info.num_samples, rows, mesh, call)
