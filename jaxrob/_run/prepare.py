@@ -157,7 +157,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
             with cached_answers_in(
                 path, classifier, alterations, source, mesh
             ) as cached:
-                # Signs of mistakes in the run that gave labels are looked for again.
+                # Checks for mistakes run again after those on the labels.
                 execution = dataclasses.replace(
                     execution, reduced=arguments.reduced, cached=cached, checked=set()
                 )
