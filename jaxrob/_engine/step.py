@@ -131,7 +131,7 @@ def answer_at_levels(
 def preparing(
     images: Any, index: Any, key: Any, alteration: Alteration, mesh: Mesh
 ) -> Call:
-    """The call of `prepare` for a block of images; arrays or their shapes."""
+    """Returns the call of `prepare` for a block, from arrays or their shapes."""
     static = {"alteration": alteration, "mesh": mesh}
     return Call(prepare, (images, index, key), static, mesh)
 
@@ -147,18 +147,10 @@ def answering(
     mesh: Mesh,
     scale: float = 1.0,
 ) -> Call:
-    """The call of `answer_at_levels` for a block; arrays or their shapes, and numbers.
+    """Returns the call of `answer_at_levels`, from arrays or their shapes.
 
-    Args:
-      classifier: see `answer_at_levels`, and likewise the others.
-      prepared: likewise.
-      index: likewise.
-      key: likewise.
-      levels: `[L]`, on the host.
-      num_levels: likewise.
-      alteration: likewise.
-      mesh: likewise.
-      scale: likewise.
+    The arguments are those of `answer_at_levels`, but `levels`, `num_levels` and
+    `scale` are numbers on the host.
     """
     numbers = levels.astype(np.float32), np.int32(num_levels), np.float32(scale)
     static = {"alteration": alteration, "mesh": mesh}

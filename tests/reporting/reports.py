@@ -1,11 +1,12 @@
-"""Results made by hand, for tests of reports."""
+"""Results made by hand, and reports as they are read."""
 
 import dataclasses
 import datetime
 
+import html5lib
 import numpy as np
 
-from jaxrob import Assessment, Curve
+from jaxrob import Assessment, Curve, ReducedCurve
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob.reporting import (
     Picture,
@@ -13,11 +14,14 @@ from jaxrob.reporting import (
     PlannedAlteration,
     Requirement,
     Results,
+    to_html,
+    to_markdown,
 )
 from jaxrob.reporting._results import picture_digest
 
 LEVELS = np.linspace(0.0, 4.0, 9)
 NAMES = ("cat", "dog", "owl")
+XHTML = "{http://www.w3.org/1999/xhtml}"
 
 
 def curve(limits, levels=LEVELS, num_classes=3, uncertainty=0.0, alpha=None):
@@ -72,6 +76,29 @@ def assessment(limits=None, name="gaussian blur", answers=None, **changes):
     return Assessment(**(settings | changes))
 
 
+def counted(correct, number, levels, **changes):
+    """An assessment that counts right answers of `number` images at each level.
+
+    All images are of the first of two classes.
+    """
+    confusion = np.zeros((len(levels), 2, 3), np.int64)
+    confusion[:, 0, 0] = correct
+    confusion[:, 0, 1] = number - np.array(correct)
+    settings = {
+        "lower": -1.0,
+        "upper": 1.0,
+        "rule": "count",
+        "error_bound": None,
+        "diagnostics": Diagnostics(
+            len(levels), 1, 0.15, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08
+        ),
+        "provenance": {},
+        "seconds": 1.26,
+    }
+    answers = ReducedCurve(np.array(levels), confusion)
+    return assessment(name="brightness", answers=answers, **(settings | changes))
+
+
 def picture(level=0.0, index=0, label=0, predicted=0, shown_as="unaltered", side=8):
     image = np.full((side, side, 3), 50 + index, np.uint8)
     digest = picture_digest(image)
@@ -104,3 +131,24 @@ def other(one, **changes):
     """The same, of another network."""
     source = one.provenance | {"classifier": "07e4" * 8}
     return dataclasses.replace(one, **({"provenance": source} | changes))
+
+
+def both(found, earlier=()):
+    """The two forms of a report."""
+    return to_html(found, earlier), to_markdown(found, earlier)
+
+
+def parsed(page):
+    """The page as an element tree; a single error of HTML is an exception."""
+    return html5lib.HTMLParser(strict=True).parse(page)
+
+
+def words(page):
+    """The text of a page as it is read, without the style sheet."""
+    body = parsed(page).find(f"{XHTML}body")
+    return " ".join(" ".join(body.itertext()).split())
+
+
+def lacking(text, *wanted):
+    """Those of the wanted texts that do not occur."""
+    return [one for one in wanted if one not in text]

@@ -1,9 +1,7 @@
 """What tables and reports say of corruptions by severity."""
 
 import dataclasses
-import importlib.util
 import math
-import pathlib
 import re
 
 import numpy as np
@@ -12,17 +10,18 @@ import pytest
 import jaxrob
 from jaxrob import metrics, reporting
 from jaxrob.metrics import ALEXNET, ReferenceErrors
-from jaxrob.reporting import table, to_html, to_markdown
+from jaxrob.reporting import table, to_markdown
 from jaxrob.reporting._corruptions import corruptions
 
-_spec = importlib.util.spec_from_file_location(
-    "reports", pathlib.Path(__file__).with_name("reports.py")
-)
-made = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(made)
+from . import reports as made
 
 LEVELS = np.arange(6.0)
 PLAIN = "mean error over 15 corruptions, severities 1 to 5"
+
+
+def by_severity(name, answers):
+    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
+    return made.assessment(name=name, answers=answers, **ends)
 
 
 def corruption(name, accuracies, num_classes=3, number=100):
@@ -30,10 +29,7 @@ def corruption(name, accuracies, num_classes=3, number=100):
     right = np.rint(np.array(accuracies) * number).astype(int)
     confusion = np.zeros((6, num_classes, num_classes + 1), int)
     confusion[:, 0, 0], confusion[:, 0, 1] = right, number - right
-    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
-    return made.assessment(
-        name=name, answers=jaxrob.ReducedCurve(LEVELS, confusion), **ends
-    )
+    return by_severity(name, jaxrob.ReducedCurve(LEVELS, confusion))
 
 
 def fifteen(num_classes=3):
@@ -72,8 +68,7 @@ def test_alexnets_errors_are_of_224_px():
 
 
 def both(assessments):
-    found = [made.results(assessments=assessments, class_names=None)]
-    return to_html(found), to_markdown(found)
+    return made.both([made.results(assessments, class_names=None)])
 
 
 def test_mean_error_and_failing_severity():
@@ -119,9 +114,7 @@ def test_fourteen_are_not_averaged():
 def test_levels_that_are_not_there_are_said():
     levels = np.array([0.0, 2.5, 5.0])
     answers = made.curve(np.full(60, 9.0), levels=levels)
-    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
-    one = made.assessment(name="fog", answers=answers, **ends)
-    for text in both([one]):
+    for text in both([by_severity("fog", answers)]):
         assert "not known" in text and "beyond 5" in text
 
 
@@ -134,8 +127,7 @@ def test_other_alterations_have_no_such_part():
 def test_intervals_are_of_the_images():
     limits = 5 * (np.arange(60) % 20) / 20
     answers = made.curve(limits, levels=LEVELS)
-    ends = {"lower": 0.0, "upper": 5.0, "unit": "severity"}
-    some = [made.assessment(name=name, answers=answers, **ends) for name in ALEXNET]
+    some = [by_severity(name, answers) for name in ALEXNET]
     (line,) = (one for one in table(some).split("\n") if one.startswith(PLAIN))
     mean, low, high = map(float, re.findall(r"[\d.]+(?= %|, | to)", line)[-3:])
     assert low < mean < high

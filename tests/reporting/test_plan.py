@@ -75,6 +75,7 @@ WRONG = {
     "measure": ('"f1"', '"beauty"', "measure must be one of"),
     "requirement": ("decided_ratio>=1", "decided_ratio>1", "a requirement is written"),
     "quantity": ("decided_ratio>=1", "beauty>=1", "the quantity must be one of"),
+    "which requirement": ("[", '["x>=1", ', r"requirements\[0\]: the quantity must be"),
     "requirements as a text": ("[", '"', "plan.toml: "),
     "range turned around": ("15.5", "-20.0", r"alterations\[0\]: lower must be below"),
     "range infinite": ("15.5", "inf", "upper must be finite"),
@@ -113,23 +114,24 @@ def test_no_text_and_no_file(tmp_path):
         reporting.read_plan(written(tmp_path, PLAN + "#" * 2**20))
     with pytest.raises(ValueError, match="not a regular file but a folder"):
         reporting.read_plan(tmp_path)
-    with pytest.raises(FileNotFoundError):
-        reporting.read_plan(tmp_path / "none.toml")
 
 
-def test_which_requirement_is_wrong(tmp_path):
-    path = tmp_path / "plan.toml"
-    wrong = PLAN.replace("requirements = [", 'requirements = ["beauty>=1", ')
-    path.write_text(wrong)
-    with pytest.raises(
-        ValueError, match=r"requirements\[0\]: the quantity must be one"
-    ):
-        reporting.read_plan(path)
+def test_how_few_images_a_plan_asks_for(tmp_path):
+    def read(settings):
+        text = PLAN.replace("threshold", f"{settings}\nthreshold")
+        plan = reporting.read_plan(written(tmp_path, text))
+        return plan.half_width, plan.budget, plan.curtail
+
+    asked = "half_width = 0.02\nbudget = 10_000\ncurtail = true"
+    assert read(asked) == (0.02, 10_000, True)
+    assert read("") == (None, None, False)
+    for wrong in ("half_width = 0.5", "budget = 0", 'curtail = "yes"', "budget = 1.5"):
+        with pytest.raises(ValueError, match=wrong.partition(" ")[0]):
+            read(wrong)
 
 
 def test_no_plan_is_said_plainly(tmp_path):
+    path = tmp_path / "none.toml"
     with pytest.raises(FileNotFoundError) as error:
-        reporting.read_plan(tmp_path / "none.toml")
-    assert (
-        str(error.value) == f"{tmp_path}/none.toml: expected a plan there, a TOML file"
-    )
+        reporting.read_plan(path)
+    assert str(error.value) == f"{path}: expected a plan there, a TOML file"

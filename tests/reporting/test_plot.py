@@ -1,50 +1,22 @@
-import builtins
-
 import jax
 import numpy as np
 import pytest
 from matplotlib import pyplot
 from matplotlib.colors import same_color
 
-from jaxrob import Alteration, Assessment, ReducedCurve
-from jaxrob._assessment.diagnostics import Diagnostics
+from jaxrob import Alteration
 from jaxrob.alterations import brightness, gaussian_noise
 from jaxrob.reporting import examples, figure, plot
+
+from .reports import counted
 
 LEVELS = np.array([-1.0, -0.5, 0.0, 0.5, 1.0])
 CORRECT = np.array([60, 100, 60, 80, 90])
 
 
-@pytest.fixture(autouse=True)
-def no_figure_is_left():
-    yield
-    pyplot.close("all")
-
-
 def assessment(levels=LEVELS, correct=CORRECT, **changes):
-    """Correct answers of 100 at each level."""
-    confusion = np.zeros((len(levels), 2, 3), np.int64)
-    confusion[:, 0, 0] = correct
-    confusion[:, 0, 1] = 100 - correct
-    settings = {
-        "alteration": "brightness",
-        "unit": "px",
-        "lower": -1.0,
-        "upper": 1.0,
-        "identity": 0.0,
-        "threshold": 0.8,
-        "measure": "accuracy",
-        "rule": "count",
-        "strategy": "Uniform(n=5)",
-        "error_bound": None,
-        "diagnostics": Diagnostics(5, 1, 0.25, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08),
-        "warnings": (),
-        "scores": None,
-        "curve": ReducedCurve(levels, confusion),
-        "provenance": {},
-        "seconds": 0.1,
-    }
-    return Assessment(**(settings | changes))
+    """Right answers of 100 images at each level."""
+    return counted(correct, 100, levels, **changes)
 
 
 def lines_of(axes):
@@ -213,14 +185,7 @@ def test_unclipped_examples_are_drawn_within_the_range():
     assert drawn_images(whole)[1][0].max() == 1
 
 
-def test_matplotlib_is_asked_for(monkeypatch):
-    real = builtins.__import__
-
-    def missing(name, *args, **kwargs):
-        if name.startswith("matplotlib"):
-            raise ImportError(name)
-        return real(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", missing)
+def test_matplotlib_is_asked_for(hide):
+    hide("matplotlib")
     with pytest.raises(ImportError, match=r"jaxrob\[command\]"):
         plot(assessment())

@@ -1,13 +1,10 @@
 """Plots of measures, networks, confusions, categories and failures."""
 
 import dataclasses
-import importlib.util
-import pathlib
 
 import matplotlib
 import numpy as np
 import pytest
-from matplotlib import pyplot
 
 from jaxrob import metrics
 from jaxrob.reporting import (
@@ -19,17 +16,7 @@ from jaxrob.reporting import (
 )
 from jaxrob.roma import RomaResult
 
-_spec = importlib.util.spec_from_file_location(
-    "reports", pathlib.Path(__file__).with_name("reports.py")
-)
-made = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(made)
-
-
-@pytest.fixture(autouse=True)
-def no_figure_is_left():
-    yield
-    pyplot.close("all")
+from . import reports as made
 
 
 def with_unknown():

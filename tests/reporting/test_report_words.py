@@ -2,8 +2,6 @@
 
 import dataclasses
 import html
-import importlib.util
-import pathlib
 import re
 
 import numpy as np
@@ -14,11 +12,7 @@ from jaxrob.alterations import rotation, zoom
 from jaxrob.alterations._said import words as said_words
 from jaxrob.reporting import Requirement, to_html, to_markdown
 
-_spec = importlib.util.spec_from_file_location(
-    "reports", pathlib.Path(__file__).with_name("reports.py")
-)
-made = importlib.util.module_from_spec(_spec)
-_spec.loader.exec_module(made)
+from . import reports as made
 
 
 def texts(*assessments, **changes):

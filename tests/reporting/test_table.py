@@ -1,37 +1,15 @@
 import numpy as np
 import pytest
 
-from jaxrob import Assessment, ReducedCurve
 from jaxrob._assessment.diagnostics import Diagnostics
 from jaxrob.reporting import table
 
+from .reports import counted
+
 
 def assessment(correct=(160, 200, 120), levels=(-1.0, 0.0, 1.0), **changes):
-    """Correct answers of 200 at each level, all labels 0 of two classes."""
-    confusion = np.zeros((len(levels), 2, 3), np.int64)
-    confusion[:, 0, 0] = correct
-    confusion[:, 0, 1] = 200 - np.array(correct)
-    settings = {
-        "alteration": "brightness",
-        "unit": "px",
-        "lower": -1.0,
-        "upper": 1.0,
-        "identity": 0.0,
-        "threshold": 0.8,
-        "measure": "accuracy",
-        "rule": "count",
-        "strategy": "Uniform(n=3)",
-        "error_bound": None,
-        "diagnostics": Diagnostics(
-            len(levels), 1, 0.15, 1.5, 0.0, 0.2, 0.01, 0.1, 0.08
-        ),
-        "warnings": (),
-        "scores": None,
-        "curve": ReducedCurve(np.array(levels), confusion),
-        "provenance": {},
-        "seconds": 1.26,
-    }
-    return Assessment(**(settings | changes))
+    """Right answers of 200 images at each level."""
+    return counted(correct, 200, levels, **changes)
 
 
 def cells(line):
