@@ -21,13 +21,10 @@ from jaxrob.alterations._said import doubts
 _ROUNDING = 1e-4
 
 
-def first_image_and_length(
-    dataset: Dataset | BatchedDataset,
-) -> tuple[np.ndarray, int | None]:
-    """Returns the first image, and the number of images; None if unknown."""
-    if isinstance(dataset, Dataset):
-        return np.asarray(dataset.images[0]), len(dataset)
-    return np.asarray(next(dataset.batches()).images[0]), None
+def first_image(dataset: Dataset | BatchedDataset) -> np.ndarray:
+    """Returns the first image."""
+    batch = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
+    return np.asarray(batch.images[0])
 
 
 def check_together(

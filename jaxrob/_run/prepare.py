@@ -25,7 +25,7 @@ from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.checks import (
     check_together,
-    first_image_and_length,
+    first_image,
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
 from jaxrob._engine.provenance import provenance
@@ -144,7 +144,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
     classifier, dataset, alterations, key, mesh, batch_size, *_ = arguments
     make_room()
     with collected() as warned:
-        image, _ = first_image_and_length(dataset)
+        image = first_image(dataset)
         classifier, alterations = fingerprint_inputs(classifier, alterations, image)
         each = [_warned(classifier, dataset, one, image, key) for one in alterations]
         with progress_bar(_title(alterations), arguments.progress) as bar:

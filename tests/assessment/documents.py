@@ -51,7 +51,7 @@ def changed(text, change, is_sealed=False):
     return json.dumps(document)
 
 
-def assert_refused(text, change, message="", read=Assessment.from_json, **sealed):
+def assert_refused(text, change, message=None, read=Assessment.from_json, **sealed):
     """Checks that a document is no longer read after a change."""
     new = changed(text, change, **sealed)
     with pytest.raises(ValueError, match=message):
