@@ -373,7 +373,9 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
       TypeError: as `images_and_labels` or `Dataset`.
       ValueError: as `Dataset`.
     """
-    images, labels = images_and_labels(images, labels)
+    given, (images, labels) = images, images_and_labels(images, labels)
+    if isinstance(given, Dataset) and labels is not None:
+        return given
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)

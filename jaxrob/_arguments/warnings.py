@@ -2,6 +2,7 @@
 
 import contextlib
 import contextvars
+import os
 import pathlib
 import re
 import sys
@@ -11,7 +12,7 @@ from collections.abc import Iterator
 # What a message begins with: an alteration's name, for instance.
 _OF = re.compile(r"[^.:\n]{1,80}: ")
 _NUMBER = re.compile(r"[-+]?\d[\d.,]*(?:e[-+]?\d+)?")
-_PACKAGE = str(pathlib.Path(__file__).parents[1])
+_PACKAGE = str(pathlib.Path(__file__).parents[1]) + os.sep
 
 # Collects the messages of the current public call.
 _collector: contextvars.ContextVar[list[str] | None] = contextvars.ContextVar(
@@ -69,7 +70,10 @@ def _levels_to_caller() -> int:
     """Counts the stack levels from `warn` up to the library's caller."""
     frame, level, last_inside = sys._getframe(1), 1, 1
     while frame is not None:
-        if frame.f_code.co_filename.startswith(_PACKAGE):
+        file = frame.f_code.co_filename
+        # A public function may be decorated by a context manager.
+        is_decorator = file == contextlib.__file__ and last_inside == level - 1
+        if file.startswith(_PACKAGE) or is_decorator:
             last_inside = level
         frame, level = frame.f_back, level + 1
     return last_inside + 1

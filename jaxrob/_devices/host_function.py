@@ -123,7 +123,8 @@ def own_errors() -> Iterator[None]:
     _failed.clear()
     try:
         yield
-    except jax.errors.JaxRuntimeError as error:
+    # On a CPU, JAX may raise a ValueError with the text of the host's error.
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
         for own in _failed:
             if str(own) in str(error):
                 raise own from None
@@ -224,6 +225,10 @@ def _noted(shape: tuple[int, ...]) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # The user's code may raise anything.
-        error.add_note(f"raised by the host function on a batch of the shape {shape}")
+        # A user's class may not allow a note: its error counts more.
+        with contextlib.suppress(Exception):
+            error.add_note(
+                f"raised by the host function on a batch of the shape {shape}"
+            )
         _failed.append(error)
         raise

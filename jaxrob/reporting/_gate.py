@@ -3,7 +3,7 @@
 import math
 import re
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from jaxrob._arguments.checks import (
     check_type,
@@ -225,7 +225,8 @@ def regressions(
     robustness lies below 0, or that of the difference in the measure's mean over the
     range, which distinguishes networks that are accepted everywhere. In addition the
     p-value, adjusted for all comparisons (Holm 1979), must be significant: between
-    equally robust networks, the chance of any regression is at most 5 %.
+    equally robust networks, the chance of any regression is at most one minus the
+    confidence level.
 
     Args:
       new: an assessment, or one for each alteration.
@@ -237,14 +238,17 @@ def regressions(
 
     Raises:
       TypeError: if `new` or `old` holds anything but assessments.
+      ValueError: if two of them are of one alteration, range, measure and alpha.
     """
-    by_name = {one.alteration: one for one in _assessments("new", new, 1)}
+    by_subject = _by_subject("new", new, 1)
     pairs, found = [], []
-    for before in _assessments("old", old, 0):
-        if before.alteration not in by_name:
+    for subject, before in _by_subject("old", old, 0).items():
+        # Another range or measure than before: the comparison says which.
+        alike = [one for one in by_subject.values() if one.alteration == subject[0]]
+        now = by_subject.get(subject, alike[0] if alike else None)
+        if now is None:
             found.append(f"{before.alteration}: it is not assessed any more")
             continue
-        now = by_name[before.alteration]
         try:
             pairs.append((now, before, compare(now, before, now.confidence_level)))
         except ValueError as error:
@@ -252,14 +256,25 @@ def regressions(
     return _regressions(pairs) + found
 
 
-def _assessments(
-    name: str, given: Assessment | Sequence[Assessment], fewest: int
-) -> tuple[Assessment, ...]:
+def _by_subject(
+    name: str, given: Assessment | Sequence[Assessment], min_length: int
+) -> dict[tuple[Any, ...], Assessment]:
+    """Returns assessments by alteration, range, measure and alpha."""
     if isinstance(given, Assessment):
-        return (given,)
-    return checked_sequence(
-        name, given, Assessment, "jaxrob.Assessment", min_length=fewest
+        given = (given,)
+    checked_sequence(
+        name, given, Assessment, "jaxrob.Assessment", min_length=min_length
     )
+    found: dict[tuple[Any, ...], Assessment] = {}
+    for one in given:
+        subject = one.alteration, one.lower, one.upper, one.measure, one.curve.alpha
+        if subject in found:
+            raise ValueError(
+                f"{name} must have one assessment of each alteration, range, measure "
+                f"and alpha; got two of {one.alteration!r}"
+            )
+        found[subject] = one
+    return found
 
 
 def _regressions(

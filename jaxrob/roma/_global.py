@@ -107,7 +107,8 @@ def global_robustness(
       perturbation: instead of a ball, as `assess` takes it.
       level_distribution: of an alteration's level, as `assess` takes it.
       class_names: names of the categories. All of them are listed, those without an
-        input as "empty"; by default those that occur, by their numbers.
+        input as "empty"; by default the data set's, or those that occur, by their
+        numbers.
       confidence_level: of the intervals, at least 0.5.
       jointly: whether all categories' intervals hold together with that confidence
         (Bonferroni), or each alone.
@@ -126,6 +127,8 @@ def global_robustness(
       OSError: if the journal cannot be read or written.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
+    if isinstance(images, Dataset) and class_names is None and by != "all":
+        class_names = images.class_names
     check_summary(by, class_names, confidence_level, jointly)
     key = checked_key(key)
     if callable(images):

@@ -119,3 +119,11 @@ def test_what_is_no_similarity_is_refused(returned):
             attack=ATTACKS["fgsm"],
             similarity=lambda a, b: returned,
         )
+
+
+@pytest.mark.parametrize("attack", ATTACKS)
+def test_warnings_point_at_the_caller(attack):
+    classifier = jaxrob.Classifier(rounded, WEIGHTS)
+    with pytest.warns(jaxrob.RobustnessWarning) as caught:
+        ATTACKS[attack](classifier, IMAGES, LABELS)
+    assert {one.filename for one in caught} == {__file__}

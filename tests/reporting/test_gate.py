@@ -272,3 +272,14 @@ def test_earlier_assessments_of_folders_and_files(tmp_path):
     file.write_text("{}")
     with pytest.raises(ValueError, match="one.json: "):
         read([file], ["blur"])
+
+
+def test_each_measure_and_range_has_its_own_regressions():
+    good, bad = assess(1.0), assess(0.45)
+    other = dataclasses.replace(good, measure="effectiveness")
+    assert regressions([good, other], [good, other]) == []
+    found = regressions([other, bad], [good, other])
+    assert len(found) == 1 and found[0].startswith("dim: robustness is 0")
+    for new, old in (([bad, good], [good]), ([good], [good, bad])):
+        with pytest.raises(ValueError, match="two of 'dim'"):
+            regressions(new, old)
