@@ -11,7 +11,6 @@ from jaxrob.metrics._corruption_error import (
     relative_corruption_error,
 )
 from jaxrob.metrics._failing_level import FailingLevel, failing_level
-from jaxrob.metrics._interval import confidence_interval, robustness_interval
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
     accuracy,
@@ -31,6 +30,7 @@ from jaxrob.metrics._robustness import (
     accepted_intervals,
     heaviside_robustness,
 )
+from jaxrob.metrics._robustness_interval import confidence_interval, robustness_interval
 from jaxrob.metrics._selective import (
     RiskCoverage,
     aurc,

@@ -11,7 +11,7 @@ from jaxrob.metrics import wilson
 from jaxrob.metrics._curvature import Bend
 from jaxrob.metrics._envelope import envelope
 from jaxrob.metrics._finite_inputs import between_counts, open_width
-from jaxrob.metrics._interval import accepted_widths
+from jaxrob.metrics._robustness_interval import accepted_widths
 from jaxrob.strategies._checks import check_asked
 from jaxrob.strategies._concavity import (
     Concavity,

@@ -5,7 +5,7 @@ import scipy
 
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._envelope import envelope
-from jaxrob.metrics._interval import accepted_widths
+from jaxrob.metrics._robustness_interval import accepted_widths
 from jaxrob.strategies._few.estimates import Estimates, estimates
 from jaxrob.strategies._few.goal import OPEN, Goal, Level, Levels
 from jaxrob.strategies._strategy import History, Task
