@@ -330,7 +330,7 @@ class Halving:
         return strategies.Found()
 
 
-def test_an_adaptive_strategy_is_told_what_it_asked_for():
+def test_an_adaptive_strategy_receives_what_it_asked_for():
     strategy = Halving()
     result = assess(strategy=strategy, threshold=0.5)
     assert len(result.levels) == 2 + 6
