@@ -132,7 +132,7 @@ def test_compare_refuses_alterations_that_differ(pair):
 
 
 def test_alterations_whose_canonical_levels_differ_are_distinguished():
-    """A function on the host, told by its effect."""
+    """A function on the host, identified by its effect."""
 
     def in_steps(n):
         return named(

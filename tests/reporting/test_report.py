@@ -239,7 +239,7 @@ def test_three_networks_one_of_them_with_unknown():
             "98.33 % each",
         )
         assert re.search(r"answers .unknown. to 100\.0 % of the images", shown)
-    # One figure holds all three curves, told apart by more than their colour.
+    # One figure holds all three curves, distinguished by more than their colour.
     side = tree.find(f".//{XHTML}section[@id='side-by-side']//{SVG}svg")
     lines = side.findall(f"{SVG}polyline")
     lines = [line for line in lines if "line" in line.get("class")]
