@@ -10,7 +10,9 @@ from jaxrob._identity.fingerprinted import Fingerprinted
 _MOST_CAPTURED = 1000
 
 
-def fingerprinted(classifier: Classifier, image_shape: tuple[int, ...]) -> Classifier:
+def fingerprinted_classifier(
+    classifier: Classifier, image_shape: tuple[int, ...]
+) -> Classifier:
     """Returns the classifier with a fingerprint of its present state.
 
     Programs compiled for another state are not reused. Every public function that takes
@@ -33,6 +35,10 @@ def fingerprinted(classifier: Classifier, image_shape: tuple[int, ...]) -> Class
     _warn_of_captured(program.num_captured, has_changed)
     own = Fingerprinted(program.digest, function, program.is_whole, found)
     return dataclasses.replace(classifier, apply_fn=own)
+
+
+# The name that `adversarial` and `steps` still use.
+fingerprinted = fingerprinted_classifier
 
 
 def _warn_of_captured(number: int, has_changed: bool) -> None:

@@ -1,8 +1,7 @@
 """Turns each deprecation that the project's own code causes into an error.
 
 The cause is the caller of the deprecated function: the first code outside of the
-package
-that warns. Deprecations among other packages are left to them.
+package that warns. Deprecations among other packages are left to them.
 """
 
 import pathlib

@@ -299,12 +299,12 @@ def test_the_librarys_own_networks_capture_nothing(module):
     made.append(retraining.parallel(one, one))
     if isinstance(module, networks.IdcCNN):
         made.append(bayes.mc_dropout(module, variables, 2))
-    from jaxrob._fingerprint import fingerprinted
+    from jaxrob._fingerprint import fingerprinted_classifier
 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         for classifier in made:
-            fingerprinted(classifier, image_shape)
+            fingerprinted_classifier(classifier, image_shape)
 
 
 def ways(first, second):

@@ -14,7 +14,7 @@ from flax import linen, nnx
 
 import jaxrob
 from jaxrob import alterations, bayes, networks, roma
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 
 RANDOM = np.random.default_rng(0)
 IMAGES = np.float32(RANDOM.random((8, 4, 4, 1)))
@@ -134,16 +134,21 @@ def test_other_shapes_and_fields_are_other_networks():
     assert WITHOUT["function"]().num_classes((4, 4, 1)) == 3
     # By value: a hash would not distinguish the signs, because hash(-1) == hash(-2).
     signs = [Scaled(-1.0), Scaled(-2.0)]
-    found = [fingerprinted(jaxrob.Classifier(one, WEIGHTS), (4, 4, 1)) for one in signs]
+    found = [
+        fingerprinted_classifier(jaxrob.Classifier(one, WEIGHTS), (4, 4, 1))
+        for one in signs
+    ]
     assert found[0].apply_fn.token != found[1].apply_fn.token
 
 
 def test_jax_settings_are_part_of_what_a_network_is():
     classifier = WITHOUT["function"]()
-    token = fingerprinted(classifier, (4, 4, 1)).apply_fn.token
+    token = fingerprinted_classifier(classifier, (4, 4, 1)).apply_fn.token
     with jax.default_matmul_precision("float32"):
-        other = fingerprinted(classifier, (4, 4, 1)).apply_fn.token
-    assert other != token == fingerprinted(classifier, (4, 4, 1)).apply_fn.token
+        other = fingerprinted_classifier(classifier, (4, 4, 1)).apply_fn.token
+    assert (
+        other != token == fingerprinted_classifier(classifier, (4, 4, 1)).apply_fn.token
+    )
 
 
 @pytest.mark.parametrize("captures", [False, True])
@@ -193,7 +198,7 @@ def test_what_is_known_of_a_function_does_not_keep_it():
         return images.reshape(len(images), -1) @ array
 
     kept = weakref.ref(function)
-    fingerprinted(jaxrob.Classifier(function), (4, 4, 1))
+    fingerprinted_classifier(jaxrob.Classifier(function), (4, 4, 1))
     del function
     gc.collect()
     assert kept() is None
@@ -246,5 +251,8 @@ def test_the_librarys_own_classifiers_capture_no_arrays(module):
         jaxrob.Classifier.from_host(len, 3, scale=255, mean=(0.1,), std=0.2),
     ):
         assert (
-            fingerprinted(one, (28, 28, 1)).apply_fn.info.fingerprint.num_captured == 0
+            fingerprinted_classifier(
+                one, (28, 28, 1)
+            ).apply_fn.info.fingerprint.num_captured
+            == 0
         )

@@ -130,7 +130,7 @@ def _fade(image: jax.Array, level: jax.Array) -> jax.Array:
 def _of_benchmarks() -> list[Case]:
     flags = {"published": A(False, FLAG), "validation": A(False, FLAG)}
     return [
-        case("common.fog", alterations.corruptions.fog, size=A(64, OR_NONE)),
+        case("corruptions.fog", alterations.corruptions.fog, size=A(64, OR_NONE)),
         case(
             "presets.imagenet_c",
             alterations.presets.imagenet_c,

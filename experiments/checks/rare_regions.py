@@ -28,7 +28,7 @@ _OF_THIN = 50.0
 
 
 class Region(NamedTuple):
-    """A region, told by a function of some coordinates.
+    """A region, defined by a function of some coordinates.
 
     Attributes:
       name: what it is called, for the most part after the function.

@@ -21,8 +21,7 @@ class AttackResult(NamedTuple):
     Attributes:
       num_inputs: the number of these patches.
       already_wrong: the share of them that is misclassified unaltered, as the network
-        is fed.
-        The script takes these as their own adversarial examples.
+        is fed. The script takes these as their own adversarial examples.
       attackable: the share for which the attack finds an adversarial example.
       similarity: the mean similarity of these examples; None if there are none.
       adversariability: the mean similarity over all these patches, 1 for those that are

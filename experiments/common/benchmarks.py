@@ -89,8 +89,7 @@ def dense(
     """Assesses at many uniform levels; kept in `--output` for the next script.
 
     Only counts are kept. A file of another classifier, data set, key, version or device
-    is
-    recomputed.
+    is recomputed.
     """
     name = files.assessment_name(alteration.name)
     path = _path("dense", f"{name}-{num_levels}-{THRESHOLD.value:g}.json")

@@ -66,8 +66,7 @@ def row(name: str, assessment: jaxrob.Assessment) -> dict[str, Any]:
     """Returns a table's row of one corruption.
 
     The ends of `fails within` are the levels at which the lower and the upper 95 % band
-    of
-    the accuracy first fall below the threshold.
+    of the accuracy first fall below the threshold.
     """
     levels, threshold = assessment.levels, assessment.threshold
     low, high = metrics.bands(assessment.curve.confusion, assessment.measure)

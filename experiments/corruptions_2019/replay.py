@@ -37,9 +37,8 @@ def read(path: pathlib.Path) -> dict[str, Published]:
 
     The first row names each column's corruption, the second its severity, and each
     other row holds a model's name and accuracies. The clean accuracy is not among them.
-    It
-    is taken from `clean_acc`, in per cent, of the file
-    "<model>.json" in the table's folder, if there is one.
+    It is taken from `clean_acc`, in per cent, of the file "<model>.json" in the table's
+    folder, if there is one.
 
     Raises:
       ValueError: if the file is not such a table.

@@ -91,7 +91,7 @@ def _gauss(key: jax.Array, image: jax.Array) -> jax.Array:
     return 0.3 * jax.random.normal(key, image.shape)
 
 
-def to_a_precision() -> Any:
+def to_a_half_width() -> Any:
     """The fewest inputs that determine each class's mean."""
     return _assessed(
         world.grey(), world.labels(), estimator="count", epsilon=0.3, half_width=0.2

@@ -51,7 +51,7 @@ def gates() -> Any:
         "unmet": unmet,
         "worse": regressions,
         "better": reporting.regressions(first, second),
-        "worse than": reporting.regressions([second], _assessments()),
+        "regressions": reporting.regressions([second], _assessments()),
         "verdict": [
             reporting.verdict(needed, found, regressions),
             reporting.verdict(needed[:1], found),

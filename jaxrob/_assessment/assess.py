@@ -111,8 +111,8 @@ def assess(
         default the strategy's own. See `jaxrob.metrics.heaviside_robustness`.
 
     How few images:
-      half_width: the wanted precision of the robustness on this data set: half the
-        width of `Assessment.dataset_interval`, with the errors of levels and images
+      half_width: half the wanted width of `Assessment.dataset_interval`, the interval
+        of the robustness on this data set, with the errors of levels and images
         together, at the confidence level. Images are then looked at in random order, at
         each level only as many as its decision needs. 0 gives the answer of all images,
         wrong with a probability of at most 0.001 for each alteration, or 1 -

@@ -15,7 +15,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.checks import first_image
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._identity.digest import contiguous, digest, host_array
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable, name_of, text
@@ -77,7 +77,7 @@ def provenance(
         mesh = checked_mesh(mesh)
     devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
     if not isinstance(classifier.apply_fn, Fingerprinted):
-        classifier = fingerprinted(classifier, first_image(dataset).shape)
+        classifier = fingerprinted_classifier(classifier, first_image(dataset).shape)
     return {
         "versions": {**_versions()},
         "devices": {

@@ -16,8 +16,8 @@ class Fingerprinted:
     Attributes:
       token: a digest of what it computes, the same in every process.
       function: the function.
-      is_identifiable: whether the token tells it from all others.
-      info: what else its trace told.
+      is_identifiable: whether the token distinguishes it from all others.
+      info: what else its trace found, or None.
     """
 
     # First, because it is compared fast.

@@ -1,15 +1,14 @@
 """Fingerprints of a classifier and alterations at the time of a call."""
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
 
 from jaxrob._classifier import Classifier
 from jaxrob._engine.checks import check_shape_is_kept
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted as fingerprinted_alteration
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 
 
 def fingerprint_inputs(
@@ -20,9 +19,10 @@ def fingerprint_inputs(
     Raises:
       ValueError: if an alteration or the classifier rejects the image's shape.
     """
-    pin = functools.partial(fingerprinted_alteration, image_shape=image.shape)
-    fingerprinted_ones = tuple(map(pin, alterations))
+    fingerprinted_ones = tuple(
+        fingerprinted_alteration(alteration, image.shape) for alteration in alterations
+    )
     # Checked first, because the classifier would only say that it fails.
     for alteration in fingerprinted_ones:
         check_shape_is_kept(alteration, image.shape)
-    return fingerprinted(classifier, image.shape), fingerprinted_ones
+    return fingerprinted_classifier(classifier, image.shape), fingerprinted_ones

@@ -123,9 +123,8 @@ class Alteration:
         """The library's version, and the alteration with all its parameters, as text.
 
         It is the same in every process. Arrays appear as digests, and your own
-        functions by
-        name. Results and journals also hold a digest of the computation, which
-        distinguishes functions of the same name.
+        functions by name. Results and journals also hold a digest of the computation,
+        which distinguishes functions of the same name.
         """
         return f"{library()}: {text(self)}"
 

@@ -17,12 +17,13 @@ from jaxrob.alterations._alteration import Alteration
 _LEVELS = 1025
 
 
-def fingerprinted(alteration: Alteration, image_shape: tuple[int, ...]) -> Alteration:
+def fingerprinted_alteration(
+    alteration: Alteration, image_shape: tuple[int, ...]
+) -> Alteration:
     """Returns the alteration with its functions fingerprinted by their computation.
 
     The library's own alterations are identified by their parameters and returned as
-    they
-    are. Users' functions are traced, and retraced if they capture arrays: programs
+    they are. Users' functions are traced, and retraced if they capture arrays: programs
     compiled for other values do not fit them.
 
     Args:
@@ -43,6 +44,10 @@ def fingerprinted(alteration: Alteration, image_shape: tuple[int, ...]) -> Alter
     return dataclasses.replace(
         found, representative=_fingerprinted_representative(alteration)
     )
+
+
+# The name that `steps` still uses.
+fingerprinted = fingerprinted_alteration
 
 
 def _fingerprinted_representative(alteration: Alteration) -> Any:

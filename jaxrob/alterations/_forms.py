@@ -1,10 +1,9 @@
 """The form that a part of an alteration takes on each platform, and the reason.
 
 Accelerators differ: a TPU multiplies matrices fast and is slow at gathers, a GPU
-gathers
-fast and is slow at large float32 products. So some parts of the alterations have more
-than one form. All forms of a part give the same result up to rounding. The platform for
-which a program is compiled selects the form, never the default backend.
+gathers fast and is slow at large float32 products. So some parts of the alterations
+have more than one form. All forms of a part give the same result up to rounding. The
+platform for which a program is compiled selects the form, never the default backend.
 """
 
 import math

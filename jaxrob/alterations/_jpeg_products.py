@@ -93,8 +93,7 @@ def _one_batch(
     """Maps the function over a first axis, with which `vmap` merges its own.
 
     A network takes levels and images as one axis. Merged at the end, the axes would
-    cost a
-    copy of each colour, which is more than is copied here.
+    cost a copy of each colour, which is more than is copied here.
     """
 
     @custom_vmap

@@ -13,10 +13,8 @@ def pixelation(lower: float = 1.0, upper: float = 4.0) -> Alteration:
     """Shows the image by larger pixels, as a sensor of lower resolution does.
 
     The level is the side of a new pixel in pixels of the image, along either axis. As
-    many
-    new pixels as fit in are used, so the visible level moves in steps. A new pixel is
-    the
-    mean of the pixels whose centres it covers (Pillow's `BOX`).
+    many new pixels as fit in are used, so the visible level moves in steps. A new pixel
+    is the mean of the pixels whose centres it covers (Pillow's `BOX`).
 
     Args:
       lower: lowest level, 1: the range must hold the identity.

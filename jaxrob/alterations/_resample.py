@@ -93,8 +93,7 @@ def bilinear(
         broadcasts with that of `columns`.
       columns: column positions, in the same units.
       fill: "constant" fills positions outside the image with 0; any other value takes
-        the
-        nearest edge pixel.
+        the nearest edge pixel.
 
     Returns:
       `[..., C]`, of the shape to which rows and columns broadcast.

@@ -27,10 +27,9 @@ def rotation(
       lower: lowest angle, at most 0; None for -180.
       upper: highest angle, at least 0; None for 180.
       fill: how the places that the image's corners leave are filled. "edge": edge
-        pixels
-        repeat. "constant": black. "crop", as in the paper (`presets`): no border
-        appears. The largest rectangle of the image's proportions (the largest square
-        of a square image) that the rotated image holds is cropped and rescaled to the
+        pixels repeat. "constant": black. "crop", as in the paper (`presets`): no border
+        appears. The largest rectangle of the image's proportions (the largest square of
+        a square image) that the rotated image holds is cropped and rescaled to the
         image's size, so that a rotation magnifies too: a square by 1.22 at 15 degrees
         and by 1.41 at 45.
 

@@ -53,10 +53,8 @@ def shifted_sum(
       image: `[H, W, C]`.
       padded: from `shifts`.
       rows: integers `[T]`, how many pixels below a pixel each tap lies. A NumPy array
-        if
-        they are the same for all images. Otherwise the first tap must be the pixel
-        itself,
-        and each other tap lie beside or on the one before.
+        if they are the same for all images. Otherwise the first tap must be the pixel
+        itself, and each other tap lie beside or on the one before.
       columns: integers `[T]`, how many pixels right of it, of the same type.
       weights: `[T]`, not negative; their sum is 1, and a weight of 1 must belong to the
         pixel itself.

@@ -28,12 +28,11 @@ def horizontal_translation(
       lower: lowest level, at most 0.
       upper: highest level, at least 0.
       fill: how the places that the content leaves are filled. "edge": edge pixels
-        repeat.
-        "constant": black. "crop", as in the papers (`presets`): no border appears. Both
-        axes are cropped to the window that the range's extremes leave inside the
-        image, the window moves over the image, and its content is rescaled to the
-        image's size. The identity stays uncropped, so that the image jumps there: any
-        other level magnifies it, by 28 / 20 for 4 px either way of 28.
+        repeat. "constant": black. "crop", as in the papers (`presets`): no border
+        appears. Both axes are cropped to the window that the range's extremes leave
+        inside the image, the window moves over the image, and its content is rescaled
+        to the image's size. The identity stays uncropped, so that the image jumps
+        there: any other level magnifies it, by 28 / 20 for 4 px either way of 28.
       unit: "px", or "relative" for levels in parts of the image's width.
 
     Returns:

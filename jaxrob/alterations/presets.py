@@ -58,8 +58,7 @@ def cnn_2020() -> tuple[Alteration, ...]:
 
     Pixels are in [0, 1] here: the paper's noise variance [0, 200] is [0, 200 / 255**2],
     brightness is relative, and zoom a factor. The translations of 4 px refer to images
-    of
-    50 px.
+    of 50 px.
     """
     return (
         horizontal_translation(-4.0, 4.0, fill="crop"),
@@ -146,10 +145,8 @@ def imagenet_c(
 
     Args:
       size: the image size whose parameters are taken: 224 (ImageNet-C), 299 (for
-        Inception
-        networks), 64 (Tiny ImageNet-C) or 32 (CIFAR-10-C). None takes those nearest to
-        the
-        image's shorter side, within a factor of 1.5.
+        Inception networks), 64 (Tiny ImageNet-C) or 32 (CIFAR-10-C). None takes those
+        nearest to the image's shorter side, within a factor of 1.5.
       published: whether the altered images are stored as in the benchmark's files:
         truncated to bytes, then a JPEG file of quality 85. The clean images are not,
         so curves may jump beside level 0. See `jaxrob.alterations.followed_by`.
@@ -165,8 +162,7 @@ def imagenet_c(
       FileNotFoundError: if the folder of frost is given and lacks a picture.
       TypeError: if an argument has a wrong type.
       ValueError: if there are no parameters for the size, or a picture of frost is not
-        the
-        benchmark's.
+        the benchmark's.
 
     Source: Hendrycks and Dietterich, Benchmarking neural network robustness to common
     corruptions and perturbations, 2019.
@@ -187,8 +183,7 @@ def cifar_c(
 
     Args:
       published: whether the altered images are truncated to bytes, as in the
-        benchmark's
-        files, which are not JPEG files.
+        benchmark's files, which are not JPEG files.
       validation: as in `imagenet_c`.
       frost_folder: see `jaxrob.alterations.corruptions.frost`.
 

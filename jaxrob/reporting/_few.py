@@ -28,7 +28,7 @@ def full_evaluations(one: Assessment) -> int:
 
 
 def request_text(sampling: Sampling) -> str:
-    """Describes the precision or budget that was asked for."""
+    """Describes the half width or the budget that was asked for."""
     said = []
     if sampling.half_width:
         said.append(f"within {sampling.half_width:g}")

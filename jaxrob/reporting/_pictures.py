@@ -16,7 +16,7 @@ from jaxrob._identity.digest import host_array
 from jaxrob._keys import alteration_keys, checked_key
 from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.reporting._results import (
     CHANNELS,
     MOST_PICTURES,
@@ -229,7 +229,7 @@ def _checked_alteration(
     assessment: Assessment, alteration: Alteration, shape: tuple[int, ...]
 ) -> Alteration:
     """Returns the alteration, fingerprinted, which must be the assessment's."""
-    alteration = fingerprinted(alteration, shape)
+    alteration = fingerprinted_alteration(alteration, shape)
     known = assessment.provenance.get("alteration")
     found = alteration_fingerprint(alteration)
     same = all(

@@ -104,13 +104,13 @@ class Results:
         for name, kind in (("roma", RomaResult), ("attack", Attack), ("plan", Plan)):
             wanted = f"a {kind.__module__.rpartition('.')[0]}.{kind.__name__} or None"
             check_type(name, getattr(self, name), kind | None, wanted)
-        for name, kind, wanted, fewest in (
+        for name, kind, wanted, min_length in (
             ("assessments", Assessment, "jaxrob.Assessment", 0),
             ("requirements", Requirement, "Requirement", 0),
             ("regressions", str, "texts", 0),
         ):
             given = checked_sequence(
-                name, getattr(self, name), kind, wanted, min_length=fewest
+                name, getattr(self, name), kind, wanted, min_length=min_length
             )
             object.__setattr__(self, name, given)
         for name, missing, kind, wanted in (

@@ -62,8 +62,8 @@ def data_augmentation(
     paper does not state how levels are drawn.
     """
     check(module, dataset, alterations, levels, key, training)
-    parts = originals(dataset) + on_half(dataset, alterations, key)
-    return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)
+    subsets = originals(dataset) + on_half(dataset, alterations, key)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
 
 
 def limited_data_augmentation(
@@ -122,5 +122,5 @@ def limited_data_augmentation(
         robustness=robustness,
         training=training,
     )
-    parts = originals(dataset) + on_all(dataset, weak)
-    return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)
+    subsets = originals(dataset) + on_all(dataset, weak)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)

@@ -9,22 +9,23 @@ import jax.numpy as jnp
 import numpy as np
 
 from jaxrob.retraining._levels import altered, grid_levels, random_levels
-from jaxrob.retraining._parts import Part
+from jaxrob.retraining._parts import Subset
 from jaxrob.training import Batches, Losses
 
 
 def mixture(
-    parts: Sequence[Part], levels: str = "random", candidates: int = 1
+    subsets: Sequence[Subset], levels: str = "random", candidates: int = 1
 ) -> Callable[[int], Batches]:
     """Returns batches of all copies in random order, mixed as evenly as possible.
 
-    Every batch holds each part in the same proportion, up to an image or two. An epoch
-    holds each image once for each of its copies. To keep shapes static, a step reads as
-    many images of each part as any batch holds. It alters them all, but trains only on
-    those of its batch: alterations run on a few more images than the network.
+    Every batch holds each subset in the same proportion, up to an image or two. An
+    epoch holds each image once for each of its copies. To keep shapes static, a step
+    reads as many images of each subset as any batch holds. It alters them all, but
+    trains only on those of its batch: alterations run on a few more images than the
+    network.
 
     Args:
-      parts: the parts.
+      subsets: the subsets.
       levels: how levels are chosen. "random": uniformly from the range, for each copy
         in each epoch. "grid": one of the levels of `grid_levels` for each copy of an
         image.
@@ -34,33 +35,37 @@ def mixture(
     Returns:
       A function from the batch size to the batches, as `jaxrob.training.fit` takes it.
     """
-    total = sum(part.size for part in parts)
+    total = sum(subset.size for subset in subsets)
     description = f"{levels} levels, {candidates} candidates: " + "; ".join(
-        f"{part.copies} of {len(part.images)}, "
-        + ("as they are" if part.alteration is None else part.alteration.description)
-        for part in parts
+        f"{subset.copies} of {len(subset.images)}, "
+        + (
+            "as they are"
+            if subset.alteration is None
+            else subset.alteration.description
+        )
+        for subset in subsets
     )
 
     def batches(batch_size: int) -> Batches:
-        layout = _layout(parts, total // batch_size, batch_size)
+        layout = _layout(subsets, total // batch_size, batch_size)
         make = functools.partial(
-            _make, parts, layout.num_read, levels=levels, candidates=candidates
+            _make, subsets, layout.num_read, levels=levels, candidates=candidates
         )
-        draw = functools.partial(_draw, parts, layout)
+        draw = functools.partial(_draw, subsets, layout)
         return Batches(total, draw, make, description)
 
     return batches
 
 
 class _Layout(NamedTuple):
-    """The division of an epoch's batches among the parts.
+    """The division of an epoch's batches among the subsets.
 
     Attributes:
-      num_read: `[parts]`, the images of each part that a step reads: the largest number
-        in any batch.
-      starts: `[T, parts]`, the copies of each part in all earlier batches.
+      num_read: `[subsets]`, the images of each subset that a step reads: the largest
+        number in any batch.
+      starts: `[T, subsets]`, the copies of each subset in all earlier batches.
       chosen: int32 `[T, B]`, indices of the images to train on, among the images that a
-        step reads, part by part.
+        step reads, subset by subset.
     """
 
     num_read: np.ndarray
@@ -68,14 +73,14 @@ class _Layout(NamedTuple):
     chosen: np.ndarray
 
 
-def _layout(parts: Sequence[Part], steps: int, batch_size: int) -> _Layout:
-    # The copies of each part are spaced evenly on [0, 1]; batches take them in order.
-    sizes = [part.size for part in parts]
+def _layout(subsets: Sequence[Subset], steps: int, batch_size: int) -> _Layout:
+    # The copies of each subset are spaced evenly on [0, 1]; batches take them in order.
+    sizes = [subset.size for subset in subsets]
     places = [(np.arange(size) + 0.5) / size for size in sizes]
     kinds = np.repeat(np.arange(len(sizes)), sizes)
     kinds = kinds[np.argsort(np.concatenate(places), kind="stable")]
     kinds = kinds[: steps * batch_size].reshape(steps, batch_size)
-    # `[T, parts]`, the number of copies of each part that each step trains on.
+    # `[T, subsets]`, the number of copies of each subset that each step trains on.
     counts = np.stack([(kinds == i).sum(axis=1) for i in range(len(sizes))], axis=1)
     num_read = counts.max(axis=0, initial=0)
     is_chosen = np.concatenate(
@@ -87,17 +92,17 @@ def _layout(parts: Sequence[Part], steps: int, batch_size: int) -> _Layout:
 
 
 def _draw(
-    parts: Sequence[Part], layout: _Layout, rng: np.random.Generator
+    subsets: Sequence[Subset], layout: _Layout, rng: np.random.Generator
 ) -> dict[str, np.ndarray]:
     """Draws the images that each step of an epoch reads, and the numbers of copies."""
     index, copy = [], []
-    for part, most, start in zip(parts, layout.num_read, layout.starts.T):
-        order = rng.permutation(part.size)
+    for subset, most, start in zip(subsets, layout.num_read, layout.starts.T):
+        order = rng.permutation(subset.size)
         # Rows that are not trained on may repeat the last copy.
         rows = start[:, None] + np.arange(most)
-        order = order[np.minimum(rows, part.size - 1)]
-        index.append(part.images[order // part.copies])
-        copy.append((order % part.copies).astype(np.int32))
+        order = order[np.minimum(rows, subset.size - 1)]
+        index.append(subset.images[order // subset.copies])
+        copy.append((order % subset.copies).astype(np.int32))
     return {
         "index": np.concatenate(index, axis=1),
         "copy": np.concatenate(copy, axis=1),
@@ -106,7 +111,7 @@ def _draw(
 
 
 def _make(
-    parts: Sequence[Part],
+    subsets: Sequence[Subset],
     num_read: np.ndarray,
     images: jax.Array,
     labels: jax.Array,
@@ -122,10 +127,10 @@ def _make(
     cuts = np.cumsum(num_read)[:-1]
     blocks = jnp.split(images, cuts), jnp.split(drawn["copy"], cuts)
     copies = [
-        _altered_part(
-            part, block, copy, jax.random.fold_in(key, number), levels, candidates
+        _altered_subset(
+            subset, block, copy, jax.random.fold_in(key, number), levels, candidates
         )
-        for number, (part, block, copy) in enumerate(zip(parts, *blocks))
+        for number, (subset, block, copy) in enumerate(zip(subsets, *blocks))
     ]
     images, labels = jnp.concatenate(copies, axis=1)[:, chosen], labels[chosen]
     if candidates == 1:
@@ -136,22 +141,22 @@ def _make(
     return images[worst, jnp.arange(len(chosen))], labels
 
 
-def _altered_part(
-    part: Part,
+def _altered_subset(
+    subset: Subset,
     images: jax.Array,
     copy: jax.Array,
     key: jax.Array,
     levels: str,
     candidates: int,
 ) -> jax.Array:
-    """Alters the images of one part at their levels, `[candidates, b, ...]`."""
-    alteration = part.alteration
+    """Alters the images of one subset at their levels, `[candidates, b, ...]`."""
+    alteration = subset.alteration
     if alteration is None:
         return jnp.broadcast_to(images, (candidates, *images.shape))
     level_key, noise_key = jax.random.split(key)
     shape = candidates, len(images)
     if levels == "grid":
-        level = grid_levels(alteration, part.copies, copy, shape)
+        level = grid_levels(alteration, subset.copies, copy, shape)
     else:
         level = random_levels(alteration, shape, level_key)
     return altered(alteration, images, level, noise_key)

@@ -11,7 +11,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
-from jaxrob.retraining._parts import Part, check, on_all, on_half
+from jaxrob.retraining._parts import Subset, check, on_all, on_half
 from jaxrob.retraining._weak import find_weak, original
 from jaxrob.training import fit
 from jaxrob.training._step import num_outputs
@@ -58,8 +58,10 @@ def network_parallelization(
         _check_fits(classifier, module, dataset, key, training)
     else:
         classifier = original(module, dataset, key, training)
-    parts = on_half(dataset, alterations, key)
-    return parallel(classifier, _second(module, dataset, parts, key, levels, training))
+    subsets = on_half(dataset, alterations, key)
+    return parallel(
+        classifier, _second(module, dataset, subsets, key, levels, training)
+    )
 
 
 def limited_network_parallelization(
@@ -119,8 +121,10 @@ def limited_network_parallelization(
     )
     if classifier is None:
         classifier = original(module, dataset, key, training)
-    parts = on_all(dataset, weak)
-    return parallel(classifier, _second(module, dataset, parts, key, levels, training))
+    subsets = on_all(dataset, weak)
+    return parallel(
+        classifier, _second(module, dataset, subsets, key, levels, training)
+    )
 
 
 def parallel(first: Classifier, second: Classifier) -> Classifier:
@@ -211,7 +215,7 @@ def _max_of_log_probabilities(
 def _second(
     module: Any,
     dataset: Dataset,
-    parts: list[Part],
+    subsets: list[Subset],
     key: jax.Array,
     levels: str,
     training: dict[str, Any],
@@ -219,4 +223,4 @@ def _second(
     """Trains the network beside the original."""
     # Its initial parameters differ from those of an original trained with this key.
     key = jax.random.fold_in(key, 1)
-    return fit(module, dataset, key=key, batches=mixture(parts, levels), **training)
+    return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)

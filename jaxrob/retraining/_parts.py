@@ -10,13 +10,13 @@ from jaxrob._arguments.checks import check_choice, checked_sequence
 from jaxrob._dataset import Dataset
 from jaxrob._keys import host_generator
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.retraining._levels import LEVELS
 from jaxrob.retraining._sizes import copies
 from jaxrob.training._checks import check_training
 
 
-class Part(NamedTuple):
+class Subset(NamedTuple):
     """Copies of some images, all altered in the same way.
 
     Attributes:
@@ -58,19 +58,19 @@ def check_alterations(alterations: Any) -> None:
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
-def originals(dataset: Dataset) -> list[Part]:
-    """Returns the part of every image, unaltered."""
-    return [Part(None, np.arange(len(dataset)), 1)]
+def originals(dataset: Dataset) -> list[Subset]:
+    """Returns one subset: all images, unaltered."""
+    return [Subset(None, np.arange(len(dataset)), 1)]
 
 
 def on_half(
     dataset: Dataset, alterations: Sequence[Alteration], key: jax.Array
-) -> list[Part]:
-    """Returns a part for each alteration, of half the images, drawn independently."""
+) -> list[Subset]:
+    """Returns a subset for each alteration: half the images, drawn independently."""
     rng = host_generator(key)
     return [
-        Part(
-            fingerprinted(alteration, dataset.images.shape[1:]),
+        Subset(
+            fingerprinted_alteration(alteration, dataset.images.shape[1:]),
             np.sort(rng.permutation(len(dataset))[: len(dataset) // 2]),
             copies(alteration),
         )
@@ -78,11 +78,13 @@ def on_half(
     ]
 
 
-def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Part]:
-    """Returns a part for each alteration, of every image."""
+def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Subset]:
+    """Returns a subset for each alteration: all images."""
     every = np.arange(len(dataset))
     image_shape = dataset.images.shape[1:]
     return [
-        Part(fingerprinted(alteration, image_shape), every, copies(alteration))
+        Subset(
+            fingerprinted_alteration(alteration, image_shape), every, copies(alteration)
+        )
         for alteration in alterations
     ]

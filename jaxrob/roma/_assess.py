@@ -222,7 +222,7 @@ def assess(
         drawn = _fingerprinted(drawn, image_shape, is_kept=journal is not None)
         arguments = {
             "estimator": estimator,
-            "budget": _told(budget),
+            "budget": _finite_or_none(budget),
             "perturbation": drawn.name if perturbation is None else text(drawn),
             "epsilon": epsilon,
             "delta": delta,
@@ -263,7 +263,7 @@ def assess(
         excluded=inputs.excluded,
         labels=None if labels is None else dataset.labels,
         warnings=(*warned, *run.warned_of_each[0], *run.warned),
-        budget=_told(budget),
+        budget=_finite_or_none(budget),
         half_width=half_width,
         place=place,
         confidence_level=confidence_level,
@@ -286,7 +286,7 @@ def _checked_budget(budget: Any, estimator: str, num_samples: int) -> float:
     return budget
 
 
-def _told(budget: float) -> int | None:
+def _finite_or_none(budget: float) -> int | None:
     return None if math.isinf(budget) else int(budget)
 
 

@@ -29,10 +29,8 @@ def window(size, lower, upper, level):
     """Returns the window's start and length, in pixels.
 
     Over the range the content moves from `lower` to `upper` relative to the frame, so
-    the
-    window moves by as much the other way: it touches the far end of the image at
-    `lower`
-    and the near end at `upper`.
+    the window moves by as much the other way: it touches the far end of the image at
+    `lower` and the near end at `upper`.
     """
     length = size - (upper - lower)
     begin = (upper - level) / (upper - lower) * (size - length)

@@ -309,7 +309,7 @@ def test_an_end_that_is_the_identity_but_for_rounding():
 
 
 class Halving:
-    """A strategy that refines: what it proposes depends on what it was told."""
+    """A strategy that refines: what it proposes depends on what it received."""
 
     rule = "right"
     rules = RULES
@@ -330,14 +330,14 @@ class Halving:
         return strategies.Found()
 
 
-def test_an_adaptive_strategy_is_told_what_it_asked_for():
+def test_an_adaptive_strategy_receives_what_it_asked_for():
     strategy = Halving()
     result = assess(strategy=strategy, threshold=0.5)
     assert len(result.levels) == 2 + 6
     assert (np.diff(result.levels) > 0).all()
     expected = [exact_accuracy(level) for level in result.levels]
     np.testing.assert_array_equal(result.values, expected)
-    # Told in ascending order, with the number of images behind each value.
+    # Received in ascending order, with the number of images behind each value.
     for history in strategy.calls[1:]:
         assert (np.diff(history.levels) > 0).all()
         assert len(history.levels) == len(history.values)

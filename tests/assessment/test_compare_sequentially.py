@@ -95,7 +95,7 @@ def test_differences_of_networks_that_fail_alike_are_known_better_than_both():
     assert widths < 0.9 * sums and widths < 0.05 * runs
 
 
-def test_equal_ones_end_at_the_precision():
+def test_equal_ones_end_at_the_half_width():
     found = compare(1.0, 1.0, half_width=0.04)
     low, high = found.dataset_interval
     assert not found.is_certain and low <= 0 <= high

@@ -92,13 +92,13 @@ def test_a_curve_close_to_the_threshold_is_not_decided_by_chance(asked):
     assert jaxrob.Assessment.from_json(result.to_json()).dataset_interval == (low, high)
 
 
-def test_precision_costs_evaluations():
+def test_a_smaller_half_width_costs_evaluations():
     spent = [assess(half_width=one).evaluations for one in (0.1, 0.03, 0.01)]
     assert spent == sorted(spent)
     assert spent[0] < 0.25 * on_all_images().evaluations
 
 
-def test_precision_0_gives_the_answer_of_all_images():
+def test_half_width_0_gives_the_answer_of_all_images():
     for threshold in (0.7, 0.45, 0.99, 0.2):
         whole = on_all_images(threshold=threshold)
         for seed in range(3):
@@ -138,7 +138,7 @@ def test_fewer_images_than_are_looked_at_together(number, settings):
         assert set(result.sampling.seen) == {number}
 
 
-def test_a_budget_ends_soon_where_no_precision_is_fine_enough(monkeypatch):
+def test_a_budget_ends_soon_where_no_half_width_is_small_enough(monkeypatch):
     """All images at a level leave more open than any half width on the way to 0."""
     looks = []
     for search in (banded, decided):
@@ -170,7 +170,7 @@ def test_budget_is_kept_and_says_what_it_bought(budget):
     assert result.sampling.status in ("budget", "precise", "resolution")
 
 
-def test_more_budget_buys_precision():
+def test_more_budget_narrows_the_interval():
     widths = []
     for budget in (3_000, 12_000, 40_000):
         low, high = assess(budget=budget).dataset_interval

@@ -101,7 +101,7 @@ def test_smooth_curves_do_not_jump(name, num_inputs):
                 assert not jumps(distances, np.array(values[1:]), values[0], num_inputs)
 
 
-def test_jumps_are_told_from_chance_and_from_distance():
+def test_jumps_are_distinguished_from_chance_and_from_distance():
     near = np.array([0.01, 0.02, 0.03])
     after = np.array([0.5, 0.495, 0.49])
     assert jumps(near, after, 0.98, 1000)

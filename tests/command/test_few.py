@@ -72,7 +72,9 @@ def truth(images, nearest):
 
 
 @pytest.mark.parametrize("asked", ["--half_width=0.05", "--half_width=0.02"])
-def test_a_precision_is_kept_near_the_answer_of_all_images(few, truth, tmp_path, asked):
+def test_a_half_width_is_kept_near_the_answer_of_all_images(
+    few, truth, tmp_path, asked
+):
     out = succeeded(few(asked, f"--report={tmp_path / 'report.md'}"))
     one, half_width = only(tmp_path / "results"), float(asked.partition("=")[2])
     low, high = one.dataset_interval

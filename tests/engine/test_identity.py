@@ -13,7 +13,7 @@ import pytest
 
 import jaxrob
 from jaxrob import alterations, roma, strategies
-from jaxrob.alterations._fingerprint import fingerprinted as fingerprinted_alteration
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.roma._perturbation import fingerprinted_perturbation
 
 RANDOM = np.random.default_rng(0)
@@ -131,8 +131,8 @@ def test_compare_refuses_alterations_that_differ(pair):
         jaxrob.compare(first, second)
 
 
-def test_alterations_whose_canonical_levels_differ_are_told_apart():
-    """A function on the host, told by its effect."""
+def test_alterations_whose_canonical_levels_differ_are_distinguished():
+    """A function on the host, identified by its effect."""
 
     def in_steps(n):
         return named(
@@ -144,7 +144,7 @@ def test_alterations_whose_canonical_levels_differ_are_told_apart():
         jaxrob.compare(first, second)
 
 
-def test_the_librarys_alterations_are_told_by_parameters_and_version():
+def test_the_librarys_alterations_are_identified_by_parameters_and_version():
     found = [
         assess(alterations.gaussian_blur(0.0, upper)).provenance["alteration"]
         for upper in (1.0, 2.0, 1.0)

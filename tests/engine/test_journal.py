@@ -77,7 +77,7 @@ def test_strategies_and_counts_share_levels(tmp_path):
     assert len(steps(path)) == len(found)
 
 
-def test_other_runs_are_refused_and_told_apart(tmp_path):
+def test_other_runs_are_rejected_and_distinguished(tmp_path):
     path = tmp_path / "journal"
     assess(strategies.Uniform(3), path)
     written = path.read_bytes()

@@ -16,7 +16,7 @@ from jaxrob._engine.provenance import (
     dataset_fingerprint,
     provenance,
 )
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob.networks import MLP
 
 IMAGES = np.random.default_rng(0).random((7, 3, 3, 1), np.float32)
@@ -32,7 +32,7 @@ def classifier(apply_fn=linear, value=1.0):
 
 
 def fingerprint(classifier, image_shape=(3, 3, 1)):
-    return classifier_fingerprint(fingerprinted(classifier, image_shape))
+    return classifier_fingerprint(fingerprinted_classifier(classifier, image_shape))
 
 
 def test_any_callable_has_a_fingerprint():
@@ -85,7 +85,7 @@ _PROGRAM = """
 import jax, jax.numpy as jnp, jaxrob
 from jaxrob import bayes, networks
 from jaxrob._engine.provenance import classifier_fingerprint
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 
 module = networks.IdcCNN()
 variables = jax.eval_shape(module.init, jax.random.key(0), jnp.zeros((1, 50, 50, 3)))
@@ -101,7 +101,7 @@ for one in (
     bayes.mc_dropout(module, variables, 2, "sigmoid"),
     jaxrob.Classifier(own),
 ):
-    print(classifier_fingerprint(fingerprinted(one, (50, 50, 3))))
+    print(classifier_fingerprint(fingerprinted_classifier(one, (50, 50, 3))))
 """
 
 
@@ -122,7 +122,7 @@ def test_a_fingerprint_is_the_same_in_another_process():
     assert len(set(runs[0].stdout.split())) == 3
 
 
-def test_modules_are_told_apart_by_their_fields():
+def test_modules_are_distinguished_by_their_fields():
     image = jnp.zeros((1, 28, 28, 1))
     modules = MLP((100,)), MLP((100, 100)), MLP((100,), num_classes=3)
     variables = [jax.jit(module.init)(jax.random.key(0), image) for module in modules]
@@ -133,7 +133,7 @@ def fingerprint_of_linen(module, variables):
     return fingerprint(Classifier.from_linen(module, variables), (28, 28, 1))
 
 
-def test_functions_without_variables_are_told_apart_by_code_and_constants():
+def test_functions_without_variables_are_distinguished_by_code_and_constants():
     table = np.zeros((9, 2000), np.float32)
     other = table.copy()
     other[4, 1000] = 1  # in the middle, which a repr leaves out
@@ -148,7 +148,7 @@ def test_functions_without_variables_are_told_apart_by_code_and_constants():
     assert len(set(found)) == 3 and found[0] == found[3]
 
 
-def test_a_host_function_is_told_by_its_name_and_version():
+def test_a_host_function_is_identified_by_its_name_and_version():
     def zeros(images):
         return np.zeros((len(images), 2), np.float32)
 

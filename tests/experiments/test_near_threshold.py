@@ -7,7 +7,7 @@ from checks.drawn_searches import search, truth
 from scipy import stats
 
 
-def test_curves_close_to_the_threshold_are_told_as_often_as_stated():
+def test_curves_close_to_the_threshold_are_decided_as_often_as_stated():
     rng = np.random.default_rng(5)
     cases = [drawn_curves.NEAR[k] for k in (4, 7, 9, 10)] * 2
     runs = [near_threshold.near(one, rng, 256) for one in cases]

@@ -207,18 +207,18 @@ def test_class_names_are_held_against_those_of_the_data():
 
 
 def test_names_stand_in_the_provenance_and_the_journal(tmp_path):
-    told = {"name": "net", "version": "1", "class_names": ("a", "b", "c", "d")}
-    source = jaxrob.provenance(on_host(**told), DATA)
+    description = {"name": "net", "version": "1", "class_names": ("a", "b", "c", "d")}
+    source = jaxrob.provenance(on_host(**description), DATA)
     assert source["network"] == {
         "name": "net",
         "class_names": ["a", "b", "c", "d"],
         "version": "1",
     }
     journal = tmp_path / "journal"
-    jaxrob.evaluate(on_host(**told), DATA, BRIGHTNESS, [0.1], journal=journal)
+    jaxrob.evaluate(on_host(**description), DATA, BRIGHTNESS, [0.1], journal=journal)
     for changed in ({"version": "2"}, {"class_names": ("a", "b", "c", "e")}):
         with pytest.raises(ValueError, match="is the journal of another run.*network"):
-            other = on_host(**told | changed)
+            other = on_host(**description | changed)
             jaxrob.evaluate(other, DATA, BRIGHTNESS, [0.1], journal=journal)
 
 

@@ -278,7 +278,7 @@ def test_training_mode_changes_nothing(module):
 
 @pytest.mark.slow
 def test_mnist_cnn_learns():
-    """Bright squares in one of two corners are told apart within few steps."""
+    """Bright squares in one of two corners are distinguished within few steps."""
     labels = np.arange(32) % 2
     images = np.random.default_rng(0).random((32, 28, 28, 1), np.float32) / 4
     images[labels == 0, :8, :8] += 0.5

@@ -56,7 +56,7 @@ def test_measures_with_their_bands():
     assert list(curves(plot_measures(made.assessment()))) == ["accuracy"]
 
 
-def test_networks_that_coincide_are_told_apart():
+def test_networks_that_coincide_are_distinguishable():
     one = made.assessment()
     axes = plot_networks([one, one, one], ["a", "_b", "$c$"])
     found = list(curves(axes).values())

@@ -141,7 +141,7 @@ def test_a_verdict_for_each_requirement_and_alteration():
     assert "zoom: it was better" in page
 
 
-def test_the_two_errors_are_told_apart_in_both_forms():
+def test_the_two_errors_are_distinguished_in_both_forms():
     one = dataclasses.replace(made.assessment(), confidence_level=0.9)
     page, text = both([made.results((one,))])
     sentence = "all images of this kind, with a confidence of 90 %?"
@@ -239,7 +239,7 @@ def test_three_networks_one_of_them_with_unknown():
             "98.33 % each",
         )
         assert re.search(r"answers .unknown. to 100\.0 % of the images", shown)
-    # One figure holds all three curves, told apart by more than their colour.
+    # One figure holds all three curves, distinguished by more than their colour.
     side = tree.find(f".//{XHTML}section[@id='side-by-side']//{SVG}svg")
     lines = side.findall(f"{SVG}polyline")
     lines = [line for line in lines if "line" in line.get("class")]
@@ -302,7 +302,7 @@ def attack(number=9):
     )
 
 
-def test_a_run_that_ended_at_a_precision():
+def test_a_run_that_ended_at_a_half_width():
     place = np.arange(12)
     place[9:] = -1
     early = place < 0
@@ -350,7 +350,7 @@ def test_local_probabilities_and_attacks():
     assert "200 categories are too many" in page
 
 
-def test_scores_undecided_and_stability_are_told_apart():
+def test_scores_undecided_and_stability_are_distinguished():
     source = made.assessment().provenance
     own = source | {"dataset": source["dataset"] | {"labels": "own answers"}}
     page = words(to_html([made.results((made.assessment(provenance=own),))]))

@@ -82,7 +82,7 @@ def test_paper_shows_what_a_screen_does():
     assert "<details" not in page and "display: none" not in page
 
 
-def test_a_share_and_the_levels_named_are_told_apart():
+def test_a_share_and_the_levels_named_are_distinguished():
     one = made.assessment(rule="right")
     linear = metrics.heaviside_robustness(one.levels, one.values, 0.8, "linear")
     assert abs(linear - one.robustness) > 0.01

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from jaxrob import Alteration, Dataset, alterations
 from jaxrob.retraining._mixture import mixture
-from jaxrob.retraining._parts import Part, on_all, on_half, originals
+from jaxrob.retraining._parts import Subset, on_all, on_half, originals
 
 KEY = jax.random.key(0)
 # What was done to an image can be read off it.
@@ -51,7 +51,9 @@ def shown(batches, dataset, seed=0, losses=None):
     st.lists(st.integers(1, 4), min_size=1, max_size=4),
 )
 def test_an_epoch_holds_every_copy_once(n, batch_size, copies):
-    parts = [Part(None, np.arange(n), 1)] + [Part(ADD, np.arange(n), c) for c in copies]
+    parts = [Subset(None, np.arange(n), 1)] + [
+        Subset(ADD, np.arange(n), c) for c in copies
+    ]
     batches = mixture(parts)(batch_size)
     assert batches.size == n * (1 + sum(copies))
     found = epoch(batches)

@@ -226,7 +226,7 @@ def test_what_was_not_looked_at_is_said_so(early):
     assert any(one.startswith(words) for one in early.caveats)
 
 
-def test_means_are_known_to_the_precision(early, full):
+def test_means_are_known_to_the_half_width(early, full):
     found, exact = early.categorial(), full.categorial()
     low, high = found.inputs_interval.T
     assert ((low <= exact.plr_all) & (exact.plr_all <= high)).all()

@@ -98,7 +98,7 @@ def test_several_categories_take_more():
 
 @given(st.floats(1e-3, 0.9), st.floats(0.05, 0.4), st.floats(0, 1), st.booleans())
 @settings(max_examples=15, deadline=None)
-def test_more_precision_takes_more_inputs(p, half_width, correlation, asymptotic):
+def test_a_smaller_half_width_takes_more_inputs(p, half_width, correlation, asymptotic):
     known = {"correlation": correlation, "asymptotic": asymptotic, "num_samples": 8}
     less = inputs_needed(p, half_width=half_width, **known)
     more = inputs_needed(p, half_width=half_width / 2, **known)

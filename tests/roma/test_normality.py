@@ -157,7 +157,7 @@ def test_resolved_against_numpys_spacing():
     assert resolved(jnp.float32(0), jnp.float32(1e-20))
 
 
-def test_rounded_samples_are_told():
+def test_rounded_samples_are_detected():
     normal = np.random.default_rng(0).standard_normal(1000)
     samples = np.stack([1 + 1e-5 * normal, 1 + 1e-3 * normal]).astype(np.float32)
     assert ad(samples).resolved.tolist() == [False, True]

@@ -1,4 +1,4 @@
-"""What a strategy must have, and what it is told."""
+"""What a strategy must have, and what it receives."""
 
 import math
 

@@ -29,8 +29,7 @@ def by_severity(
     Args:
       table: the parameters.
       prepare: `prepare(image, draws, rows)`, or `prepare(image, rows)` without `draw`:
-        all
-        work that does not depend on the level.
+        all work that does not depend on the level.
       apply: `apply(image, prepared, level, rows)`, the altered image.
       size: the size whose parameters are taken, None for the nearest.
       draw: `draw(image, key, rows)`, the random draws.

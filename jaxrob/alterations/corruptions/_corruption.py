@@ -34,8 +34,7 @@ def corruption(
       size: the size whose parameters are taken, None for the nearest.
       draw: `draw(image, key)`, the random draws.
       prepare: `prepare(image)`, the work that does not depend on the level, if nothing
-        is
-        random.
+        is random.
       in_colour: whether images without exactly three channels are rejected.
       representative: as in `Alteration`.
 

@@ -28,8 +28,7 @@ def fog(size: int | None = None) -> Alteration:
     """A bright plasma map over the image, which loses contrast.
 
     The map is a diamond-square fractal on a torus whose side is the smallest power of
-    two
-    not smaller than the image.
+    two not smaller than the image.
 
     Args:
       size: the image size whose parameters it takes; see

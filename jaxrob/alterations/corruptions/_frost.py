@@ -38,17 +38,15 @@ def frost(
     """A picture of frost on glass over the image.
 
     The corruption needs the benchmark's own pictures. They are not part of this
-    package,
-    and their licence is not stated. They are read at the call, and must equal the
-    benchmark's byte for byte.
+    package, and their licence is not stated. They are read at the call, and must equal
+    the benchmark's byte for byte.
 
     Args:
       size: the image size whose parameters it takes; see
         `jaxrob.alterations.corruptions`.
       folder: the folder of frost1.png, frost2.png, frost3.png, frost4.jpg and
-        frost5.jpg.
-        None takes them from the files of the package imagecorruptions, if it is
-        installed; none of its code is imported.
+        frost5.jpg. None takes them from the files of the package imagecorruptions, if
+        it is installed; none of its code is imported.
 
     Returns:
       The alteration, of images with three channels; levels in [0, 5], identity 0.
@@ -57,8 +55,8 @@ def frost(
       FileNotFoundError: if a picture is missing.
       ImportError: if Pillow is not installed.
       ValueError: if there are no parameters for `size`, or a file is not the
-        benchmark's;
-        when applied, if the image has no three channels or is larger than the pictures.
+        benchmark's; when applied, if the image has no three channels or is larger than
+        the pictures.
     """
     size = checked_size("frost", size)
     draw = hashable_partial(_draw, size=size, pictures=frost_pictures(folder))

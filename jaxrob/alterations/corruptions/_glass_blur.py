@@ -22,8 +22,7 @@ def glass_blur(size: int | None = None) -> Alteration:
 
     The image is blurred and truncated to bytes, its pixels are moved, and it is blurred
     again. The blurs are continuous in the level. The distance and the number of rounds
-    of
-    the moves are those of the nearest severity, with the same random numbers at all
+    of the moves are those of the nearest severity, with the same random numbers at all
     levels.
 
     The benchmark's code intends to swap pixels but copies them: the second pixel
@@ -112,8 +111,7 @@ def _sources(uniform: jax.Array, farthest: jax.Array, chains: bool) -> jax.Array
     """Returns the pixel whose value each pixel takes in one round, int32 `[H * W]`.
 
     The benchmark goes from the last pixel to the first and gives each the current value
-    of
-    another. If the other pixel came earlier, it has already taken a value from
+    of another. If the other pixel came earlier, it has already taken a value from
     elsewhere, and so on: chains, whose ends are found by doubling the steps.
 
     Args:

@@ -70,13 +70,13 @@ def _written(
     return "\n".join(line.rstrip() for line in text.splitlines()) + "\n"
 
 
-def _checked(name: str, value: Any, fewest: int) -> tuple[Results, ...]:
+def _checked(name: str, value: Any, min_length: int) -> tuple[Results, ...]:
     if isinstance(value, Results):
         raise TypeError(
             f"{name} must be a sequence; got {named(value)}: give [results]"
         )
     wanted = "jaxrob.reporting.Results"
-    return checked_sequence(name, value, Results, wanted, min_length=fewest)
+    return checked_sequence(name, value, Results, wanted, min_length=min_length)
 
 
 @functools.cache

@@ -9,7 +9,7 @@ from jaxrob.strategies._few.bands import Bands
 from jaxrob.strategies._few.cheapest import Costs, cheapest, seen_at
 from jaxrob.strategies._few.clusters import Cluster, allowed_widths, clusters, crossings
 from jaxrob.strategies._few.crossing import BEND, RoughCrossing
-from jaxrob.strategies._few.goal import Goal, Levels, Wanted, in_blocks
+from jaxrob.strategies._few.goal import Goal, Levels, Wanted, rounded_to_blocks
 
 # Plans aim at this factor of the allowed width.
 MARGIN = 0.9
@@ -244,7 +244,9 @@ def _bisected(plan: _Plan) -> list[Wanted]:
     wide = [i for i in places if steps[i + 1] - steps[i] > 1]
     if not wide:
         inside = steps[plan.cluster.first : plan.cluster.last + 1].tolist()
-        return [Wanted(s, in_blocks(goal, _GROWTH * levels[s].seen)) for s in inside]
+        return [
+            Wanted(s, rounded_to_blocks(goal, _GROWTH * levels[s].seen)) for s in inside
+        ]
     i = max(wide, key=lambda i: plan.now.closable[i])
     start, end = int(steps[i]), int(steps[i + 1])
     middle = (start + end) // 2
@@ -277,7 +279,9 @@ def _deciding(
     if not wide:
         return []
     i = max(wide, key=lambda i: now.closable[i])
-    return [Wanted(int(steps[i] + steps[i + 1]) // 2, in_blocks(goal, goal.block))]
+    return [
+        Wanted(int(steps[i] + steps[i + 1]) // 2, rounded_to_blocks(goal, goal.block))
+    ]
 
 
 def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
@@ -287,8 +291,10 @@ def _finest(goal: Goal, levels: Levels, now: Bands) -> list[Wanted]:
     for i in np.flatnonzero(now.closable > _OPEN).tolist():
         for step in steps[i : i + 2].tolist():
             if levels[step].seen < goal.num_images:
-                wanted.append(Wanted(step, in_blocks(goal, 2 * levels[step].seen)))
+                wanted.append(
+                    Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen))
+                )
         if steps[i + 1] - steps[i] > 1:
             middle = int(steps[i] + steps[i + 1]) // 2
-            wanted.append(Wanted(middle, in_blocks(goal, goal.block)))
+            wanted.append(Wanted(middle, rounded_to_blocks(goal, goal.block)))
     return wanted

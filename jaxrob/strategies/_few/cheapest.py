@@ -12,7 +12,7 @@ from jaxrob.strategies._few.goal import (
     Levels,
     Wanted,
     finite_population_correction,
-    in_blocks,
+    rounded_to_blocks,
 )
 
 # From this share of the images on, all are requested.
@@ -76,7 +76,9 @@ def images_for(goal: Goal, deviation: float) -> int:
     """Returns how many images of its own a level needs for this standard error."""
     plain = (goal.deviation / max(deviation, 1e-12)) ** 2
     needed = finite_population_correction(goal, plain)
-    return in_blocks(goal, goal.num_images if _is_most(goal, needed) else needed)
+    return rounded_to_blocks(
+        goal, goal.num_images if _is_most(goal, needed) else needed
+    )
 
 
 def seen_at(levels: Levels, step: int) -> int:
@@ -116,7 +118,9 @@ def _cheapest_at(
             rest = deviation**2 - goal.deviation**2 * (1 / images - 1 / total)
             if rest <= 0:
                 continue
-            own = in_blocks(goal, max(1 / (rest / change + 1 / images), goal.block))
+            own = rounded_to_blocks(
+                goal, max(1 / (rest / change + 1 / images), goal.block)
+            )
             cost = float(max(own - seen, 0) + images - theirs)
             if own <= images and cost < best[0]:
                 best = cost, [Wanted(other, images), Wanted(step, own)]

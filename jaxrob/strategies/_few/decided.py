@@ -15,7 +15,7 @@ from jaxrob.strategies._few.goal import (
     Levels,
     Wanted,
     images_needed,
-    in_blocks,
+    rounded_to_blocks,
 )
 from jaxrob.strategies._few.sides import Gap, partition, side
 from jaxrob.strategies._few.state import Accepted, State
@@ -74,7 +74,8 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
     if state.partition is None:
         ends = [step for step in (0, goal.parts) if levels[step].side == OPEN]
         return state, [
-            Wanted(step, in_blocks(goal, 2 * levels[step].seen)) for step in ends
+            Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen))
+            for step in ends
         ]
     gaps = state.partition.gaps
     now = estimates(levels, goal.least_variance, goal.num_images)
@@ -126,7 +127,7 @@ def _finest(goal: Goal, levels: Levels, gaps: list[Gap]) -> list[Wanted]:
         middle = (gap.start + gap.end) // 2
         if begun:
             step = max(begun, key=lambda step: levels[step].seen)
-            wanted.append(Wanted(step, in_blocks(goal, 2 * levels[step].seen)))
+            wanted.append(Wanted(step, rounded_to_blocks(goal, 2 * levels[step].seen)))
         elif gap.width > 1 and middle not in levels:
             wanted.append(Wanted(middle, goal.block))
     return wanted
@@ -153,7 +154,7 @@ def _towards(
     if seen_at(levels, step) < _BEGUN * goal.num_images:
         step = here
     more = max(seen_at(levels, step) * (1 + _GROWTH), _STRIDE * goal.num_images)
-    return [Wanted(step, in_blocks(goal, more))]
+    return [Wanted(step, rounded_to_blocks(goal, more))]
 
 
 def _bracket(
@@ -238,4 +239,4 @@ def _more(goal: Goal, levels: Levels, step: int, total: float) -> Wanted:
     seen = seen_at(levels, step)
     grown = seen * (1 + _GROWTH) if seen else _GROWTH * total
     wanted = max(min(grown, total), seen * (1 + _LEAST_GROWTH), seen + goal.block)
-    return Wanted(step, in_blocks(goal, wanted))
+    return Wanted(step, rounded_to_blocks(goal, wanted))

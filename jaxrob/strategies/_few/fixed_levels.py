@@ -10,7 +10,7 @@ from jaxrob.strategies._few.goal import (
     Goal,
     Wanted,
     images_needed,
-    in_blocks,
+    rounded_to_blocks,
 )
 from jaxrob.strategies._few.sides import side
 from jaxrob.strategies._few.state import Accepted, State
@@ -58,5 +58,5 @@ def following(goal: Goal, state: State) -> tuple[State, list[Wanted]]:
     for step in cheapest:
         seen = state.levels[step].seen
         more = max(min(seen * (1 + _GROWTH), cost[step]), seen + goal.block)
-        wanted.append(Wanted(step, in_blocks(goal, more)))
+        wanted.append(Wanted(step, rounded_to_blocks(goal, more)))
     return state._replace(is_done=not wanted), wanted

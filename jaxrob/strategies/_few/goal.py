@@ -93,7 +93,7 @@ class Wanted(NamedTuple):
     seen: int
 
 
-def in_blocks(goal: Goal, seen: float) -> int:
+def rounded_to_blocks(goal: Goal, seen: float) -> int:
     """Rounds a number of images up to whole blocks, at most all images."""
     blocks = math.ceil(seen / goal.block)
     return min(blocks * goal.block, goal.num_images)

@@ -12,7 +12,14 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._few import banded, decided, fixed_levels
 from jaxrob.strategies._few.clusters import narrowing_by_correlation
-from jaxrob.strategies._few.goal import ACCEPTED, OPEN, Goal, Level, Wanted, in_blocks
+from jaxrob.strategies._few.goal import (
+    ACCEPTED,
+    OPEN,
+    Goal,
+    Level,
+    Wanted,
+    rounded_to_blocks,
+)
 from jaxrob.strategies._few.population import population_interval
 from jaxrob.strategies._few.state import Accepted, State
 from jaxrob.strategies._few.stopping import StoppingRule
@@ -171,7 +178,7 @@ class FewImages:
         needed_evidence = math.log(len(steps) / (share * goal.error))
         levels = {step: Level(np.array([]), OPEN, needed_evidence) for step in steps}
         state = State(levels, Accepted(0, parts, parts / 2))
-        wanted = [Wanted(step, in_blocks(goal, goal.block)) for step in steps]
+        wanted = [Wanted(step, rounded_to_blocks(goal, goal.block)) for step in steps]
         return _Progress(goal, state, wanted)
 
     def _updated(self, task: Task, now: "_Progress", history: History) -> "_Progress":

@@ -25,7 +25,7 @@ def looks(shape, seen, orders):
         yield goal, banded.look(goal, ASAP(n=PARTS), state, answers)
 
 
-def test_a_steep_curve_is_told_by_the_usual_bands():
+def test_a_steep_curve_is_resolved_by_the_usual_bands():
     """Not by high ones, which open intervals far off because a bend may be there."""
     seen = dict.fromkeys([0, 128, 256, 384, 896, 1024], 128)
     seen |= {512: 384, 576: 640, 608: 512, 640: 2000, 655: 640, 669: 512, 684: 512}

@@ -1,4 +1,4 @@
-"""Means told by few images and by levels with more: errors beside those stated."""
+"""Means from few images and from levels with more: errors beside those stated."""
 
 import numpy as np
 import pytest

@@ -82,7 +82,7 @@ def test_intervals_rarely_miss_and_are_as_narrow_as_asked(name, half_width):
 
 @pytest.mark.parametrize("curtail", [False, pytest.param(True, marks=pytest.mark.slow)])
 @ALL_CURVES
-def test_precision_0_finds_every_crossing_to_a_step(name, curtail):
+def test_half_width_0_finds_every_crossing_to_a_step(name, curtail):
     right = answers(name)
     accepted = right.mean(axis=1) >= LEAST
     for seed in range(8):
@@ -147,7 +147,7 @@ def test_a_curve_along_the_threshold_stays_open_without_all_levels():
 
 
 @pytest.mark.parametrize("stopping", [{"budget": 10**9}, {"required": 0.5}])
-def test_precision_0_by_way_of_wider_ones_is_right_too(stopping):
+def test_half_width_0_by_way_of_wider_ones_is_right_too(stopping):
     """Bands tell the sides of levels on the way there, with less evidence."""
     settings = StoppingRule(0.0, **stopping)
     few = FewImages(ASAP(n=PARTS), settings)
