@@ -374,8 +374,11 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
       ValueError: as `Dataset`.
     """
     given, (images, labels) = images, images_and_labels(images, labels)
-    if isinstance(given, Dataset) and labels is not None:
-        return given
+    if isinstance(given, Dataset):
+        if labels is not None:
+            return given
+        if not may_lack_labels:
+            raise TypeError(f"images must have labels here; {given.name} has none")
     images = np.asarray(checked_images(images))
     if labels is None and may_lack_labels:
         labels = np.zeros(len(images), int)

@@ -3,6 +3,8 @@
 `experiments/argument_mutations.py` tries every argument of every public function.
 """
 
+import dataclasses
+
 import jax
 import numpy as np
 import pytest
@@ -73,6 +75,19 @@ def test_a_data_set_in_place_of_images(call):
         call(batches)
 
 
+def test_a_data_set_brings_its_class_names():
+    names = tuple("abcdefghij"[: int(LABELS.max()) + 1])
+    named = jaxrob.Dataset(IMAGES, LABELS, class_names=names)
+    given = {"num_samples": 20, "key": KEY}
+    found = roma.global_robustness(CLASSIFIER, named, **given)
+    assert found.names == names
+    other = dataclasses.replace(CLASSIFIER, class_names=names[::-1])
+    for call in (roma.assess, roma.global_robustness, adversarial.lbfgs):
+        settings = {} if call is adversarial.lbfgs else given
+        with pytest.raises(ValueError, match="class_names of the classifier and of"):
+            call(other, named, **settings)
+
+
 def test_a_data_set_without_labels_is_images():
     unlabelled = jaxrob.Dataset(IMAGES)
     given = {"num_samples": 20, "key": KEY}
@@ -81,7 +96,7 @@ def test_a_data_set_without_labels_is_images():
     np.testing.assert_array_equal(
         found.plr, roma.assess(CLASSIFIER, IMAGES, **given).plr
     )
-    with pytest.raises(TypeError, match="labels must be an array .*; got None"):
+    with pytest.raises(TypeError, match="must have labels here; dataset has none"):
         adversarial.fgsm(CLASSIFIER, unlabelled, epsilon=0.1)
 
 

@@ -192,7 +192,8 @@ def checked_integers(
       TypeError: if it is not a sequence of integers.
       ValueError: if it is too short, or one is below the limit or above 2**31 - 1.
     """
-    found = checked_sequence(name, value, int, "integers", min_length=min_length)
+    kinds = int | np.integer
+    found = checked_sequence(name, value, kinds, "integers", min_length=min_length)
     return tuple(checked_integer(name, one, at_least=at_least) for one in found)
 
 

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from jaxrob._arguments.naming import named
+from jaxrob._arguments.readable import error_text
 
 
 def failed_on_images(
@@ -20,7 +21,7 @@ def failed_on_images(
     if len(image_shape) == 2:
         hint = " (if the axis of the channels is missing, images[..., None] adds it)"
     return ValueError(
-        f"{what} failed on images of the shape [B, {shape}]{hint}: {error}"
+        f"{what} failed on images of the shape [B, {shape}]{hint}: {error_text(error)}"
     )
 
 

@@ -25,3 +25,11 @@ def readable(text: str) -> str:
         else one
         for one in text
     )
+
+
+def error_text(error: BaseException) -> str:
+    """Returns an error's text. A user's class may raise another error instead."""
+    try:
+        return str(error)
+    except Exception:
+        return "its text cannot be read"

@@ -7,6 +7,7 @@ import numpy as np
 import jaxrob
 from jaxrob._command.refused import Refused
 from jaxrob._command.subject import Subject
+from jaxrob._devices.host_function import own_errors
 from jaxrob._log_probabilities import log_normalised
 from jaxrob._pixels import as_floats
 
@@ -25,7 +26,8 @@ def check(subject: Subject, seed: int) -> None:
     keys = None
     if classifier.stochastic:
         keys = jax.random.split(jax.random.key(seed), len(images))
-    rows = np.asarray(_outputs(classifier, images, keys))
+    with own_errors():
+        rows = np.asarray(_outputs(classifier, images, keys))
     # Infinite scores can be compared; infinite logits have no softmax.
     known = ~np.isnan(rows) if classifier.outputs == "scores" else np.isfinite(rows)
     number = int((~known.all(axis=(0, 2))).sum())

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 from absl import flags
 
 import jaxrob
+from jaxrob._arguments.readable import error_text
 from jaxrob._arguments.warnings import RobustnessWarning, cause_of
 from jaxrob._command import define, given, printing, signals, statuses
 from jaxrob._command.printing import say
@@ -162,7 +163,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
             say(_as_flags(_refusal(error), values), name)
         else:
             printing.say_traceback(error)
-            say(f"failed: {type(error).__name__}: {error}", name)
+            say(f"failed: {type(error).__name__}: {error_text(error)}", name)
         return status
     if verdict:
         say(verdict)
@@ -173,7 +174,7 @@ def _ended(name: str, command: _Command, rest: list[str]) -> int:
 def _refusal(error: BaseException) -> str:
     if isinstance(error, OSError) and error.filename and error.strerror:
         return f"{error.filename}: {error.strerror}"
-    return str(error) or type(error).__name__
+    return error_text(error) or type(error).__name__
 
 
 def _as_flags(text: str, values: flags.FlagValues) -> str:

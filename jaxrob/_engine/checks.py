@@ -63,10 +63,10 @@ def check_together(
     check_shape_is_kept(alteration, image.shape)
     _check_values(alteration, image)
     num_classes = trace_info(classifier, image.shape).num_classes
-    _check_class_names(classifier, dataset, num_classes)
+    check_class_names(classifier, dataset, num_classes)
 
 
-def _check_class_names(
+def check_class_names(
     classifier: Classifier, dataset: Dataset | BatchedDataset, num_classes: int
 ) -> None:
     """Rejects class names of another number than the classes, or that contradict."""

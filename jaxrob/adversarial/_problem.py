@@ -17,7 +17,7 @@ from jaxrob._devices.hosts import put
 from jaxrob._devices.mesh import checked_mesh, replicated
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
-from jaxrob._engine.checks import check_images
+from jaxrob._engine.checks import check_class_names, check_images
 from jaxrob._engine.mistakes import MAX_CHECKED, check_scale, is_worthwhile, scale_check
 from jaxrob._fingerprint import fingerprinted
 from jaxrob._keys import check_key, checked_key, classifier_keys
@@ -96,6 +96,7 @@ def make_problem(
     data = given_images(images, labels)
     check_images(data, data.images.shape[1:])
     classifier, info = _checked_attackable(classifier, data)
+    check_class_names(classifier, data, info.num_classes)
     most = batch_size or rows_that_fit(
         info.largest_array, data.images[0].size, live_images, mesh
     )

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from jaxrob._arguments.checks import check_type, checked_integer
+from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._checks import check_strategy, check_task
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded, drive
@@ -120,7 +121,8 @@ def sample_few(
     wanted = "a function from levels [m] to scores [m, N]"
     check_type("function", function, Callable, wanted)
     how = half_width, budget, curtail, required
-    stopping = checked_stopping(*how, task.confidence_level)
+    confidence_level = checked_confidence_level(task.confidence_level)
+    stopping = checked_stopping(*how, confidence_level)
     if stopping is None:
         raise ValueError(
             "half_width, budget, curtail or required must say when to stop; got none "

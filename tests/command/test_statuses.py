@@ -169,6 +169,7 @@ def test_a_label_that_is_no_class_is_2(assess, place, tmp_path):
         ("raises_later", "a mistake of my own"),
         ("ends", "SystemExit: 1"),
         ("starved", "MemoryError"),
+        ("unreadable", "its text cannot be read"),
         ("nan", "net.py:nan returned NaN or infinity for 16 of the first 16"),
     ],
 )
