@@ -30,10 +30,10 @@ from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
+    checked_devices,
     checked_shape,
     checked_size,
     checked_type,
-    devices,
 )
 
 # What is observed of plain draws, and how it is summarised.
@@ -71,7 +71,7 @@ def roma(
       estimator: one of these. "auto" takes steps of "count", "importance" and
         "splitting".
       num_inputs: the inputs in all. A step takes 64 for each device at most.
-      num_samples: plain draws for each input.
+      num_samples: plain draws for each input, at least 8.
       perturbation: the perturbation; by default `jaxrob.roma.ball` of
         L-infinity and radius 0.04.
       rows: perturbed images that each device classifies at once; by default as many as
@@ -81,9 +81,9 @@ def roma(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if a number is below 1, the estimator unknown or impossible with this
-        classifier or perturbation, or the classifier runs on the host, has "scores"
-        for outputs, or refuses the images' shape.
+      ValueError: if `num_samples` is below 8, another number below 1, the estimator
+        unknown or impossible with this classifier or perturbation, or the classifier
+        runs on the host, has "scores" for outputs, or refuses the images' shape.
     """
     check_choice("estimator", estimator, _ESTIMATORS)
     num_inputs = checked_integer("num_inputs", num_inputs, at_least=1)
@@ -93,7 +93,7 @@ def roma(
         perturbation = ball("linf", 0.04)
     check_type("perturbation", perturbation, Perturbation, "a jaxrob.roma.Perturbation")
     image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
-    mesh = devices(mesh)
+    mesh = checked_devices(mesh)
     classifier = checked_classifier(classifier, image_shape)
     check_confidences(classifier)
     perturbation = fingerprinted_perturbation(perturbation, image_shape)

@@ -17,7 +17,7 @@ from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import on_half, originals
-from jaxrob.steps._step import Step, checked_shape, checked_type, devices
+from jaxrob.steps._step import Step, checked_devices, checked_shape, checked_type
 from jaxrob.training._batches import every_image
 from jaxrob.training._checks import check_training
 from jaxrob.training._network import network_of
@@ -72,7 +72,7 @@ def training(
     key = jax.random.key(0)
     settings = {"batch_size": batch_size, "optimizer": optimizer, "outputs": outputs}
     check_training(module, dataset, key, **settings)
-    mesh = along_images(devices(mesh))
+    mesh = along_images(checked_devices(mesh))
     num_outputs(module, image_shape, outputs, key)
     batches = every_image(num_images)
     if alterations:
