@@ -58,7 +58,7 @@ def network_parallelization(
         _check_fits(classifier, module, dataset, key, training)
     else:
         classifier = original(module, dataset, key, training)
-    parts = on_half(dataset, alterations, key)
+    parts = on_half(dataset.images.shape, alterations, key)
     return parallel(classifier, _second(module, dataset, parts, key, levels, training))
 
 
@@ -119,7 +119,7 @@ def limited_network_parallelization(
     )
     if classifier is None:
         classifier = original(module, dataset, key, training)
-    parts = on_all(dataset, weak)
+    parts = on_all(dataset.images.shape, weak)
     return parallel(classifier, _second(module, dataset, parts, key, levels, training))
 
 

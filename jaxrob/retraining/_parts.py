@@ -58,31 +58,30 @@ def check_alterations(alterations: Any) -> None:
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
-def originals(dataset: Dataset) -> list[Part]:
-    """Returns the part of every image, unaltered."""
-    return [Part(None, np.arange(len(dataset)), 1)]
+def originals(shape: tuple[int, ...]) -> list[Part]:
+    """Returns the part of every image, unaltered; `shape` is that of all images."""
+    return [Part(None, np.arange(shape[0]), 1)]
 
 
 def on_half(
-    dataset: Dataset, alterations: Sequence[Alteration], key: jax.Array
+    shape: tuple[int, ...], alterations: Sequence[Alteration], key: jax.Array
 ) -> list[Part]:
     """Returns a part for each alteration, of half the images, drawn independently."""
-    rng = host_generator(key)
+    number, rng = shape[0], host_generator(key)
     return [
         Part(
-            fingerprinted(alteration, dataset.images.shape[1:]),
-            np.sort(rng.permutation(len(dataset))[: len(dataset) // 2]),
+            fingerprinted(alteration, shape[1:]),
+            np.sort(rng.permutation(number)[: number // 2]),
             copies(alteration),
         )
         for alteration in alterations
     ]
 
 
-def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Part]:
+def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Part]:
     """Returns a part for each alteration, of every image."""
-    every = np.arange(len(dataset))
-    image_shape = dataset.images.shape[1:]
+    every = np.arange(shape[0])
     return [
-        Part(fingerprinted(alteration, image_shape), every, copies(alteration))
+        Part(fingerprinted(alteration, shape[1:]), every, copies(alteration))
         for alteration in alterations
     ]

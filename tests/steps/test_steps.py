@@ -15,6 +15,9 @@ from jax.sharding import Mesh
 import jaxrob
 from jaxrob import alterations, steps
 from jaxrob._devices.call import Call
+from jaxrob.retraining._mixture import _layout
+from jaxrob.retraining._parts import Part, originals
+from jaxrob.steps._training import _fewer
 
 SHAPE, CLASSES, NUMBER = (8, 8, 1), 3, 16
 BRIGHTNESS = alterations.brightness()
@@ -144,8 +147,9 @@ def test_an_attack_is_what_lbfgs_runs(programs, num_images, batch_size, rows):
 
 
 @pytest.mark.parametrize("altered", [(), (NOISE, BRIGHTNESS)], ids=["plain", "DA"])
-def test_training_is_what_a_fit_runs(programs, altered):
-    data = dataset()
+@pytest.mark.parametrize("number", [NUMBER, 75])
+def test_training_is_what_a_fit_runs(programs, altered, number):
+    data = dataset()[np.arange(number) % NUMBER]
     programs.clear()
     given = {"key": jax.random.key(0), "batch_size": 4}
     if altered:
@@ -153,9 +157,35 @@ def test_training_is_what_a_fit_runs(programs, altered):
     else:
         jaxrob.training.fit(MODULE, data, **given)
     found = steps.training(
-        MODULE, SHAPE, alterations=altered, num_images=NUMBER, batch_size=4
+        MODULE, SHAPE, alterations=altered, num_images=number, batch_size=4
     )
     assert without_constants(text(found)) == without_constants(programs[0])
+
+
+@pytest.mark.parametrize("altered", [(), (NOISE, BRIGHTNESS)], ids=["plain", "DA"])
+def test_a_training_set_of_any_size_is_looked_at(altered):
+    """Its images would fill 128 GB."""
+    most = 2**31 - 1
+    found = steps.training(MODULE, SHAPE, alterations=altered, num_images=most)
+    _, images, *_ = found.args
+    assert len(images.shape) == 4 and 128 <= len(images) <= 128 + 2 * len(altered) + 2
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 12])
+def test_few_images_stand_in_for_many(batch_size):
+    """A step reads as many of each part."""
+
+    def read(number, copies):
+        parts = originals((number, *SHAPE))
+        parts += [Part(NOISE, np.arange(number // 2), some) for some in copies]
+        epoch = sum(part.size for part in parts)
+        return _layout(parts, epoch // batch_size, batch_size).num_read.tolist()
+
+    for number in range(batch_size, 40 * batch_size, 3):
+        fewer = _fewer(number, batch_size)
+        for copies in [(2,), (4,), (2, 4), (4, 4, 2)]:
+            assert read(fewer, copies) == read(number, copies)
+    assert _fewer(2**31 - 1, batch_size) < 16 * batch_size
 
 
 def without_constants(program):
