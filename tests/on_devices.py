@@ -183,7 +183,7 @@ def check_no_communication(mesh):
     from jaxrob._engine.step import answer_at_levels, prepare
     from jaxrob.adversarial import _lbfgs
     from jaxrob.roma import _draws
-    from jaxrob.roma._algorithm1 import examine_normality, observe_hic
+    from jaxrob.roma._algorithm1 import NORMALITY
     from jaxrob.roma._work import Work
 
     classifier, key = put((make_classifier(), jax.random.key(7)), replicated(mesh))
@@ -194,7 +194,7 @@ def check_no_communication(mesh):
     prepared = prepare(images, index, key, **static)
     at = np.zeros(2, np.float32)
     attacked = put(np.zeros((16, 8, 8, 1), np.float32), sharded(mesh))
-    searches = _lbfgs._begin(None, attacked, mesh=mesh)
+    searches = _lbfgs._begin(None, attacked, mesh=mesh).run()
     aim = attacked, classes, None
     lowered = (
         answer_at_levels.lower(
@@ -207,12 +207,11 @@ def check_no_communication(mesh):
             classes,
             num_samples=40,
             rows=20,
-            observe=observe_hic,
-            summarise=examine_normality,
+            statistic=NORMALITY,
         ),
-        _lbfgs._advance.__wrapped__.lower(
-            (classifier, np.float32(0.6)), (searches, *aim), mesh=mesh
-        ),
+        _lbfgs._advance(
+            (classifier, np.float32(0.6)), searches, *aim, mesh=mesh
+        ).lower(),
     )
     for step in lowered:
         text = step.compile().as_text()

@@ -72,6 +72,7 @@ def lbfgs(network: Network, mesh: Mesh) -> Program:
         network.classifier(network.variables()),
         network.image_shape,
         num_images=network.num_images,
+        batch_size=network.num_images,
         mesh=mesh,
     )
     return of_step("L-BFGS", found)

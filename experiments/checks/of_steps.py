@@ -34,7 +34,13 @@ def of_steps() -> list[Case]:
             perturbation=A(None, OR_NONE),
             rows=A(4, COUNT | OR_NONE),
         ),
-        case("steps.attack", steps.attack, **of_classifier, **sizes),
+        case(
+            "steps.attack",
+            steps.attack,
+            **of_classifier,
+            **sizes,
+            batch_size=A(2, COUNT | OR_NONE),
+        ),
         case(
             "steps.training",
             steps.training,

@@ -25,14 +25,18 @@ class Call(NamedTuple):
     mesh: Mesh | None = None
 
     def run(self) -> Any:
-        """What the function returns; the caller has set the mesh."""
-        return self.function(*self.args, **self.static)
+        """What the function returns."""
+        with self._mesh_set():
+            return self.function(*self.args, **self.static)
 
     def lower(self) -> jax.stages.Lowered:
         """The program for the devices of the arguments, which need not be there."""
-        none = contextlib.nullcontext()
-        with none if self.mesh is None else jax.set_mesh(self.mesh):
+        with self._mesh_set():
             return self.function.lower(*self.args, **self.static)
+
+    def _mesh_set(self) -> contextlib.AbstractContextManager[Any]:
+        # The caller may have set another one.
+        return jax.set_mesh(self.mesh) if self.mesh else contextlib.nullcontext()
 
 
 def shapes_of(tree: Any, sharding: Sharding) -> Any:

@@ -146,7 +146,10 @@ def _dispatched(
         call = answering(*block, at, num_levels, **static, scale=scale)
         return gathered(call.run())
 
-    prepared = preparing(images, index, execution.key, **static).run()
+    def prepare(images: Any) -> Any:
+        return preparing(images, index, execution.key, **static).run()
+
+    prepared = prepare(images)
     # Journaled answers do not change a step's shape, and so not its rounding.
     each = _levels_a_step(execution, len(images), len(wanted))
     mildest = missing[_mildest(task.levels[missing], task.alteration)]
@@ -160,7 +163,7 @@ def _dispatched(
         if due:
             answers = _answered(step.answers, execution.classifier)
             step = step._replace(answers=answers)
-            rerun = _rerun(execution, task.alteration, index, at, answer)
+            rerun = _rerun(execution, task.alteration, index, at, prepare, answer)
             stochastic = task.alteration.stochastic
             _run_checks(due, execution, placed, answers, rerun, stochastic)
         if platform(mesh) != "cpu":
@@ -194,25 +197,23 @@ def _rerun(
     alteration: Alteration,
     index: jax.Array,
     at: np.ndarray,
+    prepare: Callable[[Any], Any],
     answer: Callable[..., Answers | Altered],
 ) -> Rerun:
     """Returns functions that classify other images in a block, at a step's levels."""
     classifier = execution.classifier
-    static = {"alteration": alteration, "mesh": execution.mesh}
 
     def answers(images: jax.Array) -> Answers:
-        prepared = preparing(images, index, execution.key, **static).run()
-        return _answered(answer(prepared, at, 1), classifier)
+        return _answered(answer(prepare(images), at, 1), classifier)
 
     def outputs(images: jax.Array) -> jax.Array:
-        prepared = preparing(images, index, execution.key, **static).run()
-        given = classifier, prepared, index, execution.key, at[0]
+        given = classifier, prepare(images), index, execution.key, at[0]
+        static = {"alteration": alteration, "mesh": execution.mesh}
         return fetch(outputs_at_level(*given, **static))
 
     def as_bytes(images: jax.Array) -> tuple[int, Answers]:
         row = _mildest(at, alteration)
-        prepared = preparing(images, index, execution.key, **static).run()
-        found = answer(prepared, np.full_like(at, at[row]), 1, 255.0)
+        found = answer(prepare(images), np.full_like(at, at[row]), 1, 255.0)
         return row, _answered(found, classifier, MAX_CHECKED)
 
     return Rerun(answers, outputs, as_bytes)

@@ -17,7 +17,7 @@ _MAX_ROWS_CPU = 16
 _MAX_BYTES = 2**30
 
 
-def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
+def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
     """Compiles a function that treats images one by one, each device its own.
 
     Args:
@@ -25,8 +25,8 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
         arrays have a leading axis of images, and so have those that it returns.
 
     Returns:
-      A function of the same arguments and of `mesh`, over which the images are split.
-      Its program communicates nothing.
+      A function of the same arguments, or their shapes, and of `mesh`, over which the
+      images are split. It returns the call, whose program communicates nothing.
     """
 
     @functools.partial(jax.jit, static_argnames="mesh")
@@ -36,44 +36,42 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Any]:
         )
         return each(shared, arrays)
 
-    @functools.wraps(compiled)
-    def run(shared: Any, *arrays: Any, mesh: Mesh) -> Any:
-        # The caller may have set another mesh.
-        with jax.set_mesh(mesh):
-            return calling(run, shared, *arrays, mesh=mesh).run()
+    def call(shared: Any, *arrays: Any, mesh: Mesh) -> Call:
+        return Call(compiled, (shared, arrays), {"mesh": mesh}, mesh)
 
-    return run
+    return call
 
 
-def calling(function: Any, shared: Any, *arrays: Any, mesh: Mesh) -> Call:
-    """The call of a function that `by_image` returned; arrays or their shapes."""
-    return Call(function.__wrapped__, (shared, arrays), {"mesh": mesh}, mesh)
-
-
-def equal_rows(num_images: int, most: int, mesh: Mesh) -> int:
+def rows_in_block(
+    num_images: int | None,
+    batch_size: int | None,
+    largest_array: int,
+    image_size: int,
+    live_images: int,
+    mesh: Mesh,
+) -> int:
     """Images in a block, a multiple of the devices, where none is much smaller.
 
     Args:
-      num_images: images in all, however many are attacked.
-      most: images in a block at most, except for rounding up to whole devices.
-      mesh: the devices.
-    """
-    num_blocks = -(-num_images // most)
-    rows = -(-num_images // num_blocks)
-    return -(-rows // mesh.size) * mesh.size
-
-
-def rows_that_fit(
-    largest_array: int, image_size: int, live_images: int, mesh: Mesh
-) -> int:
-    """Images in a block for all devices: the most that help and that memory allows.
-
-    Args:
+      num_images: images in all, however many are attacked; None for one full block.
+      batch_size: images in a block at most, except for rounding up to whole devices; by
+        default the most that help and that memory allows.
       largest_array: bytes for one image of the classifier's largest array.
       image_size: values in an image.
       live_images: copies of an image that the attack keeps.
       mesh: the devices.
     """
+    most = batch_size or _rows_that_fit(largest_array, image_size, live_images, mesh)
+    num_images = num_images or most
+    num_blocks = -(-num_images // most)
+    rows = -(-num_images // num_blocks)
+    return -(-rows // mesh.size) * mesh.size
+
+
+def _rows_that_fit(
+    largest_array: int, image_size: int, live_images: int, mesh: Mesh
+) -> int:
+    """The most for all devices that help and that memory allows."""
     most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS
     # The gradient keeps what the forward pass computed: a few arrays of that size.
     row = 4 * largest_array + 4 * live_images * image_size

@@ -116,8 +116,8 @@ def pgd(
         state = _Ascent(block[0], block[0], far, never)
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(steps):
-            state = ascend(shared, state, *block, mesh=mesh)
-        state = _end(problem.classifier, state, *block, mesh=mesh)
+            state = ascend(shared, state, *block, mesh=mesh).run()
+        state = _end(problem.classifier, state, *block, mesh=mesh).run()
         return state.best, state.vanished
 
     attacked = np.flatnonzero(problem.correct)

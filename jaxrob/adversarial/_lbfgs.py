@@ -17,7 +17,7 @@ from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import platform, sharded
 from jaxrob._devices.rows import filled, taken
 from jaxrob.adversarial._attack import Attack, most_adversarial
-from jaxrob.adversarial._blocks import by_image, calling
+from jaxrob.adversarial._blocks import by_image
 from jaxrob.adversarial._problem import Problem, make_attack, make_problem, warned
 from jaxrob.adversarial._scores import LEAD, lead, ranking_scores
 from jaxrob.adversarial._search import (
@@ -161,7 +161,8 @@ def _attack(problem: Problem, target: np.ndarray, target_confidence: float) -> A
     def step(ends: Any, best: jax.Array, *block: Any) -> jax.Array:
         closest = best
         for _ in range(_HALVINGS):
-            closest, ends = _shorten(shared, closest, ends, best, *block, mesh=mesh)
+            given = closest, ends, best, *block
+            closest, ends = _shorten(shared, *given, mesh=mesh).run()
         return closest
 
     candidates, attacked = found.copy(), np.flatnonzero(problem.correct)
@@ -190,11 +191,11 @@ def _closest_found(
     waiting, active = attacked[rows:], np.arange(rows) < len(attacked)
     everything = problem.images, target, problem.keys
     block = put(taken(everything, index), sharded(mesh))
-    searches = _begin(None, block[0], mesh=mesh)
+    searches = _begin(None, block[0], mesh=mesh).run()
     while True:
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(check_every):
-            searches = _advance(shared, searches, *block, mesh=mesh)
+            searches = _advance(shared, searches, *block, mesh=mesh).run()
         done = active & fetch(searches.done)
         if not done.any():
             continue
@@ -211,7 +212,7 @@ def _closest_found(
             waiting = waiting[len(refilled) :]
             block = put(taken(everything, index), sharded(mesh))
             is_new = put(np.isin(np.arange(rows), refilled), sharded(mesh))
-            searches = _refill(None, searches, block[0], is_new, mesh=mesh)
+            searches = _refill(None, searches, block[0], is_new, mesh=mesh).run()
 
 
 def evaluating(shared: Shared, block: tuple[Any, ...], mesh: Mesh) -> Call:
@@ -222,9 +223,9 @@ def evaluating(shared: Shared, block: tuple[Any, ...], mesh: Mesh) -> Call:
       block: shapes of images, targets and keys, as `place` puts them.
       mesh: the devices.
     """
-    searches = calling(_begin, None, block[0], mesh=mesh).lower().out_info
+    searches = _begin(None, block[0], mesh=mesh).lower().out_info
     searches = shapes_of(searches, sharded(mesh))
-    return calling(_advance, shared, searches, *block, mesh=mesh)
+    return _advance(shared, searches, *block, mesh=mesh)
 
 
 @by_image

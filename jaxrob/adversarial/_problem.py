@@ -23,7 +23,7 @@ from jaxrob._fingerprint import fingerprinted
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack
-from jaxrob.adversarial._blocks import by_image, equal_rows, rows_that_fit
+from jaxrob.adversarial._blocks import by_image, rows_in_block
 from jaxrob.adversarial._scores import ranking_scores
 from jaxrob.adversarial._similarity import structural_similarity
 
@@ -97,10 +97,8 @@ def make_problem(
     check_images(data, data.images.shape[1:])
     classifier, info = _checked_attackable(classifier, data)
     check_class_names(classifier, data, info.num_classes)
-    most = batch_size or rows_that_fit(
-        info.largest_array, data.images[0].size, live_images, mesh
-    )
-    rows = equal_rows(len(data), most, mesh)
+    sizes = info.largest_array, data.images[0].size, live_images
+    rows = rows_in_block(len(data), batch_size, *sizes, mesh)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
     classifier = put(classifier, replicated(mesh))
@@ -238,7 +236,10 @@ def _answers(
     mesh: Mesh,
 ) -> tuple[Answers, np.ndarray]:
     """Answers and the best class except the label, `[N]`, on the host."""
-    step = functools.partial(_block_answers, classifier, mesh=mesh)
+
+    def step(*block: Any) -> tuple[Answers, jax.Array]:
+        return _block_answers(classifier, *block, mesh=mesh).run()
+
     take = functools.partial(taken, (images, labels, keys))
     blocks = in_blocks(step, take, np.arange(len(images)), rows, mesh)
     return joined([found for _, found in blocks])

@@ -62,7 +62,8 @@ def data_augmentation(
     paper does not state how levels are drawn.
     """
     check(module, dataset, alterations, levels, key, training)
-    subsets = originals(dataset) + on_half(dataset, alterations, key)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_half(shape, alterations, key)
     return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)
 
 
@@ -122,5 +123,6 @@ def limited_data_augmentation(
         robustness=robustness,
         training=training,
     )
-    subsets = originals(dataset) + on_all(dataset, weak)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_all(shape, weak)
     return fit(module, dataset, key=key, batches=mixture(subsets, levels), **training)

@@ -58,7 +58,7 @@ def network_parallelization(
         _check_fits(classifier, module, dataset, key, training)
     else:
         classifier = original(module, dataset, key, training)
-    subsets = on_half(dataset, alterations, key)
+    subsets = on_half(dataset.images.shape, alterations, key)
     return parallel(
         classifier, _second(module, dataset, subsets, key, levels, training)
     )
@@ -121,7 +121,7 @@ def limited_network_parallelization(
     )
     if classifier is None:
         classifier = original(module, dataset, key, training)
-    subsets = on_all(dataset, weak)
+    subsets = on_all(dataset.images.shape, weak)
     return parallel(
         classifier, _second(module, dataset, subsets, key, levels, training)
     )

@@ -58,33 +58,32 @@ def check_alterations(alterations: Any) -> None:
     checked_sequence("alterations", alterations, Alteration, "jaxrob.Alteration")
 
 
-def originals(dataset: Dataset) -> list[Subset]:
-    """Returns one subset: all images, unaltered."""
-    return [Subset(None, np.arange(len(dataset)), 1)]
+def originals(shape: tuple[int, ...]) -> list[Subset]:
+    """Returns the part of every image, unaltered; `shape` is that of all images."""
+    return [Subset(None, np.arange(shape[0]), 1)]
 
 
 def on_half(
-    dataset: Dataset, alterations: Sequence[Alteration], key: jax.Array
+    shape: tuple[int, ...], alterations: Sequence[Alteration], key: jax.Array
 ) -> list[Subset]:
-    """Returns a subset for each alteration: half the images, drawn independently."""
-    rng = host_generator(key)
+    """Returns a part for each alteration, of half the images, drawn independently."""
+    number, rng = shape[0], host_generator(key)
     return [
         Subset(
-            fingerprinted_alteration(alteration, dataset.images.shape[1:]),
-            np.sort(rng.permutation(len(dataset))[: len(dataset) // 2]),
+            fingerprinted_alteration(alteration, shape[1:]),
+            np.sort(rng.permutation(number)[: number // 2]),
             copies(alteration),
         )
         for alteration in alterations
     ]
 
 
-def on_all(dataset: Dataset, alterations: Sequence[Alteration]) -> list[Subset]:
-    """Returns a subset for each alteration: all images."""
-    every = np.arange(len(dataset))
-    image_shape = dataset.images.shape[1:]
+def on_all(shape: tuple[int, ...], alterations: Sequence[Alteration]) -> list[Subset]:
+    """Returns a part for each alteration, of every image."""
+    every = np.arange(shape[0])
     return [
         Subset(
-            fingerprinted_alteration(alteration, image_shape), every, copies(alteration)
+            fingerprinted_alteration(alteration, shape[1:]), every, copies(alteration)
         )
         for alteration in alterations
     ]

@@ -59,6 +59,7 @@ def worst_level(
     """
     check(module, dataset, alterations, "random", key, training)
     candidates = checked_integer("candidates", candidates, at_least=1)
-    subsets = originals(dataset) + on_half(dataset, alterations, key)
+    shape = dataset.images.shape
+    subsets = originals(shape) + on_half(shape, alterations, key)
     batches = mixture(subsets, candidates=candidates)
     return fit(module, dataset, key=key, batches=batches, **training)

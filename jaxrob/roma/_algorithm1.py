@@ -9,7 +9,7 @@ from scipy import special, stats
 
 from jaxrob._arguments.warnings import warn
 from jaxrob.roma._count import observe_hits
-from jaxrob.roma._draws import summarise_draws
+from jaxrob.roma._draws import Statistic, summarise_draws
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._margins import log_hic
 from jaxrob.roma._normality import NORMAL_BELOW, anderson_darling, resolved, sort
@@ -90,7 +90,7 @@ class NormalFit(NamedTuple):
 
 def roma(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "roma": Algorithm 1."""
-    found = summarise_draws(work, inputs, settings, observe_hic, examine_normality)
+    found = summarise_draws(work, inputs, settings, NORMALITY)
     fit = fit_normal(found, settings.delta)
     none = np.full(len(fit.status), np.nan)
     return Answers(
@@ -170,6 +170,10 @@ def examine_normality(observed: Confidences) -> Moments[jax.Array]:
         resolved=resolved(observed.magnitude.max(axis=1), centred.std(axis=1)),
         hits=observed.hit.sum(axis=1, dtype=jnp.int32),
     )
+
+
+#: How normal the confidences of plain draws are.
+NORMALITY = Statistic(observe_hic, examine_normality)
 
 
 def fit_normal(found: Moments[np.ndarray], delta: float) -> NormalFit:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import scipy
 
-from jaxrob.roma._draws import summarise_draws
+from jaxrob.roma._draws import Statistic, summarise_draws
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._margins import log_hic
 from jaxrob.roma._work import Inputs, Settings, Work
@@ -13,7 +13,7 @@ from jaxrob.roma._work import Inputs, Settings, Work
 
 def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "count": hits among plain draws, with an exact interval."""
-    hits = summarise_draws(work, inputs, settings, observe_hits, count_hits)
+    hits = summarise_draws(work, inputs, settings, HITS)
     return counted(hits, settings.num_samples, settings.confidence_level)
 
 
@@ -46,6 +46,10 @@ def observe_hits(
 def count_hits(hits: jax.Array) -> jax.Array:
     """`[b]` the number of hits, from `[b, n]`."""
     return hits.sum(axis=1, dtype=jnp.int32)
+
+
+#: The number of hits among plain draws.
+HITS = Statistic(observe_hits, count_hits)
 
 
 def clopper_pearson(

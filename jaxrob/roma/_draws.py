@@ -3,7 +3,7 @@
 import functools
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -29,12 +29,24 @@ _MAX_BYTES_CPU = 2**20
 _MIN_ROWS_CPU = 128
 
 
+class Statistic(NamedTuple):
+    """What is computed of plain draws, by functions of a module.
+
+    Other objects, such as closures made anew, would be other programs.
+
+    Attributes:
+      observe: `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]`
+        of m draws at one input: a pytree of arrays `[m, ...]`.
+      summarise: takes what `observe` returned, `[b, n, ...]` for b inputs, and returns
+        a pytree of `[b, ...]`.
+    """
+
+    observe: Callable[..., Any]
+    summarise: Callable[..., Any]
+
+
 def summarise_draws(
-    work: Work,
-    inputs: Inputs,
-    settings: Settings,
-    observe: Callable[..., Any],
-    summarise: Callable[..., Any],
+    work: Work, inputs: Inputs, settings: Settings, statistic: Statistic
 ) -> Any:
     """Draws perturbed images around each input and summarises the outputs.
 
@@ -45,11 +57,7 @@ def summarise_draws(
       work: the classifier and so on, placed.
       inputs: N inputs.
       settings: the number of draws for each input, n, and the bar.
-      observe: `observe(log_p, excluded, logit_delta)` with log-probabilities `[m, K]`
-        of m draws at one input: a pytree of arrays `[m, ...]`. A module's function,
-        since another object is another program.
-      summarise: takes what `observe` returned, `[b, n, ...]` for b inputs, and returns
-        a pytree of `[b, ...]`; likewise a module's function.
+      statistic: what is computed of them.
 
     Returns:
       The summaries, NumPy arrays `[N, ...]`.
@@ -58,7 +66,7 @@ def summarise_draws(
       ValueError: if the classifier returned NaN or rows that are no distribution.
     """
     at_once = rows_in_call(work, inputs.images.shape[1:])
-    how = settings.num_samples, at_once, observe, summarise
+    how = settings.num_samples, at_once, statistic
 
     def step(*block: jax.Array) -> tuple[Any, jax.Array]:
         return drawing(work, block, *how).run()
@@ -79,25 +87,18 @@ def drawing(
     block: tuple[Any, ...],
     num_samples: int,
     rows: int,
-    observe: Callable[..., Any],
-    summarise: Callable[..., Any],
+    statistic: Statistic,
 ) -> Call:
     """The call that draws around a block of inputs; arrays or their shapes.
 
     Args:
-      work: see `summarise_draws`, and likewise the others.
+      work: see `summarise_draws`.
       block: images, indices and excluded classes, split over the devices.
       num_samples: draws for each.
       rows: perturbed images that each device classifies at once, see `rows_in_call`.
-      observe: likewise.
-      summarise: likewise.
+      statistic: what is computed of them.
     """
-    static = {
-        "num_samples": num_samples,
-        "rows": rows,
-        "observe": observe,
-        "summarise": summarise,
-    }
+    static = {"num_samples": num_samples, "rows": rows, "statistic": statistic}
     return Call(_step, (work, *block), static, work.mesh)
 
 
@@ -111,9 +112,7 @@ def rows_in_call(work: Work, image_shape: tuple[int, ...]) -> int:
     return whole_batches(work.classifier, rows)
 
 
-@functools.partial(
-    jax.jit, static_argnames=("num_samples", "rows", "observe", "summarise")
-)
+@functools.partial(jax.jit, static_argnames=("num_samples", "rows", "statistic"))
 def _step(
     work: Work,
     images: jax.Array,
@@ -122,8 +121,7 @@ def _step(
     *,
     num_samples: int,
     rows: int,
-    observe: Callable[..., Any],
-    summarise: Callable[..., Any],
+    statistic: Statistic,
 ) -> tuple[Any, jax.Array]:
     """The summaries of a block, and whether each input's outputs are distributions."""
 
@@ -146,7 +144,7 @@ def _step(
             numbers = part * draws + jnp.arange(draws, dtype=jnp.uint32)
             each = jax.vmap(lambda k: alteration_keys(k, numbers))(taken(keys))
             log_p = _log_probabilities(work, taken(images), each)
-            observed = jax.vmap(observe, (0, 0, None))(
+            observed = jax.vmap(statistic.observe, (0, 0, None))(
                 log_p, taken(excluded), work.logit_delta
             )
             return observed, ~jnp.isnan(log_p).any(axis=(1, 2))
@@ -161,7 +159,7 @@ def _step(
 
         observed = jax.tree.map(lambda a: by_input(a)[:, :num_samples], observed)
         valid = valid.reshape(-1, parts, group).all(axis=1).reshape(-1)
-        return summarise(observed), valid
+        return statistic.summarise(observed), valid
 
     step = on_each_device(local, work.mesh, (False, True, True, True))
     return step(work, images, indices, excluded)

@@ -6,7 +6,7 @@ misclassification near each. To add one:
 1. Write a file with the function. "count", for instance, is no more than this::
 
        def count(work: Work, inputs: Inputs, settings: Settings) -> Answers:
-           hits = summarise_draws(work, inputs, settings, observe_hits, count_hits)
+           hits = summarise_draws(work, inputs, settings, HITS)
            return counted(hits, settings.num_samples, settings.confidence_level)
 
    `_draws` gives it plain draws, in blocks over the devices. `_margins` computes
@@ -21,12 +21,13 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from jaxrob._arguments.checks import check_choice
-from jaxrob.roma._algorithm1 import roma
+from jaxrob.roma._algorithm1 import NORMALITY, roma
 from jaxrob.roma._cascade import auto, importance, splitting
-from jaxrob.roma._count import count
+from jaxrob.roma._count import HITS, count
+from jaxrob.roma._draws import Statistic
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._importance import importance_obstacle
-from jaxrob.roma._logit import logit
+from jaxrob.roma._logit import CLASSES, logit
 from jaxrob.roma._splitting import splitting_obstacle
 from jaxrob.roma._work import Inputs, Settings, Work
 
@@ -50,16 +51,18 @@ class Estimator(NamedTuple):
         returns why the estimator does not work with this classifier or perturbation, as
         the end of a sentence about the estimator ("needs a perturbation with a move"),
         or None if it does.
+      plain: what it computes of plain draws, None if it is not made of these alone.
     """
 
     estimate: Callable[[Work, Inputs, Settings], Answers]
     obstacle: Callable[[Work, tuple[int, ...]], str | None] = no_obstacle
+    plain: Statistic | None = None
 
 
 _TABLE = {
-    "roma": Estimator(roma),
-    "count": Estimator(count),
-    "logit": Estimator(logit),
+    "roma": Estimator(roma, plain=NORMALITY),
+    "count": Estimator(count, plain=HITS),
+    "logit": Estimator(logit, plain=CLASSES),
     "importance": Estimator(importance, importance_obstacle),
     "splitting": Estimator(splitting, splitting_obstacle),
     "auto": Estimator(auto),

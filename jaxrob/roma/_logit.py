@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._draws import summarise_draws
+from jaxrob.roma._draws import Statistic, summarise_draws
 from jaxrob.roma._estimate import Answers
 from jaxrob.roma._margins import LARGEST_MARGIN, distinct_margins
 from jaxrob.roma._transform import yeojohnson, yeojohnson_lambda
@@ -33,7 +33,7 @@ class Extrapolation(NamedTuple, Generic[Array]):
 
 def logit(work: Work, inputs: Inputs, settings: Settings) -> Answers:
     """Estimator "logit": extrapolates from the margins of plain draws."""
-    found = summarise_draws(work, inputs, settings, observe_classes, extrapolate)
+    found = summarise_draws(work, inputs, settings, CLASSES)
     number = len(inputs.images)
     none = np.full(number, np.nan)
     return Answers(
@@ -85,6 +85,10 @@ def extrapolate(margins: jax.Array) -> Extrapolation[jax.Array]:
         constant=constant | ~possible,
         hits=((margins >= 0) & possible[..., None]).any(axis=1).sum(axis=1),
     )
+
+
+#: The transformed margins of plain draws, by class.
+CLASSES = Statistic(observe_classes, extrapolate)
 
 
 def sum_classes(found: Extrapolation[np.ndarray]) -> np.ndarray:

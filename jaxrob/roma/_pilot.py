@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from scipy import special
 
-from jaxrob.roma._draws import summarise_draws
+from jaxrob.roma._draws import Statistic, summarise_draws
 from jaxrob.roma._logit import observe_classes
 from jaxrob.roma._pairs import ANY_CLASS, Pairs
 from jaxrob.roma._work import Array, Inputs, Settings, Work
@@ -67,7 +67,7 @@ class Candidates(NamedTuple):
 
 def draw_pilot(work: Work, inputs: Inputs, settings: Settings) -> Pilot[np.ndarray]:
     """What plain draws say of each class, on the host."""
-    return summarise_draws(work, inputs, settings, observe_classes, _by_class)
+    return summarise_draws(work, inputs, settings, _BY_CLASS)
 
 
 def pairs_that_matter(
@@ -125,6 +125,9 @@ def _by_class(margins: jax.Array) -> Pilot[jax.Array]:
         mean=margins.mean(axis=1),
         std=jnp.maximum(margins.std(axis=1), _upper_deviation(margins)),
     )
+
+
+_BY_CLASS = Statistic(observe_classes, _by_class)
 
 
 def _upper_deviation(margins: jax.Array) -> jax.Array:

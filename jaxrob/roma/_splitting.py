@@ -219,31 +219,29 @@ def split(
     hits: list[Any] = [None] * len(pairs.classes)
     size = num_slots(len(pairs.classes), rows // num_particles, work.mesh.size)
     by_slot = sharded(work.mesh)
-    # Another mesh may be set where this is called; the steps run on their own.
-    with jax.set_mesh(work.mesh):
-        image = jax.ShapeDtypeStruct(pairs.images.shape[1:], jnp.float32)
-        systems = empty_systems(work.perturbation, image, size, num_particles)
-        systems = put(systems, by_slot)
-        # The pair in each slot, -1 for none. One that is done makes room for the next.
-        held, waiting = np.full(size, -1), iter(range(len(pairs.classes)))
-        block = None
-        while (fresh := _fill(held, waiting)) is not None:
-            if fresh.any():
-                block = put(taken(pairs, held), by_slot)
-            given = systems, block, put(fresh, by_slot), use, num_particles
-            systems, outcome = stepping(work, *given).run()
-            busy = np.flatnonzero(held >= 0)
-            at, outcome = held[busy], taken(fetch(outcome), busy)
-            check_valid(outcome.status != INVALID, pairs.indices[at])
-            climb = _climbed(climb, at, outcome, num_particles)
-            finished = outcome.status == FINISHED
-            if keep_hits and finished.any():
-                latents = fetch(systems.latents)
-                for slot, pair in zip(busy[finished], at[finished]):
-                    hits[pair] = taken(latents, slot)
-            done = (outcome.status != GOING) | (climb.log_probability[at] <= FLOOR)
-            done |= climb.num_steps[at] >= most_steps[at]
-            held[busy[done]] = -1
+    image = jax.ShapeDtypeStruct(pairs.images.shape[1:], jnp.float32)
+    systems = empty_systems(work.perturbation, image, size, num_particles)
+    systems = put(systems, by_slot)
+    # The pair in each slot, -1 for none. One that is done makes room for the next.
+    held, waiting = np.full(size, -1), iter(range(len(pairs.classes)))
+    block = None
+    while (fresh := _fill(held, waiting)) is not None:
+        if fresh.any():
+            block = put(taken(pairs, held), by_slot)
+        given = systems, block, put(fresh, by_slot), use, num_particles
+        systems, outcome = stepping(work, *given).run()
+        busy = np.flatnonzero(held >= 0)
+        at, outcome = held[busy], taken(fetch(outcome), busy)
+        check_valid(outcome.status != INVALID, pairs.indices[at])
+        climb = _climbed(climb, at, outcome, num_particles)
+        finished = outcome.status == FINISHED
+        if keep_hits and finished.any():
+            latents = fetch(systems.latents)
+            for slot, pair in zip(busy[finished], at[finished]):
+                hits[pair] = taken(latents, slot)
+        done = (outcome.status != GOING) | (climb.log_probability[at] <= FLOOR)
+        done |= climb.num_steps[at] >= most_steps[at]
+        held[busy[done]] = -1
     estimate = unknown(len(hits))._replace(
         status=np.select(
             [climb.complete, climb.log_probability <= FLOOR, climb.stuck],

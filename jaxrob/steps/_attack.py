@@ -1,5 +1,7 @@
 """What L-BFGS does with a block of images."""
 
+import math
+
 import jax
 import numpy as np
 from jax.sharding import Mesh
@@ -7,15 +9,15 @@ from jax.sharding import Mesh
 from jaxrob._classifier import Classifier, gradient_obstacle, trace_info
 from jaxrob._devices.call import shapes_of
 from jaxrob._devices.mesh import replicated, sharded
-from jaxrob.adversarial._blocks import equal_rows, rows_that_fit
+from jaxrob.adversarial._blocks import rows_in_block
 from jaxrob.adversarial._lbfgs import LIVE_IMAGES, evaluating
 from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
+    checked_devices,
     checked_shape,
     checked_size,
-    devices,
 )
 
 
@@ -24,6 +26,7 @@ def attack(
     image_shape: tuple[int, ...],
     *,
     num_images: int | None = None,
+    batch_size: int | None = None,
     mesh: Mesh | None = None,
 ) -> Step:
     """The step of `jaxrob.adversarial.lbfgs`: an evaluation of each image's search.
@@ -34,13 +37,13 @@ def attack(
     Args:
       classifier: a differentiable classifier. Its variables may be shapes.
       image_shape: the shape of one image, `(H, W, C)`.
-      num_images: images attacked at a time (`batch_size` of `lbfgs`), rounded up to a
-        multiple of the devices; by default what `lbfgs` takes of many images.
+      num_images: the images in all; by default one full block.
+      batch_size: images attacked at a time, see `lbfgs`.
       mesh: see `evaluation`.
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if `image_shape` has not three axes, `num_images` is below 1, or the
+      ValueError: if `image_shape` has not three axes, a number is below 1, or the
         classifier runs on the host, is not differentiable or refuses the images' shape.
     """
     image_shape = checked_shape(image_shape)
@@ -50,7 +53,8 @@ def attack(
             f"got {image_shape}"
         )
     num_images = checked_size("num_images", num_images)
-    mesh = devices(mesh)
+    batch_size = checked_size("batch_size", batch_size)
+    mesh = checked_devices(mesh)
     classifier = checked_classifier(classifier, image_shape)
     if (obstacle := gradient_obstacle(classifier, image_shape)) is not None:
         raise ValueError(
@@ -58,9 +62,8 @@ def attack(
             f"follows gradients: {obstacle}"
         )
     info = trace_info(classifier, image_shape)
-    size = int(np.prod(image_shape))
-    most = rows_that_fit(info.largest_array, size, LIVE_IMAGES, mesh)
-    rows = equal_rows(num_images or most, num_images or most, mesh)
+    sizes = info.largest_array, math.prod(image_shape), LIVE_IMAGES
+    rows = rows_in_block(num_images, batch_size, *sizes, mesh)
     split = sharded(mesh)
     images = jax.ShapeDtypeStruct((rows, *image_shape), np.float32, sharding=split)
     targets = jax.ShapeDtypeStruct((rows,), np.int32, sharding=split)

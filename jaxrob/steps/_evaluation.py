@@ -24,10 +24,10 @@ from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
+    checked_devices,
     checked_shape,
     checked_size,
     checked_type,
-    devices,
 )
 
 # Many levels, of which a step takes as many as it does.
@@ -89,7 +89,7 @@ def evaluation(
     image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
     num_images = checked_size("num_images", num_images)
     num_levels = checked_size("num_levels", num_levels)
-    mesh = devices(mesh)
+    mesh = checked_devices(mesh)
     alteration = fingerprinted(alteration, image_shape)
     check_shape_is_kept(alteration, image_shape)
     classifier = checked_classifier(classifier, image_shape)

@@ -12,13 +12,10 @@ from jaxrob._classifier import Classifier, trace_info
 from jaxrob._devices.call import Call, shapes_of
 from jaxrob._devices.mesh import replicated, sharded
 from jaxrob.roma import Perturbation, ball
-from jaxrob.roma._algorithm1 import examine_normality, observe_hic
 from jaxrob.roma._assess import check_confidences
 from jaxrob.roma._blocks import block_size
-from jaxrob.roma._count import count_hits, observe_hits
-from jaxrob.roma._draws import INPUTS, drawing, rows_in_call
-from jaxrob.roma._estimators import estimator_named
-from jaxrob.roma._logit import extrapolate, observe_classes
+from jaxrob.roma._draws import INPUTS, Statistic, drawing, rows_in_call
+from jaxrob.roma._estimators import ESTIMATORS, estimator_named
 from jaxrob.roma._mixture import COMPONENTS, DRAWS, drawing_tilted, inputs_in_call
 from jaxrob.roma._pairs import SPLITTING, Pairs
 from jaxrob.roma._particles import empty_systems, num_moves, stepping
@@ -30,19 +27,14 @@ from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
+    checked_devices,
     checked_shape,
     checked_size,
     checked_type,
-    devices,
 )
 
-# What is observed of plain draws, and how it is summarised.
-_PLAIN = {
-    "roma": (observe_hic, examine_normality),
-    "count": (observe_hits, count_hits),
-    "logit": (observe_classes, extrapolate),
-}
-_ESTIMATORS = (*_PLAIN, "importance", "splitting")
+# "auto" takes steps of several of these.
+_ESTIMATORS = tuple(name for name in ESTIMATORS if name != "auto")
 
 
 def roma(
@@ -71,7 +63,7 @@ def roma(
       estimator: one of these. "auto" takes steps of "count", "importance" and
         "splitting".
       num_inputs: the inputs in all. A step takes 64 for each device at most.
-      num_samples: plain draws for each input.
+      num_samples: plain draws for each input, at least 8.
       perturbation: the perturbation; by default `jaxrob.roma.ball` of
         L-infinity and radius 0.04.
       rows: perturbed images that each device classifies at once; by default as many as
@@ -81,9 +73,9 @@ def roma(
 
     Raises:
       TypeError: if an argument has a wrong type.
-      ValueError: if a number is below 1, the estimator unknown or impossible with this
-        classifier or perturbation, or the classifier runs on the host, has "scores"
-        for outputs, or refuses the images' shape.
+      ValueError: if `num_samples` is below 8, another number below 1, the estimator
+        unknown or impossible with this classifier or perturbation, or the classifier
+        runs on the host, has "scores" for outputs, or refuses the images' shape.
     """
     check_choice("estimator", estimator, _ESTIMATORS)
     num_inputs = checked_integer("num_inputs", num_inputs, at_least=1)
@@ -93,20 +85,22 @@ def roma(
         perturbation = ball("linf", 0.04)
     check_type("perturbation", perturbation, Perturbation, "a jaxrob.roma.Perturbation")
     image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
-    mesh = devices(mesh)
+    mesh = checked_devices(mesh)
     classifier = checked_classifier(classifier, image_shape)
     check_confidences(classifier)
     perturbation = fingerprinted_perturbation(perturbation, image_shape)
     logit_delta: Any = jax.ShapeDtypeStruct((), np.float32)
     work = Work(classifier, perturbation, logit_delta, a_key(), mesh)
     work = shapes_of(work, replicated(mesh))
-    obstacle = estimator_named(estimator).obstacle(work, image_shape)
+    how = estimator_named(estimator)
+    obstacle = how.obstacle(work, image_shape)
     if obstacle is not None:
         raise ValueError(f'estimator="{estimator}" {obstacle}')
     image = jax.ShapeDtypeStruct(image_shape, dtype)
-    if estimator in _PLAIN:
+    if how.plain is not None:
         at_once = rows_in_call(work, image_shape) if rows is None else rows
-        call, passes = _plain(work, image, estimator, num_inputs, num_samples, at_once)
+        plain = how.plain, num_inputs, num_samples, at_once
+        call, passes = _plain(work, image, *plain)
         at_once *= mesh.size
     else:
         at_once = rows_on_a_device(work, image_shape) if rows is None else rows
@@ -119,7 +113,7 @@ def roma(
 def _plain(
     work: Work,
     image: jax.ShapeDtypeStruct,
-    estimator: str,
+    statistic: Statistic,
     num_inputs: int,
     num_samples: int,
     rows: int,
@@ -128,7 +122,7 @@ def _plain(
     number = block_size(num_inputs, work.mesh, INPUTS)
     pairs = _pairs(work, image, number)
     block = Inputs(pairs.images, pairs.indices, pairs.excluded)
-    call = drawing(work, block, num_samples, rows, *_PLAIN[estimator])
+    call = drawing(work, block, num_samples, rows, statistic)
     return call, number * num_samples
 
 

@@ -12,7 +12,7 @@ from jaxrob._arguments.checks import (
     check_choice,
     check_type,
     checked_integer,
-    checked_sequence,
+    checked_integers,
 )
 from jaxrob._classifier import Classifier
 from jaxrob._devices.call import Call
@@ -82,11 +82,7 @@ def checked_shape(image_shape: Any) -> tuple[int, ...]:
       TypeError: if it is no sequence of integers.
       ValueError: if one is below 1.
     """
-    shape = checked_sequence("image_shape", image_shape, int, "integers")
-    return tuple(
-        checked_integer(f"image_shape[{axis}]", size, at_least=1)
-        for axis, size in enumerate(shape)
-    )
+    return checked_integers("image_shape", image_shape, at_least=1)
 
 
 def checked_type(dtype: Any) -> np.dtype:
@@ -110,7 +106,7 @@ def checked_size(name: str, number: Any) -> int | None:
     return None if number is None else checked_integer(name, number, at_least=1)
 
 
-def devices(mesh: Any) -> Mesh:
+def checked_devices(mesh: Any) -> Mesh:
     """The mesh, whose devices need not be there; by default this process's devices.
 
     Raises:

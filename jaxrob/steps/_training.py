@@ -12,19 +12,16 @@ from jaxrob._arguments.checks import checked_integer, checked_sequence
 from jaxrob._dataset import Dataset
 from jaxrob._devices.call import Call, shapes_of
 from jaxrob._devices.mesh import along_images, replicated
-from jaxrob._keys import host_generator
-from jaxrob._pixels import as_floats
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import on_half, originals
-from jaxrob.steps._step import Step, checked_shape, checked_type, devices
+from jaxrob.retraining._sizes import input_sizes
+from jaxrob.steps._step import Step, checked_devices, checked_shape, checked_type
 from jaxrob.training._batches import every_image
 from jaxrob.training._checks import check_training
-from jaxrob.training._network import network_of
-from jaxrob.training._schedule import make_schedule, remaining_steps, usual_optimizer
+from jaxrob.training._fit import prepared
+from jaxrob.training._schedule import make_schedule, remaining_steps
 from jaxrob.training._step import (
-    TrainingState,
-    compiled_step,
     num_outputs,
     step_shapes,
 )
@@ -66,30 +63,38 @@ def training(
     num_images = checked_integer("num_images", num_images, at_least=1)
     what = "alterations", alterations, Alteration, "jaxrob.Alteration"
     alterations = checked_sequence(*what, min_length=0)
-    # One pixel and one label, over and over.
-    images = np.broadcast_to(np.zeros((), dtype), (num_images, *image_shape))
-    dataset = Dataset(images, np.zeros(num_images, np.int32))
+    batch_size = checked_integer(
+        "batch_size", batch_size, at_least=1, at_most=num_images
+    )
+    batch = Dataset(np.zeros((batch_size, 1), dtype), np.zeros(batch_size, np.int32))
     key = jax.random.key(0)
     settings = {"batch_size": batch_size, "optimizer": optimizer, "outputs": outputs}
-    check_training(module, dataset, key, **settings)
-    mesh = along_images(devices(mesh))
+    check_training(module, batch, key, **settings)
+    mesh = along_images(checked_devices(mesh))
     num_outputs(module, image_shape, outputs, key)
-    batches = every_image(num_images)
+    shape = _fewer(num_images, batch_size), *image_shape
+    batches = every_image(shape[0])
     if alterations:
-        batches = mixture(originals(dataset) + on_half(dataset, alterations, key))
+        batches = mixture(originals(shape) + on_half(shape, alterations, key))
     shown = batches(batch_size)
-    schedule = make_schedule(shown.size, batch_size, None, None)
-    optimizer = optimizer or usual_optimizer(schedule)
-    network = network_of(module)
+    size = input_sizes(num_images, alterations, ())["DA"]
+    schedule = make_schedule(size, batch_size, None, None)
+    given = module, outputs, shown, schedule, optimizer, key, mesh
+    _, begin, step, rng = prepared(*given)
+    state = jax.eval_shape(begin, jax.ShapeDtypeStruct((1, *image_shape), dtype))
+    state = shapes_of(state, replicated(mesh))
+    planned = next(remaining_steps(shown, schedule, rng, 0))
+    inputs = step_shapes(shape, dtype, planned, mesh)
+    return Step(batch_size, batch_size, mesh, Call(step, (state, *inputs)))
 
-    def begun(key: jax.Array) -> TrainingState:
-        params, others = network.start(key, as_floats(images[:1]))
-        return TrainingState(params, others, optimizer.init(params))
 
-    state = shapes_of(jax.eval_shape(begun, key), replicated(mesh))
-    _, order_key, dropout_key = jax.random.split(key, 3)
-    how = shown.make, order_key, dropout_key, mesh
-    step = compiled_step(network, outputs, optimizer, *how)
-    planned = next(remaining_steps(shown, schedule, host_generator(order_key), 0))
-    given = step_shapes(dataset, planned, mesh)
-    return Step(batch_size, batch_size, mesh, Call(step, (state, *given)))
+def _fewer(num_images: int, batch_size: int) -> int:
+    """A number of images for whose batches a step reads as many of each part.
+
+    Half of the images are copied two or four times. So originals and copies take turns
+    in a fixed order, which changes only once, halfway, if the number is odd. As many
+    images as eight batches hold show that order at all its places in a batch, and as
+    many more move the middle and the end by whole batches.
+    """
+    period = 8 * batch_size
+    return min(num_images, period + num_images % period)

@@ -1,8 +1,9 @@
 """The training loop."""
 
+import functools
 import os
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -11,10 +12,10 @@ from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import Dataset
+from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.call import Call
-from jaxrob._devices.hosts import is_first, local
-from jaxrob._devices.mesh import along_images, checked_mesh
+from jaxrob._devices.hosts import is_first, local, put
+from jaxrob._devices.mesh import along_images, checked_mesh, replicated
 from jaxrob._engine.provenance import dataset_fingerprint
 from jaxrob._keys import checked_key, host_generator
 from jaxrob.training._batches import Batches, every_image
@@ -23,11 +24,13 @@ from jaxrob.training._checks import check_batches, check_training
 from jaxrob.training._network import Network, network_of
 from jaxrob.training._schedule import (
     PlannedStep,
+    Schedule,
     make_schedule,
     remaining_steps,
     usual_optimizer,
 )
 from jaxrob.training._step import (
+    Step,
     TrainingState,
     compiled_step,
     initial_state,
@@ -129,14 +132,16 @@ def fit(
     epoch_batches = (batches or every_image(len(dataset)))(batch_size)
     check_batches(epoch_batches)
     schedule = make_schedule(epoch_batches.size, batch_size, epochs, images_seen)
-    if optimizer is None:
-        optimizer = usual_optimizer(schedule)
-    init_key, order_key, dropout_key = jax.random.split(key, 3)
-    network = network_of(module)
-    state = initial_state(network, outputs, dataset, optimizer, init_key, mesh)
-    step = compiled_step(
-        network, outputs, optimizer, epoch_batches.make, order_key, dropout_key, mesh
+    network, begin, step, rng = prepared(
+        module, outputs, epoch_batches, schedule, optimizer, key, mesh
     )
+    state = begin(dataset.images[:1])
+    classifier = network.classifier(state.params, state.collections, outputs)
+    num_classes = classifier.num_classes(dataset.images.shape[1:])
+    check_labels_below(
+        dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
+    )
+    state = put(state, replicated(mesh))
     checkpoints, done = None, 0
     if checkpoint is not None:
         checkpoints = open_checkpoints(
@@ -152,7 +157,7 @@ def fit(
         state, done = restore(checkpoints, state)
         every = checkpoint_every or schedule.epoch_steps
         schedule = schedule._replace(checkpoint_every=every)
-    steps = remaining_steps(epoch_batches, schedule, host_generator(order_key), done)
+    steps = remaining_steps(epoch_batches, schedule, rng, done)
     hidden = not (progress and is_first())
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
     with bar:
@@ -170,6 +175,43 @@ def fit(
     if checkpoints is not None:
         checkpoints.manager.close()
     return _classifier(network, state, outputs)
+
+
+class Prepared(NamedTuple):
+    """A training before its first step.
+
+    Attributes:
+      network: the module, as functions.
+      begin: `begin(images)` returns the state before the first step, for images of the
+        shape of `[1, ...]` images; it may be traced.
+      step: the compiled step.
+      rng: draws the batches.
+    """
+
+    network: Network
+    begin: Callable[[Any], TrainingState]
+    step: Step
+    rng: np.random.Generator
+
+
+def prepared(
+    module: Any,
+    outputs: str,
+    batches: Batches,
+    schedule: Schedule,
+    optimizer: optax.GradientTransformation | None,
+    key: jax.Array,
+    mesh: Mesh,
+) -> Prepared:
+    """Prepares a training, with the settings of `fit`; nothing is computed."""
+    if optimizer is None:
+        optimizer = usual_optimizer(schedule)
+    init_key, order_key, dropout_key = jax.random.split(key, 3)
+    network = network_of(module)
+    begin = functools.partial(initial_state, network, optimizer, init_key)
+    keys = order_key, dropout_key
+    step = compiled_step(network, outputs, optimizer, batches.make, *keys, mesh)
+    return Prepared(network, begin, step, host_generator(order_key))
 
 
 def _check_finite(loss: jax.Array, planned: PlannedStep) -> None:

@@ -12,7 +12,7 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
-from jaxrob._dataset import Dataset, check_labels_below
+from jaxrob._dataset import Dataset
 from jaxrob._devices.call import shapes_of
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.mesh import replicated, sharded
@@ -42,29 +42,20 @@ Step = Callable[..., tuple[TrainingState, jax.Array]]
 
 def initial_state(
     network: Network,
-    outputs: str,
-    dataset: Dataset,
     optimizer: optax.GradientTransformation,
     key: jax.Array,
-    mesh: Mesh,
+    images: Any,
 ) -> TrainingState:
-    """Returns the state before the first step, replicated on all devices.
+    """Returns the state before the first step; it may be traced.
 
     Raises:
-      ValueError: if a label is not a class of the module.
+      ValueError: if the module does not take images of this shape.
     """
-    image_shape = dataset.images.shape[1:]
     try:
-        params, collections = network.start(key, as_floats(dataset.images[:1]))
+        params, collections = network.start(key, as_floats(images))
     except Exception as error:  # The user's code may raise anything.
-        raise failed_on_images("the module", image_shape, error) from error
-    classifier = network.classifier(params, collections, outputs)
-    num_classes = classifier.num_classes(image_shape)
-    check_labels_below(
-        dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
-    )
-    state = TrainingState(params, collections, optimizer.init(params))
-    return put(state, replicated(mesh))
+        raise failed_on_images("the module", images.shape[1:], error) from error
+    return TrainingState(params, collections, optimizer.init(params))
 
 
 def num_outputs(
@@ -154,7 +145,7 @@ def compiled_step(
 
 def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
     """Returns images, labels, rows drawn and number, the step's arguments."""
-    index, others = _index_and_others(dataset, planned, mesh)
+    index, others = _index_and_others(dataset.labels, planned, mesh)
     if mesh.size == 1:
         # The step is fastest with arrays of the host.
         return np.asarray(dataset.images[index]), *others
@@ -166,22 +157,24 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
     return images, *put(others, replicated(mesh))
 
 
-def step_shapes(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
-    """Returns the shapes of `step_inputs`, without reading or moving any data."""
-    index, others = _index_and_others(dataset, planned, mesh)
-    shape, dtype = (len(index), *dataset.images.shape[1:]), dataset.images.dtype
-    images = jax.ShapeDtypeStruct(shape, dtype)
+def step_shapes(
+    shape: tuple[int, ...], dtype: Any, planned: PlannedStep, mesh: Mesh
+) -> tuple[Any, ...]:
+    """Returns the shapes of `step_inputs`, by the shape and type of all images."""
+    labels = np.zeros(shape[0], np.int32)
+    index, others = _index_and_others(labels, planned, mesh)
+    images = jax.ShapeDtypeStruct((len(index), *shape[1:]), dtype)
     if mesh.size == 1:
         return images, *others
     return shapes_of(images, sharded(mesh)), *shapes_of(others, replicated(mesh))
 
 
 def _index_and_others(
-    dataset: Dataset, planned: PlannedStep, mesh: Mesh
+    labels: Any, planned: PlannedStep, mesh: Mesh
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Returns the indices of a step's images, and its labels, rows drawn and number."""
     index = planned.image_index
-    others = dataset.labels[index], planned.drawn, np.uint32(planned.done - 1)
+    others = labels[index], planned.drawn, np.uint32(planned.done - 1)
     # All devices take equally many images, so the last image is repeated.
     return np.pad(index, (0, -len(index) % mesh.size), "edge"), others
 

@@ -72,7 +72,7 @@ def test_an_epoch_holds_every_copy_once(n, batch_size, copies):
 
 def test_batches_have_their_parts_in_proportion():
     dataset = numbered(60)
-    parts = originals(dataset) + on_all(dataset, [ADD, SHIFT])
+    parts = originals(dataset.images.shape) + on_all(dataset.images.shape, [ADD, SHIFT])
     values, labels = shown(mixture(parts)(42), dataset)
     assert values.shape == (10, 42)
     # The originals all, with their own labels.
@@ -85,7 +85,7 @@ def test_batches_have_their_parts_in_proportion():
 
 def test_every_epoch_and_step_draws_anew():
     dataset = numbered(100)
-    batches = mixture(on_all(dataset, [SHIFT]))(100)
+    batches = mixture(on_all(dataset.images.shape, [SHIFT]))(100)
     one, _ = shown(batches, dataset)
     assert len(np.unique(one)) == one.size
     assert (np.sort(one[0]) != np.sort(one[1])).any()
@@ -98,7 +98,7 @@ def test_every_epoch_and_step_draws_anew():
 
 def test_half_of_the_images_for_each_alteration():
     dataset = numbered(101)
-    one, other = on_half(dataset, [ADD, SHIFT], KEY)
+    one, other = on_half(dataset.images.shape, [ADD, SHIFT], KEY)
     assert len(one.images) == len(set(one.images)) == len(other.images) == 50
     assert (one.copies, other.copies) == (4, 2)
     assert set(one.images) != set(other.images)
@@ -112,7 +112,7 @@ def test_the_grid_of_the_authors_scripts():
         (LOWER, 1e3, [-1, -0.5]),
         (alterations.rotation(-180.0, 180.0), None, None),
     ):
-        batches = mixture(on_all(dataset, [alteration]), "grid")(8)
+        batches = mixture(on_all(dataset.images.shape, [alteration]), "grid")(8)
         if scale is None:
             assert batches.size == 16
             continue
@@ -126,7 +126,7 @@ def test_the_grid_of_the_authors_scripts():
 
 def test_the_worst_of_several_levels():
     dataset = numbered(400)
-    parts = on_half(dataset, [SHIFT], KEY)
+    parts = on_half(dataset.images.shape, [SHIFT], KEY)
     batches = mixture(parts, candidates=4)(100)
 
     def losses(images, labels):
@@ -146,7 +146,7 @@ def test_images_are_altered_as_the_alteration_does(make):
     alteration = make()
     rng = np.random.default_rng(0)
     dataset = Dataset(rng.random((4, 6, 6, 1)).astype(np.float32), np.zeros(4, int))
-    batches = mixture(on_all(dataset, [alteration]), "grid")(4)
+    batches = mixture(on_all(dataset.images.shape, [alteration]), "grid")(4)
     parts = epoch(batches)
     part = {name: array[0] for name, array in parts.items()}
     index, copy = part["index"], part["copy"]

@@ -15,6 +15,9 @@ from jax.sharding import Mesh
 import jaxrob
 from jaxrob import alterations, steps
 from jaxrob._devices.call import Call
+from jaxrob.retraining._mixture import _layout
+from jaxrob.retraining._parts import Part, originals
+from jaxrob.steps._training import _fewer
 
 SHAPE, CLASSES, NUMBER = (8, 8, 1), 3, 16
 BRIGHTNESS = alterations.brightness()
@@ -128,18 +131,25 @@ def test_rare_draws_are_those_of_an_assessment(programs, estimator):
     assert text(found) in programs
 
 
-def test_an_attack_is_what_lbfgs_runs(programs):
-    data = dataset()
+@pytest.mark.parametrize(
+    ("num_images", "batch_size", "rows"), [(16, None, 16), (40, None, 14), (40, 25, 20)]
+)
+def test_an_attack_is_what_lbfgs_runs(programs, num_images, batch_size, rows):
+    """40 images are three blocks of 14, or two of 20, rather than full ones."""
+    mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
+    data = dataset()[np.arange(num_images) % NUMBER]
     programs.clear()
-    jaxrob.adversarial.lbfgs(classifier(), data.images, data.labels)
-    found = steps.attack(without_values(), SHAPE, num_images=NUMBER)
+    given = {"batch_size": batch_size, "mesh": mesh}
+    jaxrob.adversarial.lbfgs(classifier(), data, **given)
+    found = steps.attack(without_values(), SHAPE, num_images=num_images, **given)
     assert text(found) in programs
-    assert found.passes == found.rows == NUMBER
+    assert found.passes == found.rows == rows
 
 
 @pytest.mark.parametrize("altered", [(), (NOISE, BRIGHTNESS)], ids=["plain", "DA"])
-def test_training_is_what_a_fit_runs(programs, altered):
-    data = dataset()
+@pytest.mark.parametrize("number", [NUMBER, 75])
+def test_training_is_what_a_fit_runs(programs, altered, number):
+    data = dataset()[np.arange(number) % NUMBER]
     programs.clear()
     given = {"key": jax.random.key(0), "batch_size": 4}
     if altered:
@@ -147,9 +157,35 @@ def test_training_is_what_a_fit_runs(programs, altered):
     else:
         jaxrob.training.fit(MODULE, data, **given)
     found = steps.training(
-        MODULE, SHAPE, alterations=altered, num_images=NUMBER, batch_size=4
+        MODULE, SHAPE, alterations=altered, num_images=number, batch_size=4
     )
     assert without_constants(text(found)) == without_constants(programs[0])
+
+
+@pytest.mark.parametrize("altered", [(), (NOISE, BRIGHTNESS)], ids=["plain", "DA"])
+def test_a_training_set_of_any_size_is_looked_at(altered):
+    """Its images would fill 128 GB."""
+    most = 2**31 - 1
+    found = steps.training(MODULE, SHAPE, alterations=altered, num_images=most)
+    _, images, *_ = found.args
+    assert len(images.shape) == 4 and 128 <= len(images) <= 128 + 2 * len(altered) + 2
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, 7, 12])
+def test_few_images_stand_in_for_many(batch_size):
+    """A step reads as many of each part."""
+
+    def read(number, copies):
+        parts = originals((number, *SHAPE))
+        parts += [Part(NOISE, np.arange(number // 2), some) for some in copies]
+        epoch = sum(part.size for part in parts)
+        return _layout(parts, epoch // batch_size, batch_size).num_read.tolist()
+
+    for number in range(batch_size, 40 * batch_size, 3):
+        fewer = _fewer(number, batch_size)
+        for copies in [(2,), (4,), (2, 4), (4, 4, 2)]:
+            assert read(fewer, copies) == read(number, copies)
+    assert _fewer(2**31 - 1, batch_size) < 16 * batch_size
 
 
 def without_constants(program):
@@ -255,7 +291,7 @@ def test_what_was_looked_at_runs():
         ({"classifier": 3}, "classifier must be a jaxrob.Classifier; got 3"),
         ({"alteration": None}, "alteration must be a jaxrob.Alteration"),
         ({"image_shape": 8}, "image_shape must be a sequence of integers"),
-        ({"image_shape": (8, 0, 1)}, r"image_shape\[1\] must be at least 1; got 0"),
+        ({"image_shape": (8, 0, 1)}, "image_shape must be at least 1; got 0"),
         ({"num_images": 0}, "num_images must be at least 1; got 0"),
         ({"num_levels": 1.5}, "num_levels must be an integer"),
         ({"dtype": "int32"}, "dtype must be one of"),
