@@ -37,10 +37,6 @@ def fingerprinted_classifier(
     return dataclasses.replace(classifier, apply_fn=own)
 
 
-# The name that `adversarial` and `steps` still use.
-fingerprinted = fingerprinted_classifier
-
-
 def _warn_of_captured(number: int, has_changed: bool) -> None:
     captured = f"the classifier's apply_fn captures {number:,} numbers"
     if has_changed:

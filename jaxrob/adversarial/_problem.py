@@ -19,7 +19,7 @@ from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
 from jaxrob._engine.mistakes import MAX_CHECKED, check_scale, is_worthwhile, scale_check
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats
 from jaxrob.adversarial._attack import Attack
@@ -199,7 +199,7 @@ def _checked_attackable(
             "images must have the shape [N, H, W, C], because an attack needs the "
             f"range [0, 1]; got {shape}{hint if len(shape) == 3 else ''}"
         )
-    classifier = fingerprinted(classifier, shape[1:])
+    classifier = fingerprinted_classifier(classifier, shape[1:])
     info = trace_info(classifier, shape[1:])
     check_labels_below(data.labels, info.num_classes, "labels")
     obstacle = gradient_obstacle(classifier, shape[1:])

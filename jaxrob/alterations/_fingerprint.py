@@ -46,10 +46,6 @@ def fingerprinted_alteration(
     )
 
 
-# The name that `steps` still uses.
-fingerprinted = fingerprinted_alteration
-
-
 def _fingerprinted_representative(alteration: Alteration) -> Any:
     """Fingerprints `representative`, a host function, by its values at many levels."""
     function = alteration.representative

@@ -19,7 +19,7 @@ from jaxrob._engine.sizes import (
 )
 from jaxrob._engine.step import answering, preparing
 from jaxrob.alterations import Alteration
-from jaxrob.alterations._fingerprint import fingerprinted
+from jaxrob.alterations._fingerprint import fingerprinted_alteration
 from jaxrob.steps._step import (
     Step,
     a_key,
@@ -90,7 +90,7 @@ def evaluation(
     num_images = checked_size("num_images", num_images)
     num_levels = checked_size("num_levels", num_levels)
     mesh = checked_devices(mesh)
-    alteration = fingerprinted(alteration, image_shape)
+    alteration = fingerprinted_alteration(alteration, image_shape)
     check_shape_is_kept(alteration, image_shape)
     classifier = checked_classifier(classifier, image_shape)
     info = trace_info(classifier, image_shape)

@@ -17,7 +17,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._classifier import Classifier
 from jaxrob._devices.call import Call
 from jaxrob._devices.mesh import checked_mesh
-from jaxrob._fingerprint import fingerprinted
+from jaxrob._fingerprint import fingerprinted_classifier
 
 _TYPES = ("uint8", "float32")
 
@@ -72,7 +72,7 @@ def checked_classifier(classifier: Any, image_shape: tuple[int, ...]) -> Classif
             "classifier must run on the devices, because a network on the host "
             "(from_torch, from_onnx, from_keras, from_host) is no part of a step"
         )
-    return fingerprinted(classifier, image_shape)
+    return fingerprinted_classifier(classifier, image_shape)
 
 
 def checked_shape(image_shape: Any) -> tuple[int, ...]:
