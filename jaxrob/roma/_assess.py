@@ -210,8 +210,8 @@ def assess(
     key = checked_key(key)
     with collected() as warned:
         drawn = _perturbation(perturbation, norm, epsilon, clip, level_distribution)
-    images, labels = images_and_labels(images, labels)
     dataset = given_images(images, labels, may_lack_labels=True)
+    _, labels = images_and_labels(images, labels)
     check_confidences(classifier)
     asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
     with prepare_run(asked) as run:

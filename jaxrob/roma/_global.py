@@ -138,9 +138,7 @@ def global_robustness(
             "num_inputs needs a function that draws images; got "
             f"num_inputs={named(num_inputs)} beside images={named(images)}"
         )
-    else:
-        images, labels = images_and_labels(images, labels)
-    if by == "label" and labels is None:
+    if by == "label" and images_and_labels(images, labels)[1] is None:
         raise ValueError('by="label" needs labels; got labels=None')
     if class_names is not None and by != "all":
         _check_named(classifier, images, labels, class_names)

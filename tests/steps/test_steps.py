@@ -16,7 +16,7 @@ import jaxrob
 from jaxrob import alterations, steps
 from jaxrob._devices.call import Call
 from jaxrob.retraining._mixture import _layout
-from jaxrob.retraining._parts import Part, originals
+from jaxrob.retraining._parts import Subset, originals
 from jaxrob.steps._training import _fewer
 
 SHAPE, CLASSES, NUMBER = (8, 8, 1), 3, 16
@@ -177,7 +177,7 @@ def test_few_images_stand_in_for_many(batch_size):
 
     def read(number, copies):
         parts = originals((number, *SHAPE))
-        parts += [Part(NOISE, np.arange(number // 2), some) for some in copies]
+        parts += [Subset(NOISE, np.arange(number // 2), some) for some in copies]
         epoch = sum(part.size for part in parts)
         return _layout(parts, epoch // batch_size, batch_size).num_read.tolist()
 
