@@ -56,9 +56,9 @@ if TYPE_CHECKING:
     ("files", "broken", "named"),
     [
         (
-            {"_keys/probe.py": "import jaxrob.roma\n"},
+            {"_files/probe.py": "import jaxrob.roma\n"},
             "imports run one way BROKEN",
-            "jaxrob._keys.probe -> jaxrob.roma (l.1)",
+            "jaxrob._files.probe -> jaxrob.roma (l.1)",
         ),
         (
             {"metrics/_probe.py": TYPE_ONLY},

@@ -7,12 +7,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from common.timing import compilations
 from scipy import optimize, special
 
 import jaxrob
 from jaxrob import adversarial
 from jaxrob._engine.answers import answer
-from jaxrob.adversarial import _lbfgs
 
 SHAPE = (6, 6, 1)
 SIZE = 36
@@ -201,14 +201,19 @@ def test_distance_of_a_network_against_scipy():
 
 @pytest.mark.slow
 def test_new_parameters_need_no_compilation():
-    images = random_images(8)
-    compiled = []
-    for seed in range(3):
-        classifier = network(seed)
-        labels = np.arange(8) % 4  # more or fewer of them right
-        adversarial.lbfgs(classifier, images, labels, target_confidence=0.5 + seed / 10)
-        compiled.append(_lbfgs._advance.__wrapped__._cache_size())
-    assert compiled[0] == compiled[2]
+    images, labels = random_images(8), np.arange(8) % 4
+
+    def attacked(seed):
+        # More or fewer labels are right.
+        target = 0.5 + seed / 10
+        adversarial.lbfgs(network(seed), images, labels, target_confidence=target)
+
+    attacked(0)
+    attacked(1)
+    others = network(2)
+    with compilations() as compiled:
+        adversarial.lbfgs(others, images, labels, target_confidence=0.7)
+    assert len(compiled) == 0, len(compiled)
 
 
 def parallel(variables, images):
