@@ -6,20 +6,9 @@ from typing import Any
 _MARK = "_jaxrob_computing"
 
 
-class computing(contextlib.ContextDecorator):  # noqa: N801 (called like a function)
-    """Marks each error that leaves the block. Answers are computed inside.
-
-    A class, because `contextlib.contextmanager` writes to the error, which a user's
-    class may not allow.
-    """
-
-    def __enter__(self) -> None:
-        """Marks nothing."""
-
-    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
-        """Marks an error, if its class allows it: the error counts more."""
-        with contextlib.suppress(Exception):
-            setattr(error, _MARK, True)
+def computing() -> "_Computing":
+    """Marks each error that leaves the block. Answers are computed inside."""
+    return _Computing()
 
 
 def was_computing(error: BaseException) -> bool:
@@ -28,3 +17,19 @@ def was_computing(error: BaseException) -> bool:
         return getattr(error, _MARK, False) is True
     except Exception:  # A user's class may raise anything.
         return False
+
+
+class _Computing(contextlib.ContextDecorator):
+    """Not made by `contextlib.contextmanager`, which writes to the error.
+
+    A user's class of errors may not allow that.
+    """
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
+        # The error counts more than the mark.
+        with contextlib.suppress(Exception):
+            if error is not None:
+                setattr(error, _MARK, True)

@@ -70,7 +70,7 @@ def with_requirements(
         )
     if any(one.quantity == "decided_ratio" for one in requirements):
         raise Refused(
-            "--require: decided_ratio is told by all images alone; leave it out, or "
+            "--require: decided_ratio needs all images; leave it out, or "
             f"{flags}. What goes with them: robustness, which ends each alteration as "
             "soon as it is certain, and robustness.low, which does not"
         )

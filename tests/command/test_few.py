@@ -147,7 +147,7 @@ def test_what_is_not_sure_does_not_pass(few, truth):
         (["--curtail", "--measure=precision"], '--measure="precision" needs all'),
         (
             ["--budget=10", DECIDED],
-            "--require: decided_ratio is told by all images alone",
+            "--require: decided_ratio needs all images",
         ),
         (
             ["--half_width=0.1", "--require=robustness>=0", DECIDED],
