@@ -54,7 +54,8 @@ def roma(
     * "roma", "count", "logit": the plain draws around a block of inputs, and their
       statistics.
     * "importance": draws from mixtures of three tilts and the plain distribution, 1,024
-      for each of a few inputs.
+      for each of a few inputs. Where an input has more than three modes, a run takes a
+      larger step, with room for 15 tilts (then 63).
     * "splitting": a level of 1,000 particles for each of a few inputs.
 
     Args:
