@@ -26,13 +26,18 @@ are files in `accelerators/targets`. `--what` selects the programs:
 For a GPU the table gives the time that a program with its preparation adds to the
 forward pass: in microseconds, as a share of it, and as a share of its kernels without
 convolutions. For a TPU it gives the ratio of the two, 1 if altering costs nothing.
-"times" is a multiple of the forward pass's bytes, or memory. "launched" counts at least
-2 us a kernel.
+"of best" is the ratio to the best forward pass over as many images: on a GPU the same
+one, on a TPU one in batches whose arrays stay on the chip, which a line names. "times"
+is a multiple of the forward pass's bytes, or memory. "launched" counts at least 2 us a
+kernel.
 
 Only a device shows which kernel autotuning picks for convolutions and products, the
 clocks under load, the host's time to launch kernels, and transfers. `--measure` runs
-the same programs on the device that is present, and prints their time beside the
-estimate.
+the same programs on the device that is present, prints their time beside the estimate
+and how many times the estimate that is ("of est."), and writes the figures with the
+device and its versions to `measured/TARGET.json` in the output folder. Copied to
+`docs/measurements/measured`, they stand beside the estimates of later runs without the
+device, for the same network, size and alteration.
 """
 
 from collections.abc import Sequence
@@ -40,7 +45,15 @@ from collections.abc import Sequence
 import jax
 import numpy as np
 from absl import app, flags
-from accelerators import bench, compiling, environment, programs, tables, targets
+from accelerators import (
+    bench,
+    compiling,
+    environment,
+    measured,
+    programs,
+    tables,
+    targets,
+)
 from accelerators.networks import NETWORKS, Network
 from common import define, files, hosts, startup
 from jax.sharding import Mesh
@@ -95,20 +108,32 @@ def main(argv: Sequence[str]) -> None:
         "jax": jax.__version__,
         "results": [],
     }
-    path = files.output_folder(_OUTPUT.value) / f"{target.name}.json"
+    folder = files.output_folder(_OUTPUT.value)
+    path = folder / f"{target.name}.json"
+    written = [path]
+    kept = None if _MEASURE.value else measured.kept(target.name)
+    if _MEASURE.value:
+        document["versions"] = measured.versions(mesh.devices.flat[0])
+        written.append(folder / "measured" / path.name)
+    elif kept is not None:
+        print(measured.source(kept))
     altered = {name: _ALTERATIONS[name] for name in _WHICH.value}
     for name in _NETWORKS.value:
         network = _sized(NETWORKS[name])
-        one = bench.Bench(target, mesh, network, altered, _MEASURE.value, _LINES.value)
+        how = _MEASURE.value, _LINES.value, kept
+        one = bench.Bench(target, mesh, name, network, altered, *how)
         for kind in _WHAT.value:
             print(f"\n{name}, {kind}: {network.size} levels, {target.device}")
             found = {"network": name, "what": kind, "size": network.size}
             document["results"].append(found | {"programs": one.table(kind)})
             # After each program, because compiling takes long.
             files.write_json(path, document)
+            if _MEASURE.value:
+                figures = measured.text(measured.figures(document))
+                files.write(written[-1], figures.encode())
     if before is not None:
         print("\n".join(["", *tables.compared(document, before)]))
-    print(f"wrote {path}")
+    print(f"wrote {' and '.join(map(str, written))}")
 
 
 def _devices() -> tuple[targets.Target, Mesh]:

@@ -5,7 +5,15 @@ from typing import Any, NamedTuple
 
 from jax.sharding import Mesh
 
-from accelerators import compiling, measuring, others, programs, tables, targets
+from accelerators import (
+    compiling,
+    measured,
+    measuring,
+    others,
+    programs,
+    tables,
+    targets,
+)
 from accelerators.networks import Network
 from jaxrob.alterations import Alteration
 
@@ -18,23 +26,33 @@ class Bench(NamedTuple):
     Attributes:
       target: what for.
       mesh: its devices.
+      network_name: the network's name.
       network: the network, and the size of a step.
       alterations: by the names that lines show.
       measure: whether programs are run, too.
       lines: lines of code shown of each program.
+      kept: what was measured on such a device before; None: nothing.
+      kind: which of `KINDS` is printed.
     """
 
     target: targets.Target
     mesh: Mesh
+    network_name: str
     network: Network
     alterations: Mapping[str, Alteration]
     measure: bool
     lines: int
+    kept: measured.Figures | None = None
+    kind: str = "steps"
 
     def table(self, kind: str) -> list[tables.Row]:
         """Prints the table of one of `KINDS`, and returns its rows and more."""
-        print(tables.heading(self.target, self.measure))
-        return list(_TABLES[kind](self))
+        print(tables.heading(self.target, self.has_measured()))
+        return list(_TABLES[kind](self._replace(kind=kind)))
+
+    def has_measured(self) -> bool:
+        """Whether the table has columns for what was measured, now or before."""
+        return self.measure or self.kept is not None
 
     def row(self, program: programs.Program, prepared: Any = None) -> tables.Row:
         """What is known of a program.
@@ -62,14 +80,32 @@ class Bench(NamedTuple):
         compiled: compiling.Compiled,
         prepared: Any = None,
     ) -> tables.Row:
-        measured = None
+        seconds = None
         if self.measure:
-            measured = measuring.seconds(program, compiled.executable, prepared)
-        return tables.row(program.name, compiled, self.target, measured)
+            seconds = measuring.seconds(program, compiled.executable, prepared)
+        return tables.row(program.name, compiled, self.target, seconds)
 
-    def shown(self, found: tables.Row, beside: tables.Row | None = None) -> tables.Row:
-        """Prints a row."""
-        print(tables.line(found, beside, self.target), flush=True)
+    def shown(
+        self,
+        found: tables.Row,
+        beside: tables.Row | None = None,
+        best: tables.Row | None = None,
+    ) -> tables.Row:
+        """Prints a row, beside what was measured before, and returns both.
+
+        Args:
+          found: the row.
+          beside: the forward pass that it is compared with.
+          best: the best forward pass over as many images.
+        """
+        before = []
+        if not self.measure:
+            where = self.network_name, self.kind, self.network.size
+            before = list(measured.of_program(self.kept, *where, found["program"]))
+        found = tables.with_best(tables.with_kept(found, before), best)
+        print(tables.line(found, beside, self.target, self.has_measured()), flush=True)
+        for line in tables.in_other_forms(before):
+            print(line)
         for line in tables.dearest(found, beside, self.lines if beside else 0):
             print(line)
         return found
@@ -79,15 +115,37 @@ class Bench(NamedTuple):
         network = self.network
         return self.row(programs.forward(network, network.rows, self.mesh))
 
-    def forward_in_turn(self) -> tables.Row:
-        """The forward pass over the images of each level, one after the other."""
-        network = self.network
-        one = self.row(programs.forward(network, network.num_images, self.mesh))
-        return tables.times(one, network.num_levels) | {"program": "forward in turn"}
+    def best_forward(self, at_once: tables.Row) -> tables.Row:
+        """The fastest forward pass over the images of a step, in batches of any size.
 
-    def is_in_turn(self) -> bool:
-        """Whether a step takes its levels one after the other."""
-        return programs.rows_at_once(self.network, self.mesh) < self.network.rows
+        On a GPU that is all of them at once. A TPU may take batches in turn whose
+        arrays stay on the chip: those of one level, half and twice as many, and so on
+        as long as it gets faster.
+
+        Args:
+          at_once: the forward pass over all images at once.
+        """
+        best = at_once | {"batch": self.network.rows}
+        if self.target.platform == "tpu":
+            first = self._in_batches(self.network.num_images)
+            for factor in (0.5, 2):
+                best = min(best, self._as_long_as_faster(first, factor), key=_truest)
+        best = best | {"program": "best forward"}
+        print(f"    the best forward pass takes {best['batch']:,} images at a time")
+        return self.shown(best)
+
+    def _as_long_as_faster(self, best: tables.Row, factor: float) -> tables.Row:
+        """The fastest of batches that grow or shrink by a factor."""
+        while 1 <= (number := int(best["batch"] * factor)) < self.network.rows:
+            if _truest(other := self._in_batches(number)) >= _truest(best):
+                break
+            best = other
+        return best
+
+    def _in_batches(self, number: int) -> tables.Row:
+        """The forward pass over the images of a step, so many at a time."""
+        one = self.row(programs.forward(self.network, number, self.mesh))
+        return tables.times(one, self.network.rows / number) | {"batch": number}
 
     def step(self, name: str) -> Iterator[tables.Row]:
         """The preparation's row, and the step's."""
@@ -100,20 +158,17 @@ class Bench(NamedTuple):
         yield tables.with_preparation(self.row(program, prepared), before)
 
 
+def _truest(found: tables.Row) -> float:
+    """The time measured, or else the estimate."""
+    return found["measured_seconds"] or found["seconds"]
+
+
 def _steps(bench: Bench) -> Iterator[tables.Row]:
     yield (forward := bench.shown(bench.forward()))
-    in_turn = None
-    if bench.is_in_turn():
-        yield (in_turn := bench.shown(bench.forward_in_turn()))
+    yield (best := bench.best_forward(forward))
     for name in bench.alterations:
         prepared, step = bench.step(name)
-        yield from (prepared, bench.shown(step, forward))
-        _beside_in_turn(in_turn, step["seconds"] + step["prepare_seconds"])
-
-
-def _beside_in_turn(in_turn: tables.Row | None, seconds: float) -> None:
-    if in_turn is not None:
-        print(f"    {in_turn['seconds'] / seconds:9.3f} of the forward pass in turn")
+        yield from (prepared, bench.shown(step, forward, best))
 
 
 def _alter(bench: Bench) -> Iterator[tables.Row]:
@@ -130,9 +185,7 @@ def _alter(bench: Bench) -> Iterator[tables.Row]:
 def _roma(bench: Bench) -> Iterator[tables.Row]:
     network, mesh = bench.network, bench.mesh
     yield (forward := bench.shown(bench.forward()))
-    in_turn = None
-    if bench.is_in_turn():
-        yield (in_turn := bench.shown(bench.forward_in_turn()))
+    yield (best := bench.best_forward(forward))
     for make in (
         others.roma_draws,
         others.roma_count,
@@ -141,19 +194,19 @@ def _roma(bench: Bench) -> Iterator[tables.Row]:
     ):
         program = make(network, mesh)
         share = program.passes / network.rows
-        found = bench.shown(bench.row(program), tables.times(forward, share))
-        yield found
-        _beside_in_turn(in_turn, found["seconds"] / share)
+        beside, least = tables.times(forward, share), tables.times(best, share)
+        yield bench.shown(bench.row(program), beside, least)
 
 
 def _bayesian(bench: Bench) -> Iterator[tables.Row]:
     yield (forward := bench.shown(bench.forward()))
+    yield (best := bench.best_forward(forward))
     alteration = next(iter(bench.alterations.values()))
     program = others.bayesian(bench.network, alteration, _SAMPLES, bench.mesh)
-    beside = tables.times(forward, _SAMPLES)
+    beside, least = tables.times(forward, _SAMPLES), tables.times(best, _SAMPLES)
     before, prepared = bench.preparation(alteration)
     step = tables.with_preparation(bench.row(program, prepared), before)
-    yield bench.shown(step, beside)
+    yield bench.shown(step, beside, least)
 
 
 def _lbfgs(bench: Bench) -> Iterator[tables.Row]:

@@ -72,6 +72,42 @@ def with_preparation(step: Row, prepared: Row) -> Row:
     }
 
 
+def with_best(found: Row, best: Row | None) -> Row:
+    """A row with the best forward pass's time as a share of its own, if there is one.
+
+    Args:
+      found: a program's row.
+      best: the row of the best forward pass over as many images.
+    """
+    if best is None:
+        return found
+    shares = {"of_best": _whole(best, "") / _whole(found, "")}
+    if _is_measured(found) and _is_measured(best):
+        measured = _whole(best, "measured_") / _whole(found, "measured_")
+        shares["measured_of_best"] = measured
+    return found | shares
+
+
+def with_kept(found: Row, before: Sequence[dict[str, Any]]) -> Row:
+    """A row with what was measured before, if that was of today's forms.
+
+    Args:
+      found: a program's row, of which nothing was measured now.
+      before: the figures kept of the program, see `measured.of_program`.
+    """
+    for one in before:
+        if "form" not in one:
+            return found | {"measured_seconds": one["measured_us"] * 1e-6, "kept": True}
+    return found
+
+
+def in_other_forms(before: Sequence[dict[str, Any]]) -> Iterator[str]:
+    """Lines that say what was measured of a program in forms that have names."""
+    for one in before:
+        if "form" in one:
+            yield f"    {one['measured_us']:9,} us measured in the form {one['form']!r}"
+
+
 def times(found: Row, factor: float) -> Row:
     """The row of a program that runs `factor` times, to be compared with."""
     scaled = {
@@ -92,22 +128,32 @@ def heading(target: Target, measured: bool) -> str:
     cycles = "" if gpu else f"{'Mcycles':>9}"
     truth = ""
     if measured:
-        truth = f"{'measured':>11}{'of est.':>8}{'adds us':>10}{'of all':>8}"
+        truth = (
+            f"{'measured':>11}{'of est.':>8}{'adds us':>10}{'of est.':>8}{'of all':>8}"
+        )
     return (
-        f"{'program':24}{'us':>9}{cycles}{beside}{truth}{'prepare':>9}{'GB':>7}"
-        f"{'times':>6}{'MiB':>7}{'times':>6}{'roof':>6}{'kernels':>9}"
-        f"{'launched':>10}{'coll.':>6}{'compile s':>10}"
+        f"{'program':24}{'us':>9}{cycles}{beside}{'of best':>8}{truth}"
+        f"{'prepare':>9}{'GB':>7}{'times':>6}{'MiB':>7}{'times':>6}{'roof':>6}"
+        f"{'kernels':>9}{'launched':>10}{'coll.':>6}{'compile s':>10}"
     )
 
 
-def line(found: Row, beside: Row | None, target: Target) -> str:
-    """A line of the table: a program beside another, or nothing."""
+def line(found: Row, beside: Row | None, target: Target, measured: bool = False) -> str:
+    """A line of the table: a program beside another, or nothing.
+
+    Args:
+      found: the program's row.
+      beside: the other's.
+      target: what they were compiled for.
+      measured: whether the table has columns for what was measured.
+    """
     gpu = target.platform == "cuda"
     cells = [f"{found['program']:24}{found['seconds'] * 1e6:9,.0f}"]
     if not gpu:
         cells.append(f"{found['cycles'] / 1e6:9.2f}")
     cells.append(_estimate(found, beside, gpu))
-    if found["measured_seconds"] is not None:
+    cells.append(f"{found['of_best']:8.3f}" if "of_best" in found else " " * 8)
+    if measured:
         cells.append(_truth(found, beside))
     prepare = found.get("prepare_seconds")
     cells.append(f"{'' if prepare is None else format(prepare * 1e6, ',.0f'):>9}")
@@ -171,7 +217,7 @@ def _estimate(found: Row, beside: Row | None, gpu: bool) -> str:
     """How a program's estimate compares with the other's."""
     if beside is None:
         return " " * (30 if gpu else 7)
-    whole = found["seconds"] + found.get("prepare_seconds", 0.0)
+    whole = _whole(found, "")
     if not gpu:
         return f"{beside['seconds'] / whole:7.3f}"
     adds = whole - beside["seconds"]
@@ -182,14 +228,26 @@ def _estimate(found: Row, beside: Row | None, gpu: bool) -> str:
 
 
 def _truth(found: Row, beside: Row | None) -> str:
-    """What was measured, and how that compares."""
-    truth = found["measured_seconds"]
-    cells = f"{truth * 1e6:11,.0f}{truth / found['seconds']:8.2f}"
-    if beside is None:
-        return cells + " " * 18
-    adds = truth + (found.get("measured_prepare_seconds") or 0.0)
-    adds -= beside["measured_seconds"]
-    return cells + f"{adds * 1e6:10,.0f}{adds / beside['measured_seconds']:8.1%}"
+    """What was measured, and how far the estimate was off."""
+    if not _is_measured(found):
+        return " " * 45
+    truth, estimate = _whole(found, "measured_"), _whole(found, "")
+    cells = f"{truth * 1e6:11,.0f}{truth / estimate:8.2f}"
+    if beside is None or not _is_measured(beside):
+        return cells + " " * 26
+    adds = truth - beside["measured_seconds"]
+    estimate -= beside["seconds"]
+    off = f"{adds / estimate:8.2f}" if estimate > 0 else " " * 8
+    return cells + f"{adds * 1e6:10,.0f}{off}{adds / beside['measured_seconds']:8.1%}"
+
+
+def _is_measured(found: Row) -> bool:
+    return found["measured_seconds"] is not None
+
+
+def _whole(found: Row, which: str) -> float:
+    """The time estimated, or measured, with that of the preparation."""
+    return found[f"{which}seconds"] + (found.get(f"{which}prepare_seconds") or 0.0)
 
 
 def _ratio(one: float, other: float | None) -> str:
@@ -211,8 +269,7 @@ def _estimates(document: dict[str, Any]) -> dict[tuple[str, ...], tuple[float, f
     for result in document["results"]:
         where = (document["target"], result["network"], result["what"], result["size"])
         for one in result["programs"]:
-            seconds = one["seconds"] + one.get("prepare_seconds", 0.0)
-            found[*where, one["program"]] = seconds, _moved(one)
+            found[*where, one["program"]] = _whole(one, ""), _moved(one)
     return found
 
 

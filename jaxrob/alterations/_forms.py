@@ -35,17 +35,22 @@ class Form(NamedTuple):
 
 
 FORMS: tuple[Form, ...] = (
-    # v5e: by its compiler's estimate, forward pass over all levels / step.
-    # H100: measured on one, altering 1,000 x 16 pictures of 50x50x3 or 32 x 4 of 224.
+    # v5e: by its compiler's estimate, forward pass over all levels / step. It has none
+    # of gathers: "bytes" counts what they read and write, no more. An H100's took 16
+    # times that, so such a figure ranks forms of gathers, and chooses none of them.
+    # H100: measured on one, altering 1,000 x 16 pictures of 50x50x3 or 32 x 4 of 224;
+    # kept in docs/measurements/measured/h100.json, "alter".
     Form("grid", "cpu", 32, "products", "0.02 of a small CNN's forward pass less"),
     Form("grid", "cpu", math.inf, "gathers", "a fifth faster than products at 50 px"),
     Form("grid", "gpu", math.inf, "gathers", "H100, 50 px: 579 us; products 2,498"),
-    Form("grid", "tpu", math.inf, "products", "v5e, 50 px: 1.29; gathers 0.51"),
+    Form("grid", "tpu", math.inf, "products", "v5e, 50 px: 1.29; gathers, bytes: 0.51"),
     Form("bilinear", "cpu", math.inf, "table", "an MLP's step takes half of the time"),
     Form("bilinear", "gpu", math.inf, "at once", "H100, 50 px: 828 us; table 1,179"),
-    Form("bilinear", "tpu", 34, "product", "v5e, VGG16 at 32 px: 1.07; gathers 0.90"),
-    Form("bilinear", "tpu", 128, "planes", "v5e, 50 px: 0.61; channels 0.53"),
-    Form("bilinear", "tpu", math.inf, "channels", "v5e, 224 px: 0.92; planes 0.70"),
+    Form("bilinear", "tpu", 34, "product", "v5e, 32 px: 1.07; gathers, bytes: 0.90"),
+    Form("bilinear", "tpu", 128, "planes", "v5e, 50 px, bytes: 0.61; channels 0.53"),
+    Form(
+        "bilinear", "tpu", math.inf, "channels", "v5e, 224 px, bytes: 0.92; planes 0.70"
+    ),
     Form("blur", "cpu", 32, "plane by plane", "50 px: 0.88; planes 0.81"),
     Form("blur", "cpu", math.inf, "shifts", "50 px: 0.85; plane by plane 0.79"),
     # With one channel, as in most images of 28 px, planes need no transposition.
@@ -59,7 +64,7 @@ FORMS: tuple[Form, ...] = (
     Form("own shifts", "gpu", math.inf, "loop", "32 px, est.: adds 27 %"),
     Form("own shifts", "tpu", math.inf, "steps", "v5e, 32 px: 0.06; loop 0.001"),
     Form("jpeg", "cpu", math.inf, "loops", "butterflies take 5 to 10 times as long"),
-    Form("jpeg", "gpu", math.inf, "fused", "H100, 224 px: est. 177 us; loops 1,012"),
+    Form("jpeg", "gpu", math.inf, "fused", "224 px, est.: 177 us; loops 1,012"),
     Form("jpeg", "tpu", math.inf, "products", "v5e, MNIST CNN: 1.60; loops 0.51"),
 )
 

@@ -1,12 +1,24 @@
 """The costs that `accelerator.py` reads from compiled programs, against hand counts."""
 
 import json
+import pathlib
+import re
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from accelerators import compiling, costs, environment, hlo, measuring, targets
+from accelerators import (
+    bench,
+    compiling,
+    costs,
+    environment,
+    hlo,
+    measured,
+    measuring,
+    tables,
+    targets,
+)
 from accelerators.networks import NETWORKS, Mean
 from accelerators.programs import (
     alterations_by_name,
@@ -17,7 +29,9 @@ from accelerators.programs import (
 from jax.sharding import Mesh
 
 from jaxrob import alterations
+from jaxrob.alterations._forms import FORMS
 
+PAGE = pathlib.Path(__file__).parents[2] / "docs/measurements/accelerators.md"
 SCRIPT = "accelerator.py"
 TPU, GPU = targets.load("v5e"), targets.load("h100")
 # Operations of the MNIST CNN for one image: two 3x3 convolutions, two dense layers.
@@ -372,6 +386,135 @@ def test_programs_run_where_there_is_a_device():
     program = of_function("gives away what it takes", giving, (one,), 0)
     compiled = compiling.compile_for(program, GPU, mesh)
     assert measuring.seconds(program, compiled.executable) > 0
+
+
+def row_of(program, seconds, measured_seconds=None, **others):
+    """A row as `tables.row` makes it, with the columns that are looked at here."""
+    times = {"seconds": seconds, "measured_seconds": measured_seconds}
+    rest = ("cycles", "bytes", "bytes_once_by_xla", "temporary_bytes", "kernel_seconds")
+    rest += ("roofline_share", "launches", "launched_seconds", "collectives")
+    nothing = dict.fromkeys((*rest, "compile_seconds"), 0)
+    return nothing | {"program": program, "bound": "", "lines": []} | times | others
+
+
+def cells(found, beside, target):
+    """A line's cells with the names of their columns."""
+    heading = tables.heading(target, measured=True)
+    line = tables.line(found, beside, target, measured=True)
+    names = re.findall(r"adds us|of all|of kernels|of best|of est\.|[\w.]+", heading)
+    return list(zip(names, [found["program"], *line[24:].split()]))
+
+
+@pytest.mark.parametrize(
+    ("times", "batch"),
+    [
+        # On the chip 250 images fit, and half of them are too few.
+        ({2000: 9.0, 250: 2.0, 125: 2.5, 500: 3.0}, 250),
+        ({2000: 9.0, 250: 2.0, 125: 1.5, 62: 1.2, 31: 1.3, 500: 3.0}, 62),
+        ({2000: 9.0, 250: 2.0, 125: 2.5, 500: 1.9, 1000: 1.8}, 1000),
+        ({2000: 1.0, 250: 2.0, 125: 2.5, 500: 3.0}, 2000),
+    ],
+)
+def test_the_best_forward_pass_is_searched_for(monkeypatch, capsys, times, batch):
+    compiled = []
+
+    def row(self, program, prepared=None):
+        compiled.append(program.passes)
+        return row_of("forward", times[program.passes] * program.passes)
+
+    monkeypatch.setattr(bench.Bench, "row", row)
+    mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
+    network = NETWORKS["mnist_cnn"]._replace(num_images=250, num_levels=8)
+    one = bench.Bench(TPU, mesh, "mnist_cnn", network, {}, False, 0)
+    best = one.best_forward(one.forward())
+    assert (best["batch"], best["program"]) == (batch, "best forward")
+    # As long as it takes for all images of a step.
+    assert best["seconds"] == pytest.approx(times[batch] * 2000)
+    assert f"takes {batch:,} images at a time" in capsys.readouterr().out
+    assert sorted(compiled) == sorted(times)
+    # A GPU takes all at once.
+    compiled.clear()
+    best = one._replace(target=GPU).best_forward(row_of("forward", 7.0))
+    assert (best["batch"], best["seconds"], compiled) == (2000, 7.0, [])
+
+
+def test_a_step_stands_beside_the_best_forward_pass():
+    forward, best = row_of("forward", 8e-3, 4e-3), row_of("best forward", 2e-3, 1e-3)
+    prepared = row_of("prepare zoom", 1e-3, 0.5e-3)
+    step = tables.with_preparation(row_of("zoom", 4e-3, 3e-3), prepared)
+    step = tables.with_best(step, best)
+    assert step["of_best"] == pytest.approx(2 / 5)
+    assert step["measured_of_best"] == pytest.approx(1 / 3.5)
+    shown = cells(step, forward, TPU)
+    assert ("ratio", "1.600") in shown and ("of best", "0.400") in shown
+
+
+def test_what_was_measured_stands_beside_its_estimate():
+    forward = row_of("forward", 8000e-6, 2000e-6, kernel_seconds=1e-3)
+    step = row_of("zoom", 8100e-6, 2300e-6, prepare_seconds=100e-6)
+    step = tables.with_best(step | {"measured_prepare_seconds": 100e-6}, forward)
+    # With the preparation 8,200 and 2,400 us; added to the forward pass 200 and 400.
+    assert cells(step, forward, GPU)[:11] == [
+        ("program", "zoom"), ("us", "8,100"), ("adds us", "200"), ("of all", "2.5%"),
+        ("of kernels", "20.0%"), ("of best", "0.976"), ("measured", "2,400"),
+        ("of est.", "0.29"), ("adds us", "400"), ("of est.", "2.00"),
+        ("of all", "20.0%"),
+    ]  # fmt: skip
+
+
+def test_a_runs_figures_are_kept_and_found_again(tmp_path, monkeypatch):
+    size = "28x28x1, 1000 x 16"
+    forward = row_of("forward", 8745e-6, 2846e-6)
+    prepared = row_of("prepare zoom", 7e-6, 13e-6)
+    step = tables.with_preparation(row_of("zoom", 8845e-6, 3046e-6), prepared)
+    result = {"network": "mnist_cnn", "what": "steps", "size": size}
+    document = {
+        "target": "h100",
+        "device": "NVIDIA H100 80GB HBM3",
+        "versions": {"jax": "0.11.2", "jaxlib": "0.11.2", "platform": "CUDA 13.0"},
+        "results": [result | {"programs": [forward, prepared, step]}],
+    }
+    monkeypatch.setattr(measured, "_FOLDER", tmp_path)
+    assert measured.kept("h100") is None
+    text = measured.text(measured.figures(document))
+    measured.path_of("h100").write_text(text)
+    # A line for each program, the preparation within its step's.
+    assert len(text.splitlines()) == 4 + 2 + 3
+    found = measured.kept("h100")
+    (one,) = measured.of_program(found, "mnist_cnn", "steps", size, "zoom")
+    assert (one["estimated_us"], one["measured_us"]) == (8852, 3059)
+    assert not list(measured.of_program(found, "mnist_cnn", "alter", size, "zoom"))
+    assert "| zoom | 107; 213 |" in list(measured.markdown(found))
+    # A later run without the device shows it; but not what another form took.
+    estimated = row_of("zoom", 8900e-6)
+    shown = tables.with_kept(estimated, [one])
+    assert shown["measured_seconds"] == pytest.approx(3059e-6)
+    other = one | {"form": "table"}
+    assert tables.with_kept(estimated, [other]) == estimated
+    (line,) = tables.in_other_forms([one, other])
+    assert "3,059 us measured" in line and "'table'" in line
+
+
+def test_the_page_shows_the_figures_kept():
+    lines = list(measured.markdown(measured.kept("h100")))
+    table = "\n".join(lines)
+    assert table in PAGE.read_text(), f"the page's table should be\n{table}"
+
+
+def test_the_devices_versions_are_kept():
+    found = measured.versions(jax.devices()[0])
+    assert found["jax"] == jax.__version__
+    assert "\n" not in found["platform"]
+
+
+def test_forms_claim_what_was_measured():
+    kept = measured.kept("h100")["programs"]
+    times = {f"{one['measured_us']:,}" for one in kept if one["what"] == "alter"}
+    claims = [form for form in FORMS if form.figure.startswith("H100")]
+    assert len(claims) >= 3
+    for form in claims:
+        _, figures = form.figure.split(": ")
+        assert set(re.findall(r"\d[\d,]*", figures)) <= times, form
 
 
 @pytest.mark.slow
