@@ -119,15 +119,15 @@ class Bench(NamedTuple):
         """The fastest forward pass over the images of a step, in batches of any size.
 
         On a GPU that is all of them at once. A TPU may take batches in turn whose
-        arrays stay on the chip: those of one level, half and twice as many, and so on
-        as long as it gets faster.
+        arrays stay on the chip: as many images as `evaluate` takes of many, half and
+        twice as many, and so on as long as it gets faster.
 
         Args:
           at_once: the forward pass over all images at once.
         """
         best = at_once | {"batch": self.network.rows}
         if self.target.platform == "tpu":
-            first = self._in_batches(self.network.num_images)
+            first = self._in_batches(programs.usual_rows(self.network, self.mesh))
             for factor in (0.5, 2):
                 best = min(best, self._as_long_as_faster(first, factor), key=_truest)
         best = best | {"program": "best forward"}

@@ -127,6 +127,13 @@ def rows_at_once(network: Network, mesh: Mesh) -> int:
     return evaluation(network, alterations.brightness(), mesh).step.rows
 
 
+def usual_rows(network: Network, mesh: Mesh) -> int:
+    """Images that `evaluate` classifies at once if there are many."""
+    classifier = network.classifier(network.variables())
+    dim = alterations.brightness()
+    return steps.evaluation(classifier, network.image_shape, dim, mesh=mesh).step.rows
+
+
 def read_and_write(network: Network, mesh: Mesh) -> Program:
     """Reads each image once and writes it once for each level."""
 

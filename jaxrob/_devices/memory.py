@@ -11,12 +11,12 @@ from jaxrob._devices.mesh import platform
 
 # Rows (altered images) that are classified at once. It is no faster with more. A CPU is
 # busy with few rows, and slow with buffers that its caches do not hold. So is a TPU,
-# whose chip holds so many bytes: the largest array and the images, altered and not. Of
-# rows in multiples of 128, a vector's length, as many as the chip holds are the fastest
-# on a v5e, by its compiler's estimate in us an image: brightness and IDC CNN 0.75 with
-# 512, 0.68 with 896, 0.82 with 1,000; VGG16 at 32 px 8.1 with 256, 7.6 with 384, 8.2
-# with 512; MNIST CNN 0.35 with 512, 0.31 with 1,000 and, its forward pass, 0.78 with
-# 1,500. No network was faster with more than 1,024.
+# whose chip holds so many bytes: of the largest array and the images, altered and not.
+# As many rows as fit, in multiples of 128, a vector's length, are the fastest on a v5e,
+# by its compiler's estimate of brightness in us an image: IDC CNN 0.75 with 512 rows,
+# 0.68 with 896, 0.80 with 1,024; VGG16 at 32 px 8.1 with 256, 7.6 with 384, 8.2 with
+# 512; ResNet-50 184 with 16, 209 with 32, 235 with 128; MNIST CNN 0.35 with 512, 0.31
+# with 1,000. Forward passes are slower again with 1,500 (MNIST and IDC CNN 0.78, 0.88).
 _MAX_ROWS = 16384
 _MAX_ROWS_TPU = 1024
 _ON_CHIP_TPU = 128 * 2**20

@@ -423,6 +423,7 @@ def test_the_best_forward_pass_is_searched_for(monkeypatch, capsys, times, batch
         return row_of("forward", times[program.passes] * program.passes)
 
     monkeypatch.setattr(bench.Bench, "row", row)
+    monkeypatch.setattr(bench.programs, "usual_rows", lambda network, mesh: 250)
     mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
     network = NETWORKS["mnist_cnn"]._replace(num_images=250, num_levels=8)
     one = bench.Bench(TPU, mesh, "mnist_cnn", network, {}, False, 0)
