@@ -21,7 +21,7 @@ from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import Run, checked_arguments, prepare_run
+from jaxrob._run.prepare import Run, checked_arguments, prepare_run, source_ahead
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
@@ -171,8 +171,7 @@ def assess(
     criterion.check(classifier, reduced)
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
-    with prepare_run(arguments) as run:
-        run.source()  # Before anything is computed, since it reads all data.
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
         kind = SomeImages if needs_scores(search) else AllImages
         answers = kind(run, criterion)
         subjects = answers.subjects(search)

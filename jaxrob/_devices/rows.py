@@ -3,6 +3,7 @@
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 Tree = TypeVar("Tree")
@@ -37,3 +38,17 @@ def joined(parts: list[Any]) -> Any:
 def filled(rows: np.ndarray, size: int) -> np.ndarray:
     """A copy of at most `size` rows, the last one repeated up to `size`."""
     return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+
+
+def padded(rows: Any, size: int) -> Any:
+    """A NumPy or JAX array of rows, padded with zeros to a size."""
+    if len(rows) == size:
+        return rows
+    pad = jnp.pad if isinstance(rows, jax.Array) else np.pad
+    return pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
+
+
+@jax.jit
+def rows_on_device(rows: jax.Array, indices: np.ndarray) -> jax.Array:
+    """The rows at these positions, where they are; zeros for positions behind them."""
+    return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)

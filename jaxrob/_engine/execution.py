@@ -11,6 +11,8 @@ from tqdm.auto import tqdm
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
 from jaxrob._devices.hosts import check_same, is_first, put
+from jaxrob._devices.kept import Kept
+from jaxrob._devices.memory import bytes_to_keep
 from jaxrob._devices.mesh import replicated
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.on_host import network_on_host
@@ -37,6 +39,7 @@ class Execution:
       reduced: whether only counts by class are kept.
       cached: finds journaled answers and adds new ones; None without a journal.
       checked: names of the checks for mistakes already made in this call.
+      kept: images that stay on the devices for the next levels.
     """
 
     classifier: Classifier
@@ -51,6 +54,7 @@ class Execution:
     reduced: bool = False
     cached: CachedAnswers | None = None
     checked: set[str] = dataclasses.field(default_factory=set)
+    kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
 
 
 def set_up(
@@ -88,6 +92,7 @@ def set_up(
         image_shape,
         rows_for(classifier, image_shape, mesh),
         batch_size,
+        kept=Kept(bytes_to_keep(mesh)),
     )
 
 

@@ -7,6 +7,7 @@ import jax
 import numpy as np
 
 from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
+from jaxrob._devices.rows import rows_on_device
 
 # Bytes of images kept in memory, and read in one pass.
 _MAX_BYTES = 2**30
@@ -64,14 +65,14 @@ def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
     return CountedBatches(dataset, image, np.concatenate(labels))
 
 
-def must_be_read(dataset: Dataset | CountedBatches) -> bool:
+def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
     """Whether some images are not in memory."""
     return not isinstance(dataset, Dataset) or isinstance(dataset.images, np.memmap)
 
 
 def picked(
     dataset: Dataset | CountedBatches, order: np.ndarray, spans: Sequence[slice]
-) -> Iterator[np.ndarray]:
+) -> Iterator[np.ndarray | jax.Array]:
     """Yields the images of some spans of an order.
 
     For batches, the first images of the order, up to 1 GiB, are read once and kept.
@@ -90,7 +91,9 @@ def picked(
         from an earlier pass.
     """
     if isinstance(dataset, Dataset):
-        yield from _from_array(dataset.images, order, spans)
+        on_device = isinstance(dataset.images, jax.Array)
+        rows = rows_on_device if on_device else _rows
+        yield from (rows(dataset.images, order[span]) for span in spans)
         return
     most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
     if not dataset._first:
@@ -108,16 +111,13 @@ def picked(
         yield from np.split(images, ends[:-1])
 
 
-def _from_array(
-    images: np.ndarray | jax.Array, order: np.ndarray, spans: Sequence[slice]
-) -> Iterator[np.ndarray]:
+def _rows(images: np.ndarray | jax.Array, indices: np.ndarray) -> np.ndarray:
+    """Returns images in memory; checks those of a memory map."""
     if not isinstance(images, np.memmap):
-        images = np.asarray(images)
-    for span in spans:
-        found = np.asarray(images[order[span]])
-        if isinstance(images, np.memmap):
-            checked_value_range(found)
-        yield found
+        return np.asarray(images)[indices]
+    found = np.asarray(images[indices])
+    checked_value_range(found)
+    return found
 
 
 def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
@@ -132,8 +132,7 @@ def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
         start, done = done, int(np.searchsorted(ascending, last))
         if start < done:
             here = ascending[start:done] - first
-            (images,) = _from_array(batch.images, here, [slice(None)])
-            found[places[start:done]] = images
+            found[places[start:done]] = _rows(batch.images, here)
         if done == len(indices):
             break
     return found

@@ -12,7 +12,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_same_request
-from jaxrob._engine.sizes import images_in_block
+from jaxrob._engine.sizes import images_in_block, rows_of_a_level
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
 
@@ -57,6 +57,9 @@ def evaluate_queue(
     length = len(dataset) if isinstance(dataset, Dataset) else None
     check_same_request(execution, frontiers, length)
     rows, num_classes = execution.rows, execution.info.num_classes
+    if execution.network is None:
+        levels = [len(frontier.levels) for frontier in frontiers]
+        rows = rows_of_a_level(rows, execution.image_shape, levels, mesh)
     size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
 
     def new_collector(levels: np.ndarray) -> CurveCollector:
@@ -76,6 +79,6 @@ def evaluate_queue(
     collectors = [new_collector(frontier.levels) for frontier in frontiers]
     tasks = list(map(new_task, frontiers, collectors))
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
-    placed = placed_blocks(dataset, num_classes, size, mesh)
+    placed = placed_blocks(dataset, num_classes, size, mesh, execution.kept)
     run_tasks(execution, tasks, placed, dataset, number)
     return [collector.curve() for collector in collectors]

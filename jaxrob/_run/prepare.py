@@ -5,6 +5,7 @@ import dataclasses
 import functools
 import pathlib
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple
 
 import jax
@@ -28,6 +29,7 @@ from jaxrob._engine.checks import (
     first_image,
 )
 from jaxrob._engine.execution import Execution, progress_bar, set_up
+from jaxrob._engine.picked import must_be_read
 from jaxrob._engine.provenance import provenance
 from jaxrob._keys import checked_key
 from jaxrob._run.fingerprints import fingerprint_inputs
@@ -163,6 +165,25 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 )
                 what = classifier, dataset, alterations, image
                 yield Run(*what, key, execution, source, warned, each)
+
+
+@contextlib.contextmanager
+def source_ahead(run: Run) -> Iterator[Run]:
+    """Yields a run whose provenance a thread computes while the devices work.
+
+    Data that must be read are read at once instead: then their errors come before any
+    answer, and no two threads read them.
+    """
+    if must_be_read(run.dataset):
+        run.source()
+        yield run
+        return
+    thread = ThreadPoolExecutor(1, "jaxrob-provenance")
+    try:
+        yield run._replace(source=thread.submit(run.source).result)
+    finally:
+        # After an error nobody needs it.
+        thread.shutdown(wait=False)
 
 
 def _warned(

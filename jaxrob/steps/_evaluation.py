@@ -16,6 +16,7 @@ from jaxrob._engine.sizes import (
     levels_are_sequential,
     levels_in_step,
     rows_for,
+    rows_of_a_level,
 )
 from jaxrob._engine.step import answering, preparing
 from jaxrob.alterations import Alteration
@@ -71,7 +72,7 @@ def evaluation(
       image_shape: the shape of one image, `(H, W, C)`.
       alteration: the alteration.
       num_images: images in a block (`batch_size` of `evaluate`), rounded up to a
-        multiple of the devices; by default as many as fit into the devices' memory.
+        multiple of the devices; by default as many as `evaluate` takes of many.
       num_levels: levels in a step; by default as many as `evaluate` takes of many.
       dtype: "uint8" or "float32", the type of the data set's images.
       mesh: devices, along all of whose axes the images are split; by default all of
@@ -95,7 +96,8 @@ def evaluation(
     classifier = checked_classifier(classifier, image_shape)
     info = trace_info(classifier, image_shape)
     rows = rows_for(classifier, image_shape, mesh)
-    number = images_in_block(classifier, rows, None, num_images, mesh)
+    most = rows_of_a_level(rows, image_shape, [num_levels or _MANY_LEVELS], mesh)
+    number = images_in_block(classifier, most, None, num_images, mesh)
     if num_levels is None:
         about = info, image_shape, rows, number
         num_levels = levels_in_step(*about, _MANY_LEVELS, mesh)
