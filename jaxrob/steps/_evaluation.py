@@ -8,8 +8,8 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type
 from jaxrob._classifier import Classifier, trace_info, unnamed
-from jaxrob._devices.call import shapes_of
-from jaxrob._devices.mesh import replicated, sharded
+from jaxrob._devices.call import shapes_of, shapes_whole
+from jaxrob._devices.mesh import sharded
 from jaxrob._engine.checks import check_shape_is_kept
 from jaxrob._engine.sizes import (
     images_in_block,
@@ -102,10 +102,10 @@ def evaluation(
         about = info, image_shape, rows, number
         num_levels = levels_in_step(*about, _MANY_LEVELS, mesh)
 
-    split, whole = sharded(mesh), replicated(mesh)
+    split = sharded(mesh)
     images = jax.ShapeDtypeStruct((number, *image_shape), dtype, sharding=split)
     index = jax.ShapeDtypeStruct((number,), np.uint32, sharding=split)
-    placed, key = shapes_of((unnamed(classifier), a_key()), whole)
+    placed, key = shapes_whole((unnamed(classifier), a_key()), mesh)
     before = preparing(images, index, key, alteration, mesh)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
