@@ -28,7 +28,7 @@ from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
-from jaxrob.strategies._drive import drive
+from jaxrob.strategies._drive import at_once, drive
 from jaxrob.strategies._few.stopping import checked_stopping
 from jaxrob.strategies._strategy import needs_scores
 
@@ -172,10 +172,14 @@ def assess(
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
     with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
-        kind = SomeImages if needs_scores(search) else AllImages
-        answers = kind(run, criterion)
+        if needs_scores(search):
+            answers = SomeImages(run, criterion)
+            look = at_once(answers.look)
+        else:
+            answers = AllImages(run, criterion)
+            look = answers.look
         subjects = answers.subjects(search)
-        histories = drive(subjects, answers.look, budget=budget)
+        histories = drive(subjects, look, budget=budget)
         explorations = [
             answers.exploration(place, *found)
             for place, found in enumerate(zip(subjects, histories))

@@ -27,7 +27,7 @@ from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
 from jaxrob.strategies._checks import check_strategy
-from jaxrob.strategies._drive import Seen, Span, drive
+from jaxrob.strategies._drive import Seen, Span, at_once, drive
 from jaxrob.strategies._few.stopping import StoppingRule
 
 # The share of the error that each of the two intervals has, and that of the difference.
@@ -185,7 +185,7 @@ def compare_sequentially(
             start, end = search.difference(task, *histories)
             return start > 0 or end < 0 or end - start <= 2 * half_width
 
-        look = functools.partial(_look, answering)
+        look = at_once(functools.partial(_look, answering))
         histories = drive(subjects, look, enough=enough)
         results = []
         for run, one, subject, history in zip(runs, answering, subjects, histories):

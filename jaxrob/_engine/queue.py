@@ -1,7 +1,7 @@
 """The queue: all levels of several alterations, on all images."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -32,6 +32,7 @@ def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
+    done: Callable[[int, Curve | ReducedCurve], None] | None = None,
 ) -> list[Curve | ReducedCurve]:
     """Evaluates every image at every level of several alterations.
 
@@ -43,6 +44,8 @@ def evaluate_queue(
       execution: the classifier, and how levels are evaluated.
       dataset: the images.
       frontiers: which levels of which alterations.
+      done: called with a frontier's index and curve as soon as it is known, while the
+        devices may still compute those of others.
 
     Returns:
       A curve for each frontier.
@@ -80,5 +83,12 @@ def evaluate_queue(
     tasks = list(map(new_task, frontiers, collectors))
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
     placed = placed_blocks(dataset, num_classes, size, mesh, execution.kept)
-    run_tasks(execution, tasks, placed, dataset, number)
-    return [collector.curve() for collector in collectors]
+    curves: dict[int, Curve | ReducedCurve] = {}
+
+    def collected(place: int) -> None:
+        curves[place] = collectors[place].curve()
+        if done is not None:
+            done(place, curves[place])
+
+    run_tasks(execution, tasks, placed, dataset, number, collected)
+    return [curves[place] for place in range(len(frontiers))]
