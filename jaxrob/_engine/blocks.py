@@ -22,7 +22,7 @@ from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import sharded
 from jaxrob._devices.prefetch import prefetched
-from jaxrob._devices.rows import padded, rows_on_device
+from jaxrob._devices.rows import padded, taken_on_devices
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 
 
@@ -93,10 +93,11 @@ def placed_blocks(
     def place(start: int) -> PlacedBlock:
         block = Block(dataset.labels[start : start + size], start)
         checked(block)
-        arrays = kept.find((size, start))
+        name = dataset, size, start
+        arrays = kept.find(name)
         if arrays is None:
             arrays = _placed_rows(dataset.images, start, size, mesh)
-            kept.keep((size, start), arrays)
+            kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
     blocks = map(place, range(0, len(dataset), size))
@@ -129,17 +130,20 @@ def picked_blocks(
     """
     size = math.ceil(number / mesh.size) * mesh.size
     spans = [slice(start, min(start + number, len(order))) for start in starts]
-    new = [span for span in spans if kept.find(("picked", span.start)) is None]
-    images = picked(dataset, order, new)
+    new = [span for span in spans if kept.find((dataset, span.start)) is None]
+    if isinstance(dataset, Dataset) and isinstance(dataset.images, jax.Array):
+        images = (taken_on_devices(dataset.images, order[one], size) for one in new)
+    else:
+        images = (padded(some, size) for some in picked(dataset, order, new))
 
     def place(span: slice) -> PlacedBlock:
-        name, indices = ("picked", span.start), order[span]
+        name, indices = (dataset, span.start), order[span]
         block = Block(dataset.labels[indices], span.start)
         _check_labels(dataset, num_classes, block)
         arrays = kept.find(name)
         if arrays is None:
-            arrays = padded(next(images), size), padded(indices, size)
-            arrays = put((arrays[0], arrays[1].astype(np.uint32)), sharded(mesh))
+            indices = padded(indices.astype(np.uint32), size)
+            arrays = put((next(images), indices), sharded(mesh))
             kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
@@ -160,10 +164,7 @@ def _placed_rows(
     """Puts consecutive images on the devices, padded with zeros, and their indices."""
     split, indices = sharded(mesh), start + np.arange(size, dtype=np.uint32)
     if isinstance(images, jax.Array):
-        # They are on a device already, and need not visit the host.
-        whole = size == len(images)
-        part = images if whole else rows_on_device(images, indices)
-        return put((part, indices), split)
+        return put((taken_on_devices(images, indices, size), indices), split)
     part = images[start : start + size]
     if not isinstance(images, np.memmap):
         return put((padded(part, size), indices), split)
@@ -196,7 +197,7 @@ def _of_batches(
 
     If all are kept, the batches are not read again.
     """
-    found = kept.find(size)
+    found = kept.find((dataset, size))
     if found is not None:
         yield from found
         return
@@ -213,7 +214,7 @@ def _of_batches(
             blocks = [*blocks, block] if kept.fits([*blocks, block]) else None
         yield block
     if blocks is not None:
-        kept.keep(size, blocks)
+        kept.keep((dataset, size), blocks)
 
 
 def _joined(

@@ -7,7 +7,6 @@ import jax
 import numpy as np
 
 from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
-from jaxrob._devices.rows import rows_on_device
 
 # Bytes of images kept in memory, and read in one pass.
 _MAX_BYTES = 2**30
@@ -72,7 +71,7 @@ def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
 
 def picked(
     dataset: Dataset | CountedBatches, order: np.ndarray, spans: Sequence[slice]
-) -> Iterator[np.ndarray | jax.Array]:
+) -> Iterator[np.ndarray]:
     """Yields the images of some spans of an order.
 
     For batches, the first images of the order, up to 1 GiB, are read once and kept.
@@ -91,9 +90,7 @@ def picked(
         from an earlier pass.
     """
     if isinstance(dataset, Dataset):
-        on_device = isinstance(dataset.images, jax.Array)
-        rows = rows_on_device if on_device else _rows
-        yield from (rows(dataset.images, order[span]) for span in spans)
+        yield from (_rows(dataset.images, order[span]) for span in spans)
         return
     most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
     if not dataset._first:

@@ -42,3 +42,25 @@ def test_levels_go_in_turn_where_few_rows_are_faster(platform, kind, small, larg
             # All at once, as many as fit and are asked for.
             each = sizes.levels_in_step(None, shape, rows, 1000, 3, mesh)
             assert each == (16 if in_turn else 4)
+
+
+@pytest.mark.parametrize(
+    "levels, images",
+    [
+        # Blocks of which a step has 16, 4 or 1 levels, with at most a tenth of padding.
+        ([16], 1024),
+        ([41], 4096),  # 48 of 41 would be too many.
+        ([9], 16384),
+        ([1], 16384),
+        ([16, 16, 3], 4096),
+        ([101, 32, 64], 1024),
+    ],
+)
+def test_blocks_where_levels_are_batched(levels, images):
+    gpu, cpu = mesh_of("gpu", "H100"), mesh_of("cpu", "cpu")
+    about = (50, 50, 3), levels
+    assert sizes.rows_of_a_level(16384, *about, gpu) == images
+    assert sizes.rows_of_a_level(3, *about, gpu) == max(1, 3 * images // 16384)
+    assert sizes.rows_of_a_level(16384, *about, cpu) == 16384
+    each = sizes.levels_in_step(None, (50, 50, 3), 16384, images, max(levels), gpu)
+    assert each == 16384 // images
