@@ -597,9 +597,12 @@ def test_idc_pretrained(run, tmp_path):
 
 
 def test_fixed_cost(run):
-    code, out, err = run("fixed_cost.py", "--layers=4", "--repeats=1")
+    code, out, err = run("fixed_cost.py", "--layers=4", "--repeats=1", "--profile")
     assert code == 0, err
-    rows = [line.split() for line in out.splitlines()][-5:]
+    table, beyond, profile = out.split("\n\n")
+    assert all(float(ms) > 0 for ms in re.findall(r"([-\d.]+) ms", beyond))
+    assert profile.count("dispatch of a program") == 2  # the preparation, the step
+    rows = [line.split() for line in table.splitlines()][-5:]
     networks = ["linen", "nnx", "function", "captures", "linear"]
     assert [name for name, *_ in rows] == networks
     assert all(float(cost) > 0 for _, *costs in rows for cost in costs)
