@@ -1,5 +1,6 @@
 """Cuts a data set into blocks of images and puts them on the devices in advance."""
 
+import contextlib
 import functools
 import itertools
 import math
@@ -165,7 +166,7 @@ def _placed_rows(
     split, indices = sharded(mesh), start + np.arange(size, dtype=np.uint32)
     if isinstance(images, jax.Array):
         return put((taken_on_devices(images, indices, size), indices), split)
-    part = images[start : start + size]
+    part = np.asarray(images[start : start + size])
     if not isinstance(images, np.memmap):
         return put((padded(part, size), indices), split)
     checked_value_range(part)
@@ -209,10 +210,11 @@ def _of_batches(
 
     blocks: list[PlacedBlock] | None = []
     joined = itertools.starmap(place, _joined(dataset, size, mesh.size))
-    for block in prefetched(joined):
-        if blocks is not None:
-            blocks = [*blocks, block] if kept.fits([*blocks, block]) else None
-        yield block
+    with contextlib.closing(prefetched(joined)) as ahead:
+        for block in ahead:
+            if blocks is not None:
+                blocks = [*blocks, block] if kept.fits([*blocks, block]) else None
+            yield block
     if blocks is not None:
         kept.keep((dataset, size), blocks)
 
