@@ -21,8 +21,9 @@ of 10,000 pictures (random ones without `--data_dir`), by a small residual netwo
 seconds.
 
 Prints tables, the power that the GPU draws under the first alteration (if nvidia-smi is
-there), the peak memory so far, and writes JSON into the folder `--output`. The defaults are for a data centre's
-GPU; `--size`, `--num_images` and `--cifar_images` make it small.
+there), the peak memory so far, and writes JSON into the folder `--output`. The defaults
+are for a data centre's GPU; `--size`, `--num_images` and `--cifar_images` make it
+small. On a CPU the threads of JAX and torch hinder each other, and ratios mean little.
 """
 
 import os

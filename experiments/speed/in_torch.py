@@ -84,8 +84,10 @@ def _bare(
     import torch
 
     del alteration
-    images = (on_host.to(device).permute(0, 3, 1, 2).float() / 255).bfloat16()
-    batches = images.split(batch_size)
+    # Made in this mode like those of the libraries, or the network is compiled again.
+    with torch.inference_mode():
+        images = (on_host.to(device).permute(0, 3, 1, 2).float() / 255).bfloat16()
+        batches = images.split(batch_size)
 
     def run() -> None:
         with torch.inference_mode():
