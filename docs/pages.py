@@ -30,9 +30,10 @@ _BLOCK = re.compile(
     rf"(?:\n*(?P<varies>{VARIES}\n)?```text\n(?P<output>.*?)^```\n)?",
     re.MULTILINE | re.DOTALL,
 )
-# The command of the Python that runs the pages, for use in scripts too.
+# The Python that runs the pages and its command, for use in scripts too.
 _COMMAND = (
-    f'jaxrob() {{ {shlex.quote(sys.executable)} -m jaxrob "$@"; }}\nexport -f jaxrob\n'
+    f'python() {{ {shlex.quote(sys.executable)} "$@"; }}\n'
+    'jaxrob() { python -m jaxrob "$@"; }\nexport -f python jaxrob\n'
 )
 _PICTURE = re.compile(r"!\[[^]]*\]\((?P<path>[^)]+)\)")
 

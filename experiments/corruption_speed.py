@@ -28,9 +28,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from absl import app, flags
-from common import classifiers, define, files, hosts, machine, startup, timing
+from common import classifiers, datasets, define, files, hosts, machine, startup, timing
 from corruptions_2019 import cells, imaug
-from PIL import Image
 
 import jaxrob
 from jaxrob import alterations
@@ -85,7 +84,7 @@ def _measure(size: int, some: Mapping[str, jaxrob.Alteration]) -> dict[str, Any]
     classifier = classifiers.untrained(
         _NETWORK.value, shape, 10, jax.random.key(_SEED.value)
     )
-    pictures = _pictures(number, size)
+    pictures = datasets.smooth_pictures(number, size, _SEED.value)
     dataset = jaxrob.Dataset(pictures, np.zeros(number, np.int32))
     print(f"\n{_NETWORK.value}, {number} images of {size} px, blocks of {block}")
     print("evaluate at 6 levels: times as fast as on brightness")
@@ -115,17 +114,6 @@ def _measure(size: int, some: Mapping[str, jaxrob.Alteration]) -> dict[str, Any]
         "altering": altered,
         "memory": peaks,
     }
-
-
-def _pictures(number: int, size: int) -> np.ndarray:
-    """Returns smooth random pictures with a little noise, uint8 `[N, H, W, 3]`."""
-    random = np.random.default_rng(_SEED.value)
-    coarse = random.integers(0, 256, (number, 8, 8, 3), np.uint8)
-    smooth = np.stack(
-        [Image.fromarray(one).resize((size, size), Image.BICUBIC) for one in coarse]
-    )
-    noise = random.integers(-3, 4, smooth.shape)
-    return np.clip(smooth + noise, 0, 255).astype(np.uint8)
 
 
 def _beside_brightness(

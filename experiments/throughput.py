@@ -30,11 +30,10 @@ minutes on two CPU cores.
 import json
 import os
 import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import jax
@@ -45,6 +44,7 @@ from accelerators.networks import NETWORKS
 from common import (
     baselines,
     classifiers,
+    datasets,
     define,
     files,
     hosts,
@@ -53,10 +53,10 @@ from common import (
     timing,
 )
 from jax.sharding import Mesh
-from speed import earlier, roma_draws
+from speed import earlier, roma_draws, side_by_side
 
 import jaxrob
-from jaxrob import alterations, data
+from jaxrob import alterations
 
 
 class _Problem(NamedTuple):
@@ -73,6 +73,9 @@ _PROBLEMS = {
     "idc_cnn": _Problem("idc", (50, 50, 3), 2),
     "vgg16": _Problem("cifar10", (32, 32, 3), 10),
 }
+
+# What runs beside evaluate, in words.
+_OTHERS = {"forward": "forward", "opencv": "OpenCV", "dm_pix": "dm-pix"}
 
 _CHOICE = define.choices(
     "networks", ["mnist_cnn", "idc_cnn"], tuple(_PROBLEMS), "Networks"
@@ -158,10 +161,7 @@ def _measure(name: str) -> dict[str, Any]:
         f"\n{name}, {len(images)} images of {dataset.name} x {_NUM_LEVELS.value} "
         f"levels; bare forward pass at its best batch size, {batch_size}:"
     )
-    print(
-        f"{'alteration':24}{'images/s':>10}{'first':>8}{'forward/s':>11}{'ratio':>7}"
-        f"{'OpenCV/s':>11}{'ratio':>7}{'dm-pix/s':>11}{'ratio':>7}"
-    )
+    print(side_by_side.heading(_OTHERS))
     measured = []
     for alteration, levels in _alterations():
         runs = {
@@ -172,9 +172,9 @@ def _measure(name: str) -> dict[str, Any]:
             run = make(classifier, images, alteration, levels, batch_size)
             if run is not None:
                 runs[other] = run
-        found = _side_by_side(runs, rows) | {"alteration": alteration.name}
-        measured.append(found)
-        print(_row(found))
+        found = side_by_side.measured(runs, rows, _REPEATS.value)
+        measured.append(found | {"alteration": alteration.name})
+        print(side_by_side.row(alteration.name, found, _OTHERS))
     roma = roma_draws.measure(
         classifier,
         images[: _NUM_INPUTS.value],
@@ -212,25 +212,18 @@ def _steps_on_device(name: str) -> list[dict[str, Any]]:
 def _problem(name: str) -> tuple[jaxrob.Classifier, jaxrob.Dataset]:
     """Returns the classifier and the data set of a network."""
     problem = _PROBLEMS[name]
-    images, source = _images(problem)
+    images, source = datasets.test_images(
+        problem.dataset,
+        problem.image_shape,
+        _NUM_IMAGES.value,
+        _DATA_DIR.value,
+        _SEED.value,
+    )
     classifier = classifiers.untrained(
         name, problem.image_shape, problem.num_classes, jax.random.key(_SEED.value)
     )
     labels = np.zeros(len(images), np.int32)
     return classifier, jaxrob.Dataset(images, labels, name=source)
-
-
-def _images(problem: _Problem) -> tuple[np.ndarray, str]:
-    """Returns `num_images` uint8 images, repeating the data set's if they are fewer."""
-    count = _NUM_IMAGES.value
-    try:
-        dataset = data.load(problem.dataset, "test", _DATA_DIR.value)
-    except FileNotFoundError:
-        random = np.random.default_rng(_SEED.value)
-        shape = (count, *problem.image_shape)
-        return random.integers(0, 256, shape, dtype=np.uint8), "noise"
-    repeated = np.resize(np.arange(len(dataset)), count)
-    return dataset.images[repeated], dataset.name
 
 
 def _alterations() -> Iterator[tuple[jaxrob.Alteration, np.ndarray]]:
@@ -255,49 +248,16 @@ def _evaluate(
     return run
 
 
-def _side_by_side(runs: Mapping[str, Callable[[], None]], rows: int) -> dict[str, Any]:
-    """Returns each run's speed, and evaluate's ratio to it."""
-    first = {name: timing.seconds(run) for name, run in runs.items()}
-    times = [
-        {name: timing.seconds(run) for name, run in runs.items()}
-        for _ in range(_REPEATS.value)
-    ]
-    found = {}
-    for name in runs:
-        steady = statistics.median(one[name] for one in times)
-        found[name] = {
-            "images_per_second": rows / steady,
-            "seconds": [one[name] for one in times],
-            "first_seconds": first[name],
-            "ratio": statistics.median(one[name] / one["evaluate"] for one in times),
-        }
-    return found
-
-
-def _row(found: Mapping[str, Any]) -> str:
-    evaluate = found["evaluate"]
-    cells = [
-        f"{found['alteration']:24}{evaluate['images_per_second']:10,.0f}"
-        f"{evaluate['first_seconds']:7.1f}s"
-    ]
-    for name in ("forward", "opencv", "dm_pix"):
-        other = found.get(name)
-        cells.append(
-            f"{other['images_per_second']:11,.0f}{other['ratio']:7.2f}"
-            if other
-            else f"{'-':>11}{'-':>7}"
-        )
-    return "".join(cells)
-
-
 def _alone(
     classifier: jaxrob.Classifier, dataset: jaxrob.Dataset, mesh: Mesh | None
 ) -> list[dict[str, Any]]:
     """Returns evaluate's speed on a mesh, for every alteration."""
     rows = len(dataset) * _NUM_LEVELS.value
     return [
-        _side_by_side(
-            {"evaluate": _evaluate(classifier, dataset, alteration, levels, mesh)}, rows
+        side_by_side.measured(
+            {"evaluate": _evaluate(classifier, dataset, alteration, levels, mesh)},
+            rows,
+            _REPEATS.value,
         )
         | {"alteration": alteration.name}
         for alteration, levels in _alterations()

@@ -17,7 +17,7 @@ from flax import linen as nn
 from jax.sharding import Mesh
 
 import jaxrob
-from jaxrob import adversarial, alterations, bayes, roma, training
+from jaxrob import adversarial, alterations, bayes, roma, steps, training
 from jaxrob.networks import MLP
 
 # Not a multiple of 2, 4 or 8.
@@ -29,6 +29,7 @@ COLLECTIVES = (
     "all-reduce",
     "all-gather",
     "all-to-all",
+    "collective-broadcast",
     "collective-permute",
     "reduce-scatter",
 )
@@ -154,6 +155,9 @@ def measured_alone(mesh, predicted):
     data, classifier = make_data(), make_classifier()
     few = data.images[:13], predicted[:13]
     attacked = adversarial.lbfgs(classifier, *few, target_confidence=0.6, mesh=mesh)
+    rare = roma.assess(
+        classifier, data.images[:9], epsilon=0.2, key=jax.random.key(7), mesh=mesh
+    )
     module = MLP(features=(8,), num_classes=4)
     posterior = bayes.svi(module, data, **training_on(mesh))
     # Few draws, because chains diverge once rounding has grown.
@@ -162,6 +166,8 @@ def measured_alone(mesh, predicted):
     return {
         "lbfgs success": attacked.success,
         "lbfgs distance": attacked.distance,
+        "rare status": rare.status,
+        "rare logarithm": rare.log_adversarial_probability,
         "variables posterior": flat((posterior.location, posterior.scale)),
         "variables sampled": flat(chain.samples),
     }
@@ -177,47 +183,23 @@ def flat(variables):
 
 
 def check_no_communication(mesh):
-    """Reads the compiled steps of a measurement, a draw and an attack."""
-    from jaxrob._devices.hosts import put
-    from jaxrob._devices.mesh import replicated, sharded
-    from jaxrob._engine.step import answer_at_levels, prepare
-    from jaxrob.adversarial import _lbfgs
-    from jaxrob.roma import _draws
-    from jaxrob.roma._algorithm1 import NORMALITY
-    from jaxrob.roma._work import Work
-
-    classifier, key = put((make_classifier(), jax.random.key(7)), replicated(mesh))
-    images = put(np.zeros((16, 8, 8, 1), np.uint8), sharded(mesh))
-    index = put(np.arange(16, dtype=np.uint32), sharded(mesh))
-    classes = put(np.zeros(16, np.int32), sharded(mesh))
-    static = {"alteration": NOISE, "mesh": mesh}
-    prepared = prepare(images, index, key, **static)
-    at = np.zeros(2, np.float32)
-    attacked = put(np.zeros((16, 8, 8, 1), np.float32), sharded(mesh))
-    searches = _lbfgs._begin(None, attacked, mesh=mesh).run()
-    aim = attacked, classes, None
-    lowered = (
-        answer_at_levels.lower(
-            classifier, prepared, index, key, at, np.int32(2), np.float32(1), **static
-        ),
-        _draws._step.lower(
-            Work(classifier, roma.ball("linf", 0.1), jnp.float32(0.4), key, mesh),
-            images,
-            index,
-            classes,
-            num_samples=40,
-            rows=20,
-            statistic=NORMALITY,
-        ),
-        _lbfgs._advance(
-            (classifier, np.float32(0.6)), searches, *aim, mesh=mesh
-        ).lower(),
-    )
-    for step in lowered:
-        text = step.compile().as_text()
-        assert f"num_partitions={mesh.size}" in text, text[:500]
+    """Reads the compiled steps of evaluations, estimates and attacks."""
+    given = make_classifier(), make_data().images.shape[1:]
+    evaluation = steps.evaluation(*given, NOISE, num_images=16, mesh=mesh)
+    looked_at = {
+        "preparation": evaluation.preparation,
+        "evaluation": evaluation.step,
+        "attack": steps.attack(*given, num_images=16, mesh=mesh),
+    }
+    for estimator in ("roma", "importance", "splitting"):
+        looked_at[estimator] = steps.roma(
+            *given, estimator=estimator, num_inputs=16, num_samples=40, mesh=mesh
+        )
+    for name, step in looked_at.items():
+        text = step.lower().compile().as_text()
+        assert f"num_partitions={mesh.size}" in text, (name, text[:500])
         for collective in COLLECTIVES:
-            assert collective not in text, collective
+            assert collective not in text, (name, collective)
 
 
 def main(folder, num_processes, process, port):

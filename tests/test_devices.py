@@ -154,6 +154,10 @@ def test_same_local_robustness(one, found):
         np.testing.assert_array_equal(arrays["roma hits"], one["roma hits"])
         np.testing.assert_allclose(arrays["roma plr"], one["roma plr"], atol=1e-6)
         assert np.isfinite(one["roma plr"]).any() and one["roma hits"].any()
+    rare = found[ON_EIGHT, 0]["rare logarithm"]
+    np.testing.assert_array_equal(found[ON_EIGHT, 0]["rare status"], one["rare status"])
+    np.testing.assert_allclose(rare, one["rare logarithm"], atol=1e-3)
+    assert {"counted", "importance"} <= set(one["rare status"])
 
 
 @pytest.mark.slow

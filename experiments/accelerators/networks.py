@@ -19,14 +19,17 @@ class ResNet50(nn.Module):
     """
 
     num_classes: int = 1000
+    dtype: Any = jnp.float32
 
     @nn.compact
     def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
         """Logits `[B, K]` of images `[B, H, W, C]`."""
+        types = {"dtype": self.dtype, "param_dtype": self.dtype}
 
         def normalised(y: jax.Array, width: int, size: int, stride: int) -> jax.Array:
-            y = nn.Conv(width, (size, size), stride, "SAME", use_bias=False)(y)
-            return nn.BatchNorm(use_running_average=not train)(y)
+            sizes = width, (size, size), stride, "SAME"
+            y = nn.Conv(*sizes, use_bias=False, **types)(y)
+            return nn.BatchNorm(use_running_average=not train, **types)(y)
 
         x = nn.relu(normalised(x, 64, 7, 2))
         x = nn.max_pool(x, (3, 3), (2, 2), "SAME")
@@ -40,7 +43,37 @@ class ResNet50(nn.Module):
                 if not block:
                     x = normalised(x, 4 * width, 1, stride)
                 x = nn.relu(x + y)
-        return nn.Dense(self.num_classes)(x.mean(axis=(1, 2)))
+        return nn.Dense(self.num_classes, **types)(x.mean(axis=(1, 2)))
+
+
+class ViTB16(nn.Module):
+    """The vision transformer ViT-B/16: 12 layers of width 768 on patches of 16 px.
+
+    Source: Dosovitskiy et al., An image is worth 16x16 words, 2021, section 3.1 and
+    table 1.
+    """
+
+    num_classes: int = 1000
+    dtype: Any = jnp.float32
+
+    @nn.compact
+    def __call__(self, x: jax.Array, train: bool = False) -> jax.Array:
+        """Logits `[B, K]` of images `[B, H, W, C]`, H and W multiples of 16."""
+        del train
+        types = {"dtype": self.dtype, "param_dtype": self.dtype}
+        x = nn.Conv(768, (16, 16), 16, **types)(x).reshape(len(x), -1, 768)
+        first = self.param("class", nn.initializers.zeros, (1, 1, 768), self.dtype)
+        x = jnp.concatenate([jnp.tile(first, (len(x), 1, 1)), x], axis=1)
+        x = x + self.param(
+            "position", nn.initializers.normal(0.02), x.shape[1:], self.dtype
+        )
+        for _ in range(12):
+            y = nn.LayerNorm(**types)(x)
+            x = x + nn.MultiHeadDotProductAttention(num_heads=12, **types)(y)
+            y = nn.Dense(3072, **types)(nn.LayerNorm(**types)(x))
+            x = x + nn.Dense(768, **types)(nn.gelu(y, approximate=False))
+        x = nn.LayerNorm(**types)(x[:, 0])
+        return nn.Dense(self.num_classes, **types)(x)
 
 
 class Mean(nn.Module):
@@ -114,4 +147,5 @@ NETWORKS = {
     "resnet": Network(_known("resnet"), (32, 32, 3), 10, 1000, 16),
     "vgg16": Network(_known("vgg16"), (32, 32, 3), 10, 250, 16),
     "resnet50": Network(ResNet50, (224, 224, 3), 1000, 32, 4),
+    "vit_b16": Network(ViTB16, (224, 224, 3), 1000, 32, 4),
 }

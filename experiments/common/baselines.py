@@ -5,6 +5,7 @@ differs. OpenCV alters bytes, image by image, while the device classifies the
 previous batch. dm-pix alters under `jax.vmap`, in one program with the classifier.
 """
 
+import concurrent.futures
 import math
 from collections.abc import Callable
 from typing import Any
@@ -24,6 +25,7 @@ def opencv(
     alteration: jaxrob.Alteration,
     levels: np.ndarray,
     batch_size: int,
+    threads: int = 1,
 ) -> Callable[[], None]:
     """Returns a function that alters (by OpenCV) and classifies at all levels.
 
@@ -33,23 +35,33 @@ def opencv(
       alteration: one of `jaxrob.alterations.presets.cnn_2020`.
       levels: `[L]` levels.
       batch_size: images classified at once.
+      threads: among which the images of a batch are shared. With several, OpenCV's own
+        are switched off.
     """
+    if threads > 1:
+        cv2.setNumThreads(1)
 
     @jax.jit
     def predicted(variables: Any, images: jax.Array) -> jax.Array:
         scores = classifier.apply_fn(variables, images.astype(jnp.float32) / 255)
         return scores.argmax(axis=-1)
 
+    def alter_share(level: float, share: np.ndarray, altered: np.ndarray) -> None:
+        alter = opencv_alter(alteration, images.shape[1:], level)
+        for one, image in zip(altered, share):
+            one[:] = alter(image).reshape(one.shape)
+
     def run() -> None:
         answers = []
-        for level in levels:
-            alter = opencv_alter(alteration, images.shape[1:], float(level))
-            for first in range(0, len(images), batch_size):
-                batch = images[first : first + batch_size]
-                altered = np.empty_like(batch)
-                for one, image in zip(altered, batch):
-                    one[:] = alter(image).reshape(one.shape)
-                answers.append(predicted(classifier.variables, altered))
+        with concurrent.futures.ThreadPoolExecutor(threads) as pool:
+            for level in map(float, levels):
+                for first in range(0, len(images), batch_size):
+                    batch = images[first : first + batch_size]
+                    altered = np.empty_like(batch)
+                    shares = np.array_split(batch, threads)
+                    into = np.array_split(altered, threads)
+                    list(pool.map(alter_share, [level] * threads, shares, into))
+                    answers.append(predicted(classifier.variables, altered))
         jax.block_until_ready(answers)
 
     return run
@@ -90,7 +102,7 @@ def opencv_alter(
             return np.asarray(cv2.imdecode(coded, cv2.IMREAD_UNCHANGED))
 
         return compress
-    matrix = _source_matrix(alteration, shape, level)
+    matrix = source_matrix(alteration, shape, level)
     return lambda image: cv2.warpAffine(
         image,
         matrix,
@@ -100,7 +112,7 @@ def opencv_alter(
     )
 
 
-def _source_matrix(
+def source_matrix(
     alteration: jaxrob.Alteration, shape: tuple[int, int, int], level: float
 ) -> np.ndarray:
     """Returns `[2, 3]`: maps a place in the altered image to the place it shows."""

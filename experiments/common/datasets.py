@@ -1,8 +1,10 @@
-"""Classes and images of a data set."""
+"""Classes and images of a data set, or random ones."""
 
 import numpy as np
+from PIL import Image
 
 import jaxrob
+from jaxrob import data
 
 
 def evenly_picked(dataset: jaxrob.Dataset, most: int) -> jaxrob.Dataset:
@@ -23,3 +25,31 @@ def unit_range(images: np.ndarray) -> np.ndarray:
     XLA would multiply by 1 / 255, which is an ulp off for half of the bytes.
     """
     return images / np.float32(255)
+
+
+def test_images(
+    name: str, shape: tuple[int, ...], count: int, data_dir: str | None, seed: int
+) -> tuple[np.ndarray, str]:
+    """Returns uint8 images `[count, *shape]` for measuring speed, and their source.
+
+    They are a data set's test images, repeated if they are fewer, or noise if the data
+    set is not there.
+    """
+    try:
+        dataset = data.load(name, "test", data_dir)
+    except FileNotFoundError:
+        random = np.random.default_rng(seed)
+        return random.integers(0, 256, (count, *shape), dtype=np.uint8), "noise"
+    repeated = np.resize(np.arange(len(dataset)), count)
+    return dataset.images[repeated], dataset.name
+
+
+def smooth_pictures(number: int, size: int, seed: int) -> np.ndarray:
+    """Returns smooth random pictures with a little noise, uint8 `[N, H, W, 3]`."""
+    random = np.random.default_rng(seed)
+    coarse = random.integers(0, 256, (number, 8, 8, 3), np.uint8)
+    smooth = np.stack(
+        [Image.fromarray(one).resize((size, size), Image.BICUBIC) for one in coarse]
+    )
+    noise = random.integers(-3, 4, smooth.shape)
+    return np.clip(smooth + noise, 0, 255).astype(np.uint8)

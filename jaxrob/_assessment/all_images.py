@@ -1,7 +1,7 @@
 """The answers on all images, at the levels that a search asks for."""
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from jaxrob._curve import Curve, ReducedCurve, join, select
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob._run.prepare import Run
 from jaxrob.strategies import History, Strategy
-from jaxrob.strategies._drive import Seen, Span, Subject, concluded
+from jaxrob.strategies._drive import Learn, Seen, Span, Subject, concluded
 
 
 class AllImages:
@@ -35,32 +35,33 @@ class AllImages:
             subject_of(one, strategy, self._criterion) for one in self.run.alterations
         ]
 
-    def look(self, parts: Sequence[Span]) -> list[Seen]:
+    def look(self, parts: Sequence[Span], learn: Learn) -> None:
         """Computes answers; the levels of all alterations share one queue."""
-        levels: dict[int, set[float]] = {}
+        asked: dict[int, dict[float, Span]] = {}
         for part in parts:
-            levels.setdefault(part.subject, set()).add(part.level)
-        for place, some in levels.items():
-            if self._criterion.scoring.needs_nominal and place not in self._known:
-                some.add(self._identity(place))
-        frontiers = [
-            Frontier(self.run.alterations[place], np.array(sorted(some)))
-            for place, some in levels.items()
-        ]
-        start = time.perf_counter()
-        curves = evaluate_queue(self.run.execution, self.run.dataset, frontiers)
-        seconds = time.perf_counter() - start
-        # An alteration's share of the round's time is its share of the levels.
-        each = seconds / sum(len(one.levels) for one in curves)
-        found: dict[tuple[int, float], Seen] = {}
-        for place, curve in zip(levels, curves):
+            asked.setdefault(part.subject, {})[part.level] = part
+        places = [*asked]
+
+        def add(queued: int, curve: Curve | ReducedCurve) -> None:
+            place = places[queued]
             known = self._known.get(place)
             self._known[place] = curve if known is None else join(known, curve)
-            self._seconds[place] += each * len(curve.levels)
             rows = (part.tolist() for part in self._criterion.values(curve))
             for level, value, number in zip(curve.levels.tolist(), *rows):
-                found[place, level] = Seen(value, number)
-        return [found[part.subject, part.level] for part in parts]
+                if level in asked[place]:
+                    learn(asked[place][level], Seen(value, number))
+
+        frontiers = [
+            Frontier(self.run.alterations[place], self._levels(place, some))
+            for place, some in asked.items()
+        ]
+        start = time.perf_counter()
+        evaluate_queue(self.run.execution, self.run.dataset, frontiers, add)
+        seconds = time.perf_counter() - start
+        # An alteration's share of the round's time is its share of the levels.
+        each = seconds / sum(len(one.levels) for one in frontiers)
+        for place, frontier in zip(places, frontiers):
+            self._seconds[place] += each * len(frontier.levels)
 
     def exploration(
         self, place: int, subject: Subject, history: History
@@ -84,6 +85,13 @@ class AllImages:
             nominal,
             self._seconds[place],
         )
+
+    def _levels(self, place: int, asked: Iterable[float]) -> np.ndarray:
+        """Returns the levels to evaluate: at first with the identity, if needed."""
+        levels = {*asked}
+        if self._criterion.scoring.needs_nominal and place not in self._known:
+            levels.add(self._identity(place))
+        return np.array(sorted(levels))
 
     def _identity(self, place: int) -> float:
         one = self.run.alterations[place]

@@ -21,14 +21,14 @@ from jaxrob._assessment.some_images import SomeImages
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.provenance import alteration_fingerprint
-from jaxrob._run.prepare import Run, checked_arguments, prepare_run
+from jaxrob._run.prepare import Run, checked_arguments, prepare_run, source_ahead
 from jaxrob.alterations import Alteration
 from jaxrob.alterations._said import settings, words
 from jaxrob.metrics import RULES
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, Strategy
 from jaxrob.strategies._checks import check_strategy
-from jaxrob.strategies._drive import drive
+from jaxrob.strategies._drive import at_once, drive
 from jaxrob.strategies._few.stopping import checked_stopping
 from jaxrob.strategies._strategy import needs_scores
 
@@ -171,12 +171,15 @@ def assess(
     criterion.check(classifier, reduced)
     for one in alterations:
         scoring.check(threshold, (one.lower, one.upper))
-    with prepare_run(arguments) as run:
-        run.source()  # Before anything is computed, since it reads all data.
-        kind = SomeImages if needs_scores(search) else AllImages
-        answers = kind(run, criterion)
+    with prepare_run(arguments) as prepared, source_ahead(prepared) as run:
+        if needs_scores(search):
+            answers = SomeImages(run, criterion)
+            look = at_once(answers.look)
+        else:
+            answers = AllImages(run, criterion)
+            look = answers.look
         subjects = answers.subjects(search)
-        histories = drive(subjects, answers.look, budget=budget)
+        histories = drive(subjects, look, budget=budget)
         explorations = [
             answers.exploration(place, *found)
             for place, found in enumerate(zip(subjects, histories))

@@ -21,13 +21,13 @@ from jaxrob._classifier import Classifier
 from jaxrob._codec import Number, Row, document, from_json, refuse, to_json
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.execution import progress_bar
-from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies import ASAP, History, Strategy
 from jaxrob.strategies._checks import check_strategy
-from jaxrob.strategies._drive import Seen, Span, drive
+from jaxrob.strategies._drive import Seen, Span, at_once, drive
 from jaxrob.strategies._few.stopping import StoppingRule
 
 # The share of the error that each of the two intervals has, and that of the difference.
@@ -172,8 +172,8 @@ def compare_sequentially(
         bar = stack.enter_context(progress_bar(f"{alteration.name}, twice", progress))
         runs = []
         for one in asked:
-            run = stack.enter_context(prepare_run(one))
-            run.source()  # Before anything is computed, since it reads all data.
+            prepared = stack.enter_context(prepare_run(one))
+            run = stack.enter_context(source_ahead(prepared))
             # One bar for both.
             execution = dataclasses.replace(run.execution, bar=bar)
             runs.append(run._replace(execution=execution))
@@ -185,7 +185,7 @@ def compare_sequentially(
             start, end = search.difference(task, *histories)
             return start > 0 or end < 0 or end - start <= 2 * half_width
 
-        look = functools.partial(_look, answering)
+        look = at_once(functools.partial(_look, answering))
         histories = drive(subjects, look, enough=enough)
         results = []
         for run, one, subject, history in zip(runs, answering, subjects, histories):

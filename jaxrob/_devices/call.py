@@ -6,6 +6,8 @@ from typing import Any, NamedTuple
 import jax
 from jax.sharding import Mesh, Sharding
 
+from jaxrob._devices.mesh import replicated
+
 
 class Call(NamedTuple):
     """A call of a compiled function.
@@ -39,7 +41,12 @@ class Call(NamedTuple):
         return jax.set_mesh(self.mesh) if self.mesh else contextlib.nullcontext()
 
 
-def shapes_of(tree: Any, sharding: Sharding) -> Any:
+def shapes_whole(tree: Any, mesh: Mesh) -> Any:
+    """The shapes and types of the arrays that `hosts.put_whole` puts on a mesh."""
+    return shapes_of(tree, None if mesh.size == 1 else replicated(mesh))
+
+
+def shapes_of(tree: Any, sharding: Sharding | None) -> Any:
     """The arrays of a pytree as shapes and types on the devices of a sharding."""
 
     def one(leaf: Any) -> jax.ShapeDtypeStruct:

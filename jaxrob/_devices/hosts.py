@@ -37,6 +37,25 @@ def put(tree: Any, sharding: Sharding) -> Any:
     return jax.tree.map(one, tree)
 
 
+def put_whole(tree: Any, mesh: Mesh) -> Any:
+    """Puts arrays whole on every device of a mesh.
+
+    On a single device, arrays that any computation there may use stay as they are:
+    putting the hundreds of arrays of a deep network takes JAX milliseconds.
+    """
+    if mesh.size > 1 or mesh.is_multi_process:
+        return put(tree, replicated(mesh))
+    (device,) = mesh.devices.flat
+    leaves, structure = jax.tree.flatten(tree)
+    # Numbers and NumPy arrays too, so that the same program takes all.
+    arrays = [
+        leaf if isinstance(leaf, jax.Array) else jnp.asarray(leaf) for leaf in leaves
+    ]
+    if all(one.devices() == {device} and not one.committed for one in arrays):
+        return structure.unflatten(arrays)
+    return put(tree, replicated(mesh))
+
+
 def put_rows(
     read: Callable[[slice], np.ndarray], number: int, sharding: NamedSharding
 ) -> jax.Array:

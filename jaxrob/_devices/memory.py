@@ -32,6 +32,10 @@ _MAX_BYTES_CPU = 8 * 2**20
 # devices that do not say.
 _MEMORY_SHARE = 0.25
 _MEMORY_CPU = 2**32
+# The share for images that stay there from level to level. On a CPU, only what saves
+# reading a small data set again: its arrays are in memory anyway.
+_KEPT_SHARE = 0.25
+_KEPT_CPU = 2**28
 # The number of arrays as large as the classifier's largest that are live at once.
 _LIVE_ARRAYS = 3
 
@@ -59,6 +63,13 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
     fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
     # Blocks must be the same in all processes.
     return smallest(max(1, min(most, fitting)), mesh) * mesh.size
+
+
+def bytes_to_keep(mesh: Mesh) -> int:
+    """Returns the bytes, on all devices, that images may take for a whole run."""
+    if platform(mesh) == "cpu":
+        return _KEPT_CPU
+    return int(_KEPT_SHARE * _free_bytes(mesh.local_devices[0])) * mesh.size
 
 
 def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: Mesh) -> bool:

@@ -3,7 +3,9 @@
 from typing import Any, TypeVar
 
 import jax
+import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 Tree = TypeVar("Tree")
 
@@ -37,3 +39,29 @@ def joined(parts: list[Any]) -> Any:
 def filled(rows: np.ndarray, size: int) -> np.ndarray:
     """A copy of at most `size` rows, the last one repeated up to `size`."""
     return np.concatenate([rows, np.repeat(rows[-1:], size - len(rows), axis=0)])
+
+
+def padded(rows: np.ndarray, size: int) -> np.ndarray:
+    """The rows, padded with zeros to a size."""
+    if len(rows) == size:
+        return rows
+    return np.pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
+
+
+def taken_on_devices(rows: jax.Array, indices: np.ndarray, size: int) -> jax.Array:
+    """The rows at these positions, padded with zeros to a size, without the host."""
+    if len(rows) == size and np.array_equal(indices, np.arange(size)):
+        return rows
+    mesh: Any = getattr(rows.sharding, "mesh", None)
+    if mesh is None:
+        mesh = Mesh(np.array([*rows.devices()]), ("rows",))
+    places = np.full(size, len(rows))
+    places[: len(indices)] = indices
+    # The caller may have set a mesh of other devices.
+    with jax.set_mesh(mesh):
+        return _taken_or_zero(rows, places)
+
+
+@jax.jit
+def _taken_or_zero(rows: jax.Array, indices: np.ndarray) -> jax.Array:
+    return jnp.take(rows, indices, axis=0, mode="fill", fill_value=0)

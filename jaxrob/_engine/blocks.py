@@ -1,5 +1,6 @@
 """Cuts a data set into blocks of images and puts them on the devices in advance."""
 
+import contextlib
 import functools
 import itertools
 import math
@@ -18,9 +19,11 @@ from jaxrob._dataset import (
     checked_value_range,
 )
 from jaxrob._devices.hosts import put, put_rows
+from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import sharded
 from jaxrob._devices.prefetch import prefetched
+from jaxrob._devices.rows import padded, taken_on_devices
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 
 
@@ -62,7 +65,11 @@ class PlacedBlock(NamedTuple):
 
 
 def placed_blocks(
-    dataset: Dataset | BatchedDataset, num_classes: int, size: int, mesh: Mesh
+    dataset: Dataset | BatchedDataset,
+    num_classes: int,
+    size: int,
+    mesh: Mesh,
+    kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields the blocks of a data set in order.
 
@@ -73,26 +80,30 @@ def placed_blocks(
       num_classes: the classifier's number of classes.
       size: images in a block, a multiple of the devices.
       mesh: the devices over which the images are sharded.
+      kept: keeps blocks for the run's next round, and has those of earlier ones.
 
     Raises:
       ValueError: if a label is no class of the classifier, or `Dataset` rejects a
         value of a memory map.
     """
-    is_mapped = isinstance(getattr(dataset, "images", None), np.memmap)
+    checked = functools.partial(_check_labels, dataset, num_classes)
+    if isinstance(dataset, BatchedDataset):
+        yield from _of_batches(dataset, size, mesh, kept, checked)
+        return
 
-    def place(block: Block, images: np.ndarray) -> PlacedBlock:
-        indices = block.start + np.arange(len(images), dtype=np.uint32)
-        if not is_mapped:
-            return _placed(dataset, num_classes, mesh, block, images, indices)
-        # Read now, in the prefetching thread; else a step would wait for the disk.
-        read = functools.partial(_read, images)
-        return _placed(dataset, num_classes, mesh, block, read, indices)
+    def place(start: int) -> PlacedBlock:
+        block = Block(dataset.labels[start : start + size], start)
+        checked(block)
+        name = dataset, size, start
+        arrays = kept.find(name)
+        if arrays is None:
+            arrays = _placed_rows(dataset.images, start, size, mesh)
+            kept.keep(name, arrays)
+        return PlacedBlock(block, *arrays)
 
-    blocks = itertools.starmap(place, _blocks(dataset, size, mesh.size))
-    if is_mapped or isinstance(dataset, BatchedDataset):
-        yield from prefetched(blocks)
-    else:
-        yield from blocks
+    blocks = map(place, range(0, len(dataset), size))
+    is_mapped = isinstance(dataset.images, np.memmap)
+    yield from prefetched(blocks) if is_mapped else blocks
 
 
 def picked_blocks(
@@ -102,51 +113,66 @@ def picked_blocks(
     number: int,
     num_classes: int,
     mesh: Mesh,
+    kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields blocks of a data set in another order.
 
     Args:
       dataset: the images.
-      order: `[N]`, their indices in this order.
+      order: `[N]`, their indices in this order, the same for the whole run.
       starts: the positions in the order at which blocks begin.
       number: images in a block, which is padded to a multiple of the devices.
       num_classes: the classifier's number of classes.
       mesh: the devices over which the images are sharded.
+      kept: keeps blocks for the run's next round, and has those of earlier ones.
 
     Raises:
       ValueError: as `placed_blocks`.
     """
     size = math.ceil(number / mesh.size) * mesh.size
     spans = [slice(start, min(start + number, len(order))) for start in starts]
+    new = [span for span in spans if kept.find((dataset, span.start)) is None]
+    if isinstance(dataset, Dataset) and isinstance(dataset.images, jax.Array):
+        images = (taken_on_devices(dataset.images, order[one], size) for one in new)
+    else:
+        images = (padded(some, size) for some in picked(dataset, order, new))
 
-    def place(span: slice, images: np.ndarray) -> PlacedBlock:
-        indices = order[span]
+    def place(span: slice) -> PlacedBlock:
+        name, indices = (dataset, span.start), order[span]
         block = Block(dataset.labels[indices], span.start)
-        indices = _padded(indices.astype(np.uint32), size)
-        images = _padded(images, size)
-        return _placed(dataset, num_classes, mesh, block, images, indices)
+        _check_labels(dataset, num_classes, block)
+        arrays = kept.find(name)
+        if arrays is None:
+            indices = padded(indices.astype(np.uint32), size)
+            arrays = put((next(images), indices), sharded(mesh))
+            kept.keep(name, arrays)
+        return PlacedBlock(block, *arrays)
 
-    blocks = map(place, spans, picked(dataset, order, spans))
+    blocks = map(place, spans)
     yield from prefetched(blocks) if must_be_read(dataset) else blocks
 
 
-def _placed(
-    dataset: Dataset | BatchedDataset | CountedBatches,
-    num_classes: int,
-    mesh: Mesh,
-    block: Block,
-    images: np.ndarray | Callable[[slice], np.ndarray],
-    indices: np.ndarray,
-) -> PlacedBlock:
-    """Puts a block on the devices, from its images or a function that reads rows."""
+def _check_labels(
+    dataset: Dataset | BatchedDataset | CountedBatches, num_classes: int, block: Block
+) -> None:
     name = f"labels of {dataset.name}"
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
-    split = sharded(mesh)
-    if callable(images):
-        placed = put_rows(images, len(indices), split), put(indices, split)
-    else:
-        placed = put((images, indices), split)
-    return PlacedBlock(block, *placed)
+
+
+def _placed_rows(
+    images: np.ndarray | jax.Array, start: int, size: int, mesh: Mesh
+) -> tuple[jax.Array, jax.Array]:
+    """Puts consecutive images on the devices, padded with zeros, and their indices."""
+    split, indices = sharded(mesh), start + np.arange(size, dtype=np.uint32)
+    if isinstance(images, jax.Array):
+        return put((taken_on_devices(images, indices, size), indices), split)
+    part = np.asarray(images[start : start + size])
+    if not isinstance(images, np.memmap):
+        return put((padded(part, size), indices), split)
+    checked_value_range(part)
+    # Read now, in the prefetching thread; else a step would wait for the disk.
+    read = functools.partial(_read, padded(part, size))
+    return put_rows(read, size, split), put(indices, split)
 
 
 def _read(images: np.ndarray, rows: slice) -> np.ndarray:
@@ -161,13 +187,44 @@ def _read(images: np.ndarray, rows: slice) -> np.ndarray:
     return part
 
 
-def _blocks(
-    dataset: Dataset | BatchedDataset, size: int, num_devices: int
+def _of_batches(
+    dataset: BatchedDataset,
+    size: int,
+    mesh: Mesh,
+    kept: Kept,
+    checked: Callable[[Block], None],
+) -> Generator[PlacedBlock, None, None]:
+    """Yields blocks of `size` images, whatever the batches; keeps all of them or none.
+
+    If all are kept, the batches are not read again.
+    """
+    found = kept.find((dataset, size))
+    if found is not None:
+        yield from found
+        return
+
+    def place(block: Block, images: np.ndarray) -> PlacedBlock:
+        checked(block)
+        indices = block.start + np.arange(len(images), dtype=np.uint32)
+        return PlacedBlock(block, *put((images, indices), sharded(mesh)))
+
+    blocks: list[PlacedBlock] | None = []
+    joined = itertools.starmap(place, _joined(dataset, size, mesh.size))
+    with contextlib.closing(prefetched(joined)) as ahead:
+        for block in ahead:
+            if blocks is not None:
+                blocks = [*blocks, block] if kept.fits([*blocks, block]) else None
+            yield block
+    if blocks is not None:
+        kept.keep((dataset, size), blocks)
+
+
+def _joined(
+    dataset: BatchedDataset, size: int, num_devices: int
 ) -> Iterator[tuple[Block, np.ndarray]]:
-    """Yields blocks of `size` images, whatever the batches; the last is padded."""
-    batches = [dataset] if isinstance(dataset, Dataset) else dataset.batches()
+    """Yields blocks of `size` images with their pixels; the last is padded."""
     images, labels, start = [], [], 0
-    for batch in batches:
+    for batch in dataset.batches():
         first = 0
         while first < len(batch):
             # Fill the current block from the rest of this batch.
@@ -182,10 +239,9 @@ def _blocks(
                 yield _block(images, labels, start, size)
                 images, labels, start = [], [], start + size
     if labels:
-        if isinstance(dataset, BatchedDataset):
-            # If the number of images is unknown, a block may far exceed what is left.
-            left = bucket(sum(map(len, labels)), 2)
-            size = min(size, -(-left // num_devices) * num_devices)
+        # The number of images is unknown, so a block may far exceed what is left.
+        left = bucket(sum(map(len, labels)), 2)
+        size = min(size, -(-left // num_devices) * num_devices)
         yield _block(images, labels, start, size)
 
 
@@ -194,11 +250,4 @@ def _block(
 ) -> tuple[Block, np.ndarray]:
     """Joins parts into a block, padded to `size` images."""
     whole = images[0] if len(images) == 1 else np.concatenate(images)
-    return Block(np.concatenate(labels), start), _padded(whole, size)
-
-
-def _padded(rows: np.ndarray, size: int) -> np.ndarray:
-    """Pads rows with zeros to a size."""
-    if len(rows) == size:
-        return rows
-    return np.pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
+    return Block(np.concatenate(labels), start), padded(whole, size)

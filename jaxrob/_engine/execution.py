@@ -10,8 +10,9 @@ from tqdm.auto import tqdm
 
 from jaxrob._adapters.on_host import OnHost
 from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
-from jaxrob._devices.hosts import check_same, is_first, put
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.hosts import check_same, is_first, put_whole
+from jaxrob._devices.kept import Kept
+from jaxrob._devices.memory import bytes_to_keep
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
@@ -37,6 +38,7 @@ class Execution:
       reduced: whether only counts by class are kept.
       cached: finds journaled answers and adds new ones; None without a journal.
       checked: names of the checks for mistakes already made in this call.
+      kept: images that stay on the devices for the next levels.
     """
 
     classifier: Classifier
@@ -51,6 +53,7 @@ class Execution:
     reduced: bool = False
     cached: CachedAnswers | None = None
     checked: set[str] = dataclasses.field(default_factory=set)
+    kept: Kept = dataclasses.field(default_factory=lambda: Kept(0))
 
 
 def set_up(
@@ -77,7 +80,7 @@ def set_up(
     key = _no_key() if key is None else key
     given = classifier, key
     check_same("classifier and key", lambda: arguments_digest(*given), mesh)
-    placed, key_there = put((unnamed(classifier), key), replicated(mesh))
+    placed, key_there = put_whole((unnamed(classifier), key), mesh)
     return Execution(
         placed,
         key_there,
@@ -88,6 +91,7 @@ def set_up(
         image_shape,
         rows_for(classifier, image_shape, mesh),
         batch_size,
+        kept=Kept(bytes_to_keep(mesh)),
     )
 
 

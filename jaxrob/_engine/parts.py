@@ -89,7 +89,8 @@ def answer_parts(
             for start in range(part.start // cut * cut, part.stop, cut)
         }
     )
-    placed = picked_blocks(dataset, order, starts, cut, num_classes, execution.mesh)
+    blocks = starts, cut, num_classes, execution.mesh, execution.kept
+    placed = picked_blocks(dataset, order, *blocks)
     number = sum(part.stop - part.start for part in parts)
     run_tasks(execution, tasks, placed, source, number)
     return answers

@@ -64,7 +64,7 @@ def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
     return CountedBatches(dataset, image, np.concatenate(labels))
 
 
-def must_be_read(dataset: Dataset | CountedBatches) -> bool:
+def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
     """Whether some images are not in memory."""
     return not isinstance(dataset, Dataset) or isinstance(dataset.images, np.memmap)
 
@@ -90,7 +90,7 @@ def picked(
         from an earlier pass.
     """
     if isinstance(dataset, Dataset):
-        yield from _from_array(dataset.images, order, spans)
+        yield from (_rows(dataset.images, order[span]) for span in spans)
         return
     most = max(1, _MAX_BYTES // max(1, dataset.image.nbytes))
     if not dataset._first:
@@ -108,16 +108,13 @@ def picked(
         yield from np.split(images, ends[:-1])
 
 
-def _from_array(
-    images: np.ndarray | jax.Array, order: np.ndarray, spans: Sequence[slice]
-) -> Iterator[np.ndarray]:
+def _rows(images: np.ndarray | jax.Array, indices: np.ndarray) -> np.ndarray:
+    """Returns images in memory; checks those of a memory map."""
     if not isinstance(images, np.memmap):
-        images = np.asarray(images)
-    for span in spans:
-        found = np.asarray(images[order[span]])
-        if isinstance(images, np.memmap):
-            checked_value_range(found)
-        yield found
+        return np.asarray(images)[indices]
+    found = np.asarray(images[indices])
+    checked_value_range(found)
+    return found
 
 
 def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
@@ -132,8 +129,7 @@ def _read(dataset: CountedBatches, indices: np.ndarray) -> np.ndarray:
         start, done = done, int(np.searchsorted(ascending, last))
         if start < done:
             here = ascending[start:done] - first
-            (images,) = _from_array(batch.images, here, [slice(None)])
-            found[places[start:done]] = images
+            found[places[start:done]] = _rows(batch.images, here)
         if done == len(indices):
             break
     return found

@@ -1,7 +1,7 @@
 """The queue: all levels of several alterations, on all images."""
 
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -12,7 +12,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_same_request
-from jaxrob._engine.sizes import images_in_block
+from jaxrob._engine.sizes import images_in_block, rows_of_a_level
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
 from jaxrob.alterations import Alteration
 
@@ -32,6 +32,7 @@ def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
     frontiers: Sequence[Frontier],
+    done: Callable[[int, Curve | ReducedCurve], None] | None = None,
 ) -> list[Curve | ReducedCurve]:
     """Evaluates every image at every level of several alterations.
 
@@ -43,6 +44,8 @@ def evaluate_queue(
       execution: the classifier, and how levels are evaluated.
       dataset: the images.
       frontiers: which levels of which alterations.
+      done: called with a frontier's index and curve as soon as it is known, while the
+        devices may still compute those of others.
 
     Returns:
       A curve for each frontier.
@@ -57,6 +60,9 @@ def evaluate_queue(
     length = len(dataset) if isinstance(dataset, Dataset) else None
     check_same_request(execution, frontiers, length)
     rows, num_classes = execution.rows, execution.info.num_classes
+    if execution.network is None:
+        levels = [len(frontier.levels) for frontier in frontiers]
+        rows = rows_of_a_level(rows, execution.image_shape, levels, mesh)
     size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
 
     def new_collector(levels: np.ndarray) -> CurveCollector:
@@ -76,6 +82,13 @@ def evaluate_queue(
     collectors = [new_collector(frontier.levels) for frontier in frontiers]
     tasks = list(map(new_task, frontiers, collectors))
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
-    placed = placed_blocks(dataset, num_classes, size, mesh)
-    run_tasks(execution, tasks, placed, dataset, number)
-    return [collector.curve() for collector in collectors]
+    placed = placed_blocks(dataset, num_classes, size, mesh, execution.kept)
+    curves: dict[int, Curve | ReducedCurve] = {}
+
+    def collected(place: int) -> None:
+        curves[place] = collectors[place].curve()
+        if done is not None:
+            done(place, curves[place])
+
+    run_tasks(execution, tasks, placed, dataset, number, collected)
+    return [curves[place] for place in range(len(frontiers))]

@@ -1,6 +1,7 @@
 """The number of images and levels in one compiled step."""
 
 import math
+from collections.abc import Sequence
 
 from jax.sharding import Mesh
 
@@ -15,6 +16,10 @@ from jaxrob._devices.mesh import platform
 # which its answers are journaled.
 _MAX_SEQUENTIAL_LEVELS = 16
 _MAX_OPERATIONS_CPU = 2**36
+# The levels of a step elsewhere, where all are batched: the most of which at least this
+# share is not padding.
+_BATCHED_LEVELS = (16, 4, 1)
+_LEAST_FILLED = 0.9
 
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
@@ -47,6 +52,32 @@ def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -
     largest_array = trace_info(classifier, image_shape).largest_array
     rows = rows_that_fit(largest_array, image_shape, mesh)
     return whole_batches(classifier, rows // mesh.size) * mesh.size
+
+
+def rows_of_a_level(
+    rows: int, image_shape: tuple[int, ...], levels: Sequence[int], mesh: Mesh
+) -> int:
+    """Returns the most images of a block, of which a step has several levels.
+
+    Where levels are batched, a step of few images at many levels is as fast as one of
+    many images at one level, but its images are uploaded while the devices compute
+    those before (1,000 images of 50x50x3, H100: 0.8 ms at 10 GB/s beside 3 ms).
+
+    Args:
+      rows: the most that fit in a step, see `rows_for`.
+      image_shape: the shape of one image.
+      levels: how many levels each alteration has.
+      mesh: the devices.
+    """
+    if levels_are_sequential(image_shape, mesh):
+        return rows
+
+    def filled(each: int) -> float:
+        steps = sum(math.ceil(number / each) for number in levels)
+        return sum(levels) / (steps * each)
+
+    each = next(n for n in _BATCHED_LEVELS if filled(n) >= _LEAST_FILLED)
+    return max(rows // mesh.size // each, 1) * mesh.size
 
 
 def whole_batches(classifier: Classifier, rows: int) -> int:

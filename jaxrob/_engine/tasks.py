@@ -68,6 +68,7 @@ def run_tasks(
     placed: Generator[PlacedBlock, None, None],
     dataset: Dataset | BatchedDataset,
     number: int,
+    done: Callable[[int], None] = lambda place: None,
 ) -> None:
     """Computes the tasks' answers block by block, for their collectors.
 
@@ -77,6 +78,8 @@ def run_tasks(
       placed: the blocks.
       dataset: the data that the blocks are cut from, for the check of logits.
       number: answers in all; 0 if unknown.
+      done: called with a task's index once its collector has all answers. Steps of
+        other tasks may still run.
 
     Raises:
       ValueError: if the classifier returned NaN or rows that are no probabilities, or
@@ -102,8 +105,12 @@ def run_tasks(
         if execution.network is not None:
             # While the host classifies one level, the devices alter to the next.
             steps = (_asked(step, classifier) for step in _delayed(steps, 1))
-        for step in _delayed(steps, ahead):
-            _finish(step, execution)
+        waiting = collections.deque[_Step]()
+        for step in steps:
+            waiting.append(step)
+            if len(waiting) > ahead:
+                _finish(waiting.popleft(), execution)
+        _finish_all(waiting, tasks, execution, done)
         if classifier.outputs == "logits" and "outputs" not in execution.checked:
             # Probabilities taken as logits would explain all confidences.
             execution.checked.add("outputs")
@@ -329,6 +336,26 @@ def _finish(step: _Step, execution: Execution) -> None:
             order = task.in_random_order
             execution.cached.add(task.alteration, levels, part.start, answers, order)
         _collect(task, part, alike, answers, execution)
+
+
+def _finish_all(
+    waiting: collections.deque[_Step],
+    tasks: Sequence[EvaluationTask],
+    execution: Execution,
+    done: Callable[[int], None],
+) -> None:
+    """Finishes the last steps, and says which tasks are done as soon as they are."""
+    place_of = {id(task): place for place, task in enumerate(tasks)}
+    under_way = collections.Counter(place_of[id(step.task)] for step in waiting)
+    for place in range(len(tasks)):
+        if not under_way[place]:
+            done(place)
+    for step in waiting:
+        _finish(step, execution)
+        place = place_of[id(step.task)]
+        under_way[place] -= 1
+        if not under_way[place]:
+            done(place)
 
 
 def _collect(

@@ -7,6 +7,7 @@ import numpy as np
 
 from jaxrob._curve import Curve
 from jaxrob._dataset import BatchedDataset, Dataset, with_pseudo_labels
+from jaxrob._devices.kept import Kept
 from jaxrob._engine.execution import Execution
 from jaxrob._engine.queue import Frontier, evaluate_queue
 from jaxrob.alterations import Alteration
@@ -25,6 +26,8 @@ def labelled(
 
 def unaltered_answers(execution: Execution, dataset: Dataset) -> np.ndarray:
     """Returns a classifier's answers on the unaltered images, int32 `[N]`."""
+    # The images come again with their labels.
+    execution = dataclasses.replace(execution, kept=Kept(0))
     (curve,) = evaluate_queue(execution, dataset, [Frontier(UNALTERED, np.zeros(1))])
     assert isinstance(curve, Curve)
     return curve.predicted[0].astype(np.int32)

@@ -13,8 +13,8 @@ from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_info
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.hosts import put
-from jaxrob._devices.mesh import checked_mesh, replicated
+from jaxrob._devices.hosts import put_whole
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
@@ -101,7 +101,7 @@ def make_problem(
     rows = rows_in_block(len(data), batch_size, *sizes, mesh)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
-    classifier = put(classifier, replicated(mesh))
+    classifier = put_whole(classifier, mesh)
     before, runner_up = _answers(classifier, images, labels, keys, rows, mesh)
     invalid = before.predicted == INVALID
     if invalid.any():

@@ -10,8 +10,7 @@ from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
-from jaxrob._devices.hosts import put
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.hosts import put_whole
 from jaxrob._engine.sizes import rows_for
 from jaxrob.roma._perturbation import Perturbation
 
@@ -79,7 +78,7 @@ class Settings(NamedTuple):
 
 def placed(work: Work) -> Work:
     """The work with its arrays on all devices of its mesh."""
-    return put(work, replicated(work.mesh))
+    return put_whole(work, work.mesh)
 
 
 def rows_on_a_device(work: Work, image_shape: tuple[int, ...]) -> int:

@@ -7,8 +7,8 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier, gradient_obstacle, trace_info
-from jaxrob._devices.call import shapes_of
-from jaxrob._devices.mesh import replicated, sharded
+from jaxrob._devices.call import shapes_of, shapes_whole
+from jaxrob._devices.mesh import sharded
 from jaxrob.adversarial._blocks import rows_in_block
 from jaxrob.adversarial._lbfgs import LIVE_IMAGES, evaluating
 from jaxrob.steps._step import (
@@ -71,6 +71,6 @@ def attack(
     if classifier.stochastic:
         keys = jax.eval_shape(lambda key: jax.random.split(key, rows), a_key())
         keys = shapes_of(keys, split)
-    shared = shapes_of(classifier, replicated(mesh)), np.float32(0.51)
+    shared = shapes_whole(classifier, mesh), np.float32(0.51)
     call = evaluating(shared, (images, targets, keys), mesh)
     return Step(rows * info.num_samples, rows, mesh, call)

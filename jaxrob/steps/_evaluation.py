@@ -8,14 +8,15 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_type
 from jaxrob._classifier import Classifier, trace_info, unnamed
-from jaxrob._devices.call import shapes_of
-from jaxrob._devices.mesh import replicated, sharded
+from jaxrob._devices.call import shapes_of, shapes_whole
+from jaxrob._devices.mesh import sharded
 from jaxrob._engine.checks import check_shape_is_kept
 from jaxrob._engine.sizes import (
     images_in_block,
     levels_are_sequential,
     levels_in_step,
     rows_for,
+    rows_of_a_level,
 )
 from jaxrob._engine.step import answering, preparing
 from jaxrob.alterations import Alteration
@@ -71,7 +72,7 @@ def evaluation(
       image_shape: the shape of one image, `(H, W, C)`.
       alteration: the alteration.
       num_images: images in a block (`batch_size` of `evaluate`), rounded up to a
-        multiple of the devices; by default as many as fit into the devices' memory.
+        multiple of the devices; by default as many as `evaluate` takes of many.
       num_levels: levels in a step; by default as many as `evaluate` takes of many.
       dtype: "uint8" or "float32", the type of the data set's images.
       mesh: devices, along all of whose axes the images are split; by default all of
@@ -95,15 +96,16 @@ def evaluation(
     classifier = checked_classifier(classifier, image_shape)
     info = trace_info(classifier, image_shape)
     rows = rows_for(classifier, image_shape, mesh)
-    number = images_in_block(classifier, rows, None, num_images, mesh)
+    most = rows_of_a_level(rows, image_shape, [num_levels or _MANY_LEVELS], mesh)
+    number = images_in_block(classifier, most, None, num_images, mesh)
     if num_levels is None:
         about = info, image_shape, rows, number
         num_levels = levels_in_step(*about, _MANY_LEVELS, mesh)
 
-    split, whole = sharded(mesh), replicated(mesh)
+    split = sharded(mesh)
     images = jax.ShapeDtypeStruct((number, *image_shape), dtype, sharding=split)
     index = jax.ShapeDtypeStruct((number,), np.uint32, sharding=split)
-    placed, key = shapes_of((unnamed(classifier), a_key()), whole)
+    placed, key = shapes_whole((unnamed(classifier), a_key()), mesh)
     before = preparing(images, index, key, alteration, mesh)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)

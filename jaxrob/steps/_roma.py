@@ -9,8 +9,8 @@ from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import check_choice, check_type, checked_integer
 from jaxrob._classifier import Classifier, trace_info
-from jaxrob._devices.call import Call, shapes_of
-from jaxrob._devices.mesh import replicated, sharded
+from jaxrob._devices.call import Call, shapes_of, shapes_whole
+from jaxrob._devices.mesh import sharded
 from jaxrob.roma import Perturbation, ball
 from jaxrob.roma._assess import check_confidences
 from jaxrob.roma._blocks import block_size
@@ -92,7 +92,7 @@ def roma(
     perturbation = fingerprinted_perturbation(perturbation, image_shape)
     logit_delta: Any = jax.ShapeDtypeStruct((), np.float32)
     work = Work(classifier, perturbation, logit_delta, a_key(), mesh)
-    work = shapes_of(work, replicated(mesh))
+    work = shapes_whole(work, mesh)
     how = estimator_named(estimator)
     obstacle = how.obstacle(work, image_shape)
     if obstacle is not None:

@@ -1,5 +1,6 @@
 """The driver: asks strategies for levels, has them evaluated, and keeps histories."""
 
+import collections
 import math
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, cast
@@ -82,21 +83,27 @@ class Seen(NamedTuple):
     scores: np.ndarray | None = None
 
 
+#: Takes a span of the round and what is known at its level.
+Learn = Callable[[Span, Seen], None]
+
+
 def drive(
     subjects: Sequence[Subject],
-    look: Callable[[Sequence[Span]], Sequence[Seen]],
+    look: Callable[[Sequence[Span], Learn], None],
     *,
     budget: int | None = None,
-    enough: Callable[[Sequence[History]], bool] = lambda histories: False,
+    enough: Callable[[Sequence[History]], bool] | None = None,
 ) -> list[History]:
     """Runs all strategies until none asks for more, and returns their histories.
 
     The requests of all strategies in a round are evaluated together. No level is
-    evaluated twice, and levels of the same effect are evaluated once.
+    evaluated twice, and levels of the same effect are evaluated once. A strategy is
+    asked as soon as its answers are there, while devices compute those of others.
 
     Args:
       subjects: the subjects.
-      look: evaluates spans; returns what is then known at the level of each.
+      look: evaluates spans, and calls `learn(span, seen)` for each, in any order, as
+        soon as its answers are known.
       budget: the largest number of altered images to classify, of all subjects
         together; all strategies must then be `FewImages`.
       enough: whether the histories suffice, which ends the run.
@@ -106,8 +113,18 @@ def drive(
         for the first levels, or a value is NaN.
     """
     known = [_Exploring(subject, i) for i, subject in enumerate(subjects)]
-    left = budget
-    while not enough([one.history for one in known]):
+    awaited, left = collections.Counter[int](), budget
+
+    def learn(part: Span, seen: Seen) -> None:
+        one = known[part.subject]
+        one.seen[part.level] = seen
+        awaited[part.subject] -= 1
+        if not awaited[part.subject]:
+            one.remember(classified=True)
+            if budget is None and enough is None:
+                one.plan()
+
+    while enough is None or not enough([one.history for one in known]):
         if left is not None:
             _aim(known, left)
         parts = [part for one in known for part in one.parts()]
@@ -116,11 +133,21 @@ def drive(
             left -= sum(map(_length, parts))
         if not parts:
             break
-        for part, seen in zip(parts, look(parts)):
-            known[part.subject].seen[part.level] = seen
-        for i in dict.fromkeys(part.subject for part in parts):
-            known[i].remember(classified=True)
+        awaited.update(part.subject for part in parts)
+        look(parts, learn)
     return [one.history for one in known]
+
+
+def at_once(
+    look: Callable[[Sequence[Span]], Sequence[Seen]],
+) -> Callable[[Sequence[Span], Learn], None]:
+    """Makes a `look` of `drive` from a function that returns all a round's answers."""
+
+    def look_and_learn(parts: Sequence[Span], learn: Learn) -> None:
+        for part, seen in zip(parts, look(parts)):
+            learn(part, seen)
+
+    return look_and_learn
 
 
 @computing()
@@ -189,12 +216,22 @@ class _Exploring:
         self.aim: float | None = None
         # The canonical level of each level asked for.
         self._canonical: dict[float, float] = {}
+        self._planned: list[Span] | None = None
+
+    def plan(self) -> None:
+        """Finds the spans to evaluate next, for the next call of `parts`."""
+        self._planned = self.parts()
 
     def parts(self) -> list[Span]:
         """Returns the spans to evaluate next, by canonical level; empty at the end.
 
         A round that asks only for levels with a known effect needs no images.
         """
+        if self._planned == []:  # It has ended.
+            return []
+        if self._planned is not None:
+            planned, self._planned = self._planned, None
+            return planned
         while asked := self._asked():
             canonical = self.subject.canonical(np.array([*asked])).tolist()
             self._canonical |= dict(zip(asked, canonical))

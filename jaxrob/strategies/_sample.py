@@ -8,7 +8,7 @@ from jaxrob._arguments.checks import check_type, checked_integer
 from jaxrob.metrics._checks import checked_confidence_level
 from jaxrob.strategies._asap import ASAP
 from jaxrob.strategies._checks import check_strategy, check_task
-from jaxrob.strategies._drive import Seen, Span, Subject, concluded, drive
+from jaxrob.strategies._drive import Seen, Span, Subject, at_once, concluded, drive
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import checked_stopping
 from jaxrob.strategies._strategy import (
@@ -153,7 +153,7 @@ def _driven(
         scores = [some[: part.stop] for some, part in zip(values, parts)]
         return [Seen(float(some.mean()), len(some), some) for some in scores]
 
-    (history,) = drive([subject], look, budget=budget)
+    (history,) = drive([subject], at_once(look), budget=budget)
     return history
 
 

@@ -6,7 +6,8 @@
 Kills so many runs of the assessment, each at a random moment, resumes them, and says
 whether each ends as one that nothing disturbed. The tests do the same with fewer. With
 `--few` it looks at few images of three alterations, and the runs that are killed have
-one, two or four devices in turn.
+one, two or four devices in turn. The tests also kill one of two processes that share a
+run.
 """
 
 import argparse
@@ -14,15 +15,17 @@ import json
 import os
 import pathlib
 import resource
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
 import time
 
 import jax
-import jax.numpy as jnp
 import numpy as np
+from jax.sharding import Mesh
 
 import jaxrob
 from jaxrob import alterations, strategies
@@ -31,7 +34,8 @@ from jaxrob._engine.records import decoded
 
 random = np.random.default_rng(0)
 images = random.random((400, 8, 8, 1), np.float32)
-weights = jnp.asarray(random.normal(size=(64, 3)), jnp.float32)
+# NumPy's, because nothing may touch a device before processes join.
+weights = random.normal(size=(64, 3)).astype(np.float32)
 dataset = jaxrob.Dataset(images, (images.sum((1, 2, 3)) % 3).astype(int))
 
 
@@ -42,13 +46,17 @@ def apply(weights, images):
 classifier = jaxrob.Classifier(apply, weights)
 # Nine of ten labels are what the classifier answers.
 many = random.random((3000, 8, 8, 1), np.float32)
-answers = np.asarray(apply(weights, many)).argmax(axis=1)
+answers = apply(weights, many).argmax(axis=1)
 learnt = jaxrob.Dataset(
     many, np.where(random.random(3000) < 0.9, answers, (answers + 1) % 3)
 )
 
 
-def assess(strategy, journal, classifier=classifier, key=0, reduced=False):
+# After how many seconds without a sign of life a process counts as dead.
+HEARTBEAT_TIMEOUT = 10
+
+
+def assess(strategy, journal, classifier=classifier, key=0, reduced=False, mesh=None):
     return jaxrob.assess(
         classifier,
         dataset,
@@ -59,6 +67,7 @@ def assess(strategy, journal, classifier=classifier, key=0, reduced=False):
         batch_size=20,
         reduced=reduced,
         journal=journal,
+        mesh=mesh,
     )
 
 
@@ -74,7 +83,7 @@ def roma(journal, epsilon=0.3, classifier=classifier):
     )
 
 
-def assess_few(journal):
+def assess_few(journal, mesh=None):
     """Three alterations by few images, with a budget that ends some of them."""
     return jaxrob.assess(
         classifier,
@@ -89,12 +98,16 @@ def assess_few(journal):
         budget=30_000,
         key=jax.random.key(2),
         journal=journal,
+        mesh=mesh,
     )
 
 
-def result(journal, few=False):
+def result(journal, few=False, mesh=None):
     """All that an assessment finds but its time and number of devices, as text."""
-    found = assess_few(journal) if few else assess(strategies.Uniform(41), journal)
+    if few:
+        found = assess_few(journal, mesh)
+    else:
+        found = assess(strategies.Uniform(41), journal, mesh=mesh)
     documents = [json.loads(one.to_json()) for one in found]
     for document in documents:
         del document["seconds"], document["provenance"]["devices"]["count"]
@@ -161,6 +174,82 @@ def check_kills(folder, kills, seed, few=False):
         )
 
 
+def check_one_of_two_killed(folder, killed, few=False):
+    """Kills the first or second of two processes in mid-run.
+
+    The other one must end. One process alone, and two, must resume the run: with the
+    result of an undisturbed run, and without computing again what is in the journal.
+    """
+    whole, shared, alone = (folder / name for name in ("whole", "shared", "alone"))
+    expected = result(whole, few)
+    processes = _start_two(shared, few)
+    try:
+        third = whole.stat().st_size // 3
+        while not shared.exists() or shared.stat().st_size < third:
+            assert all(one.poll() is None for one in processes), "ended early"
+            time.sleep(0.001)
+        processes[killed].kill()
+        start = time.perf_counter()
+        status = processes[1 - killed].wait(6 * HEARTBEAT_TIMEOUT)
+        print(f"the other ended after {time.perf_counter() - start:.1f} s: {status}")
+    finally:
+        _end(processes)
+    assert status != 0
+    left = shared.read_bytes()
+    lines = left[: left.rfind(b"\n") + 1]
+    assert third // 2 < len(lines) < whole.stat().st_size
+    shutil.copy(shared, alone)
+    assert result(alone, few) == expected
+    processes = _start_two(shared, few)
+    try:
+        assert [one.wait(300) for one in processes] == [0, 0]
+    finally:
+        _end(processes)
+    for number in range(2):
+        assert _result_of(shared, number).read_text() == expected
+    for path in alone, shared:
+        assert path.read_bytes().startswith(lines)
+        # No step is there twice, as if it had been computed again.
+        assert path.read_bytes() == whole.read_bytes()
+
+
+def _start_two(path, few):
+    """Starts two processes of two devices each that share a run."""
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        port = free.getsockname()[1]
+    common = [sys.executable, __file__, f"--journal={path}", f"--port={port}"]
+    return [
+        subprocess.Popen(
+            [*common, f"--process={number}", *["--few"] * few],
+            env=os.environ | {"JAX_NUM_CPU_DEVICES": "2"},
+            # Messages of Gloo's connections.
+            stdout=subprocess.DEVNULL,
+        )
+        for number in range(2)
+    ]
+
+
+def _end(processes):
+    for one in processes:
+        one.kill()
+        one.wait()
+
+
+def _result_of(path, process):
+    """The file with the result of one of two processes."""
+    return path.with_name(f"{path.name}-{process}.json")
+
+
+def _run_as_one_of_two(journal, few, port, process):
+    jax.config.update("jax_cpu_collectives_implementation", "gloo")
+    jax.distributed.initialize(
+        f"localhost:{port}", 2, process, heartbeat_timeout_seconds=HEARTBEAT_TIMEOUT
+    )
+    mesh = Mesh(np.array(jax.devices()), ("images",))
+    _result_of(journal, process).write_text(result(journal, few, mesh))
+
+
 def _run(journal, few):
     # Compiled before the moment counts.
     result(None, few)
@@ -176,6 +265,8 @@ if __name__ == "__main__":
     parser.add_argument("--kills", type=int)
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--few", action="store_true")
+    parser.add_argument("--port", type=int, help="where two processes meet")
+    parser.add_argument("--process", type=int, help="which of two, from 0")
     flags = parser.parse_args()
     if flags.largest_file is not None:
         limits = flags.largest_file, flags.largest_file
@@ -183,5 +274,7 @@ if __name__ == "__main__":
     if flags.kills is not None:
         with tempfile.TemporaryDirectory() as folder:
             check_kills(pathlib.Path(folder), flags.kills, flags.seed, flags.few)
+    elif flags.process is not None:
+        _run_as_one_of_two(flags.journal, flags.few, flags.port, flags.process)
     else:
         _run(flags.journal, flags.few)

@@ -64,6 +64,12 @@ def test_killed_it_goes_on(tmp_path, few):
     interrupted.check_kills(tmp_path, kills=3, seed=0, few=few)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("killed, few", [(0, False), (1, True)])
+def test_with_one_of_two_processes_killed_it_goes_on(tmp_path, killed, few):
+    interrupted.check_one_of_two_killed(tmp_path, killed, few)
+
+
 def test_strategies_and_counts_share_levels(tmp_path):
     path = tmp_path / "journal"
     assess(strategies.Uniform(9), path)

@@ -65,3 +65,25 @@ def test_a_tpu_takes_as_many_rows_as_its_chip_holds(
     # A GPU's rows follow from its memory alone.
     on_gpu = rows_that_fit(largest_array, image_shape, mesh_of("gpu", "NVIDIA H100"))
     assert on_gpu == min(16384, 2**30 // (3 * largest_array) or 1)
+
+
+@pytest.mark.parametrize(
+    "levels, images",
+    [
+        # Blocks of which a step has 16, 4 or 1 levels, with at most a tenth of padding.
+        ([16], 1024),
+        ([41], 4096),  # 48 of 41 would be too many.
+        ([9], 16384),
+        ([1], 16384),
+        ([16, 16, 3], 4096),
+        ([101, 32, 64], 1024),
+    ],
+)
+def test_blocks_where_levels_are_batched(levels, images):
+    gpu, cpu = mesh_of("gpu", "H100"), mesh_of("cpu", "cpu")
+    about = (50, 50, 3), levels
+    assert sizes.rows_of_a_level(16384, *about, gpu) == images
+    assert sizes.rows_of_a_level(3, *about, gpu) == max(1, 3 * images // 16384)
+    assert sizes.rows_of_a_level(16384, *about, cpu) == 16384
+    each = sizes.levels_in_step(None, (50, 50, 3), 16384, images, max(levels), gpu)
+    assert each == 16384 // images

@@ -38,6 +38,15 @@ TPU, GPU = targets.load("v5e"), targets.load("h100")
 MNIST_FLOPS = 2 * (28**2 * 32 * 9 + 14**2 * 64 * 9 * 32 + 3136 * 128 + 128 * 10)
 
 
+@pytest.mark.parametrize(
+    ("name", "number"), [("resnet50", 25_557_032), ("vit_b16", 86_567_656)]
+)
+def test_large_networks_have_the_published_number_of_weights(name, number):
+    """As in torchvision's documentation."""
+    weights = jax.tree.leaves(NETWORKS[name].variables()["params"])
+    assert sum(leaf.size for leaf in weights) == number
+
+
 def cycles(number):
     return f'backend_config={{"window_config":{{"estimated_cycles":"{number}"}}}}'
 

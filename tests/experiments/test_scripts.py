@@ -181,6 +181,30 @@ def test_throughput(run, tmp_path):
     assert code == 1 and "num_processes must be 1" in out + err
 
 
+def test_flagship(run, tmp_path):
+    """One network, an alteration and a corruption, on the CPU."""
+    code, out, err = run(
+        "flagship.py", "--networks=vit_b16", "--size=32", "--num_images=4",
+        "--num_levels=2", "--batch_sizes=4", "--alterations=brightness",
+        "--corruptions=contrast", "--cifar_images=8", "--repeats=1",
+        f"--output={tmp_path}", JAXROB_DATA_DIR=str(tmp_path),
+    )  # fmt: skip
+    assert code == 0, err
+    document = json.loads((tmp_path / "flagship.json").read_text())
+    network = document["networks"]["vit_b16"]
+    brightness, contrast = network["alterations"].values()
+    for row in (brightness, contrast):
+        assert row["evaluate"]["images_per_second"] > 0 and row["forward"]["ratio"] > 0
+    assert brightness["opencv"]["ratio"] > 0 and "opencv" not in contrast
+    cifar = document["cifar-10-c"]
+    assert cifar["dataset"] == "noise" and cifar["corruptions"] == ["contrast"]
+    assert len(cifar["seconds"]) == 1 and cifar["ratio"] > 0
+    assert "no accelerator" in out and "CIFAR-10-C, 8 pictures of noise x 1" in out
+    for package in ("torch", "torchvision"):
+        if importlib.util.find_spec(package) is None:
+            assert "torchvision and Kornia left out" in out
+
+
 def test_training_loop(run, tmp_path):
     code, out, err = run(
         "training_loop.py", "--network=mlp", "--epochs=3", "--num_images=60",
@@ -597,9 +621,12 @@ def test_idc_pretrained(run, tmp_path):
 
 
 def test_fixed_cost(run):
-    code, out, err = run("fixed_cost.py", "--layers=4", "--repeats=1")
+    code, out, err = run("fixed_cost.py", "--layers=4", "--repeats=1", "--profile")
     assert code == 0, err
-    rows = [line.split() for line in out.splitlines()][-5:]
+    table, beyond, profile = out.split("\n\n")
+    assert all(float(ms) > 0 for ms in re.findall(r"([-\d.]+) ms", beyond))
+    assert profile.count("dispatch of a program") == 2  # the preparation, the step
+    rows = [line.split() for line in table.splitlines()][-5:]
     networks = ["linen", "nnx", "function", "captures", "linear"]
     assert [name for name, *_ in rows] == networks
     assert all(float(cost) > 0 for _, *costs in rows for cost in costs)

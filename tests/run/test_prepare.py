@@ -8,7 +8,8 @@ import pytest
 import jaxrob
 from jaxrob._arguments.warnings import warn
 from jaxrob._engine import provenance
-from jaxrob._run.prepare import checked_arguments, prepare_run
+from jaxrob._run import prepare
+from jaxrob._run.prepare import checked_arguments, prepare_run, source_ahead
 
 IMAGES = np.random.default_rng(0).random((6, 4, 4, 1), np.float32)
 LABELS = np.arange(6) % 3
@@ -83,3 +84,26 @@ def test_warnings_are_of_all_or_of_one_alteration():
         warn("said while it runs")
     warn("said after it")
     assert run.warned == ["said while it runs"]
+
+
+@pytest.mark.parametrize("at_least", [0, 2**24], ids=["on a thread", "at once"])
+def test_the_provenance_is_found_ahead(at_least, monkeypatch):
+    monkeypatch.setattr(prepare, "_BYTES_FOR_A_THREAD", at_least)
+    with prepare_run(arguments()) as run, source_ahead(run) as ahead:
+        given = arguments()
+        assert ahead.source() == jaxrob.provenance(given.classifier, given.dataset)
+    assert ahead.source() is ahead.source()
+
+
+def test_the_thread_of_the_provenance_raises_its_error(monkeypatch):
+    monkeypatch.setattr(prepare, "_BYTES_FOR_A_THREAD", 0)
+
+    def fails(data):
+        raise MemoryError("no room")
+
+    monkeypatch.setattr(provenance, "dataset_fingerprint", fails)
+    with prepare_run(arguments()) as run, source_ahead(run) as ahead:
+        with pytest.raises(MemoryError, match="no room"):
+            ahead.source()
+    with pytest.raises(MemoryError, match="no room"):
+        jaxrob.assess(*arguments()[:2], BRIGHTNESS, threshold=0.3)

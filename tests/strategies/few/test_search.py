@@ -5,7 +5,7 @@ import pytest
 import scipy
 
 from jaxrob.strategies import ASAP, Task, sample
-from jaxrob.strategies._drive import Seen, Subject, drive
+from jaxrob.strategies._drive import Seen, Subject, at_once, drive
 from jaxrob.strategies._few.goal import OPEN
 from jaxrob.strategies._few.search import FewImages
 from jaxrob.strategies._few.stopping import StoppingRule
@@ -164,7 +164,7 @@ def test_half_width_0_by_way_of_wider_ones_is_right_too(stopping):
             return [Seen(float(one.mean()), len(one), one) for one in some]
 
         subject = Subject("curve", few, task, np.asarray, np.asarray)
-        (history,) = drive([subject], look, budget=settings.budget)
+        (history,) = drive([subject], at_once(look), budget=settings.budget)
         found = few.result(task, history)
         truth = (right.mean(axis=1) >= LEAST)[1:].mean()
         low, high = found.interval
@@ -189,7 +189,7 @@ def test_a_larger_budget_leaves_no_more_open():
     for budget in range(2_000, 8_000, 200):
         few = FewImages(ASAP(n=PARTS), StoppingRule(0.0, budget=budget))
         subject = Subject("curve", few, task, np.asarray, np.asarray)
-        (history,) = drive([subject], look, budget=budget)
+        (history,) = drive([subject], at_once(look), budget=budget)
         low, high = few.result(task, history).interval
         widths.append(high - low)
     # Wider ones are due to where the rounds happen to end.

@@ -1,0 +1,109 @@
+"""Arrays that stay on the devices."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+
+import jaxrob
+from jaxrob._devices.hosts import put_whole
+from jaxrob._devices.kept import Kept
+from jaxrob._engine import blocks
+from jaxrob.alterations import gaussian_noise
+
+RANDOM = np.random.default_rng(0)
+IMAGES = RANDOM.integers(0, 256, (90, 6, 6, 1), np.uint8)
+WEIGHTS = RANDOM.normal(size=(36, 4)).astype(np.float32)
+LABELS = (IMAGES.reshape(90, 36) @ WEIGHTS).argmax(1)
+
+
+def linear(weights, images):
+    return images.reshape(len(images), -1) @ weights
+
+
+CLASSIFIER = jaxrob.Classifier(linear, WEIGHTS)
+
+
+def assess(dataset, **settings):
+    settings = {"threshold": 0.8, "key": jax.random.key(0)} | settings
+    return jaxrob.assess(CLASSIFIER, dataset, gaussian_noise(0.0, 0.5), **settings)
+
+
+def test_what_fits_is_kept():
+    kept = Kept(100)
+    first, second = jnp.zeros(20, jnp.float32), jnp.zeros(6, jnp.float32)
+    kept.keep("first", [first])
+    kept.keep("second", second)
+    assert kept.find("first") == [first] and kept.find("second") is None
+    assert kept.fits(second[:5]) and not kept.fits(second)
+
+
+@pytest.mark.parametrize("settings", [{}, {"half_width": 0.0}], ids=["all", "few"])
+def test_an_assessment_uploads_each_block_once(settings, monkeypatch):
+    placed = []
+    put = blocks.put
+    monkeypatch.setattr(blocks, "put", lambda *a: placed.append(a) or put(*a))
+    dataset = jaxrob.Dataset(IMAGES, LABELS)
+    found = assess(dataset, batch_size=30, **settings)
+    rounds = found.diagnostics.rounds
+    assert rounds > 2 and len(placed) == 3
+    # Without room they come again.
+    monkeypatch.setattr(Kept, "fits", lambda self, tree: False)
+    again = assess(dataset, batch_size=30, **settings)
+    assert len(placed) > 6
+    assert (
+        again.to_json().split('"seconds"')[0] == found.to_json().split('"seconds"')[0]
+    )
+
+
+def test_batches_that_fit_are_read_once():
+    passes = []
+
+    class Batches:
+        def __iter__(self):
+            passes.append(0)
+            for first in range(0, 90, 40):
+                yield IMAGES[first : first + 40], LABELS[first : first + 40]
+
+    found = assess(jaxrob.Dataset.from_batches(Batches()))
+    # The first image, the fingerprint, the blocks.
+    assert found.diagnostics.rounds > 1 and len(passes) == 3
+    assert found.robustness == assess(jaxrob.Dataset(IMAGES, LABELS)).robustness
+
+
+@pytest.mark.parametrize("batch_size", [None, 40, 200])
+@pytest.mark.parametrize("half_width", [None, 0.0])
+def test_images_on_a_device_do_not_visit_the_host(batch_size, half_width, monkeypatch):
+    noise, levels = gaussian_noise(0.0, 0.1), [0.0, 0.05, 0.1]
+    key = jax.random.key(3)
+    settings = {"batch_size": batch_size, "key": key}
+    on_host = jaxrob.Dataset(IMAGES, LABELS)
+    expected = jaxrob.evaluate(CLASSIFIER, on_host, noise, levels, **settings)
+    on_device = jaxrob.Dataset(jnp.asarray(IMAGES), LABELS)
+    put = blocks.put
+
+    def of_device_alone(tree, sharding):
+        assert isinstance(tree[0], jax.Array)
+        return put(tree, sharding)
+
+    monkeypatch.setattr(blocks, "put", of_device_alone)
+    found = jaxrob.evaluate(CLASSIFIER, on_device, noise, levels, **settings)
+    np.testing.assert_array_equal(found.predicted, expected.predicted)
+    np.testing.assert_array_equal(found.confidence, expected.confidence)
+    few = {"half_width": half_width, "batch_size": batch_size}
+    result = assess(on_device, **few)
+    monkeypatch.undo()
+    assert result.robustness == assess(on_host, **few).robustness
+
+
+def test_arrays_that_any_computation_may_use_stay_as_they_are():
+    tree = {"a": jnp.ones(3), "b": np.ones(2, np.float32), "c": 1.5}
+    mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
+    placed = put_whole(tree, mesh)
+    assert placed["a"] is tree["a"]
+    assert all(isinstance(leaf, jax.Array) for leaf in placed.values())
+    # One that is bound to a device would make another program of the same network.
+    bound = jax.device_put(jnp.ones(3), jax.devices()[0])
+    shardings = {leaf.sharding for leaf in put_whole([bound, 1.5], mesh)}
+    assert shardings == {jax.sharding.NamedSharding(mesh, jax.P())}
