@@ -189,6 +189,13 @@ def test_products_are_exact_as_a_tpu_multiplies(channels, monkeypatch):
         assert_equals_pillow(images, (1, 5, 25, 75, 95, 100), "products")
 
 
+@pytest.mark.parametrize("channels", (1, 3))
+def test_many_images_equal_pillow(channels):
+    # For a TPU they are laid out in another way.
+    images = np.random.default_rng(0).integers(0, 256, (600, 9, 7, channels))
+    assert_equals_pillow(images.astype(np.uint8), (60,), "products")
+
+
 @pytest.mark.parametrize("form", JPEG_FORMS)
 @pytest.mark.parametrize(
     "size",
