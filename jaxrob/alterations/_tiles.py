@@ -48,7 +48,9 @@ def by_tiles(
 
     def tile(i: int, j: int) -> jax.Array:
         found = jax.lax.dynamic_slice(
-            blocks, (0, top[i, j], left[i, j], 0), (channels, *window, blocks.shape[-1])
+            blocks,
+            (np.uint32(0), top[i, j], left[i, j], np.uint32(0)),
+            (channels, *window, blocks.shape[-1]),
         )
         tall = min(_TILE, rows.shape[0] - i * _TILE)
         wide = min(_TILE, rows.shape[1] - j * _TILE)
@@ -105,7 +107,8 @@ def _tiles(positions: jax.Array, size: int) -> jax.Array:
 def _first_blocks(tiles: jax.Array, size: int, last: int) -> jax.Array:
     """Returns the block, at most the last, that each tile's window starts with."""
     first = jnp.floor(tiles.min(-1)).astype(jnp.int32) // size
-    return jnp.clip(first, 0, last)
+    # Unsigned, for which `dynamic_slice` does not ask whether they count from the end.
+    return jnp.clip(first, 0, last).astype(jnp.uint32)
 
 
 def _weights(positions: jax.Array, index: np.ndarray, axis: int) -> jax.Array:
