@@ -51,6 +51,12 @@ FORMS: tuple[Form, ...] = (
     Form(
         "bilinear", "tpu", math.inf, "channels", "v5e, 224 px, bytes: 0.92; planes 0.70"
     ),
+    Form("rotation", "cpu", math.inf, "pixels", "others were not tried"),
+    Form("rotation", "gpu", math.inf, "pixels", "others were not tried"),
+    # Of up to 34 px a v5p takes all levels at once, whose windows would be gathers.
+    Form("rotation", "tpu", 34, "pixels", "tiles only 2 % faster for VGG16 at 32 px"),
+    Form("rotation", "tpu", 64, "tiles", "v5e, 50 px: 1.05; pixels 0.50"),
+    Form("rotation", "tpu", math.inf, "pixels", "tiles were not tried"),
     Form("blur", "cpu", 32, "plane by plane", "50 px: 0.88; planes 0.81"),
     Form("blur", "cpu", math.inf, "shifts", "50 px: 0.85; plane by plane 0.79"),
     # With one channel, as in most images of 28 px, planes need no transposition.
@@ -65,7 +71,7 @@ FORMS: tuple[Form, ...] = (
     Form("own shifts", "tpu", math.inf, "steps", "v5e, 32 px: 0.06; loop 0.001"),
     Form("jpeg", "cpu", math.inf, "loops", "butterflies take 5 to 10 times as long"),
     Form("jpeg", "gpu", math.inf, "fused", "224 px, est.: 177 us; loops 1,012"),
-    Form("jpeg", "tpu", math.inf, "products", "v5e, MNIST CNN: 1.60; loops 0.51"),
+    Form("jpeg", "tpu", math.inf, "products", "v5e, MNIST CNN: 2.66; loops 0.51"),
 )
 
 

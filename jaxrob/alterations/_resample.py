@@ -98,12 +98,19 @@ def bilinear(
     Returns:
       `[..., C]`, of the shape to which rows and columns broadcast.
     """
-    if fill == "constant":
-        # A black frame one pixel wide, which positions outside the image reach.
-        image = jnp.pad(image, ((1, 1), (1, 1), (0, 0)))
-        rows, columns = rows + 1, columns + 1
+    image, rows, columns = framed(image, rows, columns, fill)
     rows, columns = jnp.broadcast_arrays(rows, columns)
     return by_platform("bilinear", max(image.shape[:2]), BILINEAR, image, rows, columns)
+
+
+def framed(
+    image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
+) -> tuple[jax.Array, jax.Array, jax.Array]:
+    """Returns image and positions with which repeated edge pixels are the fill."""
+    if fill != "constant":
+        return image, rows, columns
+    # A black frame one pixel wide, which positions outside the image reach.
+    return jnp.pad(image, ((1, 1), (1, 1), (0, 0))), rows + 1, columns + 1
 
 
 def window_positions(

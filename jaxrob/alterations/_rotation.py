@@ -1,5 +1,6 @@
 """Rotation."""
 
+import functools
 import math
 
 import jax
@@ -10,7 +11,9 @@ from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._about import About
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._checks import checked_range
-from jaxrob.alterations._resample import FILLS, bilinear
+from jaxrob.alterations._forms import by_platform
+from jaxrob.alterations._resample import FILLS, bilinear, framed
+from jaxrob.alterations._tiles import by_tiles
 
 
 def rotation(
@@ -93,7 +96,25 @@ def _rotate(image: jax.Array, level: jax.Array, *, fill: str) -> jax.Array:
     check_image("rotation", image)
     height, width, _ = image.shape
     rows, columns = _source_positions(level, height, width, fill)
-    return bilinear(image, rows, columns, fill)
+    forms = {
+        name: functools.partial(form, fill=fill) for name, form in ROTATION.items()
+    }
+    size = max(height, width)
+    return by_platform("rotation", size, forms, image, rows, columns)
+
+
+def _in_tiles(
+    image: jax.Array, rows: jax.Array, columns: jax.Array, fill: str
+) -> jax.Array:
+    image, rows, columns = framed(image, rows, columns, fill)
+    # The sum of a sine and a cosine, which cropping scales to 1 at most.
+    slope = 1.0 if fill == "crop" else math.sqrt(2)
+    return by_tiles(image, rows, columns, slope)
+
+
+# The forms of a rotation: functions of the image, the positions that it shows at each
+# pixel, and the fill.
+ROTATION = {"pixels": bilinear, "tiles": _in_tiles}
 
 
 def _source_positions(

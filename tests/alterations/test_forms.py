@@ -24,6 +24,7 @@ from jaxrob.alterations import (
 )
 from jaxrob.alterations._gaussian_blur import BLUR
 from jaxrob.alterations._resample import BILINEAR, FILLS, GRID, window_positions
+from jaxrob.alterations._rotation import ROTATION
 from jaxrob.alterations._shifts import OWN_SHIFTS, SHIFTS
 
 from .pictures import assert_near, random_image
@@ -37,6 +38,7 @@ PARTS = {
     "blur": BLUR,
     "grid": GRID,
     "bilinear": BILINEAR,
+    "rotation": ROTATION,
     "shifts": SHIFTS,
     "own shifts": OWN_SHIFTS,
 }
@@ -160,6 +162,32 @@ def test_grid_equals_scipys_affine_transform(form, fill, mode, shape):
         window_positions(start[1], scale, width),
     )
     assert_near(found, truth, atol=TOLERANCE)
+
+
+@by_form(ROTATION)
+@pytest.mark.parametrize("fill", FILLS)
+@pytest.mark.parametrize("shape", [*SHAPES, (21, 40, 2)])
+def test_rotations_equal_scipys_map_coordinates(form, fill, shape):
+    image = random_image(shape)
+    height, width, channels = shape
+    rotate = jax.jit(functools.partial(ROTATION[form], fill=fill))
+    mode = "grid-constant" if fill == "constant" else "nearest"
+    y, x = np.mgrid[:height, :width] - np.array([[[height - 1]], [[width - 1]]]) / 2
+    for degrees in (-180.0, -121.0, -90.0, 0.0, 3.0, 45.0):
+        cos, sin = np.cos(np.deg2rad(degrees)), np.sin(np.deg2rad(degrees))
+        side = 1.0
+        if fill == "crop":
+            side = min(shape[:2]) / max(shape[:2]) / (abs(cos) + abs(sin))
+        rows = (cos * y + sin * x) * side + (height - 1) / 2
+        columns = (cos * x - sin * y) * side + (width - 1) / 2
+        truth = [
+            ndimage.map_coordinates(
+                image[..., channel].astype(float), [rows, columns], order=1, mode=mode
+            )
+            for channel in range(channels)
+        ]
+        found = rotate(image, rows.astype(np.float32), columns.astype(np.float32))
+        assert_near(found, np.stack(truth, -1), atol=TOLERANCE)
 
 
 @by_form(SHIFTS)
@@ -306,6 +334,9 @@ def identity_by(part, form, image):
         return resampled_by(form, "edge")(image, rows, columns)
     if part == "bilinear":
         return gathered_by(form)(image, *np.meshgrid(rows, columns, indexing="ij"))
+    if part == "rotation":
+        rotate = jax.jit(functools.partial(ROTATION[form], fill="crop"))
+        return rotate(image, *np.meshgrid(rows, columns, indexing="ij"))
     padded = np.pad(image, ((3, 3), (3, 3), (0, 0)))
     if part == "shifts":
         down, right = np.mgrid[-3:4, -3:4].reshape(2, 49)

@@ -12,7 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, features
 
-from jaxrob.alterations import _jpeg, _jpeg_compression, jpeg_compression
+from jaxrob.alterations import (
+    _jpeg,
+    _jpeg_compression,
+    _jpeg_products,
+    jpeg_compression,
+)
 from jaxrob.alterations._jpeg import (
     JPEG_FORMS,
     jpeg_coefficients,
@@ -149,6 +154,46 @@ def test_the_largest_coefficients_equal_pillow(form):
     # Overflows of float32 or int16 would show here first.
     qualities = (1, 3, 5, 10, 13, 25, 50, 75, 100)
     assert_equals_pillow(extreme_blocks(), qualities, form)
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+def test_products_are_exact_as_a_tpu_multiplies(channels, monkeypatch):
+    """A TPU splits both factors in two bfloat16 parts, and drops the small product.
+
+    It may round the first part or cut it.
+    """
+
+    def rounded(x):
+        return jax.lax.reduce_precision(x, exponent_bits=8, mantissa_bits=7)
+
+    def cut(x):
+        bits = jax.lax.bitcast_convert_type(x, jnp.uint32) & np.uint32(0xFFFF0000)
+        return jax.lax.bitcast_convert_type(bits, jnp.float32)
+
+    def product_by(split):
+        def product(a, b, axes):
+            b = jnp.asarray(b)
+            (a_high, b_high), dot = (split(a), split(b)), jnp.tensordot
+            a_low, b_low = rounded(a - a_high), rounded(b - b_high)
+            small = dot(a_high, b_low, axes) + dot(a_low, b_high, axes)
+            return dot(a_high, b_high, axes) + small
+
+        return product
+
+    images = np.repeat(extreme_blocks()[::5], channels, axis=-1)
+    images = np.concatenate([images, synthetic_images(8, 8, channels)])
+    # Compiled again.
+    monkeypatch.setitem(globals(), "batched_round_trip", batched_round_trip.__wrapped__)
+    for split in (rounded, cut):
+        monkeypatch.setattr(_jpeg_products, "_product", product_by(split))
+        assert_equals_pillow(images, (1, 5, 25, 75, 95, 100), "products")
+
+
+@pytest.mark.parametrize("channels", (1, 3))
+def test_many_images_equal_pillow(channels):
+    # For a TPU they are laid out in another way.
+    images = np.random.default_rng(0).integers(0, 256, (600, 9, 7, channels))
+    assert_equals_pillow(images.astype(np.uint8), (60,), "products")
 
 
 @pytest.mark.parametrize("form", JPEG_FORMS)
