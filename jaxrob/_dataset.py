@@ -41,10 +41,9 @@ class Dataset:
     Attributes:
       images: `[N, H, W, C]`, uint8 in 0-255 or floating in [0, 1]; or any other
         array `[N, ...]` of finite values that the classifier takes (an array of
-        rank 4 counts as images). A JAX array stays on its devices. A
-        `numpy.memmap` is checked while it is read. Numbers
-        of another byte order are converted, those of more than 8 bytes to float32; a
-        memory map must have this machine's types.
+        rank 4 counts as images). A JAX array stays on its devices. A `numpy.memmap` is
+        checked while it is read. Numbers of another byte order are converted, those of
+        more than 8 bytes to float32; a memory map must have this machine's types.
       labels: `[N]` integers, the index of the right class. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not

@@ -36,7 +36,10 @@ class AllImages:
         ]
 
     def look(self, parts: Sequence[Span], learn: Learn) -> None:
-        """Computes answers; the levels of all alterations share one queue."""
+        """Computes answers; the levels of all alterations share one queue.
+
+        `learn` gets each span's answers as soon as they are known, see `drive`.
+        """
         asked: dict[int, dict[float, Span]] = {}
         for part in parts:
             asked.setdefault(part.subject, {})[part.level] = part

@@ -174,8 +174,9 @@ def compare_sequentially(
         for one in asked:
             prepared = stack.enter_context(prepare_run(one))
             run = stack.enter_context(source_ahead(prepared))
-            # One bar for both.
-            execution = dataclasses.replace(run.execution, bar=bar)
+            # One bar for both, and the images on the devices once.
+            kept = runs[0].execution.kept if runs else run.execution.kept
+            execution = dataclasses.replace(run.execution, bar=bar, kept=kept)
             runs.append(run._replace(execution=execution))
         answering = [SomeImages(run, criterion) for run in runs]
         subjects = [one.subjects(search)[0] for one in answering]

@@ -40,8 +40,9 @@ def put(tree: Any, sharding: Sharding) -> Any:
 def put_whole(tree: Any, mesh: Mesh) -> Any:
     """Puts arrays whole on every device of a mesh.
 
-    On a single device, arrays that any computation there may use stay as they are:
-    putting the hundreds of arrays of a deep network takes JAX milliseconds.
+    On a single device, arrays that are not committed to one stay as they are: putting
+    the hundreds of arrays of a deep network takes JAX milliseconds. So a network has
+    one program if its arrays are committed, and another if they are not.
     """
     if mesh.size > 1 or mesh.is_multi_process:
         return put(tree, replicated(mesh))

@@ -7,7 +7,11 @@ import jax
 
 
 class Kept:
-    """Keeps arrays on the devices, as long as they fit."""
+    """Keeps arrays on the devices, as long as they fit.
+
+    Attributes:
+      rows: the most images of a block, chosen in the run's first round; None before.
+    """
 
     def __init__(self, room: int) -> None:
         """Starts empty.
@@ -15,6 +19,7 @@ class Kept:
         Args:
           room: the most bytes, on all devices together.
         """
+        self.rows: int | None = None
         self._room = room
         self._trees: dict[Hashable, Any] = {}
 
@@ -22,17 +27,16 @@ class Kept:
         """Returns the pytree of this name, or None."""
         return self._trees.get(name)
 
-    def fits(self, tree: Any) -> bool:
-        """Whether a pytree's arrays fit beside those that are kept."""
-        return _num_bytes(tree) <= self._room
+    def keep(self, name: Hashable, tree: Any) -> bool:
+        """Keeps a pytree if it fits; says whether."""
+        arrays = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
+        size = sum(array.nbytes for array in arrays)
+        if size > self._room:
+            return False
+        self._trees[name] = tree
+        self._room -= size
+        return True
 
-    def keep(self, name: Hashable, tree: Any) -> None:
-        """Keeps a pytree if it fits."""
-        if self.fits(tree):
-            self._trees[name] = tree
-            self._room -= _num_bytes(tree)
-
-
-def _num_bytes(tree: Any) -> int:
-    arrays = (leaf for leaf in jax.tree.leaves(tree) if isinstance(leaf, jax.Array))
-    return sum(array.nbytes for array in arrays)
+    def drop(self) -> None:
+        """Forgets all, when the run ends or fails."""
+        self._trees.clear()

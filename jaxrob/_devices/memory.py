@@ -66,10 +66,15 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
 
 
 def bytes_to_keep(mesh: Mesh) -> int:
-    """Returns the bytes, on all devices, that images may take for a whole run."""
+    """Returns the bytes, on all devices, that images may take for a whole run.
+
+    They are the same in all processes.
+    """
     if platform(mesh) == "cpu":
         return _KEPT_CPU
-    return int(_KEPT_SHARE * _free_bytes(mesh.local_devices[0])) * mesh.size
+    # In MiB, because processes exchange numbers of 32 bits.
+    free = int(_KEPT_SHARE * _free_bytes(mesh.local_devices[0])) >> 20
+    return (smallest(free, mesh) << 20) * mesh.size
 
 
 def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: Mesh) -> bool:

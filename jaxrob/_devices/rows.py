@@ -1,6 +1,6 @@
 """Rows of pytrees of arrays that share their first axis."""
 
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -46,6 +46,19 @@ def padded(rows: np.ndarray, size: int) -> np.ndarray:
     if len(rows) == size:
         return rows
     return np.pad(rows, [(0, size - len(rows))] + [(0, 0)] * (rows.ndim - 1))
+
+
+def is_on_devices(rows: Any) -> TypeGuard[jax.Array]:
+    """Whether it is a JAX array in its devices' own memory, not in the host's."""
+    if not isinstance(rows, jax.Array):
+        return False
+    (device, *_) = rows.devices()
+    return rows.sharding.memory_kind in (None, device.default_memory().kind)
+
+
+def is_on(rows: Any, mesh: Mesh) -> bool:
+    """Whether it is a JAX array in the memory of a mesh's devices alone."""
+    return is_on_devices(rows) and rows.devices() == {*mesh.devices.flat}
 
 
 def taken_on_devices(rows: jax.Array, indices: np.ndarray, size: int) -> jax.Array:

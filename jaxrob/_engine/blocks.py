@@ -23,7 +23,7 @@ from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import sharded
 from jaxrob._devices.prefetch import prefetched
-from jaxrob._devices.rows import padded, taken_on_devices
+from jaxrob._devices.rows import is_on, is_on_devices, padded, taken_on_devices
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
 
 
@@ -91,6 +91,8 @@ def placed_blocks(
         yield from _of_batches(dataset, size, mesh, kept, checked)
         return
 
+    is_there = is_on(dataset.images, mesh)
+
     def place(start: int) -> PlacedBlock:
         block = Block(dataset.labels[start : start + size], start)
         checked(block)
@@ -98,7 +100,8 @@ def placed_blocks(
         arrays = kept.find(name)
         if arrays is None:
             arrays = _placed_rows(dataset.images, start, size, mesh)
-            kept.keep(name, arrays)
+            if not is_there:
+                kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
     blocks = map(place, range(0, len(dataset), size))
@@ -131,21 +134,24 @@ def picked_blocks(
     """
     size = math.ceil(number / mesh.size) * mesh.size
     spans = [slice(start, min(start + number, len(order))) for start in starts]
-    new = [span for span in spans if kept.find((dataset, span.start)) is None]
-    if isinstance(dataset, Dataset) and isinstance(dataset.images, jax.Array):
+    new = [span for span in spans if kept.find((dataset, size, span.start)) is None]
+    is_there = False
+    if isinstance(dataset, Dataset) and is_on_devices(dataset.images):
+        is_there = is_on(dataset.images, mesh)
         images = (taken_on_devices(dataset.images, order[one], size) for one in new)
     else:
         images = (padded(some, size) for some in picked(dataset, order, new))
 
     def place(span: slice) -> PlacedBlock:
-        name, indices = (dataset, span.start), order[span]
+        name, indices = (dataset, size, span.start), order[span]
         block = Block(dataset.labels[indices], span.start)
         _check_labels(dataset, num_classes, block)
         arrays = kept.find(name)
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
             arrays = put((next(images), indices), sharded(mesh))
-            kept.keep(name, arrays)
+            if not is_there:
+                kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
     blocks = map(place, spans)
@@ -164,7 +170,7 @@ def _placed_rows(
 ) -> tuple[jax.Array, jax.Array]:
     """Puts consecutive images on the devices, padded with zeros, and their indices."""
     split, indices = sharded(mesh), start + np.arange(size, dtype=np.uint32)
-    if isinstance(images, jax.Array):
+    if is_on_devices(images):
         return put((taken_on_devices(images, indices, size), indices), split)
     part = np.asarray(images[start : start + size])
     if not isinstance(images, np.memmap):
@@ -194,13 +200,13 @@ def _of_batches(
     kept: Kept,
     checked: Callable[[Block], None],
 ) -> Generator[PlacedBlock, None, None]:
-    """Yields blocks of `size` images, whatever the batches; keeps all of them or none.
+    """Yields blocks of `size` images, whatever the batches.
 
-    If all are kept, the batches are not read again.
+    If all of them are kept, the batches are not read again.
     """
-    found = kept.find((dataset, size))
-    if found is not None:
-        yield from found
+    number = kept.find((dataset, size))
+    if number is not None:
+        yield from (kept.find((dataset, size, place)) for place in range(number))
         return
 
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
@@ -208,15 +214,18 @@ def _of_batches(
         indices = block.start + np.arange(len(images), dtype=np.uint32)
         return PlacedBlock(block, *put((images, indices), sharded(mesh)))
 
-    blocks: list[PlacedBlock] | None = []
+    are_kept, number = True, 0
     joined = itertools.starmap(place, _joined(dataset, size, mesh.size))
     with contextlib.closing(prefetched(joined)) as ahead:
         for block in ahead:
-            if blocks is not None:
-                blocks = [*blocks, block] if kept.fits([*blocks, block]) else None
+            if are_kept and not kept.keep((dataset, size, number), block):
+                # They would have to be read again for the others.
+                are_kept = False
+                kept.drop()
+            number += 1
             yield block
-    if blocks is not None:
-        kept.keep((dataset, size), blocks)
+    if are_kept:
+        kept.keep((dataset, size), number)
 
 
 def _joined(
@@ -229,7 +238,8 @@ def _joined(
         while first < len(batch):
             # Fill the current block from the rest of this batch.
             last = min(len(batch), first + size - sum(map(len, labels)))
-            part = np.asarray(batch.images[first:last])
+            # Copied, because an iterable may fill the same array again.
+            part = np.array(batch.images[first:last])
             if isinstance(batch.images, np.memmap):
                 checked_value_range(part)
             images.append(part)

@@ -20,6 +20,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.hosts import fetch, put
 from jaxrob._devices.mesh import replicated
+from jaxrob._devices.rows import is_on_devices, taken_on_devices
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import PlacedBlock
 from jaxrob._keys import classifier_keys
@@ -74,7 +75,10 @@ def check_logits(
       mesh: the devices.
     """
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
-    images = np.asarray(first.images[:_NUM_ALONE])
+    images, number = first.images, min(_NUM_ALONE, len(first))
+    if is_on_devices(images):
+        images = taken_on_devices(images, np.arange(number), number)
+    images = np.asarray(images[:number])
     rows = np.asarray(_raw_outputs(classifier, put(images, replicated(mesh)), key))
     sums = rows.sum(axis=-1)
     of = f"on the first {len(images)} images the classifier"

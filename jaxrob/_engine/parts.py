@@ -92,7 +92,8 @@ def answer_parts(
     blocks = starts, cut, num_classes, execution.mesh, execution.kept
     placed = picked_blocks(dataset, order, *blocks)
     number = sum(part.stop - part.start for part in parts)
-    run_tasks(execution, tasks, placed, source, number)
+    for _ in run_tasks(execution, tasks, placed, source, number):
+        pass
     return answers
 
 

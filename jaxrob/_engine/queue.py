@@ -1,7 +1,8 @@
 """The queue: all levels of several alterations, on all images."""
 
+import contextlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ import numpy as np
 from jaxrob._arguments.computing import computing
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._dataset import BatchedDataset, Dataset
-from jaxrob._engine.blocks import placed_blocks
+from jaxrob._engine.blocks import PlacedBlock, placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_same_request
 from jaxrob._engine.sizes import images_in_block, rows_of_a_level
@@ -27,7 +28,6 @@ class Frontier(NamedTuple):
     levels: np.ndarray
 
 
-@computing()
 def evaluate_queue(
     execution: Execution,
     dataset: Dataset | BatchedDataset,
@@ -56,39 +56,76 @@ def evaluate_queue(
         holds impossible answers.
       OSError: if the journal cannot be written.
     """
-    classifier, mesh = execution.classifier, execution.mesh
-    length = len(dataset) if isinstance(dataset, Dataset) else None
-    check_same_request(execution, frontiers, length)
-    rows, num_classes = execution.rows, execution.info.num_classes
-    if execution.network is None:
-        levels = [len(frontier.levels) for frontier in frontiers]
-        rows = rows_of_a_level(rows, execution.image_shape, levels, mesh)
-    size = images_in_block(classifier, rows, length, execution.batch_size, mesh)
-
-    def new_collector(levels: np.ndarray) -> CurveCollector:
-        if execution.reduced:
-            return CountCollector(levels, num_classes)
-        has_probabilities = classifier.outputs != "scores"
-        return AnswerCollector(levels, num_classes, length, has_probabilities)
-
-    def new_task(frontier: Frontier, collector: CurveCollector) -> EvaluationTask:
-        alteration, levels = frontier
-        if execution.cached is not None:
-            execution.cached.check(alteration, num_classes, length)
-        return EvaluationTask(
-            alteration, levels, [_EVERYWHERE] * len(levels), collector
-        )
-
-    collectors = [new_collector(frontier.levels) for frontier in frontiers]
-    tasks = list(map(new_task, frontiers, collectors))
+    with computing():
+        length = len(dataset) if isinstance(dataset, Dataset) else None
+        check_same_request(execution, frontiers, length)
+        collectors = [
+            _new_collector(execution, frontier.levels, length) for frontier in frontiers
+        ]
+        tasks = [
+            _new_task(execution, frontier, collector, length)
+            for frontier, collector in zip(frontiers, collectors)
+        ]
+        placed = _placed(execution, dataset, length, frontiers)
     number = (length or 0) * sum(len(frontier.levels) for frontier in frontiers)
-    placed = placed_blocks(dataset, num_classes, size, mesh, execution.kept)
     curves: dict[int, Curve | ReducedCurve] = {}
-
-    def collected(place: int) -> None:
-        curves[place] = collectors[place].curve()
-        if done is not None:
-            done(place, curves[place])
-
-    run_tasks(execution, tasks, placed, dataset, number, collected)
+    # Closed at once if the caller fails, so that what is under way is journaled.
+    with contextlib.closing(
+        run_tasks(execution, tasks, placed, dataset, number)
+    ) as finished:
+        for place in finished:
+            curves[place] = collectors[place].curve()
+            if done is not None:
+                done(place, curves[place])
     return [curves[place] for place in range(len(frontiers))]
+
+
+def _new_collector(
+    execution: Execution, levels: np.ndarray, length: int | None
+) -> CurveCollector:
+    num_classes = execution.info.num_classes
+    if execution.reduced:
+        return CountCollector(levels, num_classes)
+    has_probabilities = execution.classifier.outputs != "scores"
+    return AnswerCollector(levels, num_classes, length, has_probabilities)
+
+
+def _new_task(
+    execution: Execution,
+    frontier: Frontier,
+    collector: CurveCollector,
+    length: int | None,
+) -> EvaluationTask:
+    alteration, levels = frontier
+    if execution.cached is not None:
+        execution.cached.check(alteration, execution.info.num_classes, length)
+    return EvaluationTask(alteration, levels, [_EVERYWHERE] * len(levels), collector)
+
+
+def _placed(
+    execution: Execution,
+    dataset: Dataset | BatchedDataset,
+    length: int | None,
+    frontiers: Sequence[Frontier],
+) -> Generator[PlacedBlock, None, None]:
+    """Returns the blocks of images, of a size that suits the levels."""
+    rows, mesh = _rows_of_a_block(execution, frontiers), execution.mesh
+    about = rows, length, execution.batch_size, mesh
+    size = images_in_block(execution.classifier, *about)
+    num_classes = execution.info.num_classes
+    return placed_blocks(dataset, num_classes, size, mesh, execution.kept)
+
+
+def _rows_of_a_block(execution: Execution, frontiers: Sequence[Frontier]) -> int:
+    """Returns the most images of a block, the same in all rounds of a run.
+
+    Other sizes would be other programs, and other blocks on the devices.
+    """
+    kept = execution.kept
+    if kept.rows is None:
+        kept.rows = execution.rows
+        if execution.network is None:
+            levels = [len(frontier.levels) for frontier in frontiers]
+            about = execution.image_shape, levels, execution.mesh
+            kept.rows = rows_of_a_level(execution.rows, *about)
+    return kept.rows

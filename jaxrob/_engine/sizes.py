@@ -17,9 +17,10 @@ from jaxrob._devices.mesh import platform
 _MAX_SEQUENTIAL_LEVELS = 16
 _MAX_OPERATIONS_CPU = 2**36
 # The levels of a step elsewhere, where all are batched: the most of which at least this
-# share is not padding.
+# share is not padding, if a device gets at least so many images.
 _BATCHED_LEVELS = (16, 4, 1)
 _LEAST_FILLED = 0.9
+_LEAST_IMAGES = 128
 
 
 def levels_are_sequential(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
@@ -77,7 +78,8 @@ def rows_of_a_level(
         return sum(levels) / (steps * each)
 
     each = next(n for n in _BATCHED_LEVELS if filled(n) >= _LEAST_FILLED)
-    return max(rows // mesh.size // each, 1) * mesh.size
+    on_each = rows // mesh.size // each
+    return on_each * mesh.size if on_each >= _LEAST_IMAGES else rows
 
 
 def whole_batches(classifier: Classifier, rows: int) -> int:
@@ -147,4 +149,5 @@ def levels_in_step(
         most = int(_MAX_OPERATIONS_CPU / max(1, info.operations * images))
         return min(max(1, most), _MAX_SEQUENTIAL_LEVELS)
     # Each size is compiled, so there are only a few, none far above `num_levels`.
-    return max(1, min(rows // images, bucket(num_levels, 4)))
+    fitting = bucket(rows // images + 1, 4) // 4
+    return max(1, min(fitting, bucket(num_levels, 4)))

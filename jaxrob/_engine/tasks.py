@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from jaxrob._adapters.on_host import on_host
+from jaxrob._arguments.computing import computing
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.host_function import own_errors
@@ -68,9 +69,10 @@ def run_tasks(
     placed: Generator[PlacedBlock, None, None],
     dataset: Dataset | BatchedDataset,
     number: int,
-    done: Callable[[int], None] = lambda place: None,
-) -> None:
+) -> Generator[int, None, None]:
     """Computes the tasks' answers block by block, for their collectors.
+
+    If the caller ends early, answers that are under way are still journaled.
 
     Args:
       execution: the state that the steps share.
@@ -78,8 +80,10 @@ def run_tasks(
       placed: the blocks.
       dataset: the data that the blocks are cut from, for the check of logits.
       number: answers in all; 0 if unknown.
-      done: called with a task's index once its collector has all answers. Steps of
-        other tasks may still run.
+
+    Yields:
+      The index of each task once its collector has all answers. Steps of other tasks
+      may still run.
 
     Raises:
       ValueError: if the classifier returned NaN or rows that are no probabilities, or
@@ -92,6 +96,7 @@ def run_tasks(
     ahead = _AHEAD_CPU if platform(execution.mesh) == "cpu" else _AHEAD
     # The steps run on this mesh, even if the caller has set another one.
     with (
+        computing(),
         own_errors(),
         jax.set_mesh(execution.mesh),
         contextlib.closing(placed) as blocks,
@@ -110,10 +115,12 @@ def run_tasks(
             waiting.append(step)
             if len(waiting) > ahead:
                 _finish(waiting.popleft(), execution)
-        _finish_all(waiting, tasks, execution, done)
-        if classifier.outputs == "logits" and "outputs" not in execution.checked:
-            # Probabilities taken as logits would explain all confidences.
-            execution.checked.add("outputs")
+    # The caller's own code runs in between, outside the mesh.
+    yield from _finished(waiting, tasks, execution)
+    if classifier.outputs == "logits" and "outputs" not in execution.checked:
+        # Probabilities taken as logits would explain all confidences.
+        execution.checked.add("outputs")
+        with computing(), own_errors(), jax.set_mesh(execution.mesh):
             check_logits(classifier, dataset, execution.key, execution.mesh)
 
 
@@ -338,24 +345,32 @@ def _finish(step: _Step, execution: Execution) -> None:
         _collect(task, part, alike, answers, execution)
 
 
-def _finish_all(
+def _finished(
     waiting: collections.deque[_Step],
     tasks: Sequence[EvaluationTask],
     execution: Execution,
-    done: Callable[[int], None],
-) -> None:
-    """Finishes the last steps, and says which tasks are done as soon as they are."""
+) -> Iterator[int]:
+    """Finishes the last steps, and yields each task's index as soon as it is done."""
     place_of = {id(task): place for place, task in enumerate(tasks)}
     under_way = collections.Counter(place_of[id(step.task)] for step in waiting)
-    for place in range(len(tasks)):
-        if not under_way[place]:
-            done(place)
-    for step in waiting:
-        _finish(step, execution)
-        place = place_of[id(step.task)]
-        under_way[place] -= 1
-        if not under_way[place]:
-            done(place)
+
+    def finish_next() -> int:
+        step = waiting.popleft()
+        with computing(), own_errors():
+            _finish(step, execution)
+        return place_of[id(step.task)]
+
+    try:
+        yield from (place for place in range(len(tasks)) if not under_way[place])
+        while waiting:
+            place = finish_next()
+            under_way[place] -= 1
+            if not under_way[place]:
+                yield place
+    except GeneratorExit:
+        while waiting:
+            finish_next()
+        raise
 
 
 def _collect(

@@ -48,10 +48,11 @@ def evaluate(
 
     One compiled step alters a block of images at a few levels and classifies it. It is
     compiled once for each structure of classifier, alteration and shape of a block. New
-    variables trigger no compilation. On a CPU and a TPU neither does another number of
-    levels, since a step takes them one by one. On a GPU a step takes 1, 4, 16, ... of
-    them at once, and each size is compiled when it is first needed. Levels of the same
-    effect (see `Alteration.resolution`) are evaluated once.
+    variables trigger no compilation, unless they are committed to a device and those
+    before were not. On a CPU and a TPU neither does another number of levels, since a
+    step takes them one by one. On a GPU a step takes 1, 4, 16, ... of them at once, and
+    each size is compiled when it is first needed. Levels of the same effect (see
+    `Alteration.resolution`) are evaluated once.
 
     Args:
       classifier: the classifier.
@@ -65,9 +66,8 @@ def evaluate(
       mesh: devices over which the images are sharded, along all axes of the mesh; by
         default all devices of this process. If the mesh spans all processes
         (`jax.distributed`), each process makes the call with the same arguments, feeds
-        its own devices and returns the whole result. It reads only its devices' rows of
-        arrays and memory maps. The first process reads and writes the journal and shows
-        progress.
+        its own devices and returns the whole result. The first process reads and writes
+        the journal and shows progress.
       reduced: whether only counts by class are kept, for data sets so large that about
         ten bytes for each image and level are too many.
       journal: a file. Every block of answers is written to it as soon as it is known,

@@ -168,7 +168,11 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                     execution, reduced=arguments.reduced, cached=cached, checked=set()
                 )
                 what = classifier, dataset, alterations, image
-                yield Run(*what, key, execution, source, warned, each)
+                try:
+                    yield Run(*what, key, execution, source, warned, each)
+                finally:
+                    # An error that is looked at later would hold them.
+                    execution.kept.drop()
 
 
 @contextlib.contextmanager

@@ -83,7 +83,7 @@ class Seen(NamedTuple):
     scores: np.ndarray | None = None
 
 
-#: Takes a span of the round and what is known at its level.
+# Takes a span of the round, and what is known at its level.
 Learn = Callable[[Span, Seen], None]
 
 
@@ -227,10 +227,10 @@ class _Exploring:
 
         A round that asks only for levels with a known effect needs no images.
         """
-        if self._planned == []:  # It has ended.
-            return []
         if self._planned is not None:
-            planned, self._planned = self._planned, None
+            planned = self._planned
+            if planned:  # Otherwise it has ended.
+                self._planned = None
             return planned
         while asked := self._asked():
             canonical = self.subject.canonical(np.array([*asked])).tolist()

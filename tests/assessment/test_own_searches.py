@@ -2,13 +2,23 @@
 
 import dataclasses
 
+import jax
 import numpy as np
 import pytest
 
 import jaxrob
 from jaxrob import reporting
+from jaxrob._arguments.computing import was_computing
 from jaxrob.metrics import ConfidenceInterval as Interval
-from jaxrob.strategies import Found, Including, Request, Task, all_images, sample
+from jaxrob.strategies import (
+    Found,
+    Including,
+    Request,
+    Task,
+    Uniform,
+    all_images,
+    sample,
+)
 
 from .test_few import DATASET, DIM, NUM_IMAGES, THRESHOLD, TRUTH, apply
 
@@ -119,6 +129,24 @@ def test_what_is_no_request_is_refused(asked, message):
     broken = type("Broken", (Ends,), {"ask": lambda self, task, history: asked})
     with pytest.raises((TypeError, ValueError), match=message):
         assess(broken())
+
+
+def test_an_error_of_its_own_loses_no_answers(tmp_path):
+    class Fails(Uniform):
+        def ask(self, task, history):
+            if len(history.levels):
+                # Nothing of the run's is set around it.
+                assert jax.sharding.get_mesh().empty
+                raise RuntimeError("no more")
+            return super().ask(task, history)
+
+    several = [DIM, jaxrob.Alteration("slow", DIM.fn, 0.0, 0.5)]
+    journal = tmp_path / "answers"
+    with pytest.raises(RuntimeError, match="no more") as raised:
+        jaxrob.assess(CLASSIFIER, DATASET, several, strategy=Fails(3), journal=journal)
+    assert not was_computing(raised.value)
+    # The header, and the answers of both.
+    assert len(journal.read_bytes().splitlines()) == 3
 
 
 TOO_NARROW = Found(interval=Interval(0.4, 0.5), population_interval=Interval(0.5, 0.5))

@@ -9,7 +9,7 @@ from jax.sharding import Mesh
 import jaxrob
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.kept import Kept
-from jaxrob._engine import blocks
+from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
 
 RANDOM = np.random.default_rng(0)
@@ -33,10 +33,11 @@ def assess(dataset, **settings):
 def test_what_fits_is_kept():
     kept = Kept(100)
     first, second = jnp.zeros(20, jnp.float32), jnp.zeros(6, jnp.float32)
-    kept.keep("first", [first])
-    kept.keep("second", second)
+    assert kept.keep("first", [first]) and not kept.keep("second", second)
     assert kept.find("first") == [first] and kept.find("second") is None
-    assert kept.fits(second[:5]) and not kept.fits(second)
+    assert kept.keep("third", second[:5])
+    kept.drop()
+    assert kept.find("first") is None
 
 
 @pytest.mark.parametrize("settings", [{}, {"half_width": 0.0}], ids=["all", "few"])
@@ -49,7 +50,7 @@ def test_an_assessment_uploads_each_block_once(settings, monkeypatch):
     rounds = found.diagnostics.rounds
     assert rounds > 2 and len(placed) == 3
     # Without room they come again.
-    monkeypatch.setattr(Kept, "fits", lambda self, tree: False)
+    monkeypatch.setattr(Kept, "keep", lambda *a: False)
     again = assess(dataset, batch_size=30, **settings)
     assert len(placed) > 6
     assert (
@@ -57,18 +58,29 @@ def test_an_assessment_uploads_each_block_once(settings, monkeypatch):
     )
 
 
-def test_batches_that_fit_are_read_once():
-    passes = []
+class Batches:
+    """The images in batches that are written into the same array."""
 
-    class Batches:
-        def __iter__(self):
-            passes.append(0)
-            for first in range(0, 90, 40):
-                yield IMAGES[first : first + 40], LABELS[first : first + 40]
+    def __init__(self):
+        self.passes = 0
 
-    found = assess(jaxrob.Dataset.from_batches(Batches()))
-    # The first image, the fingerprint, the blocks.
-    assert found.diagnostics.rounds > 1 and len(passes) == 3
+    def __iter__(self):
+        self.passes += 1
+        array = np.empty((30, 6, 6, 1), np.uint8)
+        for first in range(0, 90, 30):
+            array[:] = IMAGES[first : first + 30]
+            yield array, LABELS[first : first + 30]
+
+
+@pytest.mark.parametrize("room", [2**28, 30 * 36 + 200, 0], ids=["all", "one", "none"])
+@pytest.mark.parametrize("batch_size", [30, 45])
+def test_batches_that_fit_are_read_once(room, batch_size, monkeypatch):
+    monkeypatch.setattr(execution, "bytes_to_keep", lambda mesh: room)
+    batches = Batches()
+    found = assess(jaxrob.Dataset.from_batches(batches), batch_size=batch_size)
+    rounds = found.diagnostics.rounds
+    # The first image and the fingerprint, beside the blocks.
+    assert rounds > 1 and batches.passes == 2 + (1 if room == 2**28 else rounds)
     assert found.robustness == assess(jaxrob.Dataset(IMAGES, LABELS)).robustness
 
 
@@ -107,3 +119,13 @@ def test_arrays_that_any_computation_may_use_stay_as_they_are():
     bound = jax.device_put(jnp.ones(3), jax.devices()[0])
     shardings = {leaf.sharding for leaf in put_whole([bound, 1.5], mesh)}
     assert shardings == {jax.sharding.NamedSharding(mesh, jax.P())}
+
+
+def test_images_in_the_memory_of_the_host():
+    device = jax.devices()[0]
+    kinds = {memory.kind for memory in device.addressable_memories()}
+    (kind, *_) = kinds - {device.default_memory().kind}
+    sharding = jax.sharding.SingleDeviceSharding(device, memory_kind=kind)
+    dataset = jaxrob.Dataset(jax.device_put(IMAGES, sharding), LABELS)
+    expected = assess(jaxrob.Dataset(IMAGES, LABELS), batch_size=40)
+    assert assess(dataset, batch_size=40).robustness == expected.robustness
