@@ -143,7 +143,8 @@ def test_an_error_of_its_own_loses_no_answers(tmp_path):
     several = [DIM, jaxrob.Alteration("slow", DIM.fn, 0.0, 0.5)]
     journal = tmp_path / "answers"
     with pytest.raises(RuntimeError, match="no more") as raised:
-        jaxrob.assess(CLASSIFIER, DATASET, several, strategy=Fails(3), journal=journal)
+        about = {"batch_size": NUM_IMAGES, "journal": journal}
+        jaxrob.assess(CLASSIFIER, DATASET, several, strategy=Fails(3), **about)
     assert not was_computing(raised.value)
     # The header, and the answers of both.
     assert len(journal.read_bytes().splitlines()) == 3
