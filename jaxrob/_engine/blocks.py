@@ -6,7 +6,7 @@ import itertools
 import math
 import mmap
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -122,7 +122,7 @@ def picked_blocks(
 
     Args:
       dataset: the images.
-      order: `[N]`, their indices in this order, the same for the whole run.
+      order: `[N]`, their indices in this order.
       starts: the positions in the order at which blocks begin.
       number: images in a block, which is padded to a multiple of the devices.
       num_classes: the classifier's number of classes.
@@ -134,7 +134,12 @@ def picked_blocks(
     """
     size = math.ceil(number / mesh.size) * mesh.size
     spans = [slice(start, min(start + number, len(order))) for start in starts]
-    new = [span for span in spans if kept.find((dataset, size, span.start)) is None]
+
+    def name_of(span: slice) -> tuple[Any, ...]:
+        # By the images themselves: another order must not find them.
+        return dataset, size, order[span].tobytes()
+
+    new = [span for span in spans if kept.find(name_of(span)) is None]
     is_there = False
     if isinstance(dataset, Dataset) and is_on_devices(dataset.images):
         is_there = is_on(dataset.images, mesh)
@@ -143,7 +148,7 @@ def picked_blocks(
         images = (padded(some, size) for some in picked(dataset, order, new))
 
     def place(span: slice) -> PlacedBlock:
-        name, indices = (dataset, size, span.start), order[span]
+        name, indices = name_of(span), order[span]
         block = Block(dataset.labels[indices], span.start)
         _check_labels(dataset, num_classes, block)
         arrays = kept.find(name)
