@@ -8,8 +8,8 @@ from jax.sharding import Mesh
 
 import jaxrob
 from jaxrob._devices.hosts import put_whole
-from jaxrob._devices.mesh import checked_mesh
 from jaxrob._devices.kept import Kept
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
 
@@ -119,7 +119,7 @@ def test_arrays_that_any_computation_may_use_stay_as_they_are():
     # One that is bound to a device would make another program of the same network.
     bound = jax.device_put(jnp.ones(3), jax.devices()[0])
     shardings = {leaf.sharding for leaf in put_whole([bound, 1.5], mesh)}
-    assert shardings == {jax.sharding.NamedSharding(mesh, jax.P())}
+    assert shardings == {jax.sharding.NamedSharding(mesh.mesh, jax.P())}
 
 
 def test_images_in_the_memory_of_the_host():
