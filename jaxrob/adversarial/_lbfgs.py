@@ -105,7 +105,7 @@ def lbfgs(
       batch_size: images attacked at a time; by default few on a CPU, and what fits into
         memory elsewhere. Rounded up to a multiple of the devices.
       mesh: devices over which the images are split, along all of its axes; by default
-        all devices of this process.
+        all devices of this process. For sharded variables see `jaxrob.evaluate`.
 
     Returns:
       An `Attack`. Images that are classified wrongly as they are were not attacked.

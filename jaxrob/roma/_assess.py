@@ -174,7 +174,8 @@ def assess(
       confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
-        all devices of this process. For several processes see `jaxrob.evaluate`.
+        all devices of this process. For sharded variables and several processes see
+        `jaxrob.evaluate`.
       journal: a file to which the answers of every few hundred inputs are written, and
         synced, as soon as they are known. A rerun with the same arguments takes from
         there what there is; any other is refused (see `jaxrob.assess`).

@@ -75,7 +75,8 @@ def evaluation(
       num_levels: levels in a step; by default as many as `evaluate` takes of many.
       dtype: "uint8" or "float32", the type of the data set's images.
       mesh: devices, along all of whose axes the images are split; by default all of
-        this process. They need not be there. Then their memory is taken as 4 GiB.
+        this process. They need not be there. Then their memory is taken as 4 GiB. For
+        sharded variables, or shapes with such shardings, see `jaxrob.evaluate`.
 
     Returns:
       An `Evaluation`. The step of `jaxrob.assess` is the same.
