@@ -249,9 +249,13 @@ def check_other_kinds_of_variables():
     scaled = {"scale": 255, "mean": 100, "std": 50}
     whole = jaxrob.Classifier.from_nnx(module, **scaled)
     expected = evaluate(whole, data, NOISE, LEVELS, mesh=one)
-    for layer, spec in ((module.first, P(None, "model")), (module.last, P("model"))):
-        there = NamedSharding(mesh, spec)
-        layer.kernel.set_value(jax.device_put(layer.kernel.get_value(), there))
+    specs = {(64, WIDTH): P(None, "model"), (WIDTH, 4): P("model")}
+
+    def shard(leaf):
+        spec = specs.get(leaf.shape)
+        return leaf if spec is None else jax.device_put(leaf, NamedSharding(mesh, spec))
+
+    nnx.update(module, jax.tree.map(shard, nnx.state(module)))
     split = jaxrob.Classifier.from_nnx(module, **scaled)
     kernels = [leaf for leaf in jax.tree.leaves(split.variables) if leaf.ndim == 2]
     assert len(kernels) == 2

@@ -103,15 +103,17 @@ def mesh_for(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
         theirs = sharding.mesh
     if theirs is None:
         theirs = mesh or Mesh(np.array(jax.local_devices()), ("images",))
-    elif mesh is not None and not is_same(mesh, theirs):
-        raise ValueError(
-            "mesh must be the one over which the variables are sharded, "
-            f"{_described(theirs)}; got {_described(mesh)}. Pass the former, or none"
-        )
+    elif mesh is not None:
+        if not is_same(mesh, theirs):
+            raise ValueError(
+                "mesh must be the one over which the variables are sharded, "
+                f"{_described(theirs)}; got {_described(mesh)}. Pass the former"
+            )
+        theirs = mesh
     if not isinstance(theirs, Mesh):
         raise ValueError(
-            f"variables must be sharded over devices; got {_described(theirs)}, "
-            "without any"
+            "mesh must say which devices those of the variables' shapes are, of "
+            f"{_described(theirs)}; got None"
         )
     named = {
         axis
@@ -124,12 +126,15 @@ def mesh_for(mesh: Mesh | None, variables: Any = ()) -> ImageMesh:
 
 
 def is_same(mesh: Any, other: Any) -> bool:
-    """Whether meshes have the same devices and axes, of whatever types."""
+    """Whether meshes have the same devices and axes, of whatever types.
+
+    An abstract mesh, which shapes may have, is that of any devices.
+    """
+    if (*mesh.shape.items(),) != (*other.shape.items(),):
+        return False
     if not (isinstance(mesh, Mesh) and isinstance(other, Mesh)):
-        return mesh == other
-    return mesh.axis_names == other.axis_names and np.array_equal(
-        mesh.devices, other.devices
-    )
+        return True
+    return np.array_equal(mesh.devices, other.devices)
 
 
 def along_images(mesh: ImageMesh) -> ImageMesh:
