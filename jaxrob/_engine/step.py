@@ -65,10 +65,10 @@ def answer_at_levels(
 ) -> Answers:
     """Computes a classifier's answers on a block of images at a few levels.
 
-    The devices do not communicate.
+    The devices do not communicate, except within a network that is split over them.
 
     Args:
-      classifier: the classifier, replicated.
+      classifier: the classifier, replicated, or split as it was given.
       prepared: the block, from `prepare`.
       index: uint32 `[B]`, the images' indices in the data set.
       key: the random key.
