@@ -2,6 +2,8 @@ r"""Images times levels per second, beside the forward pass, OpenCV and dm-pix.
 
     python experiments/throughput.py
     python experiments/throughput.py --networks=mlp --devices=1,2,4,8
+    python experiments/throughput.py --networks=resnet_224 --num_images=64 \
+        --num_levels=5 --batch_sizes=4,8,16,32,64 --repeats=5
     python experiments/throughput.py --networks=vgg16 --num_images=10000 \
         --num_levels=64 --compare=results/throughput/throughput.json
 
@@ -60,9 +62,9 @@ from jaxrob import alterations
 
 
 class _Problem(NamedTuple):
-    """The images that a network classifies."""
+    """The images that a network classifies; smooth ones if there is no data set."""
 
-    dataset: str
+    dataset: str | None
     image_shape: tuple[int, int, int]
     num_classes: int
 
@@ -72,6 +74,7 @@ _PROBLEMS = {
     "mnist_cnn": _Problem("mnist", (28, 28, 1), 10),
     "idc_cnn": _Problem("idc", (50, 50, 3), 2),
     "vgg16": _Problem("cifar10", (32, 32, 3), 10),
+    "resnet_224": _Problem(None, (224, 224, 3), 1000),
 }
 
 # What runs beside evaluate, in words.

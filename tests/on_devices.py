@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from flax import linen as nn
-from jax.sharding import Mesh
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import jaxrob
 from jaxrob import adversarial, alterations, bayes, roma, steps, training
@@ -99,6 +100,8 @@ def measured(mesh, folder, journal):
         found[f"levels {run}"] = np.concatenate([one.levels for one in robust])
         found[f"robustness {run}"] = np.array([one.robustness for one in robust])
     found |= measured_parts(mesh, data)
+    if mesh is not None:
+        found |= measured_split(mesh, data, journal)
     local = roma.assess(
         classifier,
         data.images[:33],
@@ -117,6 +120,35 @@ def measured(mesh, folder, journal):
         Network(), data, optimizer=optax.sgd(0.1), **training_on(mesh)
     )
     found["variables fitted"] = flat(fitted.variables)
+    return found
+
+
+def measured_split(mesh, data, journal):
+    """Answers of a network that is sharded along either axis, also from a journal.
+
+    Of two processes, the first axis needs both for one network.
+    """
+    classifier, found = make_classifier(), {}
+    digest = jaxrob.provenance(classifier, data)["classifier"]
+    for axis in mesh.axis_names:
+
+        def put(leaf, axis=axis):
+            # The outputs' kernel by its rows, others by their columns.
+            specs = {(16, 4): P(axis), (64, 16): P(None, axis), (16,): P(axis)}
+            spec = specs.get(leaf.shape, P())
+            return jax.device_put(np.asarray(leaf), NamedSharding(mesh, spec))
+
+        split = jaxrob.Classifier(
+            classifier.apply_fn, jax.tree.map(put, classifier.variables)
+        )
+        assert jaxrob.provenance(split, data)["classifier"] == digest
+        path = journal.with_name(f"journal-{axis}")
+        for run in ("first", "resumed"):
+            curve = jaxrob.evaluate(
+                split, data, NOISE, LEVELS, key=jax.random.key(7), journal=path
+            )
+            for part in ("predicted", "confidence"):
+                found[f"split {axis} {run} {part}"] = getattr(curve, part)
     return found
 
 

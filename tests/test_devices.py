@@ -123,6 +123,20 @@ def test_same_answers(script, one, found):
 
 
 @pytest.mark.slow
+def test_same_answers_of_a_sharded_network(script, one, found):
+    ties = near_ties(script)
+    for arrays in found.values():
+        for name in (
+            f"split {axis} {run}" for axis in "ab" for run in ("first", "resumed")
+        ):
+            different = arrays[f"{name} predicted"] != one["curve whole predicted"]
+            assert not (different & ~ties).any()
+            confidence = arrays[f"{name} confidence"]
+            expected = one["curve whole confidence"]
+            np.testing.assert_allclose(confidence, expected, atol=1e-5)
+
+
+@pytest.mark.slow
 def test_same_answers_on_parts(one, found):
     for arrays in ({"one": one} | found).values():
         np.testing.assert_array_equal(arrays["parts order"], one["parts order"])

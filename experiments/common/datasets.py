@@ -28,13 +28,19 @@ def unit_range(images: np.ndarray) -> np.ndarray:
 
 
 def test_images(
-    name: str, shape: tuple[int, ...], count: int, data_dir: str | None, seed: int
+    name: str | None,
+    shape: tuple[int, ...],
+    count: int,
+    data_dir: str | None,
+    seed: int,
 ) -> tuple[np.ndarray, str]:
     """Returns uint8 images `[count, *shape]` for measuring speed, and their source.
 
     They are a data set's test images, repeated if they are fewer, or noise if the data
-    set is not there.
+    set is not there; without a name, smooth squares.
     """
+    if name is None:
+        return smooth_pictures(count, shape[0], seed), "smooth pictures"
     try:
         dataset = data.load(name, "test", data_dir)
     except FileNotFoundError:

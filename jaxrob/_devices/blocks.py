@@ -5,10 +5,9 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import sharded
+from jaxrob._devices.mesh import ImageMesh, sharded
 from jaxrob._devices.rows import filled, first_of
 
 
@@ -17,7 +16,7 @@ def in_blocks(
     take: Callable[[np.ndarray], tuple[Any, ...]],
     rows: np.ndarray,
     size: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Iterator[tuple[np.ndarray, Any]]:
     """Runs a step on blocks of rows of one size, each split over the devices.
 
@@ -43,7 +42,7 @@ def in_blocks(
         block = rows[start : start + size]
         placed = put(take(filled(block, size)), sharded(mesh))
         # The caller may have set another mesh.
-        with jax.set_mesh(mesh):
+        with jax.set_mesh(mesh.mesh):
             found = step(*placed)
         if before is not None:
             yield _fetched(*before)

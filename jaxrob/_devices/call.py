@@ -4,9 +4,9 @@ import contextlib
 from typing import Any, NamedTuple
 
 import jax
-from jax.sharding import Mesh, Sharding
+from jax.sharding import Sharding
 
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.mesh import ImageMesh, own_sharding, replicated
 
 
 class Call(NamedTuple):
@@ -24,7 +24,7 @@ class Call(NamedTuple):
     function: Any
     args: tuple[Any, ...]
     static: dict[str, Any] = {}
-    mesh: Mesh | None = None
+    mesh: ImageMesh | None = None
 
     def run(self) -> Any:
         """What the function returns."""
@@ -38,21 +38,24 @@ class Call(NamedTuple):
 
     def _mesh_set(self) -> contextlib.AbstractContextManager[Any]:
         # The caller may have set another one.
-        return jax.set_mesh(self.mesh) if self.mesh else contextlib.nullcontext()
+        return jax.set_mesh(self.mesh.mesh) if self.mesh else contextlib.nullcontext()
 
 
-def shapes_whole(tree: Any, mesh: Mesh) -> Any:
+def shapes_whole(tree: Any, mesh: ImageMesh) -> Any:
     """The shapes and types of the arrays that `hosts.put_whole` puts on a mesh."""
-    return shapes_of(tree, None if mesh.size == 1 else replicated(mesh))
+    whole = None if len(mesh.devices) == 1 else replicated(mesh)
+    return jax.tree.map(
+        lambda leaf: _shape_of(leaf, own_sharding(leaf, mesh) or whole), tree
+    )
 
 
-def shapes_of(tree: Any, sharding: Sharding | None) -> Any:
+def shapes_of(tree: Any, sharding: Sharding) -> Any:
     """The arrays of a pytree as shapes and types on the devices of a sharding."""
+    return jax.tree.map(lambda leaf: _shape_of(leaf, sharding), tree)
 
-    def one(leaf: Any) -> jax.ShapeDtypeStruct:
-        kind = jax.typeof(leaf)
-        return jax.ShapeDtypeStruct(
-            kind.shape, kind.dtype, weak_type=kind.weak_type, sharding=sharding
-        )
 
-    return jax.tree.map(one, tree)
+def _shape_of(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
+    kind = jax.typeof(leaf)
+    return jax.ShapeDtypeStruct(
+        kind.shape, kind.dtype, weak_type=kind.weak_type, sharding=sharding
+    )

@@ -13,9 +13,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax.experimental import multihost_utils
-from jax.sharding import Mesh, NamedSharding, Sharding
+from jax.sharding import NamedSharding, PartitionSpec, Sharding
 
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.mesh import ImageMesh, own_sharding, replicated
 from jaxrob._keys import is_key
 
 
@@ -37,16 +37,20 @@ def put(tree: Any, sharding: Sharding) -> Any:
     return jax.tree.map(one, tree)
 
 
-def put_whole(tree: Any, mesh: Mesh) -> Any:
-    """Puts arrays whole on every device of a mesh.
+def put_whole(tree: Any, mesh: ImageMesh) -> Any:
+    """Puts arrays whole on every device of a mesh, except for a split network's.
+
+    If a network is split, its variables stay as they are: nothing is copied.
 
     On a single device, arrays that are not committed to one stay as they are: putting
     the hundreds of arrays of a deep network takes JAX milliseconds. So a network has
     one program if its arrays are committed, and another if they are not.
     """
-    if mesh.size > 1 or mesh.is_multi_process:
+    if mesh.splits_network:
+        return jax.tree.map(lambda leaf: _put_beside(leaf, mesh), tree)
+    if len(mesh.devices) > 1:
         return put(tree, replicated(mesh))
-    (device,) = mesh.devices.flat
+    (device,) = mesh.devices
     leaves, structure = jax.tree.flatten(tree)
     # Numbers and NumPy arrays too, so that the same program takes all.
     arrays = [
@@ -79,7 +83,7 @@ def gathered(tree: Any) -> Any:
     first = jax.tree.leaves(tree)[0]
     if first.is_fully_addressable:
         return tree
-    return _gather(first.sharding.mesh)(tree)
+    return _gather(NamedSharding(first.sharding.mesh, PartitionSpec()))(tree)
 
 
 def fetch(tree: Any) -> Any:
@@ -100,7 +104,7 @@ def is_first() -> bool:
     return jax.process_index() == 0
 
 
-def from_first(value: Any, mesh: Mesh) -> Any:
+def from_first(value: Any, mesh: ImageMesh) -> Any:
     """Returns the first process's value in all processes.
 
     Args:
@@ -115,14 +119,14 @@ def from_first(value: Any, mesh: Mesh) -> Any:
     return json.loads(multihost_utils.broadcast_one_to_all(text).tobytes())
 
 
-def smallest(number: int, mesh: Mesh) -> int:
+def smallest(number: int, mesh: ImageMesh) -> int:
     """Returns the smallest number that a process gives."""
     if not mesh.is_multi_process:
         return number
     return int(multihost_utils.process_allgather(np.int32(number)).min())
 
 
-def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
+def check_same(what: str, digest: Callable[[], str], mesh: ImageMesh) -> None:
     """Raises an error if arguments differ between processes.
 
     Args:
@@ -146,15 +150,31 @@ def check_same(what: str, digest: Callable[[], str], mesh: Mesh) -> None:
 
 
 @functools.lru_cache(maxsize=16)
-def _gather(mesh: Mesh) -> Callable[[Any], Any]:
-    return jax.jit(lambda tree: tree, out_shardings=replicated(mesh))
+def _gather(whole: NamedSharding) -> Callable[[Any], Any]:
+    return jax.jit(lambda tree: tree, out_shardings=whole)
+
+
+def _put_beside(leaf: Any, mesh: ImageMesh) -> jax.Array:
+    """Puts an array whole on every device, unless it already lies on the mesh."""
+    own = own_sharding(leaf, mesh)
+    if own is None or is_key(leaf):
+        return put(leaf, replicated(mesh))
+    if own.memory_kind != leaf.sharding.memory_kind:
+        # Kept in the host's memory: each device gets its part.
+        return jax.device_put(leaf, own)
+    if own == leaf.sharding:
+        return leaf
+    # The same buffers, on a mesh of other axis types.
+    parts = [shard.data for shard in leaf.addressable_shards]
+    return jax.make_array_from_single_device_arrays(leaf.shape, own, parts)
 
 
 def _own_rows(sharding: NamedSharding, number: int) -> list[slice]:
     """Returns the rows of this process's devices, in order, in the fewest slices."""
     parts = sharding.addressable_devices_indices_map((number,)).values()
     found: list[slice] = []
-    for start, stop in sorted(part[0].indices(number)[:2] for part in parts if part):
+    # Devices that share a split network share their rows.
+    for start, stop in sorted({part[0].indices(number)[:2] for part in parts if part}):
         if found and found[-1].stop == start:
             found[-1] = slice(found[-1].start, stop)
         else:

@@ -4,10 +4,9 @@ import math
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
 
 from jaxrob._devices.hosts import smallest
-from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import ImageMesh, platform
 
 # Rows (altered images) that are classified at once. It is no faster with more. A CPU is
 # busy with few rows, and slow with buffers that its caches do not hold. So is a TPU,
@@ -40,7 +39,9 @@ _KEPT_CPU = 2**28
 _LIVE_ARRAYS = 3
 
 
-def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) -> int:
+def rows_that_fit(
+    largest_array: int, image_shape: tuple[int, ...], mesh: ImageMesh
+) -> int:
     """Returns the rows of a step on all devices: as many as help and as memory allows.
 
     Args:
@@ -75,7 +76,7 @@ def rows_in_memory(largest_array: int, device: Any) -> int:
     return max(1, int(fitting))
 
 
-def bytes_to_keep(mesh: Mesh) -> int:
+def bytes_to_keep(mesh: ImageMesh) -> int:
     """Returns the bytes, on all devices, that images may take for a whole run.
 
     They are the same in all processes.
@@ -87,10 +88,10 @@ def bytes_to_keep(mesh: Mesh) -> int:
     return (smallest(free, mesh) << 20) * mesh.size
 
 
-def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
+def is_best_with_few_rows(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
     """Tests whether a step is faster with the images of one level than of many."""
     if platform(mesh) == "tpu":
-        kind = mesh.devices.flat[0].device_kind
+        kind = mesh.devices[0].device_kind
         return max(image_shape[:2]) > _MANY_ROWS_UP_TO.get(kind, 0)
     return platform(mesh) == "cpu"
 

@@ -7,6 +7,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.sharding import Mesh
 
+from jaxrob._devices.mesh import ImageMesh
+
 Tree = TypeVar("Tree")
 
 
@@ -56,9 +58,9 @@ def is_on_devices(rows: Any) -> TypeGuard[jax.Array]:
     return rows.sharding.memory_kind in (None, device.default_memory().kind)
 
 
-def is_on(rows: Any, mesh: Mesh) -> bool:
+def is_on(rows: Any, mesh: ImageMesh) -> bool:
     """Whether it is a JAX array in the memory of a mesh's devices alone."""
-    return is_on_devices(rows) and rows.devices() == {*mesh.devices.flat}
+    return is_on_devices(rows) and rows.devices() == {*mesh.devices}
 
 
 def taken_on_devices(rows: jax.Array, indices: np.ndarray, size: int) -> jax.Array:

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._dataset import (
     BatchedDataset,
@@ -21,7 +20,7 @@ from jaxrob._dataset import (
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import platform, sharded
+from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._devices.prefetch import prefetched
 from jaxrob._devices.rows import is_on, is_on_devices, padded, taken_on_devices
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
@@ -68,7 +67,7 @@ def placed_blocks(
     dataset: Dataset | BatchedDataset,
     num_classes: int,
     size: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields the blocks of a data set in order.
@@ -96,7 +95,7 @@ def placed_blocks(
     def place(start: int) -> PlacedBlock:
         block = Block(dataset.labels[start : start + size], start)
         checked(block)
-        name = dataset, size, start
+        name = dataset, size, mesh, start
         arrays = kept.find(name)
         if arrays is None:
             arrays = _placed_rows(dataset.images, start, size, mesh)
@@ -115,7 +114,7 @@ def picked_blocks(
     starts: Sequence[int],
     number: int,
     num_classes: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
     kept: Kept,
 ) -> Generator[PlacedBlock, None, None]:
     """Yields blocks of a data set in another order.
@@ -137,7 +136,7 @@ def picked_blocks(
 
     def name_of(span: slice) -> tuple[Any, ...]:
         # By the images themselves: another order must not find them.
-        return dataset, size, order[span].tobytes()
+        return dataset, size, mesh, order[span].tobytes()
 
     new = [span for span in spans if kept.find(name_of(span)) is None]
     is_there = _is_at_hand(dataset, mesh)
@@ -162,7 +161,7 @@ def picked_blocks(
     yield from prefetched(blocks) if must_be_read(dataset) else blocks
 
 
-def _is_at_hand(dataset: Dataset | CountedBatches, mesh: Mesh) -> bool:
+def _is_at_hand(dataset: Dataset | CountedBatches, mesh: ImageMesh) -> bool:
     """Whether images are placed so fast that keeping them gains nothing.
 
     On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
@@ -180,7 +179,7 @@ def _check_labels(
 
 
 def _placed_rows(
-    images: np.ndarray | jax.Array, start: int, size: int, mesh: Mesh
+    images: np.ndarray | jax.Array, start: int, size: int, mesh: ImageMesh
 ) -> tuple[jax.Array, jax.Array]:
     """Puts consecutive images on the devices, padded with zeros, and their indices."""
     split, indices = sharded(mesh), start + np.arange(size, dtype=np.uint32)
@@ -210,7 +209,7 @@ def _read(images: np.ndarray, rows: slice) -> np.ndarray:
 def _of_batches(
     dataset: BatchedDataset,
     size: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
     kept: Kept,
     checked: Callable[[Block], None],
 ) -> Generator[PlacedBlock, None, None]:
@@ -218,9 +217,10 @@ def _of_batches(
 
     If all of them are kept, the batches are not read again.
     """
-    number = kept.find((dataset, size))
+    every = dataset, size, mesh
+    number = kept.find(every)
     if number is not None:
-        yield from (kept.find((dataset, size, place)) for place in range(number))
+        yield from (kept.find((*every, place)) for place in range(number))
         return
 
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
@@ -232,14 +232,14 @@ def _of_batches(
     joined = itertools.starmap(place, _joined(dataset, size, mesh.size))
     with contextlib.closing(prefetched(joined)) as ahead:
         for block in ahead:
-            if are_kept and not kept.keep((dataset, size, number), block):
+            if are_kept and not kept.keep((*every, number), block):
                 # They would have to be read again for the others.
                 are_kept = False
                 kept.drop()
             number += 1
             yield block
     if are_kept:
-        kept.keep((dataset, size), number)
+        kept.keep(every, number)
 
 
 def _joined(

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
+from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.journal import Journal, JournalOfFirstProcess, opened
 from jaxrob._engine.provenance import alteration_fingerprint
@@ -168,7 +168,7 @@ def cached_answers_in(
     classifier: Classifier,
     alterations: Sequence[Alteration],
     source: Callable[[], dict[str, Any]],
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Iterator[CachedAnswers | None]:
     """Opens a journal and yields its cached answers; None without a path.
 

@@ -5,7 +5,6 @@ import functools
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._adapters.on_host import OnHost
@@ -13,10 +12,12 @@ from jaxrob._classifier import Classifier, TraceInfo, trace_info, unnamed
 from jaxrob._devices.hosts import check_same, is_first, put_whole
 from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bytes_to_keep
+from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.cached_answers import CachedAnswers
 from jaxrob._engine.on_host import network_on_host
 from jaxrob._engine.provenance import arguments_digest
 from jaxrob._engine.sizes import rows_for
+from jaxrob._engine.split_network import check_split_network
 from jaxrob._identity.digest import digest
 from jaxrob._identity.identity import text
 
@@ -26,7 +27,7 @@ class Execution:
     """A classifier on the devices, and how levels are evaluated.
 
     Attributes:
-      classifier: replicated, without its names.
+      classifier: replicated, or split as it was given, without its names.
       key: the random key, replicated.
       mesh: the devices over which images are sharded.
       bar: the progress bar.
@@ -43,7 +44,7 @@ class Execution:
 
     classifier: Classifier
     key: jax.Array
-    mesh: Mesh
+    mesh: ImageMesh
     bar: tqdm
     info: TraceInfo
     network: OnHost | None
@@ -60,11 +61,11 @@ def set_up(
     classifier: Classifier,
     image_shape: tuple[int, ...],
     key: jax.Array | None,
-    mesh: Mesh,
+    mesh: ImageMesh,
     bar: tqdm,
     batch_size: int | None = None,
 ) -> Execution:
-    """Replicates a classifier and the key over the devices.
+    """Replicates a classifier and the key over the devices; a split network stays.
 
     Args:
       classifier: the classifier, fingerprinted.
@@ -75,8 +76,10 @@ def set_up(
       batch_size: images in a block, or None.
 
     Raises:
-      ValueError: if the classifier or the key differs between processes.
+      ValueError: if the classifier or the key differs between processes, or a split
+        network cannot run.
     """
+    check_split_network(classifier, image_shape, mesh)
     key = _no_key() if key is None else key
     given = classifier, key
     check_same("classifier and key", lambda: arguments_digest(*given), mesh)

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier
 from jaxrob._devices.hosts import from_first, is_first
+from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.provenance import classifier_name
 from jaxrob._engine.records import malformed
 from jaxrob._files.regular import open_file
@@ -132,7 +132,7 @@ def opened(
     kind: str,
     classifier: Classifier,
     source: Callable[[], dict[str, Any]],
-    mesh: Mesh,
+    mesh: ImageMesh,
     settings: dict[str, Any] | None = None,
 ) -> Iterator[Journal | JournalOfFirstProcess | None]:
     """Opens the journal of a classifier's results; yields None without a path.
@@ -174,7 +174,7 @@ def opened(
 
 
 def _opened_by_first(
-    path: str | os.PathLike, header: dict[str, Any], mesh: Mesh
+    path: str | os.PathLike, header: dict[str, Any], mesh: ImageMesh
 ) -> Journal | JournalOfFirstProcess:
     """Opens the journal in the first process and shares its records, or its error."""
     journal, records, failure = None, [], None

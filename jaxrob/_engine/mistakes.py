@@ -13,13 +13,12 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import scipy
-from jax.sharding import Mesh
 
 from jaxrob._arguments.warnings import warn
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import replicated
+from jaxrob._devices.mesh import ImageMesh, replicated
 from jaxrob._devices.rows import is_on_devices, taken_on_devices
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import PlacedBlock
@@ -63,7 +62,7 @@ def check_logits(
     classifier: Classifier,
     dataset: Dataset | BatchedDataset,
     key: jax.Array,
-    mesh: Mesh,
+    mesh: ImageMesh,
     number: int,
 ) -> None:
     """Warns if "logits" are probabilities, or identical for every image.
@@ -84,7 +83,7 @@ def check_logits(
     if is_on_devices(images):
         images = taken_on_devices(images, np.arange(number), number)
     images = np.asarray(images[:number])
-    rows = np.asarray(_raw_outputs(classifier, put(images, replicated(mesh)), key))
+    rows = fetch(_raw_outputs(classifier, put(images, replicated(mesh)), key))
     sums = rows.sum(axis=-1)
     of = f"on the first {len(images)} images the classifier"
     are_distributions = (rows >= -1e-6).all() and (
@@ -174,7 +173,7 @@ def check_batch_invariance(
     images = np.asarray(placed.images)
     number = len(placed.block.labels)
     # At least half of each device's images must be replaced.
-    on_each = len(images) // placed.images.sharding.num_devices
+    on_each = placed.images.sharding.shard_shape(images.shape)[0]
     kept = min(MAX_CHECKED, number, on_each // 2)
     before = row_of(answers, 0)
 

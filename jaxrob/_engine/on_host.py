@@ -9,12 +9,11 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._adapters.on_host import OnHost, on_host
 from jaxrob._adapters.preprocessing import Preprocessing
 from jaxrob._classifier import Classifier
-from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._engine.answers import Answers, answer
 from jaxrob.alterations import Alteration
 
@@ -29,7 +28,7 @@ class Altered(NamedTuple):
     images: jax.Array
 
 
-def network_on_host(classifier: Classifier, mesh: Mesh) -> OnHost | None:
+def network_on_host(classifier: Classifier, mesh: ImageMesh) -> OnHost | None:
     """Returns the network on the host, or None; None if the mesh spans processes."""
     return None if mesh.is_multi_process else on_host(classifier.apply_fn)
 
@@ -42,7 +41,7 @@ def alter(
     *,
     alteration: Alteration,
     preprocessing: Preprocessing,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Altered:
     """Alters a block to one level and preprocesses it for the network.
 

@@ -16,7 +16,7 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine.checks import first_image
 from jaxrob._fingerprint import fingerprinted_classifier
-from jaxrob._identity.digest import contiguous, digest, host_array
+from jaxrob._identity.digest import contiguous, digest, host_array, host_or_sharded
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable, name_of, text
 from jaxrob._keys import check_key
@@ -48,7 +48,7 @@ def provenance(
       classifier: the classifier.
       dataset: the data. All of it is read, once.
       key: the random key, None if nothing is random.
-      mesh: the devices; by default all devices of this process.
+      mesh: the devices, see `evaluate`.
 
     Returns:
       Values that JSON can hold, by name:
@@ -73,9 +73,7 @@ def provenance(
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
     if key is not None:
         check_key(key)
-    if mesh is not None:
-        mesh = checked_mesh(mesh)
-    devices = jax.local_devices() if mesh is None else list(mesh.devices.flat)
+    devices = checked_mesh(mesh, classifier.variables).devices
     if not isinstance(classifier.apply_fn, Fingerprinted):
         classifier = fingerprinted_classifier(classifier, first_image(dataset).shape)
     return {
@@ -119,7 +117,7 @@ def classifier_fingerprint(classifier: Classifier) -> str | None:
     leaves, _ = jax.tree_util.tree_flatten_with_path(classifier.variables)
     return digest(
         [function.token, classifier.outputs]
-        + [part for path, leaf in leaves for part in (str(path), host_array(leaf))]
+        + [part for path, leaf in leaves for part in (str(path), host_or_sharded(leaf))]
     )
 
 

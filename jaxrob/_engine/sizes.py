@@ -3,13 +3,11 @@
 import math
 from collections.abc import Sequence
 
-from jax.sharding import Mesh
-
 from jaxrob._adapters.on_host import on_host
 from jaxrob._arguments.checks import checked_integer
 from jaxrob._classifier import Classifier, TraceInfo, trace_info
 from jaxrob._devices.memory import bucket, is_best_with_few_rows, rows_that_fit
-from jaxrob._devices.mesh import platform
+from jaxrob._devices.mesh import ImageMesh, platform
 
 # The most levels in a step on CPUs and most TPUs, where levels are sequential. On a CPU
 # a step has fewer if it would exceed the operations: about a second on two cores, after
@@ -23,7 +21,7 @@ _LEAST_FILLED = 0.9
 _LEAST_IMAGES = 128
 
 
-def levels_are_sequential(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
+def levels_are_sequential(image_shape: tuple[int, ...], mesh: ImageMesh) -> bool:
     """Whether a step takes its levels sequentially, not batched.
 
     One level keeps a CPU or most TPUs busy, and its images reuse the caches, or the
@@ -34,7 +32,9 @@ def levels_are_sequential(image_shape: tuple[int, ...], mesh: Mesh) -> bool:
     return is_best_with_few_rows(image_shape, mesh)
 
 
-def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -> int:
+def rows_for(
+    classifier: Classifier, image_shape: tuple[int, ...], mesh: ImageMesh
+) -> int:
     """Returns the number of images in one step, over all devices.
 
     Args:
@@ -56,7 +56,7 @@ def rows_for(classifier: Classifier, image_shape: tuple[int, ...], mesh: Mesh) -
 
 
 def rows_of_a_level(
-    rows: int, image_shape: tuple[int, ...], levels: Sequence[int], mesh: Mesh
+    rows: int, image_shape: tuple[int, ...], levels: Sequence[int], mesh: ImageMesh
 ) -> int:
     """Returns the most images of a block, of which a step has several levels.
 
@@ -99,7 +99,7 @@ def images_in_block(
     rows: int,
     length: int | None,
     batch_size: int | None,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> int:
     """Returns the number of images in a block, a multiple of the devices.
 
@@ -131,7 +131,7 @@ def levels_in_step(
     rows: int,
     images: int,
     num_levels: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> int:
     """Returns the number of levels in a step.
 

@@ -7,11 +7,10 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._classifier import Classifier
 from jaxrob._devices.call import Call
-from jaxrob._devices.mesh import on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 from jaxrob._engine.answers import Answers, answer
 from jaxrob._engine.sizes import levels_are_sequential
 from jaxrob._identity.program import operations
@@ -27,7 +26,7 @@ def prepare(
     key: jax.Array,
     *,
     alteration: Alteration,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Any:
     """Computes the part of an alteration that does not depend on the level.
 
@@ -62,14 +61,14 @@ def answer_at_levels(
     scale: jax.Array,
     *,
     alteration: Alteration,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Answers:
     """Computes a classifier's answers on a block of images at a few levels.
 
-    The devices do not communicate.
+    The devices do not communicate, except within a network that is split over them.
 
     Args:
-      classifier: the classifier, replicated.
+      classifier: the classifier, replicated, or split as it was given.
       prepared: the block, from `prepare`.
       index: uint32 `[B]`, the images' indices in the data set.
       key: the random key.
@@ -148,7 +147,7 @@ def _multiplies(images_at: Callable[[jax.Array], jax.Array], level: jax.Array) -
 
 
 def preparing(
-    images: Any, index: Any, key: Any, alteration: Alteration, mesh: Mesh
+    images: Any, index: Any, key: Any, alteration: Alteration, mesh: ImageMesh
 ) -> Call:
     """Returns the call of `prepare` for a block, from arrays or their shapes."""
     static = {"alteration": alteration, "mesh": mesh}
@@ -163,7 +162,7 @@ def answering(
     levels: np.ndarray,
     num_levels: int,
     alteration: Alteration,
-    mesh: Mesh,
+    mesh: ImageMesh,
     scale: float = 1.0,
 ) -> Call:
     """Returns the call of `answer_at_levels`, from arrays or their shapes.
@@ -186,7 +185,7 @@ def outputs_at_level(
     level: jax.Array,
     *,
     alteration: Alteration,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> jax.Array:
     """Computes a classifier's raw outputs `[S, B, K]` on a block at one level.
 

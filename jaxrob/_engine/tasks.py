@@ -98,7 +98,7 @@ def run_tasks(
     with (
         computing(),
         own_errors(),
-        jax.set_mesh(execution.mesh),
+        jax.set_mesh(execution.mesh.mesh),
         contextlib.closing(placed) as blocks,
     ):
         steps = (
@@ -120,7 +120,7 @@ def run_tasks(
     if classifier.outputs == "logits" and "outputs" not in execution.checked:
         # Probabilities taken as logits would explain all confidences.
         execution.checked.add("outputs")
-        with computing(), own_errors(), jax.set_mesh(execution.mesh):
+        with computing(), own_errors(), jax.set_mesh(execution.mesh.mesh):
             about = execution.key, execution.mesh, number
             check_logits(classifier, dataset, *about)
 

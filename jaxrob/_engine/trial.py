@@ -74,10 +74,15 @@ def tried_rows(
     if not found:
         device = mesh.local_devices[0]
         most = rows_in_memory(execution.info.largest_array, device)
-        most = min(most, length // mesh.size)
-        seconds = functools.partial(_seconds, execution, dtype, alteration, levels)
-        left = _LARGEST_SHARE * number / mesh.size
-        with computing(), jax.set_mesh(mesh):
+        on_each = length / mesh.size
+
+        def seconds(size: int) -> float:
+            about = execution, dtype, alteration, levels
+            return _seconds(*about, math.ceil(min(size, on_each)))
+
+        # The power of two behind the length stands for all images in one block.
+        most, left = min(most, 2 * on_each - 1), _LARGEST_SHARE * number / mesh.size
+        with computing(), jax.set_mesh(mesh.mesh):
             found.append(_best(seconds, begin, most, left) * mesh.size)
     return found[0]
 

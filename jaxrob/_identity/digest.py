@@ -9,6 +9,7 @@ from typing import Any
 import jax
 import numpy as np
 
+from jaxrob._devices.pieces import in_pieces, is_split
 from jaxrob._keys import is_key
 
 
@@ -17,15 +18,19 @@ def stable_repr(value: Any) -> str:
     return re.sub(r" at 0x[0-9a-f]+", "", repr(value))
 
 
-def digest(parts: Iterable[str | np.ndarray]) -> str:
-    """A hexadecimal digest of texts and arrays, of 128 bits."""
+def digest(parts: Iterable[str | np.ndarray | jax.Array]) -> str:
+    """A hexadecimal digest of texts and arrays, of 128 bits.
+
+    A sharded array has the digest of the whole one, and is read piece by piece.
+    """
     found = hashlib.blake2b(digest_size=16)
     for part in parts:
         if isinstance(part, str):
             found.update(part.encode() + b"\0")
-        else:
-            found.update(f"{part.dtype}{part.shape}".encode() + b"\0")
-            found.update(contiguous(part))
+            continue
+        found.update(f"{part.dtype}{part.shape}".encode() + b"\0")
+        for piece in in_pieces(part) if is_split(part) else [part]:
+            found.update(contiguous(piece))
     return found.hexdigest()
 
 
@@ -57,6 +62,14 @@ def contiguous(array: Any) -> Any:
 
 def host_array(leaf: Any) -> np.ndarray:
     """A leaf of a pytree as a NumPy array. Random keys become their data."""
-    if is_key(leaf):
-        leaf = jax.random.key_data(leaf)
-    return np.asarray(leaf)
+    return np.asarray(_data(leaf))
+
+
+def host_or_sharded(leaf: Any) -> np.ndarray | jax.Array:
+    """A leaf as `host_array` returns it, but one that is sharded over devices stays."""
+    data = _data(leaf)
+    return data if is_split(data) else np.asarray(data)
+
+
+def _data(leaf: Any) -> Any:
+    return jax.random.key_data(leaf) if is_key(leaf) else leaf

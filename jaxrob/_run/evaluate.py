@@ -62,9 +62,12 @@ def evaluate(
       levels: `[L]` levels within the alteration's range, in any order.
       key: a random key, needed if the alteration or the classifier is stochastic.
       batch_size: images in a block; by default as many as fit in memory and keep the
-        devices busy. It is rounded up to a multiple of the number of devices.
+        devices busy. It is rounded up to a multiple of the number of devices (of the
+        parts into which the mesh splits images).
       mesh: devices over which the images are sharded, along all axes of the mesh; by
-        default all devices of this process. If the mesh spans all processes
+        default all devices of this process. Variables that are sharded (by a
+        `NamedSharding`) stay so: the mesh is theirs, and the images are sharded along
+        the axes that no variable names. If the mesh spans all processes
         (`jax.distributed`), each process makes the call with the same arguments, feeds
         its own devices and returns the whole result. The first process reads and writes
         the journal and shows progress.
@@ -84,8 +87,9 @@ def evaluate(
         missing, the alteration or the classifier rejects the images' shape, the
         alteration changes an image at its identity, a label is not a class of the
         classifier, the classifier returned NaN (or rows that are not probabilities) for
-        some image, the journal belongs to another evaluation, or a host callback has no
-        name and version by which a journal could identify it.
+        some image, the journal belongs to another evaluation, a host callback has no
+        name and version by which a journal could identify it, or variables are sharded
+        over another mesh or fail there (constraints along the images' axes).
       OSError: if the journal cannot be read or written.
     """
     how = key, mesh, batch_size, reduced, journal, progress

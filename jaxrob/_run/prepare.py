@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._arguments.checks import (
     check_type,
@@ -23,7 +22,7 @@ from jaxrob._arguments.warnings import collected
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._devices.memory_maps import make_room
-from jaxrob._devices.mesh import checked_mesh
+from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._engine.cached_answers import cached_answers_in
 from jaxrob._engine.checks import (
     check_together,
@@ -60,7 +59,7 @@ class Arguments(NamedTuple):
     dataset: Dataset | BatchedDataset
     alterations: Sequence[Alteration]
     key: jax.Array | None
-    mesh: Mesh
+    mesh: ImageMesh
     batch_size: int | None
     reduced: bool
     journal: pathlib.Path | None
@@ -127,7 +126,8 @@ def checked_arguments(
     checked_flag("progress", progress)
     if journal is not None:
         journal = checked_path("journal", journal)
-    given = classifier, dataset, alterations, key, checked_mesh(mesh)
+    images_over = checked_mesh(mesh, classifier.variables)
+    given = classifier, dataset, alterations, key, images_over
     return Arguments(*given, batch_size, reduced, journal, progress)
 
 
@@ -157,7 +157,7 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
             about = classifier, image.shape, key, mesh
             execution = set_up(*about, bar, batch_size)
             dataset = labelled(execution, dataset)
-            about = classifier, dataset, key, mesh
+            about = classifier, dataset, key, mesh.mesh
             source = functools.cache(functools.partial(provenance, *about))
             path = arguments.journal
             with cached_answers_in(
@@ -180,9 +180,14 @@ def source_ahead(run: Run) -> Iterator[Run]:
     """Yields a run whose provenance a thread computes while the devices work.
 
     Data that must be read are read at once instead: then their errors come before any
-    answer, and no two threads read them. A thread would take longer for few bytes.
+    answer, and no two threads read them. So are variables of which each process has a
+    part, because processes must communicate in one order. A thread would take longer
+    for few bytes.
     """
-    if must_be_read(run.dataset) or _num_bytes(run) < _BYTES_FOR_A_THREAD:
+    mesh = run.execution.mesh
+    is_ordered = mesh.is_multi_process and mesh.splits_network
+    is_read = must_be_read(run.dataset) or is_ordered
+    if is_read or _num_bytes(run) < _BYTES_FOR_A_THREAD:
         run.source()
         yield run
         return

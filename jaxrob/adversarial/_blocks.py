@@ -5,10 +5,9 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-from jax.sharding import Mesh
 
 from jaxrob._devices.call import Call
-from jaxrob._devices.mesh import on_each_device, platform
+from jaxrob._devices.mesh import ImageMesh, on_each_device, platform
 
 # Images attacked at a time, memory permitting. On a CPU, the gradient of max-pooling is
 # twice as slow where it leaves the caches.
@@ -30,13 +29,13 @@ def by_image(function: Callable[..., Any]) -> Callable[..., Call]:
     """
 
     @functools.partial(jax.jit, static_argnames="mesh")
-    def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: Mesh) -> Any:
+    def compiled(shared: Any, arrays: tuple[Any, ...], *, mesh: ImageMesh) -> Any:
         each = on_each_device(
             lambda shared, arrays: function(shared, *arrays), mesh, (False, True)
         )
         return each(shared, arrays)
 
-    def call(shared: Any, *arrays: Any, mesh: Mesh) -> Call:
+    def call(shared: Any, *arrays: Any, mesh: ImageMesh) -> Call:
         return Call(compiled, (shared, arrays), {"mesh": mesh}, mesh)
 
     return call
@@ -48,7 +47,7 @@ def rows_in_block(
     largest_array: int,
     image_size: int,
     live_images: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> int:
     """Images in a block, a multiple of the devices, where none is much smaller.
 
@@ -69,7 +68,7 @@ def rows_in_block(
 
 
 def _rows_that_fit(
-    largest_array: int, image_size: int, live_images: int, mesh: Mesh
+    largest_array: int, image_size: int, live_images: int, mesh: ImageMesh
 ) -> int:
     """The most for all devices that help and that memory allows."""
     most = _MAX_ROWS_CPU if platform(mesh) == "cpu" else _MAX_ROWS

@@ -102,7 +102,7 @@ def pgd(
     problem = make_problem(
         classifier, images, labels, key, batch_size, mesh, _LIVE_IMAGES
     )
-    candidates, mesh = problem.images.copy(), problem.mesh
+    candidates, over = problem.images.copy(), problem.mesh
     vanished = np.zeros(len(candidates), bool)
     shared = problem.classifier, np.float32(epsilon), np.float32(step_size)
     ascend = _ASCEND[norm]
@@ -116,12 +116,12 @@ def pgd(
         state = _Ascent(block[0], block[0], far, never)
         # A loop in Python: within XLA's own, convolutions are slow on a CPU.
         for _ in range(steps):
-            state = ascend(shared, state, *block, mesh=mesh).run()
-        state = _end(problem.classifier, state, *block, mesh=mesh).run()
+            state = ascend(shared, state, *block, mesh=over).run()
+        state = _end(problem.classifier, state, *block, mesh=over).run()
         return state.best, state.vanished
 
     attacked = np.flatnonzero(problem.correct)
-    for index, found in in_blocks(step, take, attacked, problem.rows, mesh):
+    for index, found in in_blocks(step, take, attacked, problem.rows, over):
         candidates[index], vanished[index] = found
     targets = np.full(len(candidates), UNTARGETED)
     return warned(problem, make_attack(problem, candidates, targets, vanished))

@@ -14,7 +14,7 @@ from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.call import Call, shapes_of
 from jaxrob._devices.host_function import own_errors
 from jaxrob._devices.hosts import fetch, put
-from jaxrob._devices.mesh import platform, sharded
+from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._devices.rows import filled, taken
 from jaxrob.adversarial._attack import Attack, most_adversarial
 from jaxrob.adversarial._blocks import by_image
@@ -105,7 +105,7 @@ def lbfgs(
       batch_size: images attacked at a time; by default few on a CPU, and what fits into
         memory elsewhere. Rounded up to a multiple of the devices.
       mesh: devices over which the images are split, along all of its axes; by default
-        all devices of this process.
+        all devices of this process. For sharded variables see `jaxrob.evaluate`.
 
     Returns:
       An `Attack`. Images that are classified wrongly as they are were not attacked.
@@ -215,7 +215,7 @@ def _closest_found(
             searches = _refill(None, searches, block[0], is_new, mesh=mesh).run()
 
 
-def evaluating(shared: Shared, block: tuple[Any, ...], mesh: Mesh) -> Call:
+def evaluating(shared: Shared, block: tuple[Any, ...], mesh: ImageMesh) -> Call:
     """The call of one evaluation of a block's searches, from shapes alone.
 
     Args:

@@ -14,11 +14,12 @@ from jaxrob._classifier import Classifier, TraceInfo, gradient_obstacle, trace_i
 from jaxrob._dataset import Dataset, check_labels_below, given_images
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.hosts import put_whole
-from jaxrob._devices.mesh import checked_mesh
+from jaxrob._devices.mesh import ImageMesh, checked_mesh
 from jaxrob._devices.rows import joined, taken
 from jaxrob._engine.answers import INVALID, Answers, answer
 from jaxrob._engine.checks import check_class_names, check_images
 from jaxrob._engine.mistakes import MAX_CHECKED, check_scale, is_worthwhile, scale_check
+from jaxrob._engine.split_network import check_split_network
 from jaxrob._fingerprint import fingerprinted_classifier
 from jaxrob._keys import check_key, checked_key, classifier_keys
 from jaxrob._pixels import as_floats
@@ -54,7 +55,7 @@ class Problem(NamedTuple):
     runner_up: np.ndarray
     num_classes: int
     rows: int
-    mesh: Mesh
+    mesh: ImageMesh
 
     @property
     def correct(self) -> np.ndarray:
@@ -88,7 +89,7 @@ def make_problem(
         or does not take the images, or its outputs are NaN.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
-    mesh = checked_mesh(mesh)
+    over = checked_mesh(mesh, classifier.variables)
     if batch_size is not None:
         checked_integer("batch_size", batch_size, at_least=1)
     if key is not None:
@@ -97,12 +98,13 @@ def make_problem(
     check_images(data, data.images.shape[1:])
     classifier, info = _checked_attackable(classifier, data)
     check_class_names(classifier, data, info.num_classes)
+    check_split_network(classifier, data.images.shape[1:], over)
     sizes = info.largest_array, data.images[0].size, live_images
-    rows = rows_in_block(len(data), batch_size, *sizes, mesh)
+    rows = rows_in_block(len(data), batch_size, *sizes, over)
     images, labels = np.asarray(as_floats(data.images)), data.labels
     keys = _image_keys(classifier, key, len(images))
-    classifier = put_whole(classifier, mesh)
-    before, runner_up = _answers(classifier, images, labels, keys, rows, mesh)
+    classifier = put_whole(classifier, over)
+    before, runner_up = _answers(classifier, images, labels, keys, rows, over)
     invalid = before.predicted == INVALID
     if invalid.any():
         raise ValueError(
@@ -112,7 +114,7 @@ def make_problem(
     scale = scale_check(classifier, labels)
     if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0):
         few = 255 * images[:MAX_CHECKED], labels[:MAX_CHECKED]
-        as_bytes, _ = _answers(classifier, *few, keys, rows, mesh)
+        as_bytes, _ = _answers(classifier, *few, keys, rows, over)
         check_scale(classifier, before, as_bytes, labels)
     return Problem(
         classifier,
@@ -123,7 +125,7 @@ def make_problem(
         runner_up,
         info.num_classes,
         rows,
-        mesh,
+        over,
     )
 
 
@@ -233,7 +235,7 @@ def _answers(
     labels: np.ndarray,
     keys: jax.Array | None,
     rows: int,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> tuple[Answers, np.ndarray]:
     """Answers and the best class except the label, `[N]`, on the host."""
 

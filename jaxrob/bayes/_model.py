@@ -16,7 +16,7 @@ from jaxrob._arguments.checks import check_type, checked_number
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.hosts import local, put
-from jaxrob._devices.mesh import along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
 from jaxrob._identity.hashable_partial import HashablePartial
 from jaxrob._pixels import as_floats
 from jaxrob.bayes._head import Head, checked_head, log_probabilities, normals
@@ -65,7 +65,7 @@ class Problem(NamedTuple):
     num_classes: int
     initial: jax.Array
     unravel: Callable[[jax.Array], Any]
-    mesh: Mesh
+    mesh: ImageMesh
 
 
 def make_problem(
@@ -78,7 +78,7 @@ def make_problem(
     mesh: Mesh | None,
 ) -> Problem:
     """Checks the common arguments of inference, and puts the data on the devices."""
-    mesh = along_images(checked_mesh(mesh))
+    over = along_images(checked_mesh(mesh))
     check_type("dataset", dataset, Dataset, "a jaxrob.Dataset in memory")
     prior_scale = checked_number("prior_scale", prior_scale, above=0, at_most=2**30)
     checked = checked_head(head, noise_draws)
@@ -91,10 +91,10 @@ def make_problem(
         dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
     )
     data = Data(params, fixed, dataset.images, dataset.labels, prior_scale)
-    data = put(data, replicated(mesh))
+    data = put(data, replicated(over))
     initial, unravel = ravel_pytree(local(data.params))
     likelihood = Likelihood(apply_fn, checked)
-    return Problem(likelihood, data, num_classes, initial, unravel, mesh)
+    return Problem(likelihood, data, num_classes, initial, unravel, over)
 
 
 def model(

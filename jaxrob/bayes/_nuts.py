@@ -75,7 +75,7 @@ def nuts(
         num_samples=num_draws,
         progress_bar=progress and is_first(),
     )
-    with jax.set_mesh(problem.mesh):
+    with jax.set_mesh(problem.mesh.mesh):
         key, bits = put((key, bits), replicated(problem.mesh))
         sampler.run(key, likelihood, problem.data, bits)
     samples = local(sampler.get_samples()["params"])

@@ -174,7 +174,7 @@ def _maximised(
     state = put((variational, optimizer.init(variational)), everywhere)
     elbo = np.zeros(epochs, np.float32)
     with (
-        jax.set_mesh(problem.mesh),
+        jax.set_mesh(problem.mesh.mesh),
         tqdm(total=epochs, unit="epoch", disable=not shown) as bar,
     ):
         for epoch in range(epochs):

@@ -174,7 +174,8 @@ def assess(
       confidence_level: the coverage of the intervals, in (0, 1).
       key: a random key.
       mesh: devices over which the inputs are split, along all of its axes; by default
-        all devices of this process. For several processes see `jaxrob.evaluate`.
+        all devices of this process. For sharded variables and several processes see
+        `jaxrob.evaluate`.
       journal: a file to which the answers of every few hundred inputs are written, and
         synced, as soon as they are known. A rerun with the same arguments takes from
         there what there is; any other is refused (see `jaxrob.assess`).
@@ -215,7 +216,7 @@ def assess(
     check_confidences(classifier)
     asked = checked_arguments(classifier, dataset, [UNALTERED], key, mesh)
     with prepare_run(asked) as run:
-        image_shape, mesh = run.image.shape, run.execution.mesh
+        image_shape, over = run.image.shape, run.execution.mesh
         if labels is not None:
             check_labels_below(dataset.labels, run.execution.info.num_classes, "labels")
         _warn_of_range(perturbation, image_shape)
@@ -233,13 +234,13 @@ def assess(
         }
         # Put there, not computed there: that would compile one more program.
         logit_delta = jax.device_put(np.float32(math.log(delta) - math.log1p(-delta)))
-        work = Work(run.classifier, drawn, logit_delta, key, mesh)
+        work = Work(run.classifier, drawn, logit_delta, key, over)
         if (obstacle := chosen.obstacle(work, image_shape)) is not None:
             raise ValueError(f'estimator="{estimator}" {obstacle}')
         inputs = _inputs(run)
         name = "RoMA" if estimator == "roma" else f"RoMA, {estimator}"
         number = num_samples * len(dataset)
-        about = run.classifier, run.source, mesh
+        about = run.classifier, run.source, over
         with (
             own_errors(),
             progress_bar(name, progress, "draw", number) as bar,

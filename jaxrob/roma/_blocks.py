@@ -1,12 +1,12 @@
 """Blocks of inputs, or of pairs of an input and a class: their size, and a check."""
 
 import numpy as np
-from jax.sharding import Mesh
 
 from jaxrob._devices.memory import nearest_bucket
+from jaxrob._devices.mesh import ImageMesh
 
 
-def block_size(number: int, mesh: Mesh, most: int, base: int = 2) -> int:
+def block_size(number: int, mesh: ImageMesh, most: int, base: int = 2) -> int:
     """Rows in a block, a multiple of the devices.
 
     Args:

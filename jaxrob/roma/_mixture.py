@@ -12,14 +12,13 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 from scipy import special
 from tqdm.auto import tqdm
 
 from jaxrob._devices.blocks import in_blocks
 from jaxrob._devices.call import Call
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import joined, taken
 from jaxrob.roma._blocks import block_size, check_valid
 from jaxrob.roma._pairs import MIXTURE, Pairs, pair_keys
@@ -194,7 +193,7 @@ def drawing_tilted(
     return Call(_draw, args, {"rows": rows}, work.mesh)
 
 
-def inputs_in_call(number: int, mesh: Mesh, rows: int) -> int:
+def inputs_in_call(number: int, mesh: ImageMesh, rows: int) -> int:
     """How many of so many inputs, with `DRAWS` each, a call takes."""
     return block_size(number, mesh, max(1, min(rows, _MOST_DRAWS) // DRAWS), base=4)
 

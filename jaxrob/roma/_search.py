@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._devices.blocks import in_blocks
-from jaxrob._devices.mesh import on_each_device
+from jaxrob._devices.mesh import ImageMesh, on_each_device
 from jaxrob._devices.rows import first_of, joined, put_at, taken
 from jaxrob._pixels import as_floats
 from jaxrob.roma._blocks import block_size, check_valid
@@ -538,7 +537,7 @@ def _climb(
 
 
 @functools.partial(jax.jit, static_argnames=("norm", "mesh"))
-def _tilts(line: Line, *, norm: str, mesh: Mesh) -> tuple[Tilt, jax.Array]:
+def _tilts(line: Line, *, norm: str, mesh: ImageMesh) -> tuple[Tilt, jax.Array]:
     ball = TILTED_BALLS[norm]
 
     def local(line: Line) -> tuple[Tilt, jax.Array]:

@@ -6,11 +6,11 @@ from typing import NamedTuple, TypeVar
 
 import jax
 import numpy as np
-from jax.sharding import Mesh
 from tqdm.auto import tqdm
 
 from jaxrob._classifier import Classifier
 from jaxrob._devices.hosts import put_whole
+from jaxrob._devices.mesh import ImageMesh
 from jaxrob._engine.sizes import rows_for
 from jaxrob.roma._perturbation import Perturbation
 
@@ -40,7 +40,7 @@ class Work:
     perturbation: Perturbation
     logit_delta: jax.Array
     key: jax.Array
-    mesh: Mesh = dataclasses.field(metadata={"static": True})
+    mesh: ImageMesh = dataclasses.field(metadata={"static": True})
 
 
 class Inputs(NamedTuple):

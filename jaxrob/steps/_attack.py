@@ -15,7 +15,6 @@ from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
-    checked_devices,
     checked_shape,
     checked_size,
 )
@@ -54,8 +53,7 @@ def attack(
         )
     num_images = checked_size("num_images", num_images)
     batch_size = checked_size("batch_size", batch_size)
-    mesh = checked_devices(mesh)
-    classifier = checked_classifier(classifier, image_shape)
+    classifier, over = checked_classifier(classifier, image_shape, mesh)
     if (obstacle := gradient_obstacle(classifier, image_shape)) is not None:
         raise ValueError(
             "classifier must be differentiable in its images, because an attack "
@@ -63,14 +61,14 @@ def attack(
         )
     info = trace_info(classifier, image_shape)
     sizes = info.largest_array, math.prod(image_shape), LIVE_IMAGES
-    rows = rows_in_block(num_images, batch_size, *sizes, mesh)
-    split = sharded(mesh)
+    rows = rows_in_block(num_images, batch_size, *sizes, over)
+    split = sharded(over)
     images = jax.ShapeDtypeStruct((rows, *image_shape), np.float32, sharding=split)
     targets = jax.ShapeDtypeStruct((rows,), np.int32, sharding=split)
     keys = None
     if classifier.stochastic:
         keys = jax.eval_shape(lambda key: jax.random.split(key, rows), a_key())
         keys = shapes_of(keys, split)
-    shared = shapes_whole(classifier, mesh), np.float32(0.51)
-    call = evaluating(shared, (images, targets, keys), mesh)
-    return Step(rows * info.num_samples, rows, mesh, call)
+    shared = shapes_whole(classifier, over), np.float32(0.51)
+    call = evaluating(shared, (images, targets, keys), over)
+    return Step(rows * info.num_samples, rows, over.mesh, call)

@@ -25,7 +25,6 @@ from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
-    checked_devices,
     checked_shape,
     checked_size,
     checked_type,
@@ -76,7 +75,8 @@ def evaluation(
       num_levels: levels in a step; by default as many as `evaluate` takes of many.
       dtype: "uint8" or "float32", the type of the data set's images.
       mesh: devices, along all of whose axes the images are split; by default all of
-        this process. They need not be there. Then their memory is taken as 4 GiB.
+        this process. They need not be there. Then their memory is taken as 4 GiB. For
+        sharded variables, or shapes with such shardings, see `jaxrob.evaluate`.
 
     Returns:
       An `Evaluation`. The step of `jaxrob.assess` is the same.
@@ -90,28 +90,29 @@ def evaluation(
     image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
     num_images = checked_size("num_images", num_images)
     num_levels = checked_size("num_levels", num_levels)
-    mesh = checked_devices(mesh)
     alteration = fingerprinted_alteration(alteration, image_shape)
     check_shape_is_kept(alteration, image_shape)
-    classifier = checked_classifier(classifier, image_shape)
+    classifier, over = checked_classifier(classifier, image_shape, mesh)
     info = trace_info(classifier, image_shape)
-    rows = rows_for(classifier, image_shape, mesh)
-    most = rows_of_a_level(rows, image_shape, [num_levels or _MANY_LEVELS], mesh)
-    number = images_in_block(classifier, most, None, num_images, mesh)
+    rows = rows_for(classifier, image_shape, over)
+    most = rows_of_a_level(rows, image_shape, [num_levels or _MANY_LEVELS], over)
+    number = images_in_block(classifier, most, None, num_images, over)
     if num_levels is None:
         about = info, image_shape, rows, number
-        num_levels = levels_in_step(*about, _MANY_LEVELS, mesh)
+        num_levels = levels_in_step(*about, _MANY_LEVELS, over)
 
-    split = sharded(mesh)
+    split = sharded(over)
     images = jax.ShapeDtypeStruct((number, *image_shape), dtype, sharding=split)
     index = jax.ShapeDtypeStruct((number,), np.uint32, sharding=split)
-    placed, key = shapes_whole((unnamed(classifier), a_key()), mesh)
-    before = preparing(images, index, key, alteration, mesh)
+    placed, key = shapes_whole((unnamed(classifier), a_key()), over)
+    before = preparing(images, index, key, alteration, over)
     prepared = shapes_of(before.lower().out_info, split)
     levels = np.linspace(alteration.lower, alteration.upper, num_levels)
     block = placed, prepared, index, key
-    at_levels = answering(*block, levels, num_levels, alteration, mesh)
-    in_turn = levels_are_sequential(image_shape, mesh)
+    at_levels = answering(*block, levels, num_levels, alteration, over)
+    in_turn = levels_are_sequential(image_shape, over)
     at_once = number if in_turn else number * num_levels
     passes = number * num_levels * info.num_samples
-    return Evaluation(Step(0, 0, mesh, before), Step(passes, at_once, mesh, at_levels))
+    return Evaluation(
+        Step(0, 0, over.mesh, before), Step(passes, at_once, over.mesh, at_levels)
+    )

@@ -27,7 +27,6 @@ from jaxrob.steps._step import (
     Step,
     a_key,
     checked_classifier,
-    checked_devices,
     checked_shape,
     checked_size,
     checked_type,
@@ -86,13 +85,12 @@ def roma(
         perturbation = ball("linf", 0.04)
     check_type("perturbation", perturbation, Perturbation, "a jaxrob.roma.Perturbation")
     image_shape, dtype = checked_shape(image_shape), checked_type(dtype)
-    mesh = checked_devices(mesh)
-    classifier = checked_classifier(classifier, image_shape)
+    classifier, over = checked_classifier(classifier, image_shape, mesh)
     check_confidences(classifier)
     perturbation = fingerprinted_perturbation(perturbation, image_shape)
     logit_delta: Any = jax.ShapeDtypeStruct((), np.float32)
-    work = Work(classifier, perturbation, logit_delta, a_key(), mesh)
-    work = shapes_whole(work, mesh)
+    work = Work(classifier, perturbation, logit_delta, a_key(), over)
+    work = shapes_whole(work, over)
     how = estimator_named(estimator)
     obstacle = how.obstacle(work, image_shape)
     if obstacle is not None:
@@ -102,13 +100,13 @@ def roma(
         at_once = rows_in_call(work, image_shape) if rows is None else rows
         plain = how.plain, num_inputs, num_samples, at_once
         call, passes = _plain(work, image, *plain)
-        at_once *= mesh.size
+        at_once *= over.size
     else:
         at_once = rows_on_a_device(work, image_shape) if rows is None else rows
         make = _tilted if estimator == "importance" else _level
         call, passes, at_once = make(work, image, num_inputs, at_once)
     samples = trace_info(classifier, image_shape).num_samples
-    return Step(passes * samples, at_once, mesh, call)
+    return Step(passes * samples, at_once, over.mesh, call)
 
 
 def _plain(

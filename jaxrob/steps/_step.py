@@ -16,7 +16,8 @@ from jaxrob._arguments.checks import (
 )
 from jaxrob._classifier import Classifier
 from jaxrob._devices.call import Call
-from jaxrob._devices.mesh import checked_mesh
+from jaxrob._devices.mesh import ImageMesh, mesh_for
+from jaxrob._engine.split_network import check_split_network
 from jaxrob._fingerprint import fingerprinted_classifier
 
 _TYPES = ("uint8", "float32")
@@ -59,12 +60,15 @@ class Step:
         return self._call.lower()
 
 
-def checked_classifier(classifier: Any, image_shape: tuple[int, ...]) -> Classifier:
-    """The classifier, fingerprinted.
+def checked_classifier(
+    classifier: Any, image_shape: tuple[int, ...], mesh: Any
+) -> tuple[Classifier, ImageMesh]:
+    """The classifier, fingerprinted, and the mesh, whose devices need not be there.
 
     Raises:
-      TypeError: if it is none.
-      ValueError: if it runs on the host or does not take images of this shape.
+      TypeError: if they are none.
+      ValueError: if the classifier runs on the host or does not take images of this
+        shape, or its variables are sharded over another mesh.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     if on_host(classifier.apply_fn) is not None:
@@ -72,7 +76,10 @@ def checked_classifier(classifier: Any, image_shape: tuple[int, ...]) -> Classif
             "classifier must run on the devices, because a network on the host "
             "(from_torch, from_onnx, from_keras, from_host) is no part of a step"
         )
-    return fingerprinted_classifier(classifier, image_shape)
+    over = mesh_for(mesh, classifier.variables)
+    classifier = fingerprinted_classifier(classifier, image_shape)
+    check_split_network(classifier, image_shape, over)
+    return classifier, over
 
 
 def checked_shape(image_shape: Any) -> tuple[int, ...]:
@@ -104,15 +111,6 @@ def checked_size(name: str, number: Any) -> int | None:
       ValueError: if it is below 1.
     """
     return None if number is None else checked_integer(name, number, at_least=1)
-
-
-def checked_devices(mesh: Any) -> Mesh:
-    """The mesh, whose devices need not be there; by default this process's devices.
-
-    Raises:
-      TypeError: if it is no mesh.
-    """
-    return mesh if isinstance(mesh, Mesh) else checked_mesh(mesh)
 
 
 def a_key() -> Any:

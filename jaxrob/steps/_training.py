@@ -11,12 +11,12 @@ from jax.sharding import Mesh
 from jaxrob._arguments.checks import checked_integer, checked_sequence
 from jaxrob._dataset import Dataset
 from jaxrob._devices.call import Call, shapes_of
-from jaxrob._devices.mesh import along_images, replicated
+from jaxrob._devices.mesh import along_images, mesh_for, replicated
 from jaxrob.alterations import Alteration
 from jaxrob.retraining._mixture import mixture
 from jaxrob.retraining._parts import on_half, originals
 from jaxrob.retraining._sizes import input_sizes
-from jaxrob.steps._step import Step, checked_devices, checked_shape, checked_type
+from jaxrob.steps._step import Step, checked_shape, checked_type
 from jaxrob.training._batches import every_image
 from jaxrob.training._checks import check_training
 from jaxrob.training._fit import prepared
@@ -70,7 +70,7 @@ def training(
     key = jax.random.key(0)
     settings = {"batch_size": batch_size, "optimizer": optimizer, "outputs": outputs}
     check_training(module, batch, key, **settings)
-    mesh = along_images(checked_devices(mesh))
+    over = along_images(mesh_for(mesh))
     num_outputs(module, image_shape, outputs, key)
     shape = _fewer(num_images, batch_size), *image_shape
     batches = every_image(shape[0])
@@ -79,13 +79,13 @@ def training(
     shown = batches(batch_size)
     size = input_sizes(num_images, alterations, ())["DA"]
     schedule = make_schedule(size, batch_size, None, None)
-    given = module, outputs, shown, schedule, optimizer, key, mesh
+    given = module, outputs, shown, schedule, optimizer, key, over
     _, begin, step, rng = prepared(*given)
     state = jax.eval_shape(begin, jax.ShapeDtypeStruct((1, *image_shape), dtype))
-    state = shapes_of(state, replicated(mesh))
+    state = shapes_of(state, replicated(over))
     planned = next(remaining_steps(shown, schedule, rng, 0))
-    inputs = step_shapes(shape, dtype, planned, mesh)
-    return Step(batch_size, batch_size, mesh, Call(step, (state, *inputs)))
+    inputs = step_shapes(shape, dtype, planned, over)
+    return Step(batch_size, batch_size, over.mesh, Call(step, (state, *inputs)))
 
 
 def _fewer(num_images: int, batch_size: int) -> int:

@@ -15,7 +15,7 @@ from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset, check_labels_below
 from jaxrob._devices.call import Call
 from jaxrob._devices.hosts import is_first, local, put
-from jaxrob._devices.mesh import along_images, checked_mesh, replicated
+from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
 from jaxrob._engine.provenance import dataset_fingerprint
 from jaxrob._keys import checked_key, host_generator
 from jaxrob.training._batches import Batches, every_image
@@ -128,12 +128,12 @@ def fit(
         progress=progress,
     )
     key = checked_key(key)
-    mesh = along_images(checked_mesh(mesh))
+    over = along_images(checked_mesh(mesh))
     epoch_batches = (batches or every_image(len(dataset)))(batch_size)
     check_batches(epoch_batches)
     schedule = make_schedule(epoch_batches.size, batch_size, epochs, images_seen)
     network, begin, step, rng = prepared(
-        module, outputs, epoch_batches, schedule, optimizer, key, mesh
+        module, outputs, epoch_batches, schedule, optimizer, key, over
     )
     state = begin(dataset.images[:1])
     classifier = network.classifier(state.params, state.collections, outputs)
@@ -141,7 +141,7 @@ def fit(
     check_labels_below(
         dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
     )
-    state = put(state, replicated(mesh))
+    state = put(state, replicated(over))
     checkpoints, done = None, 0
     if checkpoint is not None:
         checkpoints = open_checkpoints(
@@ -162,7 +162,7 @@ def fit(
     bar = tqdm(total=schedule.num_steps, initial=done, unit="step", disable=hidden)
     with bar:
         for planned in steps:
-            given = step_inputs(dataset, planned, mesh)
+            given = step_inputs(dataset, planned, over)
             state, loss = Call(step, (state, *given)).run()
             bar.update()
             _check_finite(loss, planned)
@@ -201,7 +201,7 @@ def prepared(
     schedule: Schedule,
     optimizer: optax.GradientTransformation | None,
     key: jax.Array,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Prepared:
     """Prepares a training, with the settings of `fit`; nothing is computed."""
     if optimizer is None:

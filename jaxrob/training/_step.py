@@ -8,14 +8,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import Mesh
 
 from jaxrob._arguments.failures import failed_on_images
 from jaxrob._classifier import Classifier
 from jaxrob._dataset import Dataset
 from jaxrob._devices.call import shapes_of
 from jaxrob._devices.hosts import put, put_rows
-from jaxrob._devices.mesh import replicated, sharded
+from jaxrob._devices.mesh import ImageMesh, replicated, sharded
 from jaxrob._pixels import as_floats
 from jaxrob.training._network import Network, network_of
 from jaxrob.training._schedule import PlannedStep
@@ -87,7 +86,7 @@ def compiled_step(
     make_batch: Callable[..., tuple[jax.Array, jax.Array]],
     batch_key: jax.Array,
     dropout_key: jax.Array,
-    mesh: Mesh,
+    mesh: ImageMesh,
 ) -> Step:
     """Returns the update of the state by one batch, compiled for a mesh.
 
@@ -143,7 +142,9 @@ def compiled_step(
     return step
 
 
-def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any, ...]:
+def step_inputs(
+    dataset: Dataset, planned: PlannedStep, mesh: ImageMesh
+) -> tuple[Any, ...]:
     """Returns images, labels, rows drawn and number, the step's arguments."""
     index, others = _index_and_others(dataset.labels, planned, mesh)
     if mesh.size == 1:
@@ -158,7 +159,7 @@ def step_inputs(dataset: Dataset, planned: PlannedStep, mesh: Mesh) -> tuple[Any
 
 
 def step_shapes(
-    shape: tuple[int, ...], dtype: Any, planned: PlannedStep, mesh: Mesh
+    shape: tuple[int, ...], dtype: Any, planned: PlannedStep, mesh: ImageMesh
 ) -> tuple[Any, ...]:
     """Returns the shapes of `step_inputs`, by the shape and type of all images."""
     labels = np.zeros(shape[0], np.int32)
@@ -170,7 +171,7 @@ def step_shapes(
 
 
 def _index_and_others(
-    labels: Any, planned: PlannedStep, mesh: Mesh
+    labels: Any, planned: PlannedStep, mesh: ImageMesh
 ) -> tuple[np.ndarray, tuple[Any, ...]]:
     """Returns the indices of a step's images, and its labels, rows drawn and number."""
     index = planned.image_index

@@ -5,12 +5,14 @@ import numpy as np
 from jax.sharding import Mesh
 
 from jaxrob._devices.blocks import in_blocks
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._devices.rows import filled, taken
 
 
 def test_every_row_comes_once_and_in_order():
     values, positions = np.arange(20.0), np.array([3, 1, 4, 15, 9, 2, 6])
-    sizes, mesh = [], Mesh(np.array(jax.local_devices()[:1]), ("images",))
+    one = Mesh(np.array(jax.local_devices()[:1]), ("images",))
+    sizes, mesh = [], checked_mesh(one)
 
     def step(block, nothing):
         assert nothing is None

@@ -9,6 +9,7 @@ from jax.sharding import Mesh
 import jaxrob
 from jaxrob._devices.hosts import put_whole
 from jaxrob._devices.kept import Kept
+from jaxrob._devices.mesh import checked_mesh
 from jaxrob._engine import blocks, execution
 from jaxrob.alterations import gaussian_noise
 
@@ -113,14 +114,14 @@ def test_images_on_a_device_do_not_visit_the_host(batch_size, half_width, monkey
 
 def test_arrays_that_any_computation_may_use_stay_as_they_are():
     tree = {"a": jnp.ones(3), "b": np.ones(2, np.float32), "c": 1.5}
-    mesh = Mesh(np.array(jax.devices()[:1]), ("images",))
+    mesh = checked_mesh(Mesh(np.array(jax.devices()[:1]), ("images",)))
     placed = put_whole(tree, mesh)
     assert placed["a"] is tree["a"]
     assert all(isinstance(leaf, jax.Array) for leaf in placed.values())
     # One that is bound to a device would make another program of the same network.
     bound = jax.device_put(jnp.ones(3), jax.devices()[0])
     shardings = {leaf.sharding for leaf in put_whole([bound, 1.5], mesh)}
-    assert shardings == {jax.sharding.NamedSharding(mesh, jax.P())}
+    assert shardings == {jax.sharding.NamedSharding(mesh.mesh, jax.P())}
 
 
 def test_images_in_the_memory_of_the_host():

@@ -226,7 +226,7 @@ class TestJournal:
         names = list(dict.fromkeys(part.alteration for part in parts))
         classifier, fingerprinted = fingerprint_inputs(classifier, names, IMAGES[0])
         mesh = checked_mesh(None)
-        source = functools.partial(provenance, classifier, DATASET, KEY, mesh)
+        source = functools.partial(provenance, classifier, DATASET, KEY, mesh.mesh)
         with cached_answers_in(path, classifier, fingerprinted, source, mesh) as cached:
             return answered(parts, classifier, cached=cached)[1]
 

@@ -210,7 +210,7 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         import jax, numpy as np, jax.numpy as jnp, jaxrob
         from jax.sharding import Mesh
         from jaxrob._devices.hosts import put
-        from jaxrob._devices.mesh import sharded
+        from jaxrob._devices.mesh import checked_mesh, sharded
         from jaxrob.roma import _particles, _splitting
         from jaxrob.roma._ball import ball
         from jaxrob.roma._pairs import Pairs
@@ -221,6 +221,7 @@ def test_results_do_not_depend_on_blocks_order_or_devices(tmp_path):
         folder = sys.argv[1]
         pairs = Pairs(**np.load(f"{folder}/pairs.npz"))
         mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("a", "b"))
+        mesh = checked_mesh(mesh)
         linf, key = ball("linf", 1.0), jax.random.key(0)
         work = placed(Work(jaxrob.Classifier(apply), linf, jnp.float32(14), key, mesh))
         found, _ = _splitting.split(work, pairs, rows=400, num_particles=100)

@@ -41,7 +41,7 @@ def test_arguments_are_checked_without_a_trace():
 def test_the_key_is_threefry_and_the_devices_are_chosen():
     found = arguments(key=jax.random.key(1, impl="rbg"))
     assert str(jax.random.key_impl(found.key)) == "threefry2x32"
-    assert list(found.mesh.devices.flat) == jax.local_devices()
+    assert found.mesh.devices == jax.local_devices()
 
 
 def test_a_run_has_labels_and_classes():
