@@ -77,6 +77,9 @@ _ALTERATIONS = (
     (alterations.rotation(-30.0, 30.0, fill="crop"), "A camera held askew."),
 )
 _IMAGENET = {"mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)}
+# The EfficientNet-Lites were trained with these, for quantization; the example in the
+# package's page has ImageNet's, which belong to the networks that it derives from.
+_LITE = {"mean": (127 / 255,) * 3, "std": (128 / 255,) * 3}
 
 
 class Shipped(NamedTuple):
@@ -236,7 +239,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
             transforms.Resize(256, transforms.InterpolationMode.BICUBIC),
             transforms.CenterCrop(224),
             transforms.ToTensor(),
-            transforms.Normalize(**_IMAGENET),
+            transforms.Normalize(**_LITE),
         ]
     )
     paths = _photographs(folder)
@@ -249,7 +252,7 @@ def _efficientnet(folder: pathlib.Path) -> Shipped:
     module.train()  # Its mode must not affect the classifier.
     names = models.EfficientNet_B0_Weights.DEFAULT.meta["categories"]
     classifier = jaxrob.Classifier.from_torch(
-        module, size=224, class_names=names, **_IMAGENET
+        module, size=224, class_names=names, **_LITE
     )
     dataset = data.image_folder(folder, resize=256, crop=224, labels=None)
     found = np.stack([one.numpy() for one in theirs])

