@@ -1,8 +1,8 @@
 """The labelled inputs on which a classifier is assessed."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, TypeGuard
 
 import jax
 import jax.numpy as jnp
@@ -17,6 +17,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.images import checked_images, plain_array
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._identity.digest import digest
+from jaxrob._stored_images import StoredImages
 
 _NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.
@@ -43,7 +44,9 @@ class Dataset:
         array `[N, ...]` of finite values that the classifier takes (an array of
         rank 4 counts as images). A JAX array stays on its devices. A `numpy.memmap` is
         checked while it is read. Numbers of another byte order are converted, those of
-        more than 8 bytes to float32; a memory map must have this machine's types.
+        more than 8 bytes to float32; a memory map must have this machine's types. The
+        pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
+        index arrays read nothing, and `numpy.asarray` reads.
       labels: `[N]` integers, the index of the right class. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not
@@ -63,14 +66,22 @@ class Dataset:
     name: str = "dataset"
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
-    # The lowest and the highest value; None for memory maps, which are not scanned.
+    # What the provenance says about how files of pictures were read.
+    _reading: Mapping[str, Any] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
+    # The lowest and the highest value; None for images that are read when needed.
     _range: tuple[float, float] | None = dataclasses.field(
         default=None, init=False, repr=False
     )
 
     def __post_init__(self) -> None:
-        images = checked_images(self.images)
-        if not isinstance(images, np.memmap):
+        images = self.images
+        if not isinstance(images, StoredImages):
+            images = checked_images(images)
+        elif not len(images):
+            raise ValueError("images is empty; at least one is needed")
+        if not is_read_when_needed(images):
             object.__setattr__(self, "_range", checked_value_range(images))
         class_names = _checked_class_names(self.class_names, self.name)
         labels = self.labels
@@ -200,6 +211,11 @@ class BatchedDataset:
                 f"pass; batch {index} is not what it was before. Leave out shuffling "
                 "and random augmentation."
             )
+
+
+def is_read_when_needed(images: Any) -> TypeGuard[np.memmap | StoredImages]:
+    """Whether images are in files: a memory map, or files of pictures."""
+    return isinstance(images, np.memmap | StoredImages)
 
 
 def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:
@@ -376,6 +392,9 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
     given, (images, labels) = images, images_and_labels(images, labels)
     if isinstance(given, Dataset):
         if labels is not None:
+            if isinstance(images, StoredImages):
+                given = dataclasses.replace(given, images=np.asarray(images))
+                images.warn_of_odd()
             return given
         if not may_lack_labels:
             raise TypeError(f"images must have labels here; {given.name} has none")

@@ -35,6 +35,7 @@ from jaxrob._engine.provenance import provenance
 from jaxrob._keys import checked_key
 from jaxrob._run.fingerprints import fingerprint_inputs
 from jaxrob._run.pseudo_labels import labelled
+from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 
 # Digests of so many bytes take about 16 ms, a thread up to 5 more than its work.
@@ -170,6 +171,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 what = classifier, dataset, alterations, image
                 try:
                     yield Run(*what, key, execution, source, warned, each)
+                    if isinstance(images := _images(dataset), StoredImages):
+                        images.warn_of_odd()
                 finally:
                     # An error that is looked at later would hold them.
                     execution.kept.drop()
@@ -180,8 +183,12 @@ def source_ahead(run: Run) -> Iterator[Run]:
     """Yields a run whose provenance a thread computes while the devices work.
 
     Data that must be read are read at once instead: then their errors come before any
-    answer, and no two threads read them. A thread would take longer for few bytes.
+    answer, and no two threads read them. A thread would take longer for few bytes. Of
+    files of pictures the provenance reads at the end what the run has not read.
     """
+    if isinstance(_images(run.dataset), StoredImages):
+        yield run
+        return
     if must_be_read(run.dataset) or _num_bytes(run) < _BYTES_FOR_A_THREAD:
         run.source()
         yield run
@@ -192,6 +199,10 @@ def source_ahead(run: Run) -> Iterator[Run]:
     finally:
         # After an error nobody needs it.
         thread.shutdown(wait=False)
+
+
+def _images(dataset: Dataset | BatchedDataset) -> Any:
+    return dataset.images if isinstance(dataset, Dataset) else None
 
 
 def _num_bytes(run: Run) -> int:
