@@ -390,11 +390,13 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
       ValueError: as `Dataset`.
     """
     given, (images, labels) = images, images_and_labels(images, labels)
+    if isinstance(images, StoredImages):
+        stored, images = images, np.asarray(images)
+        stored.warn_of_odd()
+        if isinstance(given, Dataset):
+            given = dataclasses.replace(given, images=images)
     if isinstance(given, Dataset):
         if labels is not None:
-            if isinstance(images, StoredImages):
-                given = dataclasses.replace(given, images=np.asarray(images))
-                images.warn_of_odd()
             return given
         if not may_lack_labels:
             raise TypeError(f"images must have labels here; {given.name} has none")

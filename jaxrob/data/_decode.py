@@ -128,22 +128,25 @@ def decode_image(
             raise ValueError(f"{name}: {height}x{width} pixels, {expected.why}")
         with _readable(name):
             wanted = _resized_size((width, height), fit)
-            box = None
+            shown = None
             if fit.dct_scaling:
-                box = _scale(image, _turned(wanted, stored))
+                shown = _scale(image, _turned(wanted, stored))
             is_cmyk, is_animated = image.mode == "CMYK", _is_animated(image)
             is_deep = is_png and data[_PNG_BIT_DEPTH_OFFSET] == 16
             image, is_transparent, brightest = _to_rgb(pil, image, is_deep)
             method = getattr(pil.Resampling, fit.interpolation.upper())
-            if box is not None:
-                image = image.resize(_turned(wanted, stored), method, box=box)
+            if shown is not None:
+                image = image.resize(_turned(wanted, stored), method, box=shown)
             if stored in _UPRIGHT:
                 image = image.transpose(pil.Transpose[_UPRIGHT[stored]])
             if grey:
                 image = image.convert("L")
+            box = _kept(wanted, fit)
             if wanted != image.size:
+                # Whole: Pillow rounds a part in another order, depending on its shape.
                 image = image.resize(wanted, method)
-            image = _cropped(image, fit)
+            if box != (0, 0, *image.size):
+                image = image.crop(box)
             array = np.array(image)
     is_tiny = min(width, height) < _FEW_PIXELS and min(wanted) > min(width, height)
     odd = Oddities(stored, is_transparent, brightest, is_cmyk, is_animated, is_tiny)
@@ -208,17 +211,16 @@ def _is_animated(image: Any) -> bool:
     return image.format == "PNG" and getattr(image, "is_animated", False)
 
 
-def _cropped(image: Any, fit: Fit) -> Any:
-    if fit.crop is None:
-        return image
-    (width, height), (kept_height, kept_width) = image.size, fit.crop
+def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
+    """Returns left, top, right and bottom of what is kept of a resized image."""
+    (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
     if height < kept_height or width < kept_width:
         raise ValueError(
             f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
             "comes first"
         )
     top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
-    return image.crop((left, top, left + kept_width, top + kept_height))
+    return left, top, left + kept_width, top + kept_height
 
 
 def _verify(pil: Any, data: bytes) -> None:

@@ -56,12 +56,20 @@ def tar_shards(
       shards: the path of an archive; a pattern of paths such as
         `"shard-{000000..000012}.tar"`; a folder, whose .tar files are read in the order
         of their names; or a sequence of paths.
-      size: as for `image_folder`, and so are `grey`, `resize`, `crop`, `interpolation`,
-        `class_names`, `orientation`, `dct_scaling`, `unreadable` and `max_bytes`.
+      size: as for `image_folder`.
+      grey: as for `image_folder`.
+      resize: as for `image_folder`.
+      crop: as for `image_folder`.
+      interpolation: as for `image_folder`.
       labels: "cls", if a sample's file `.cls` holds the class's index, or its name if
         `class_names` has it; "json" or "json:FIELD", if an object in its file `.json`
         has the index or name in the field "label" or FIELD; or None for images without
         labels.
+      class_names: as for `image_folder`; by default the sorted names, if there are any.
+      orientation: as for `image_folder`.
+      dct_scaling: as for `image_folder`.
+      unreadable: as for `image_folder`.
+      max_bytes: as for `image_folder`.
 
     Returns:
       uint8 images `[N, H, W, 3]`, or `[N, H, W, 1]` if `grey`.
@@ -266,9 +274,9 @@ def _paths(shards: Any) -> list[pathlib.Path]:
     for path in paths:
         if not path.is_file():
             raise FileNotFoundError(f"{path}: expected a tar archive there")
-        if path in seen:
+        if path.resolve() in seen:
             raise ValueError(f"shards must be different; {path} comes twice")
-        seen.add(path)
+        seen.add(path.resolve())
     return paths
 
 
