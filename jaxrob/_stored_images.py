@@ -20,6 +20,8 @@ _AHEAD_BYTES = 1 << 27
 # A task's images: small ones are read in less time than switching threads takes.
 _MOST_AT_ONCE = 64
 _BYTES_AT_ONCE = 1 << 20
+# So many images form an array whatever their size: checks look at a few.
+_ALWAYS_IN_ARRAY = 20
 _Index = slice | np.ndarray
 
 
@@ -201,7 +203,7 @@ class StoredImages:
         """
         if copy is False:
             raise ValueError("images in files are read into a new array")
-        if self.nbytes > self.store.most_bytes:
+        if len(self) > _ALWAYS_IN_ARRAY and self.nbytes > self.store.most_bytes:
             raise ValueError(
                 f"images must fit into one array here; {len(self)} of the shape "
                 f"{self.store.image_shape} take {self.nbytes} bytes, more than "
