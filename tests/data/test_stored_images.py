@@ -440,3 +440,14 @@ def test_a_shard_that_changes_is_named(shards):
     path.write_bytes(whole)
     with pytest.raises(ValueError, match=r"s-02.tar/x/30.png: the file has changed"):
         answers(dataset)
+
+
+def test_batches_of_grain(expected):
+    grain = pytest.importorskip("grain")
+    pairs = [(image, i // 20) for i, image in enumerate(PIXELS)]
+    source = grain.MapDataset.source(pairs).map(lambda pair: pair)
+    batches = source.to_iter_dataset(grain.ReadOptions(num_threads=2)).batch(16)
+    dataset = Dataset.from_batches(batches, name="grain")
+    np.testing.assert_array_equal(answers(dataset), expected)
+    shuffled = source.shuffle(seed=0).to_iter_dataset().batch(16)
+    assert not np.array_equal(answers(Dataset.from_batches(shuffled)), expected)
