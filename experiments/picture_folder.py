@@ -162,7 +162,7 @@ def _evaluate_all(folder: pathlib.Path, journal: pathlib.Path) -> None:
         )
     seconds = time.perf_counter() - start
     parts = curve.predicted, curve.confidence, curve.uncertainty, curve.labels
-    digest = hashlib.sha256(b"".join(np.ascontiguousarray(one) for one in parts))
+    digest = hashlib.sha256(b"".join(one.tobytes() for one in parts))
     print(
         f"{len(dataset):,} pictures in {seconds:.1f} s, peak of anonymous memory "
         f"{peak[0] / 2**20:,.0f} MB, answers {digest.hexdigest()[:16]}"

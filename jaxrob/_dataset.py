@@ -2,7 +2,7 @@
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeGuard
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -79,10 +79,10 @@ class Dataset:
         images = self.images
         if not isinstance(images, StoredImages):
             images = checked_images(images)
+            if not isinstance(images, np.memmap):
+                object.__setattr__(self, "_range", checked_value_range(images))
         elif not len(images):
             raise ValueError("images is empty; at least one is needed")
-        if not is_read_when_needed(images):
-            object.__setattr__(self, "_range", checked_value_range(images))
         class_names = _checked_class_names(self.class_names, self.name)
         labels = self.labels
         if labels is not None:
@@ -211,11 +211,6 @@ class BatchedDataset:
                 f"pass; batch {index} is not what it was before. Leave out shuffling "
                 "and random augmentation."
             )
-
-
-def is_read_when_needed(images: Any) -> TypeGuard[np.memmap | StoredImages]:
-    """Whether images are in files: a memory map, or files of pictures."""
-    return isinstance(images, np.memmap | StoredImages)
 
 
 def with_pseudo_labels(dataset: Dataset, predicted: np.ndarray) -> Dataset:

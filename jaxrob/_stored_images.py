@@ -33,11 +33,11 @@ class Failed(NamedTuple):
     """An image that could not be read.
 
     Attributes:
-      index: its index in the store.
+      place: its index in the store.
       why: the message, which names the file.
     """
 
-    index: int
+    place: int
     why: str
 
 
@@ -252,7 +252,7 @@ class StoredImages:
 
         Files not read before are read, at most once.
         """
-        names = "\0".join([self.store.names[index] for index in self.indices.tolist()])
+        names = "\0".join(self.store.names[int(index)] for index in self.indices)
         about = self.store.preparation, names.encode("utf-8", "surrogateescape").hex()
         return digest([*about, self.store.digests(self.indices)])
 

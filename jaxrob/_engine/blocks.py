@@ -204,7 +204,7 @@ def _placed_pictures(
     size: int,
     mesh: Mesh,
     stopped: threading.Event,
-) -> Iterator[tuple[jax.Array, jax.Array]]:
+) -> Generator[tuple[jax.Array, jax.Array], None, None]:
     """Reads blocks of pictures, each process its own devices' rows, and places them."""
     split = sharded(mesh)
     rows = own_rows(split, size)

@@ -7,12 +7,7 @@ from collections.abc import Iterator, Sequence
 import jax
 import numpy as np
 
-from jaxrob._dataset import (
-    BatchedDataset,
-    Dataset,
-    checked_value_range,
-    is_read_when_needed,
-)
+from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
 from jaxrob._stored_images import StoredImages
 
 # Bytes of images kept in memory, and read in one pass.
@@ -73,7 +68,9 @@ def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
 
 def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
     """Whether some images are not in memory."""
-    return not isinstance(dataset, Dataset) or is_read_when_needed(dataset.images)
+    if not isinstance(dataset, Dataset):
+        return True
+    return isinstance(dataset.images, np.memmap | StoredImages)
 
 
 def picked(

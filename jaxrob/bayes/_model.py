@@ -92,7 +92,7 @@ def make_problem(
     check_labels_below(
         dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
     )
-    images = dataset.images
+    images: Any = dataset.images
     if isinstance(images, StoredImages):
         images = np.asarray(images)
     data = Data(params, fixed, images, dataset.labels, prior_scale)

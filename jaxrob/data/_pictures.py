@@ -59,7 +59,7 @@ def as_dataset(
     if preparation.leaves_out:
         in_memory, left_out = stored.readable()
         kept = np.ones(len(stored), bool)
-        kept[[one.index for one in left_out]] = False
+        kept[[one.place for one in left_out]] = False
         if not kept.any():
             raise ValueError(
                 f"{pictures.path}: none of its {len(stored)} pictures is readable. "
@@ -147,7 +147,7 @@ def _warn_of_left_out(
     message = (
         f"{pictures.path}: {len(left_out)} of {number} pictures are unreadable and "
         "were left out: "
-        f"{first_names([pictures.names[one.index] for one in left_out])}. "
+        f"{first_names([pictures.names[one.place] for one in left_out])}. "
         f"Answers are about the other {number - len(left_out)}. The first: "
         f"{left_out[0].why}."
     )
@@ -165,7 +165,7 @@ def _reading(
     if preparation.fit.dct_scaling:
         found["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
     if preparation.leaves_out:
-        names = [pictures.names[one.index] for one in left_out[:_MOST_NAMED]]
+        names = [pictures.names[one.place] for one in left_out[:_MOST_NAMED]]
         found["left_out"] = {
             "number": len(left_out),
             "of": len(pictures.names),
