@@ -68,6 +68,7 @@ _CASES = (
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
     if _JOURNAL.value is not None:
+        assert _FOLDER.value is not None
         _evaluate_all(pathlib.Path(_FOLDER.value), pathlib.Path(_JOURNAL.value))
         return
     with tempfile.TemporaryDirectory(dir=_FOLDER.value) as name:
@@ -161,8 +162,9 @@ def _evaluate_all(folder: pathlib.Path, journal: pathlib.Path) -> None:
             _linear(224), dataset, _brightness(), [0.0, 0.4], journal=journal
         )
     seconds = time.perf_counter() - start
+    assert isinstance(curve, jaxrob.Curve)
     parts = curve.predicted, curve.confidence, curve.uncertainty, curve.labels
-    digest = hashlib.sha256(b"".join(one.tobytes() for one in parts))
+    digest = hashlib.sha256(b"".join(np.asarray(one).tobytes() for one in parts))
     print(
         f"{len(dataset):,} pictures in {seconds:.1f} s, peak of anonymous memory "
         f"{peak[0] / 2**20:,.0f} MB, answers {digest.hexdigest()[:16]}"
