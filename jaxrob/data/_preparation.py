@@ -68,8 +68,8 @@ def checked_preparation(
     checked_flag("dct_scaling", dct_scaling)
     if dct_scaling and (resize or size) is None:
         raise ValueError(
-            "dct_scaling must be False without resize= or size=, which say how small a "
-            "picture may be decoded; got True"
+            "dct_scaling must be False without resize=... or size=..., which say how "
+            "small a picture may be decoded; got True"
         )
     max_bytes = checked_integer("max_bytes", max_bytes, at_least=1, at_most=2**62)
     fit = Fit(resize or size, crop, interpolation, orientation, dct_scaling)

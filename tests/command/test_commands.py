@@ -187,7 +187,9 @@ def test_messages_name_flags(jaxrob_command, tmp_path):
         Image.new("L", (width, 8)).save(folder / f"{width}.png")
     arguments = ("assess", "--classifier=net.py:net", f"--images={folder.parent}")
     check(jaxrob_command(*arguments), 2, "pass --size=height,width to resize all")
-    check(jaxrob_command(*arguments, "--dct_scaling"), 2, "without --resize or --size")
+    check(
+        jaxrob_command(*arguments, "--dct_scaling"), 2, "without --resize=", "--size="
+    )
     check(jaxrob_command(*arguments, "--crop=9"), 2, "fewer than --crop=9,9 keeps")
 
 
