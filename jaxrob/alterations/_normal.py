@@ -29,8 +29,14 @@ def normal(key: jax.Array, shape: tuple[int, ...]) -> jax.Array:
     """
     size = math.prod(shape)
     words = random_words(key, -(-size // 2))
-    halves = jnp.stack([words >> 16, words & 0xFFFF]).reshape(-1)[:size]
+    # Each half by itself: XLA does not vectorise the quantiles of joined halves, which
+    # take a CPU seven times as long.
+    numbers = jnp.stack([_quantiles(words >> 16), _quantiles(words & 0xFFFF)])
+    return numbers.reshape(-1)[:size].reshape(shape)
+
+
+def _quantiles(halves: jax.Array) -> jax.Array:
+    """Maps whole numbers below 2**16, equally probable, to standard normal ones."""
     # Through int32, because CPUs convert signed integers faster.
     middle = (halves.astype(jnp.int32).astype(jnp.float32) + 0.5) * 2**-15 - 1
-    numbers = math.sqrt(2) / _SPREAD * jax.scipy.special.erfinv(middle)
-    return numbers.reshape(shape)
+    return math.sqrt(2) / _SPREAD * jax.scipy.special.erfinv(middle)
