@@ -1,7 +1,7 @@
 """The labelled inputs on which a classifier is assessed."""
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -17,6 +17,7 @@ from jaxrob._arguments.checks import (
 from jaxrob._arguments.images import checked_images, plain_array
 from jaxrob._arguments.naming import named, wrong_type
 from jaxrob._identity.digest import digest
+from jaxrob._stored_images import StoredImages
 
 _NO_BATCH = "no batch"
 # The largest value of images divided by 255 twice, up to rounding.
@@ -43,7 +44,9 @@ class Dataset:
         array `[N, ...]` of finite values that the classifier takes (an array of
         rank 4 counts as images). A JAX array stays on its devices. A `numpy.memmap` is
         checked while it is read. Numbers of another byte order are converted, those of
-        more than 8 bytes to float32; a memory map must have this machine's types.
+        more than 8 bytes to float32; a memory map must have this machine's types. The
+        pictures of a large folder (`jaxrob.data.image_folder`) are no array: slices and
+        index arrays read nothing, and `numpy.asarray` reads.
       labels: `[N]` integers, the index of the right class. None if unknown: then
         `jaxrob.evaluate` and `assess` use the network's own answers on the unaltered
         images. Robustness is then stability: an answer counts as right if it does not
@@ -63,15 +66,23 @@ class Dataset:
     name: str = "dataset"
     # Whether the labels are the assessed network's own answers on unaltered images.
     _has_pseudo_labels: bool = dataclasses.field(default=False, init=False, repr=False)
-    # The lowest and the highest value; None for memory maps, which are not scanned.
+    # What the provenance says about how files of pictures were read.
+    _reading: Mapping[str, Any] | None = dataclasses.field(
+        default=None, kw_only=True, repr=False
+    )
+    # The lowest and the highest value; None for images that are read when needed.
     _range: tuple[float, float] | None = dataclasses.field(
         default=None, init=False, repr=False
     )
 
     def __post_init__(self) -> None:
-        images = checked_images(self.images)
-        if not isinstance(images, np.memmap):
-            object.__setattr__(self, "_range", checked_value_range(images))
+        images = self.images
+        if not isinstance(images, StoredImages):
+            images = checked_images(images)
+            if not isinstance(images, np.memmap):
+                object.__setattr__(self, "_range", checked_value_range(images))
+        elif not len(images):
+            raise ValueError("images is empty; at least one is needed")
         class_names = _checked_class_names(self.class_names, self.name)
         labels = self.labels
         if labels is not None:
@@ -374,6 +385,11 @@ def given_images(images: Any, labels: Any, *, may_lack_labels: bool = False) -> 
       ValueError: as `Dataset`.
     """
     given, (images, labels) = images, images_and_labels(images, labels)
+    if isinstance(images, StoredImages):
+        stored, images = images, np.asarray(images)
+        stored.warn_of_odd()
+        if isinstance(given, Dataset):
+            given = dataclasses.replace(given, images=images)
     if isinstance(given, Dataset):
         if labels is not None:
             return given

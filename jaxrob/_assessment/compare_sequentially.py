@@ -188,11 +188,15 @@ def compare_sequentially(
 
         look = at_once(functools.partial(_look, answering))
         histories = drive(subjects, look, enough=enough)
-        results = []
-        for run, one, subject, history in zip(runs, answering, subjects, histories):
-            exploration = one.exploration(0, subject, history)
-            about = criterion, strategy.rule, strategy
-            results.append(result_of(run, 0, exploration, *about))
+        explorations = [
+            one.exploration(0, subject, history)
+            for one, subject, history in zip(answering, subjects, histories)
+        ]
+    about = criterion, strategy.rule, strategy
+    results = [
+        result_of(run, 0, exploration, *about)
+        for run, exploration in zip(runs, explorations)
+    ]
     interval = search.difference(task, *histories)
     difference = results[0].robustness - results[1].robustness
     difference = min(max(difference, interval.low), interval.high)

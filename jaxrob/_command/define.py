@@ -64,15 +64,17 @@ def pictures(to: Values) -> None:
     flags.DEFINE_string(
         "images",
         None,
-        "A folder or tar archive of class folders of PNG and JPEG files, an .npz file, "
-        "or one of digits, mnist, cifar10 and idc.",
+        "A folder or tar archive of class folders of PNG and JPEG files; shards of "
+        "WebDataset, a folder of .tar files or shard-{000..012}.tar; an .npz file; or "
+        "one of digits, mnist, cifar10 and idc.",
         flag_values=to,
     )
     flags.DEFINE_string(
         "labels",
         "folders",
         "Of pictures: folders, whose names are the classes; a CSV file of paths and "
-        "classes; or none, then what the network answers unaltered counts as right.",
+        "classes; of shards cls, json or json:FIELD, the file of a sample that holds "
+        "its class; or none, then what the network answers unaltered counts as right.",
         flag_values=to,
     )
     flags.DEFINE_string(
@@ -136,8 +138,27 @@ def pictures(to: Values) -> None:
     flags.DEFINE_integer(
         "num_images", None, "Pictures at most, evenly picked.", 1, flag_values=to
     )
+    flags.DEFINE_bool(
+        "dct_scaling",
+        False,
+        "Whether JPEG files are decoded at 1/2, 1/4 or 1/8 of their size where that "
+        "suffices for --resize or --size: faster for large originals, other pixels.",
+        flag_values=to,
+    )
+    flags.DEFINE_enum(
+        "unreadable",
+        "error",
+        ("error", "leave_out"),
+        "Of damaged pictures: reject them, or leave them out, counted and named.",
+        flag_values=to,
+    )
     flags.DEFINE_integer(
-        "max_bytes", 16 << 30, "What decoded pictures may take.", 1, flag_values=to
+        "max_bytes",
+        1 << 30,
+        "Decoded pictures up to this size are kept in memory; more are decoded when "
+        "they are needed.",
+        1,
+        flag_values=to,
     )
     flags.DEFINE_string(
         "data_dir",

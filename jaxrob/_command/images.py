@@ -16,6 +16,8 @@ _OF_FOLDERS = (
     "interpolation",
     "orientation",
     "channels",
+    "dct_scaling",
+    "unreadable",
     "max_bytes",
 )
 _OF_ARRAYS = ("images_array", "labels_array")
@@ -51,7 +53,7 @@ def load(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
         found = data.npz(name, values.images_array, labels, class_names=class_names)
     else:
         _refuse(values, "pictures", *_OF_ARRAYS)
-        found = _folder(values, class_names)
+        found = _pictures(values, class_names)
     if values.num_images is None:
         return found
     return found[:: -(-len(found) // values.num_images)]
@@ -80,7 +82,7 @@ def class_names(values: Values) -> tuple[str, ...] | None:
     return names
 
 
-def _folder(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
+def _pictures(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset:
     labels = None if values.labels == "none" else values.labels
     size, crop = pair(values, "size"), pair(values, "crop")
     if values.resize is not None and size is not None:
@@ -90,7 +92,12 @@ def _folder(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset
             "--resize leaves the longer sides as they come; say --crop too, such as "
             f"--crop={values.resize}"
         )
-    return data.image_folder(
+    load = data.image_folder
+    if _are_shards(values):
+        load = data.tar_shards
+        if not values["labels"].present:
+            labels = "cls"
+    return load(
         values.images,
         size,
         values.channels == "grey",
@@ -100,8 +107,20 @@ def _folder(values: Values, class_names: Sequence[str] | None) -> jaxrob.Dataset
         labels=labels,
         class_names=class_names,
         orientation=values.orientation,
+        dct_scaling=values.dct_scaling,
+        unreadable=values.unreadable,
         max_bytes=values.max_bytes,
     )
+
+
+def _are_shards(values: Values) -> bool:
+    """Whether pictures are in shards of WebDataset: by their labels or by the path."""
+    if values.labels.partition(":")[0] in ("cls", "json"):
+        return True
+    path = pathlib.Path(values.images)
+    if path.is_dir():
+        return any(one.suffix.lower() == ".tar" for one in path.iterdir())
+    return not path.exists() and "{" in path.name
 
 
 def pair(values: Values, name: str) -> tuple[int, int] | None:

@@ -71,11 +71,27 @@ def put_rows(
       number: the number of rows, a multiple of the devices.
       sharding: as `sharded` gives it.
     """
+    own = [read(rows) for rows in own_rows(sharding, number)]
+    own = own[0] if len(own) == 1 else np.concatenate(own)
     if sharding.is_fully_addressable:
-        return jax.device_put(read(slice(0, number)), sharding)
-    own = np.concatenate([read(rows) for rows in _own_rows(sharding, number)])
+        return jax.device_put(own, sharding)
     shape = (number, *own.shape[1:])
     return jax.make_array_from_process_local_data(sharding, own, shape)
+
+
+def own_rows(sharding: NamedSharding, number: int) -> list[slice]:
+    """Returns the rows of this process's devices, in order, in the fewest slices."""
+    if sharding.is_fully_addressable:
+        return [slice(0, number)]
+    parts = sharding.addressable_devices_indices_map((number,)).values()
+    found: list[slice] = []
+    # Devices that share a split network share their rows.
+    for start, stop in sorted({part[0].indices(number)[:2] for part in parts if part}):
+        if found and found[-1].stop == start:
+            found[-1] = slice(found[-1].start, stop)
+        else:
+            found.append(slice(start, stop))
+    return found
 
 
 def gathered(tree: Any) -> Any:
@@ -167,16 +183,3 @@ def _put_beside(leaf: Any, mesh: ImageMesh) -> jax.Array:
     # The same buffers, on a mesh of other axis types.
     parts = [shard.data for shard in leaf.addressable_shards]
     return jax.make_array_from_single_device_arrays(leaf.shape, own, parts)
-
-
-def _own_rows(sharding: NamedSharding, number: int) -> list[slice]:
-    """Returns the rows of this process's devices, in order, in the fewest slices."""
-    parts = sharding.addressable_devices_indices_map((number,)).values()
-    found: list[slice] = []
-    # Devices that share a split network share their rows.
-    for start, stop in sorted({part[0].indices(number)[:2] for part in parts if part}):
-        if found and found[-1].stop == start:
-            found[-1] = slice(found[-1].start, stop)
-        else:
-            found.append(slice(start, stop))
-    return found

@@ -2,19 +2,22 @@
 
 import collections
 import itertools
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
 
 T = TypeVar("T")
 
 
-def prefetched(items: Iterator[T], ahead: int = 2) -> Generator[T, None, None]:
+def prefetched(
+    items: Iterator[T], ahead: int = 2, stop: Callable[[], None] = lambda: None
+) -> Generator[T, None, None]:
     """Yields an iterator's items, which a thread makes while earlier ones are used.
 
     Args:
       items: an iterator. Its errors are raised here, at their item.
       ahead: the most items that wait.
+      stop: lets the thread end its item early; called when the generator ends.
 
     Yields:
       The items. Closing the generator ends the thread, once it has made its item.
@@ -31,6 +34,7 @@ def prefetched(items: Iterator[T], ahead: int = 2) -> Generator[T, None, None]:
                 # Popped, so that its memory is free while the next item is awaited.
                 yield item.pop()
         finally:
+            stop()
             thread.shutdown(cancel_futures=True)
             if isinstance(items, Generator):
                 items.close()

@@ -5,6 +5,7 @@ import functools
 import itertools
 import math
 import mmap
+import threading
 from collections.abc import Callable, Generator, Iterator, Sequence
 from typing import Any, NamedTuple
 
@@ -17,13 +18,14 @@ from jaxrob._dataset import (
     check_labels_below,
     checked_value_range,
 )
-from jaxrob._devices.hosts import put, put_rows
+from jaxrob._devices.hosts import own_rows, put, put_rows
 from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bucket
 from jaxrob._devices.mesh import ImageMesh, platform, sharded
 from jaxrob._devices.prefetch import prefetched
 from jaxrob._devices.rows import is_on, is_on_devices, padded, taken_on_devices
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
+from jaxrob._stored_images import StoredImages
 
 
 class Block(NamedTuple):
@@ -90,7 +92,14 @@ def placed_blocks(
         yield from _of_batches(dataset, size, mesh, kept, checked)
         return
 
-    is_there = _is_at_hand(dataset, mesh)
+    is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
+    starts = range(0, len(dataset), size)
+    new = [one for one in starts if kept.find((dataset, size, one)) is None]
+    images = dataset.images
+    if isinstance(images, StoredImages):
+        placed = _placed_pictures(images, new, size, mesh, stopped)
+    else:
+        placed = (_placed_rows(images, start, size, mesh) for start in new)
 
     def place(start: int) -> PlacedBlock:
         block = Block(dataset.labels[start : start + size], start)
@@ -98,14 +107,15 @@ def placed_blocks(
         name = dataset, size, mesh, start
         arrays = kept.find(name)
         if arrays is None:
-            arrays = _placed_rows(dataset.images, start, size, mesh)
+            arrays = next(placed)
             if not is_there:
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
-    blocks = map(place, range(0, len(dataset), size))
-    is_mapped = isinstance(dataset.images, np.memmap)
-    yield from prefetched(blocks) if is_mapped else blocks
+    with contextlib.closing(placed):
+        blocks = map(place, starts)
+        is_read = must_be_read(dataset)
+        yield from prefetched(blocks, stop=stopped.set) if is_read else blocks
 
 
 def picked_blocks(
@@ -139,11 +149,11 @@ def picked_blocks(
         return dataset, size, mesh, order[span].tobytes()
 
     new = [span for span in spans if kept.find(name_of(span)) is None]
-    is_there = _is_at_hand(dataset, mesh)
+    is_there, stopped = _is_at_hand(dataset, mesh), threading.Event()
     if isinstance(dataset, Dataset) and is_on_devices(dataset.images):
         images = (taken_on_devices(dataset.images, order[one], size) for one in new)
     else:
-        images = (padded(some, size) for some in picked(dataset, order, new))
+        images = (padded(some, size) for some in picked(dataset, order, new, stopped))
 
     def place(span: slice) -> PlacedBlock:
         name, indices = name_of(span), order[span]
@@ -157,8 +167,10 @@ def picked_blocks(
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
 
-    blocks = map(place, spans)
-    yield from prefetched(blocks) if must_be_read(dataset) else blocks
+    with contextlib.closing(images):
+        blocks = map(place, spans)
+        is_read = must_be_read(dataset)
+        yield from prefetched(blocks, stop=stopped.set) if is_read else blocks
 
 
 def _is_at_hand(dataset: Dataset | CountedBatches, mesh: ImageMesh) -> bool:
@@ -192,6 +204,28 @@ def _placed_rows(
     # Read now, in the prefetching thread; else a step would wait for the disk.
     read = functools.partial(_read, padded(part, size))
     return put_rows(read, size, split), put(indices, split)
+
+
+def _placed_pictures(
+    images: StoredImages,
+    starts: Sequence[int],
+    size: int,
+    mesh: ImageMesh,
+    stopped: threading.Event,
+) -> Generator[tuple[jax.Array, jax.Array], None, None]:
+    """Reads blocks of pictures, each process its own devices' rows, and places them."""
+    split = sharded(mesh)
+    rows = own_rows(split, size)
+    # Slices beyond the last picture are empty: these rows are padding.
+    parts = (slice(at + one.start, at + one.stop) for at in starts for one in rows)
+    with contextlib.closing(images.read(parts, stopped)) as found:
+
+        def read(rows: slice) -> np.ndarray:
+            return padded(next(found), rows.stop - rows.start)
+
+        for start in starts:
+            indices = start + np.arange(size, dtype=np.uint32)
+            yield put_rows(read, size, split), put(indices, split)
 
 
 def _read(images: np.ndarray, rows: slice) -> np.ndarray:

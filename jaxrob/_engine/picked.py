@@ -1,12 +1,14 @@
 """Images picked by index, from arrays or from batches that must be read."""
 
 import dataclasses
+import threading
 from collections.abc import Iterator, Sequence
 
 import jax
 import numpy as np
 
 from jaxrob._dataset import BatchedDataset, Dataset, checked_value_range
+from jaxrob._stored_images import StoredImages
 
 # Bytes of images kept in memory, and read in one pass.
 _MAX_BYTES = 2**30
@@ -66,11 +68,16 @@ def counted(dataset: Dataset | BatchedDataset) -> Dataset | CountedBatches:
 
 def must_be_read(dataset: Dataset | BatchedDataset | CountedBatches) -> bool:
     """Whether some images are not in memory."""
-    return not isinstance(dataset, Dataset) or isinstance(dataset.images, np.memmap)
+    if not isinstance(dataset, Dataset):
+        return True
+    return isinstance(dataset.images, np.memmap | StoredImages)
 
 
 def picked(
-    dataset: Dataset | CountedBatches, order: np.ndarray, spans: Sequence[slice]
+    dataset: Dataset | CountedBatches,
+    order: np.ndarray,
+    spans: Sequence[slice],
+    stopped: threading.Event,
 ) -> Iterator[np.ndarray]:
     """Yields the images of some spans of an order.
 
@@ -81,6 +88,7 @@ def picked(
       dataset: the data.
       order: `[N]`, the images' indices, the same in every call.
       spans: positions in the order, ascending.
+      stopped: ends the reading of files of pictures when it is set.
 
     Yields:
       The images `[n, ...]` of each span, in the order.
@@ -89,6 +97,9 @@ def picked(
       ValueError: if `Dataset` rejects an image of a memory map, or a batch differs
         from an earlier pass.
     """
+    if isinstance(dataset, Dataset) and isinstance(dataset.images, StoredImages):
+        yield from dataset.images.read((order[span] for span in spans), stopped)
+        return
     if isinstance(dataset, Dataset):
         yield from (_rows(dataset.images, order[span]) for span in spans)
         return

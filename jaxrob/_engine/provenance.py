@@ -20,6 +20,7 @@ from jaxrob._identity.digest import contiguous, digest, host_array, host_or_shar
 from jaxrob._identity.fingerprinted import Fingerprinted
 from jaxrob._identity.identity import is_identifiable, name_of, text
 from jaxrob._keys import check_key
+from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 
 _PACKAGES = ("jaxrob", "jax", "jaxlib", "flax", "numpy")
@@ -66,8 +67,12 @@ def provenance(
         network on the host also its "version": a digest of its file or weights, or the
         version given.
       * "dataset": the "name", and the "fingerprint", a digest of images and labels that
-        does not depend on the batches they come in; "labels" is "given", or "own
-        answers" where they are the network's answers on the unaltered images.
+        does not depend on the batches they come in (of pictures that are read when
+        needed: of their names, their files' bytes, and how they are prepared); "labels"
+        is "given", or "own answers" where they are the network's answers on the
+        unaltered images; "reading", for files of pictures, says how many hidden and
+        system files were skipped, how many pictures were left out and which, and
+        whether they were decoded at a reduced size.
     """
     check_type("classifier", classifier, Classifier, "a jaxrob.Classifier")
     check_type("dataset", dataset, Dataset | BatchedDataset, "a jaxrob.Dataset")
@@ -91,6 +96,7 @@ def provenance(
             "name": dataset.name,
             "fingerprint": dataset_fingerprint(dataset),
             "labels": _labels(dataset),
+            **_reading(dataset),
         },
     }
 
@@ -145,6 +151,12 @@ def _labels(dataset: Dataset | BatchedDataset) -> str:
     return "own answers" if is_own else "given"
 
 
+def _reading(dataset: Dataset | BatchedDataset) -> dict[str, Any]:
+    if not isinstance(dataset, Dataset) or dataset._reading is None:
+        return {}
+    return {"reading": {**dataset._reading}}
+
+
 def alteration_fingerprint(alteration: Alteration) -> str | None:
     """Describes a fingerprinted alteration; None if it has a host callback.
 
@@ -164,8 +176,11 @@ def dataset_fingerprint(dataset: Dataset | BatchedDataset) -> str:
     images, labels, kind = hashlib.blake2b(), hashlib.blake2b(), ""
     for batch in batches:
         kind = f"{batch.images.dtype}{batch.images.shape[1:]}"
-        for first in range(0, len(batch), _CHUNK):
-            images.update(contiguous(batch.images[first : first + _CHUNK]))
+        if isinstance(batch.images, StoredImages):
+            images.update(batch.images.fingerprint().encode())
+        else:
+            for first in range(0, len(batch), _CHUNK):
+                images.update(contiguous(batch.images[first : first + _CHUNK]))
         if batch.labels is not None:
             labels.update(contiguous(batch.labels))
     return digest([kind, images.hexdigest(), labels.hexdigest()])

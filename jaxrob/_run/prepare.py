@@ -34,6 +34,7 @@ from jaxrob._engine.provenance import provenance
 from jaxrob._keys import checked_key
 from jaxrob._run.fingerprints import fingerprint_inputs
 from jaxrob._run.pseudo_labels import labelled
+from jaxrob._stored_images import StoredImages
 from jaxrob.alterations import Alteration
 
 # Digests of so many bytes take about 16 ms, a thread up to 5 more than its work.
@@ -170,6 +171,8 @@ def prepare_run(arguments: Arguments) -> Iterator[Run]:
                 what = classifier, dataset, alterations, image
                 try:
                     yield Run(*what, key, execution, source, warned, each)
+                    if isinstance(images := _images(dataset), StoredImages):
+                        images.warn_of_odd()
                 finally:
                     # An error that is looked at later would hold them.
                     execution.kept.drop()
@@ -182,8 +185,12 @@ def source_ahead(run: Run) -> Iterator[Run]:
     Data that must be read are read at once instead: then their errors come before any
     answer, and no two threads read them. So are variables of which each process has a
     part, because processes must communicate in one order. A thread would take longer
-    for few bytes.
+    for few bytes. Of files of pictures the provenance reads at the end what the run has
+    not read.
     """
+    if isinstance(_images(run.dataset), StoredImages):
+        yield run
+        return
     mesh = run.execution.mesh
     is_ordered = mesh.is_multi_process and mesh.splits_network
     is_read = must_be_read(run.dataset) or is_ordered
@@ -197,6 +204,10 @@ def source_ahead(run: Run) -> Iterator[Run]:
     finally:
         # After an error nobody needs it.
         thread.shutdown(wait=False)
+
+
+def _images(dataset: Dataset | BatchedDataset) -> Any:
+    return dataset.images if isinstance(dataset, Dataset) else None
 
 
 def _num_bytes(run: Run) -> int:

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple, cast
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import numpyro
 from jax.core import Tracer
 from jax.flatten_util import ravel_pytree
@@ -19,6 +20,7 @@ from jaxrob._devices.hosts import local, put
 from jaxrob._devices.mesh import ImageMesh, along_images, checked_mesh, replicated
 from jaxrob._identity.hashable_partial import HashablePartial
 from jaxrob._pixels import as_floats
+from jaxrob._stored_images import StoredImages
 from jaxrob.bayes._head import Head, checked_head, log_probabilities, normals
 from jaxrob.bayes._network import network
 
@@ -90,7 +92,10 @@ def make_problem(
     check_labels_below(
         dataset.labels, num_classes, f"labels of {dataset.name}", dataset.class_names
     )
-    data = Data(params, fixed, dataset.images, dataset.labels, prior_scale)
+    images: Any = dataset.images
+    if isinstance(images, StoredImages):
+        images = np.asarray(images)
+    data = Data(params, fixed, images, dataset.labels, prior_scale)
     data = put(data, replicated(over))
     initial, unravel = ravel_pytree(local(data.params))
     likelihood = Likelihood(apply_fn, checked)

@@ -94,9 +94,9 @@ def _from_folder(folder: pathlib.Path, split: str) -> Dataset:
 
 def _from_archive(path: pathlib.Path, split: str) -> Dataset:
     contents = {
-        parts[-1]: data
-        for parts, data in read_tar(path, wanted=_BATCHES[split].__contains__)
-        if data
+        parts[-1]: member.contents
+        for parts, member in read_tar(path, wanted=_BATCHES[split].__contains__)
+        if member is not None and member.contents
     }
     missing = [name for name in _BATCHES[split] if name not in contents]
     if missing:

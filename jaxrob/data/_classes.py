@@ -14,6 +14,8 @@ from jaxrob._arguments.checks import checked_names, checked_path
 from jaxrob.data._files import read_file
 
 _Parts = tuple[str, ...]
+# More digits than a class's index needs, leading zeros included.
+_MOST_DIGITS = 18
 
 
 def checked_class_names(class_names: Any) -> tuple[str, ...] | None:
@@ -57,6 +59,9 @@ def numbered(
     if all(one.isascii() and one.isdigit() for one in classes) and not (
         names and set(classes) <= set(names)
     ):
+        largest = max(classes, key=len)
+        if len(largest) > _MOST_DIGITS:
+            raise ValueError(f"{path}: no class has the index {largest[:40]}")
         return np.array([int(one) for one in classes], np.int64), names
     names = names or tuple(sorted(set(classes)))
     number = {name: label for label, name in enumerate(names)}

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from jaxrob._stored_images import Unreadable
 from jaxrob.data._oddities import Oddities
 from jaxrob.data._orientation import hide_exif, orientation
 from jaxrob.data._require import require
@@ -26,6 +27,8 @@ _UPRIGHT = {
 }
 # The orientations whose height is stored as the width.
 _TRANSPOSED = (5, 6, 7, 8)
+# Nothing can be recognised in fewer pixels a side.
+_FEW_PIXELS = 8
 # PNG chunks that may hold an orientation.
 _PNG_ORIENTATION_CHUNKS = (b"eXIf", b"iTXt", b"tEXt", b"zTXt")
 # The byte of a PNG that holds the bits per channel.
@@ -61,12 +64,15 @@ class Fit(NamedTuple):
       crop: height and width of the centre that is kept after resizing, or None.
       interpolation: "bicubic" or "bilinear", both antialiased.
       orientation: "exif" first puts the image upright by its EXIF; "stored" does not.
+      dct_scaling: whether a JPEG is decoded at 1/2, 1/4 or 1/8 of its size, the least
+        that is no smaller than what it is resized to.
     """
 
     resize: tuple[int, int] | int | None = None
     crop: tuple[int, int] | None = None
     interpolation: str = "bicubic"
     orientation: str = "exif"
+    dct_scaling: bool = False
 
 
 def image_size(data: bytes, name: str, fit: Fit) -> tuple[int, int]:
@@ -77,7 +83,8 @@ def image_size(data: bytes, name: str, fit: Fit) -> tuple[int, int]:
       ImportError: if Pillow is missing.
     """
     with _open(data, name) as image, _PIXEL_BUDGET.reserve(image), _readable(name):
-        return _upright_size(image, _orientation(image, data, fit))
+        width, height = _turned(image.size, _orientation(image, data, fit))
+        return height, width
 
 
 def decode_image(
@@ -116,19 +123,33 @@ def decode_image(
             if is_png:
                 _verify(pil, data)
             stored = _orientation(image, data, fit)
-        height, width = _upright_size(image, stored)
+        width, height = _turned(image.size, stored)
         if expected is not None and (height, width) != expected[:2]:
             raise ValueError(f"{name}: {height}x{width} pixels, {expected.why}")
         with _readable(name):
+            wanted = _resized_size((width, height), fit)
+            shown = None
+            if fit.dct_scaling:
+                shown = _scale(image, _turned(wanted, stored))
+            is_cmyk, is_animated = image.mode == "CMYK", _is_animated(image)
             is_deep = is_png and data[_PNG_BIT_DEPTH_OFFSET] == 16
             image, is_transparent, brightest = _to_rgb(pil, image, is_deep)
+            method = getattr(pil.Resampling, fit.interpolation.upper())
+            if shown is not None:
+                image = image.resize(_turned(wanted, stored), method, box=shown)
             if stored in _UPRIGHT:
                 image = image.transpose(pil.Transpose[_UPRIGHT[stored]])
             if grey:
                 image = image.convert("L")
-            image = _resized(pil, image, fit)
+            box = _kept(wanted, fit)
+            if wanted != image.size:
+                # Whole: Pillow rounds a part in another order, depending on its shape.
+                image = image.resize(wanted, method)
+            if box != (0, 0, *image.size):
+                image = image.crop(box)
             array = np.array(image)
-    odd = Oddities(stored, is_transparent, brightest)
+    is_tiny = min(width, height) < _FEW_PIXELS and min(wanted) > min(width, height)
+    odd = Oddities(stored, is_transparent, brightest, is_cmyk, is_animated, is_tiny)
     return array[..., np.newaxis] if grey else array, odd
 
 
@@ -136,42 +157,70 @@ def _orientation(image: Any, data: bytes, fit: Fit) -> int | None:
     """Returns an image's orientation; 1, upright, if it is to be ignored."""
     if fit.orientation == "stored":
         return 1
-    pixels = data.find(b"IDAT")
-    if image.format == "PNG" and any(
-        data.find(one, pixels) > 0 for one in _PNG_ORIENTATION_CHUNKS
-    ):
-        image.load()  # Reads the chunks after the pixels.
+    if image.format == "PNG":
+        pixels = data.find(b"IDAT")
+        if any(data.find(one, pixels) > 0 for one in _PNG_ORIENTATION_CHUNKS):
+            image.load()  # Reads the chunks after the pixels.
     return orientation(image.info)
 
 
-def _upright_size(image: Any, stored: int | None) -> tuple[int, int]:
-    width, height = image.size
-    return (width, height) if stored in _TRANSPOSED else (height, width)
+def _turned(size: tuple[int, int], stored: int | None) -> tuple[int, int]:
+    """Returns the width and height of a stored image when upright, or the reverse."""
+    first, second = size
+    return (second, first) if stored in _TRANSPOSED else size
 
 
-def _resized(pil: Any, image: Any, fit: Fit) -> Any:
-    width, height = image.size
-    wanted = fit.resize
-    if isinstance(wanted, int):
+def _resized_size(size: tuple[int, int], fit: Fit) -> tuple[int, int]:
+    """Returns the width and height after resizing."""
+    width, height = size
+    if fit.resize is None:
+        return size
+    if isinstance(fit.resize, int):
         # The longer side is rounded down, as by torchvision.
         shorter = min(height, width)
-        wanted = (wanted * height // shorter, wanted * width // shorter)
-    if wanted is not None and wanted != (height, width):
-        # A thin image's longer side may have any length.
-        if wanted[0] * wanted[1] > MAX_PIXELS:
-            raise ValueError(f"resized, it would have {wanted[0]}x{wanted[1]} pixels")
-        method = getattr(pil.Resampling, fit.interpolation.upper())
-        image = image.resize((wanted[1], wanted[0]), method)
-    if fit.crop is None:
-        return image
-    (width, height), (kept_height, kept_width) = image.size, fit.crop
+        width, height = fit.resize * width // shorter, fit.resize * height // shorter
+    else:
+        height, width = fit.resize
+    # A thin image's longer side may have any length.
+    if (width, height) != size and width * height > MAX_PIXELS:
+        raise ValueError(f"resized, it would have {height}x{width} pixels")
+    return width, height
+
+
+def _scale(
+    image: Any, wanted: tuple[int, int]
+) -> tuple[float, float, float, float] | None:
+    """Lets a JPEG be decoded at a reduced size, if that suffices for a wanted one.
+
+    Pillow picks the least of 1/8, 1/4, 1/2 and 1 that leaves both sides as long as
+    wanted.
+
+    Returns:
+      The part of the reduced image that shows the picture: its last row and column may
+      reach beyond. None if the size is not reduced.
+    """
+    if image.format == "PNG":
+        return None
+    size = image.size
+    found = image.draft(None, wanted)
+    return None if found is None or image.size == size else found[1]
+
+
+def _is_animated(image: Any) -> bool:
+    # A JPEG with further pictures holds other forms of the first, such as its depth.
+    return image.format == "PNG" and getattr(image, "is_animated", False)
+
+
+def _kept(size: tuple[int, int], fit: Fit) -> tuple[int, int, int, int]:
+    """Returns left, top, right and bottom of what is kept of a resized image."""
+    (width, height), (kept_height, kept_width) = size, fit.crop or size[::-1]
     if height < kept_height or width < kept_width:
         raise ValueError(
             f"{height}x{width} pixels are fewer than crop={fit.crop} keeps; resize= "
             "comes first"
         )
     top, left = round((height - kept_height) / 2), round((width - kept_width) / 2)
-    return image.crop((left, top, left + kept_width, top + kept_height))
+    return left, top, left + kept_width, top + kept_height
 
 
 def _verify(pil: Any, data: bytes) -> None:
@@ -203,7 +252,7 @@ def _open(data: bytes, name: str) -> Any:
 
 @contextlib.contextmanager
 def _readable(name: str) -> Iterator[None]:
-    """Turns every exception inside into a ValueError that names the file."""
+    """Turns every exception inside into one that names the file."""
     try:
         yield
     except Exception as error:
@@ -212,7 +261,7 @@ def _readable(name: str) -> Iterator[None]:
         reason = str(error) or type(error).__name__
         if "<_io.BytesIO" in reason:  # Pillow names its input by the address.
             reason = "its contents are those of neither"
-        raise ValueError(f"{name}: not a readable PNG or JPEG: {reason}") from error
+        raise Unreadable(f"{name}: not a readable PNG or JPEG: {reason}") from error
 
 
 class _PixelBudget:
@@ -267,4 +316,8 @@ def _to_rgb(pil: Any, image: Any, is_deep: bool) -> tuple[Any, bool, int | None]
         is_transparent = image.getchannel("A").getextrema()[0] < 255
         white = pil.new("RGBA", image.size, "white")
         image = pil.alpha_composite(white, image)
-    return image.convert("RGB"), is_transparent, brightest
+    if image.mode == "RGB":
+        image.load()  # `convert` would copy it.
+    else:
+        image = image.convert("RGB")
+    return image, is_transparent, brightest

@@ -56,7 +56,7 @@ def idc_patches(directory: str | os.PathLike[str]) -> Dataset:
     labels = np.array([_label(path) for path in paths], np.int32)
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         images, odd = zip(*pool.map(_read, paths))
-    warn_of(folder, odd, len(paths))
+    warn_of(folder, dict(zip(map(str, paths), odd)), len(paths))
     images = np.stack(images)
     return Dataset(images, labels, class_names=("benign", "malignant"), name="idc")
 

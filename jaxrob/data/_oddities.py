@@ -1,7 +1,7 @@
 """Oddities of images that other readers may read differently."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 from jaxrob._arguments.warnings import warn
@@ -9,6 +9,7 @@ from jaxrob._arguments.warnings import warn
 # The largest 12-bit and 14-bit values.
 _MAX_12_BITS = 2**12 - 1
 _MAX_14_BITS = 2**14 - 1
+_NUM_NAMED = 3
 
 
 class Oddities(NamedTuple):
@@ -19,55 +20,87 @@ class Oddities(NamedTuple):
         if the orientation is ignored.
       is_transparent: whether any pixel is transparent.
       brightest: the largest value of an image of 16 bits a channel; otherwise None.
+      is_cmyk: whether its colours are those of a printer.
+      is_animated: whether it has further frames, which are not read.
+      is_tiny: whether it has so few pixels that its enlargement shows nothing.
     """
 
     orientation: int | None = 1
     is_transparent: bool = False
     brightest: int | None = None
+    is_cmyk: bool = False
+    is_animated: bool = False
+    is_tiny: bool = False
 
 
-def warn_of(path: str | os.PathLike[str], odd: Sequence[Oddities], number: int) -> None:
+def first_names(names: Sequence[str]) -> str:
+    """Returns the first three names as a text."""
+    return ", ".join(names[:_NUM_NAMED]) + ", ..." * (len(names) > _NUM_NAMED)
+
+
+def warn_of(
+    path: str | os.PathLike[str], odd: Mapping[str, Oddities], number: int
+) -> None:
     """Warns of images that a network's own loader may have read differently.
 
     Args:
       path: the images' path.
-      odd: the images' oddities; images without any may be left out.
+      odd: the images' oddities by name; images without any may be left out.
       number: the number of all images.
     """
 
-    def warn_if_any(count: int, what: str) -> None:
-        if count:
-            warn(f"{os.fspath(path)}: {count} of {number} pictures {what}")
+    def warn_if_any(names: Sequence[str], what: str) -> None:
+        if names:
+            which = f" Their names: {first_names(names)}."
+            warn(f"{os.fspath(path)}: {len(names)} of {number} pictures {what}{which}")
+
+    def those(is_one: Callable[[Oddities], bool]) -> list[str]:
+        return [name for name, one in odd.items() if is_one(one)]
 
     warn_if_any(
-        sum(one.orientation not in (1, None) for one in odd),
+        those(lambda one: one.orientation not in (1, None)),
         "are stored turned or mirrored, as their EXIF says (an orientation other than "
         "1), and were put upright, as viewers show them. That is right for a network "
         "that learnt upright pictures. One whose loader ignored EXIF, as torchvision's "
         'does, learnt them as they are stored: orientation="stored".',
     )
     warn_if_any(
-        sum(one.orientation is None for one in odd),
+        those(lambda one: one.orientation is None),
         "have an orientation in their EXIF that is damaged or none of 1 to 8, and were "
         "taken as they are stored. Write it anew if they are not upright; "
         'orientation="stored" does not look at it.',
     )
     warn_if_any(
-        sum(one.is_transparent for one in odd),
+        those(lambda one: one.is_transparent),
         "are transparent in places, and were laid on white. A network whose loader "
         "drops transparency, as torchvision's does, saw the colours below it there: "
         "store them as it saw them, without transparency.",
     )
+    most = _most_if_too_dark([one.brightest for one in odd.values() if one.brightest])
     warn_if_any(
-        _num_too_dark([one.brightest for one in odd if one.brightest]),
+        those(lambda one: 0 < (one.brightest or 0) <= most),
         "have 16 bits a channel, of which they use 14 at most, such as those of a "
         "camera of 12, and were read as if they used all: nearly black. Multiply their "
         "values so that the brightest is about 65,535, or store 8 bits.",
     )
+    warn_if_any(
+        those(lambda one: one.is_cmyk),
+        "have the colours of a printer (CMYK), and were converted to RGB without their "
+        "colour profile. Store them as RGB if the network learnt other colours.",
+    )
+    warn_if_any(
+        those(lambda one: one.is_animated),
+        "are animations, of which only the first frame was read.",
+    )
+    warn_if_any(
+        those(lambda one: one.is_tiny),
+        "have fewer than 8 pixels a side and were enlarged, so that they show nothing. "
+        "Look whether they are meant.",
+    )
 
 
-def _num_too_dark(brightest: Sequence[int]) -> int:
-    """Counts 16-bit images that use fewer bits.
+def _most_if_too_dark(brightest: Sequence[int]) -> int:
+    """Returns the largest value of 16-bit images that count as too dark.
 
     An image of 12 bits counts by itself. A night scene may use 14 bits, so images of 14
     bits count only if no image uses more.
@@ -75,6 +108,5 @@ def _num_too_dark(brightest: Sequence[int]) -> int:
     Args:
       brightest: the images' largest values, without images that are all black.
     """
-    if max(brightest, default=0) <= _MAX_14_BITS:
-        return len(brightest)
-    return sum(one <= _MAX_12_BITS for one in brightest)
+    is_any_bright = max(brightest, default=0) > _MAX_14_BITS
+    return _MAX_12_BITS if is_any_bright else _MAX_14_BITS

@@ -1,4 +1,4 @@
-"""Tar archives read once, in order, without extracting anything to disk."""
+"""Tar archives, of which one pass finds all members; nothing is extracted to disk."""
 
 import gzip
 import os
@@ -6,7 +6,7 @@ import re
 import tarfile
 import zlib
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from jaxrob._files.regular import most_unpacked, open_file
 from jaxrob.data._files import MAX_FILE_BYTES, is_gzip
@@ -36,20 +36,37 @@ _DAMAGE = (
 )
 
 
-def read_tar(
-    path: str | os.PathLike[str], wanted: Callable[[str], bool]
-) -> Iterator[tuple[tuple[str, ...], bytes | None]]:
-    """Yields the visible files and folders of a tar or tar.gz archive, in its order.
+class Member(NamedTuple):
+    """A file in an archive.
 
-    Members are skipped if a part of their name begins with a dot.
+    Attributes:
+      offset: where its contents begin in the archive; without meaning if compressed.
+      size: of its contents, in bytes.
+      contents: None if they were not read.
+    """
+
+    offset: int
+    size: int
+    contents: bytes | None = None
+
+
+def read_tar(
+    path: str | os.PathLike[str],
+    wanted: Callable[[str], bool],
+    later: Callable[[str], bool] = lambda name: False,
+) -> Iterator[tuple[tuple[str, ...], Member | None]]:
+    """Yields the files and folders of a tar or tar.gz archive, in its order.
+
+    Hidden members, of which a part of the name begins with a dot, are not checked.
 
     Args:
       path: the archive; compression is recognised by its first bytes.
       wanted: whether to read a file of that name, without its folders.
+      later: whether `read_member` will read it: then its contents are read now only if
+        the archive is compressed.
 
     Yields:
-      The parts of each member's name, and its contents: None for a folder, empty for a
-      file that is not wanted.
+      The parts of each member's name, and the member: None for a folder.
 
     Raises:
       ValueError: if the archive is damaged or truncated, holds more than 4 million
@@ -59,31 +76,63 @@ def read_tar(
     path = os.fspath(path)
     with open_file(path) as file:
         size = os.fstat(file.fileno()).st_size
-        unpacked = gzip.GzipFile(fileobj=file) if is_gzip(file) else file
+        is_packed = is_gzip(file)
+        unpacked = gzip.GzipFile(fileobj=file) if is_packed else file
         stream = _Bounded(unpacked, most_unpacked(size))
+
+        def is_read(name: str) -> bool:
+            return wanted(name) or (is_packed and later(name))
+
         try:
             # Not tarfile's own decompression, which does not read to the stream's end.
             with tarfile.TarFile(fileobj=cast(Any, stream)) as archive:
-                yield from _files(archive, stream, wanted)
+                yield from _files(archive, stream, is_read)
         except _DAMAGE as error:
             reason = str(error) or type(error).__name__
             raise ValueError(f"{path}: not a readable tar archive: {reason}") from error
 
 
+def read_member(path: str | os.PathLike[str], member: Member) -> bytes:
+    """Returns a member's contents.
+
+    Raises:
+      ValueError: if the archive is no longer there, or ends before them.
+    """
+    if member.contents is not None:
+        return member.contents
+    try:
+        file = open_file(path)
+    except FileNotFoundError as error:
+        raise ValueError(f"{os.fspath(path)}: it is no longer there") from error
+    with file:
+        file.seek(member.offset)
+        found = file.read(member.size)
+    if len(found) < member.size:
+        raise ValueError(f"{os.fspath(path)}: it has become shorter")
+    return found
+
+
+def is_hidden(parts: tuple[str, ...]) -> bool:
+    """Whether a part of a name begins with a dot."""
+    return any(part.startswith(".") for part in parts)
+
+
 def _files(
-    archive: tarfile.TarFile, stream: "_Bounded", wanted: Callable[[str], bool]
-) -> Iterator[tuple[tuple[str, ...], bytes | None]]:
+    archive: tarfile.TarFile, stream: "_Bounded", is_read: Callable[[str], bool]
+) -> Iterator[tuple[tuple[str, ...], Member | None]]:
     for member in _members(archive, stream):
         parts = _parts(member.name)
-        if any(part.startswith(".") for part in parts):
-            continue
         if member.isdir():
             yield parts, None
-        else:
+            continue
+        contents = None
+        if not is_hidden(parts):
             _check_file(member)
             if not parts:
                 raise tarfile.ReadError(f"a file with no name but {member.name!r}")
-            yield parts, _contents(member, stream) if wanted(parts[-1]) else b""
+            if is_read(parts[-1]):
+                contents = _contents(member, stream)
+        yield parts, Member(member.offset_data, member.size, contents)
     # tarfile treats a damaged header as the end of the archive.
     stream.begin_member()
     stream.seek(archive.offset)

@@ -1,6 +1,7 @@
 """What each command does, with networks and pictures of every kind."""
 
 import re
+import tarfile
 
 import numpy as np
 import pytest
@@ -110,6 +111,44 @@ def test_photographs_of_phones_stand_upright(assess, place, tmp_path):
     assert only(tmp_path / "results").values[1] < upright[1] - 0.3
 
 
+def test_shards_that_are_read_when_needed_and_a_damaged_picture(
+    assess, place, tmp_path
+):
+    assert assess("--num_images=13")[0] == 0
+    expected = only(tmp_path / "results")
+    shard = tmp_path / "shard-0.tar"
+    with tarfile.open(shard, "w") as archive:
+        paths = sorted((place / "pictures").glob("*/*.png"))
+        for number, path in enumerate(paths):
+            label = tmp_path / "label"
+            label.write_text(path.parent.name)
+            archive.add(path, f"{number}.png")
+            archive.add(label, f"{number}.cls")
+        label.write_text("")
+        archive.add(label, ".hidden")
+    report = f"--report={tmp_path / 'report.md'}"
+    asked = f"--images={tmp_path}/shard-{{0..0}}.tar", "--max_bytes=900", report
+    succeeded(assess(*asked, "--num_images=13"))
+    found = only(tmp_path / "results")
+    np.testing.assert_array_equal(found.values, expected.values)
+    data = bytearray(shard.read_bytes())
+    at = data.find(b"IDAT")
+    data[at : at + 4] = b"XDAT"
+    shard.write_bytes(data)
+    status, _, err = assess(*asked)
+    assert status == 2 and "0.png: not a readable PNG" in err
+    status, _, err = assess(*asked, "--unreadable=leave_out")
+    assert status == 0 and "1 of 40 pictures are unreadable" in err
+    reading = only(tmp_path / "results").provenance["dataset"]["reading"]
+    assert reading["left_out"] == {
+        "number": 1,
+        "of": 40,
+        "names": ["shard-0.tar/0.png"],
+    }
+    text = (tmp_path / "report.md").read_text()
+    assert "1 of 40, which are unreadable: " in text and "1, hidden or of" in text
+
+
 def test_a_report_of_an_assessment_is_that_of_its_folder(
     assess, jaxrob_command, tmp_path
 ):
@@ -148,8 +187,9 @@ def test_messages_name_flags(jaxrob_command, tmp_path):
         Image.new("L", (width, 8)).save(folder / f"{width}.png")
     arguments = ("assess", "--classifier=net.py:net", f"--images={folder.parent}")
     check(jaxrob_command(*arguments), 2, "pass --size=height,width to resize all")
-    ran = jaxrob_command(*arguments, "--size=8", "--max_bytes=9")
-    check(ran, 2, "Pass --size=height,width for smaller", "--max_bytes=")
+    check(
+        jaxrob_command(*arguments, "--dct_scaling"), 2, "without --resize=", "--size="
+    )
     check(jaxrob_command(*arguments, "--crop=9"), 2, "fewer than --crop=9,9 keeps")
 
 

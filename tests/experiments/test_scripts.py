@@ -644,6 +644,20 @@ def test_streaming(run_anew, tmp_path):
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
+def test_picture_folder(run_anew, tmp_path):
+    code, out, err = run_anew(
+        "picture_folder.py", "--num_images=40", "--num_compared=10", "--num_large=10",
+        "--repeats=1", f"--folder={tmp_path}",
+    )  # fmt: skip
+    assert code == 0, err
+    assert out.count("evaluate, DCT scaling: ") == 4
+    assert "40 pictures in " in out and out.endswith("same bytes\n")
+    peaks = [int(some) for some in re.findall(r"anonymous memory (\d+) MB", out)]
+    assert len(peaks) == 2 and 0 < max(peaks) < 1500
+    assert not list(tmp_path.iterdir())
+
+
 @pytest.mark.parametrize("name", ["interval_coverage", "interval_coverage_check"])
 def test_interval_coverage(run, tmp_path, name):
     code, out, err = run(

@@ -67,6 +67,7 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
     ]
     if size := _size(results):
         facts.insert(-1, ("size of the images", size))
+    facts += _reading(sources)
     versions = [_entry_text(one, "network", "version") for one in sources]
     if any(versions):
         facts.insert(2, ("network's file or weights", _same(versions)))
@@ -282,6 +283,35 @@ def _range_difference(planned: PlannedAlteration, one: Assessment) -> list[str]:
         f"{planned.name}: the range was {number(one.lower)} to {number(one.upper)}, "
         f"the plan says {number(planned.lower)} to {number(planned.upper)}."
     ]
+
+
+def _reading(sources: Sequence[dict[str, Any]]) -> list[tuple[str, str]]:
+    """Describes how files of pictures were read, where that is not as usual."""
+    found = []
+    for name, describe in (
+        ("pictures left out", _left_out),
+        ("files skipped", _skipped),
+        ("decoding", lambda one: _entry_text(one, "decoding")),
+    ):
+        texts = [describe(_entry(one, "dataset", "reading")) for one in sources]
+        if any(texts):
+            found.append((name, _same(text or "none" for text in texts)))
+    return found
+
+
+def _left_out(reading: Any) -> str:
+    number, of = (_entry(reading, "left_out", name) for name in ("number", "of"))
+    if not number:
+        return ""
+    names = _entry(reading, "left_out", "names")
+    shown = [str(one) for one in names[:3]] if isinstance(names, list) else []
+    which = f": {', '.join(shown)}{', ...' * (number != len(shown))}" * bool(shown)
+    return f"{number} of {of}, which are unreadable{which}"
+
+
+def _skipped(reading: Any) -> str:
+    number = _entry(reading, "skipped_files")
+    return f"{number}, hidden or of the system" if number else ""
 
 
 def _normalised(name: str) -> str:

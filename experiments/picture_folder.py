@@ -1,0 +1,245 @@
+"""Pictures per second of a folder that is read when needed, beside Pillow alone.
+
+    python experiments/picture_folder.py
+    python experiments/picture_folder.py --num_images=200 --num_compared=100
+
+`--num_images` JPEG files of 500 x 375 pixels (crops of two photographs of scikit-learn,
+quality 90) and `--num_large` of 4000 x 3000 are written to `--folder` (a gigabyte by
+default, deleted at the end). `--num_compared` of them are read, resized, cropped and
+evaluated under a linear network at one level, alternately with two plain thread pools
+of Pillow on the same cores: one that decodes, and one that decodes, resizes and crops.
+Prints pictures per second and their ratios, medians over the repeats, and processor
+time per picture, which other work on the machine hardly changes.
+
+Then a process evaluates all of them at two levels, and reports its peak of anonymous
+memory; another is killed (SIGKILL) at half of its journal, and a third resumes it: both
+must print the same digest of the answers. Takes 10 minutes on two CPU cores.
+"""
+
+import functools
+import hashlib
+import os
+import pathlib
+import signal
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from absl import app, flags
+from common import define, machine, startup
+from PIL import Image
+from sklearn.datasets import load_sample_images
+
+import jaxrob
+from jaxrob import alterations
+
+_CLASSES = 10
+
+_NUM_IMAGES = define.num_images(20_000, "Pictures of 500 x 375 pixels.")
+_NUM_COMPARED = flags.DEFINE_integer(
+    "num_compared", 2000, "How many of them are compared with Pillow.", 10
+)
+_NUM_LARGE = flags.DEFINE_integer(
+    "num_large", 40, "Pictures of 12 megapixels, all compared.", _CLASSES
+)
+_REPEATS = define.repeats()
+_FOLDER = flags.DEFINE_string("folder", None, "Where the files go; by default $TMPDIR.")
+_SEED = define.seed()
+# Set in the processes that this one starts.
+_JOURNAL = flags.DEFINE_string("journal", None, "Evaluate --folder with this journal.")
+
+_SMALL, _LARGE = (500, 375), (4000, 3000)
+# The folder's pictures, and what each is resized to and cropped to.
+_CASES = (
+    ("small", 256, 224),
+    ("small", 128, 112),
+    ("small", 64, 56),
+    ("large", 256, 224),
+)
+
+
+def main(argv: Sequence[str]) -> None:
+    startup.start(argv)
+    if _JOURNAL.value is not None:
+        assert _FOLDER.value is not None
+        _evaluate_all(pathlib.Path(_FOLDER.value), pathlib.Path(_JOURNAL.value))
+        return
+    with tempfile.TemporaryDirectory(dir=_FOLDER.value) as name:
+        folder = pathlib.Path(name)
+        for kind, number, size in (
+            ("small", _NUM_IMAGES.value, _SMALL),
+            ("large", _NUM_LARGE.value, _LARGE),
+        ):
+            _write(folder / kind, number, size)
+            size_in_bytes = sum(one.stat().st_size for one in _paths(folder / kind))
+            print(
+                f"{kind}: {number:,} pictures of {size[0]} x {size[1]}, "
+                f"{size_in_bytes / number / 1000:,.0f} kB each",
+                flush=True,
+            )
+        for kind, resize, crop in _CASES:
+            _compare(folder / kind, resize, crop)
+        _kill_and_resume(folder / "small", folder)
+
+
+def _compare(folder: pathlib.Path, resize: int, crop: int) -> None:
+    """Times Pillow and the library alternately on some of the pictures."""
+    paths = _paths(folder)
+    paths = paths[:: -(-len(paths) // _NUM_COMPARED.value)]
+    prepare = functools.partial(_prepared, resize=resize, crop=crop)
+    ways: dict[str, Callable[[], object]] = {
+        "Pillow decodes": lambda: _in_pool(_decoded, paths),
+        "Pillow decodes, resizes, crops": lambda: _in_pool(prepare, paths),
+    }
+    for name, scaling in (("full scale", False), ("DCT scaling", True)):
+        dataset = _dataset(folder, resize, crop, scaling)
+        dataset = dataset[:: -(-len(dataset) // _NUM_COMPARED.value)]
+        ways[f"evaluate, {name}"] = functools.partial(
+            jaxrob.evaluate, _linear(crop), dataset, _brightness(), [0.0]
+        )
+    seconds = {way: [] for way in ways}
+    processor = {way: [] for way in ways}
+    for _ in range(_REPEATS.value + 1):
+        for way, run in ways.items():
+            start, used = time.perf_counter(), time.process_time()
+            run()
+            seconds[way].append(time.perf_counter() - start)
+            processor[way].append(time.process_time() - used)
+    # The first round compiles.
+    print(f"{folder.name}, resize={resize}, crop={crop}:")
+    base = seconds["Pillow decodes"][1:]
+    for way, found in seconds.items():
+        rate = len(paths) / statistics.median(found[1:])
+        ratio = statistics.median(a / b for a, b in zip(base, found[1:]))
+        same_work = seconds["Pillow decodes, resizes, crops"][1:]
+        other = statistics.median(a / b for a, b in zip(same_work, found[1:]))
+        each = 1000 * statistics.median(processor[way][1:]) / len(paths)
+        print(
+            f"  {way}: {rate:,.0f} pictures/s, {ratio:.2f} of decoding alone, "
+            f"{other:.2f} of the same work; processor time {each:.2f} ms a picture",
+            flush=True,
+        )
+
+
+def _kill_and_resume(folder: pathlib.Path, outside: pathlib.Path) -> None:
+    """Compares an undisturbed run with one that is killed and resumed."""
+
+    def start(name: str) -> subprocess.Popen[str]:
+        command = [sys.executable, __file__, f"--folder={folder}"]
+        command += [f"--journal={outside / name}", f"--seed={_SEED.value}"]
+        return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+    whole = start("whole").communicate()[0]
+    print(f"all: {whole}", end="")
+    most = (outside / "whole").stat().st_size
+    killed, journal = start("killed"), outside / "killed"
+    while killed.poll() is None:
+        if journal.exists() and journal.stat().st_size > most / 2:
+            killed.send_signal(signal.SIGKILL)
+            break
+        time.sleep(0.01)
+    killed.communicate()
+    share = journal.stat().st_size / most
+    resumed = start("killed").communicate()[0]
+    print(f"killed at {share:.0%} of the journal, resumed: {resumed}", end="")
+    digests = [text.partition("answers ")[2].split()[0] for text in (whole, resumed)]
+    print("same bytes" if digests[0] == digests[1] else "DIFFERENT BYTES", flush=True)
+
+
+def _evaluate_all(folder: pathlib.Path, journal: pathlib.Path) -> None:
+    """Evaluates a whole folder; prints speed, memory and a digest of the answers."""
+    dataset = _dataset(folder, 256, 224, False)
+    start = time.perf_counter()
+    with machine.anonymous_peak() as peak:
+        curve = jaxrob.evaluate(
+            _linear(224), dataset, _brightness(), [0.0, 0.4], journal=journal
+        )
+    seconds = time.perf_counter() - start
+    assert isinstance(curve, jaxrob.Curve)
+    parts = curve.predicted, curve.confidence, curve.uncertainty, curve.labels
+    digest = hashlib.sha256(b"".join(np.asarray(one).tobytes() for one in parts))
+    print(
+        f"{len(dataset):,} pictures in {seconds:.1f} s, peak of anonymous memory "
+        f"{peak[0] / 2**20:,.0f} MB, answers {digest.hexdigest()[:16]}"
+    )
+
+
+def _dataset(
+    folder: pathlib.Path, resize: int, crop: int, scaling: bool
+) -> jaxrob.Dataset:
+    """Returns the folder as a data set that is read when needed, whatever its size."""
+    return jaxrob.data.image_folder(
+        folder, resize=resize, crop=crop, dct_scaling=scaling, max_bytes=1 << 16
+    )
+
+
+def _linear(crop: int) -> jaxrob.Classifier:
+    key = jax.random.key(_SEED.value)
+    weights = jax.random.normal(key, (crop * crop * 3, _CLASSES)) / crop
+    return jaxrob.Classifier(_apply, weights)
+
+
+def _apply(weights: jax.Array, images: jax.Array) -> jax.Array:
+    return (images - jnp.float32(0.5)).reshape(len(images), -1) @ weights
+
+
+def _brightness() -> jaxrob.Alteration:
+    return alterations.brightness(-0.5, 0.5)
+
+
+def _in_pool(work: Callable[[pathlib.Path], object], paths: list[pathlib.Path]) -> None:
+    with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
+        for _ in pool.map(work, paths):
+            pass
+
+
+def _decoded(path: pathlib.Path) -> np.ndarray:
+    with Image.open(path) as image:
+        return np.asarray(image.convert("RGB"))
+
+
+def _prepared(path: pathlib.Path, resize: int, crop: int) -> np.ndarray:
+    with Image.open(path) as image:
+        whole = image.convert("RGB")
+    shorter = min(whole.size)
+    size = resize * whole.size[0] // shorter, resize * whole.size[1] // shorter
+    whole = whole.resize(size, Image.Resampling.BICUBIC)
+    left, top = round((size[0] - crop) / 2), round((size[1] - crop) / 2)
+    return np.asarray(whole.crop((left, top, left + crop, top + crop)))
+
+
+def _paths(folder: pathlib.Path) -> list[pathlib.Path]:
+    return sorted(folder.glob("*/*.jpg"))
+
+
+def _write(folder: pathlib.Path, number: int, size: tuple[int, int]) -> None:
+    """Writes crops of the photographs, each another, in ten class folders."""
+    photographs = [Image.fromarray(one) for one in load_sample_images().images]
+    for label in range(_CLASSES):
+        (folder / str(label)).mkdir(parents=True)
+
+    def write(index: int) -> None:
+        rng = np.random.default_rng((_SEED.value, index))
+        whole = photographs[index % len(photographs)]
+        width = int(rng.integers(400, 560))
+        height = width * 3 // 4
+        left = int(rng.integers(0, whole.size[0] - width + 1))
+        top = int(rng.integers(0, whole.size[1] - height + 1))
+        part = whole.crop((left, top, left + width, top + height))
+        path = folder / str(index % _CLASSES) / f"{index:06}.jpg"
+        part.resize(size, Image.Resampling.BICUBIC).save(path, quality=90)
+
+    with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
+        for _ in pool.map(write, range(number)):
+            pass
+
+
+if __name__ == "__main__":
+    app.run(main)

@@ -1,0 +1,336 @@
+"""Images in files that are read when they are needed."""
+
+import collections
+import dataclasses
+import hashlib
+import itertools
+import os
+import threading
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from jaxrob._identity.digest import digest
+
+_DIGEST_BYTES = 16
+# Images read ahead of the one awaited, as their bytes.
+_AHEAD_BYTES = 1 << 27
+# A task's images: small ones are read in less time than switching threads takes.
+_MOST_AT_ONCE = 64
+_BYTES_AT_ONCE = 1 << 20
+# So many images form an array whatever their size: checks look at a few.
+_ALWAYS_IN_ARRAY = 20
+_Index = slice | np.ndarray
+
+
+class Unreadable(ValueError):
+    """A file that is no readable image. The message names it."""
+
+
+class Failed(NamedTuple):
+    """An image that could not be read.
+
+    Attributes:
+      place: its index in the store.
+      why: the message, which names the file.
+    """
+
+    place: int
+    why: str
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Store:
+    """Where images come from. All parts of a data set share it.
+
+    Attributes:
+      names: each image's name, its identity beside its bytes.
+      where: returns an image's path for messages, by its index.
+      image_shape: of each image.
+      contents: returns a file's bytes, by the image's index; raises ValueErrors.
+      decode: returns uint8 `image_shape` from an index and a file's bytes, and what is
+        odd about the image, or None; raises Unreadable.
+      preparation: what decoding depends on beside the bytes, as a text.
+      warn_of: warns of oddities, given by index, in a number of images.
+      most_bytes: all images together are read into one array up to this size.
+    """
+
+    names: Sequence[str]
+    where: Callable[[int], str]
+    image_shape: tuple[int, ...]
+    contents: Callable[[int], bytes]
+    decode: Callable[[int, bytes], tuple[np.ndarray, Any]]
+    preparation: str
+    warn_of: Callable[[dict[int, Any], int], None]
+    most_bytes: int
+    _digests: np.ndarray = dataclasses.field(init=False, repr=False)
+    _is_digested: np.ndarray = dataclasses.field(init=False, repr=False)
+    _is_decoded: np.ndarray = dataclasses.field(init=False, repr=False)
+    _odd: dict[int, Any] = dataclasses.field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __post_init__(self) -> None:
+        number = len(self.names)
+        digests = np.zeros((number, _DIGEST_BYTES), np.uint8)
+        object.__setattr__(self, "_digests", digests)
+        object.__setattr__(self, "_is_digested", np.zeros(number, bool))
+        object.__setattr__(self, "_is_decoded", np.zeros(number, bool))
+
+    def image(self, index: int) -> np.ndarray:
+        """Reads an image.
+
+        Raises:
+          Unreadable: if it cannot be read.
+          ValueError: if it has changed since it was first read.
+        """
+        try:
+            data = self.contents(index)
+        except ValueError as error:
+            raise Unreadable(str(error)) from error
+        self._check_same(index, data)
+        image, odd = self.decode(index, data)
+        self._is_decoded[index] = True
+        if odd is not None:
+            self._odd[index] = odd
+        return image
+
+    def digests(self, indices: np.ndarray) -> np.ndarray:
+        """Returns digests of the files' bytes, uint8 `[n, 16]`.
+
+        Only files that were not read before are read; nothing is decoded.
+
+        Raises:
+          ValueError: if a file cannot be read.
+        """
+        missing = indices[~self._is_digested[indices]]
+
+        def read(some: np.ndarray) -> None:
+            for index in some.tolist():
+                self._check_same(index, self.contents(index))
+
+        with ThreadPoolExecutor(_num_threads(), "jaxrob-digests") as pool:
+            parts = (
+                missing[first : first + _MOST_AT_ONCE]
+                for first in range(0, len(missing), _MOST_AT_ONCE)
+            )
+            try:
+                for _ in pool.map(read, parts):
+                    pass
+            finally:
+                pool.shutdown(cancel_futures=True)
+        return self._digests[indices]
+
+    def _check_same(self, index: int, data: bytes) -> None:
+        """Keeps a file's digest when it is first read, and compares it later."""
+        found = hashlib.blake2b(data, digest_size=_DIGEST_BYTES).digest()
+        if not self._is_digested[index]:
+            self._digests[index] = np.frombuffer(found, np.uint8)
+            self._is_digested[index] = True
+        elif self._digests[index].tobytes() != found:
+            raise ValueError(
+                f"{self.where(index)}: the file has changed since it was first read, "
+                "so that answers would mix two pictures. Load the data set again"
+            )
+
+
+@dataclasses.dataclass(frozen=True, eq=False, repr=False)
+class StoredImages:
+    """Images `[N, ...]` in files, of which each is read when it is needed.
+
+    A slice, an index array or booleans give other such images without reading any; an
+    integer reads one image, and `np.asarray` all. Threads read ahead, and the order
+    does not depend on their number.
+
+    Attributes:
+      store: the files.
+      indices: `[N]`, the images' indices in the store.
+    """
+
+    store: Store
+    indices: np.ndarray
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape `[N, ...]`."""
+        return len(self.indices), *self.store.image_shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The type of the values, uint8."""
+        return np.dtype(np.uint8)
+
+    @property
+    def ndim(self) -> int:
+        """The number of axes."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """The number of values."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of all images, decoded."""
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"StoredImages(shape={self.shape})"
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, int | np.integer):
+            return self.store.image(int(self.indices[index]))
+        indices = self.indices[index]
+        if indices.ndim != 1:
+            raise IndexError(
+                "images in files take a slice, an integer, or one array of integers or "
+                f"booleans; got {index!r} (np.asarray reads them all)"
+            )
+        return dataclasses.replace(self, indices=indices)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        """Reads all images.
+
+        Raises:
+          ValueError: if they take more than the limit, an image cannot be read, or
+            there can be no array without a copy.
+        """
+        if copy is False:
+            raise ValueError("images in files are read into a new array")
+        if len(self) > _ALWAYS_IN_ARRAY and self.nbytes > self.store.most_bytes:
+            raise ValueError(
+                f"images must fit into one array here; {len(self)} of the shape "
+                f"{self.store.image_shape} take {self.nbytes} bytes, more than "
+                f"max_bytes={self.store.most_bytes}. Take fewer, such as "
+                "dataset[::100], or load them with a larger max_bytes"
+            )
+        (found,) = self.read([slice(None)])
+        return found if dtype is None else found.astype(dtype)
+
+    def read(
+        self, parts: Iterable[_Index], stopped: threading.Event | None = None
+    ) -> Generator[np.ndarray, None, None]:
+        """Yields the images of each part in order, while threads read ahead.
+
+        They read ahead across parts, up to 128 MiB, so that no thread idles while a
+        part is used.
+
+        Args:
+          parts: slices or index arrays into these images.
+          stopped: ends reading early when it is set.
+
+        Raises:
+          ValueError: as `Store.image`, for the first image in the order that fails.
+        """
+        for found, failed in self._read(parts, stopped, False):
+            assert not failed
+            yield found
+
+    def readable(self) -> tuple[np.ndarray | None, list[Failed]]:
+        """Reads all images once, and returns those that cannot be.
+
+        Returns:
+          All images, if they fit into one array, zeros where one failed; and the
+          failures in order.
+        """
+        fit, failures, found = self.nbytes <= self.store.most_bytes, [], None
+        each = len(self) if fit else self._num_at_once()
+        parts = (slice(at, at + each) for at in range(0, len(self), each))
+        for images, failed in self._read(parts, None, True):
+            failures += failed
+            found = images if fit else None
+        return found, failures
+
+    def fingerprint(self) -> str:
+        """Returns a digest of names, files' bytes and preparation, without decoding.
+
+        Files not read before are read, at most once.
+        """
+        names = "\0".join(self.store.names[int(index)] for index in self.indices)
+        about = self.store.preparation, names.encode("utf-8", "surrogateescape").hex()
+        return digest([*about, self.store.digests(self.indices)])
+
+    def warn_of_odd(self) -> None:
+        """Warns of the odd images among those read so far."""
+        number = int(self.store._is_decoded[self.indices].sum())
+        known = self.store._odd
+        odd = sorted({*known} & {*self.indices.tolist()}) if known else []
+        self.store.warn_of({index: known[index] for index in odd}, number)
+
+    def _num_at_once(self) -> int:
+        image_bytes = max(1, self.nbytes // len(self))
+        return min(_MOST_AT_ONCE, max(1, _BYTES_AT_ONCE // image_bytes))
+
+    def _read(
+        self,
+        parts: Iterable[_Index],
+        stopped: threading.Event | None,
+        may_fail: bool,
+    ) -> Iterator[tuple[np.ndarray, list[Failed]]]:
+        """Yields the images of each part, and its failures if these are allowed."""
+        each = self._num_at_once()
+        threads = _num_threads()
+        window = max(2 * each * threads, _AHEAD_BYTES * len(self) // self.nbytes)
+
+        def fill(out: np.ndarray, indices: np.ndarray) -> list[Failed]:
+            failed = []
+            for place, index in enumerate(indices.tolist()):
+                try:
+                    out[place] = self.store.image(index)
+                except Unreadable as error:
+                    if not may_fail:
+                        raise
+                    out[place] = 0
+                    failed.append(Failed(index, str(error)))
+            return failed
+
+        with ThreadPoolExecutor(threads, "jaxrob-images") as pool:
+
+            def submitted() -> Iterator[tuple[Future[list[Failed]], int, Any]]:
+                """Submits tasks when asked; the last of a part comes with its array."""
+                for part in parts:
+                    indices = self.indices[part]
+                    out = np.empty((len(indices), *self.store.image_shape), np.uint8)
+                    firsts = range(0, max(1, len(indices)), each)
+                    for first in firsts:
+                        some = slice(first, first + each)
+                        task = pool.submit(fill, out[some], indices[some])
+                        is_last = first == firsts[-1]
+                        yield task, len(indices[some]), out if is_last else None
+
+            tasks, ahead = submitted(), 0
+            waiting: collections.deque[tuple[Future, int, Any]] = collections.deque()
+            failures: list[Failed] = []
+            try:
+                while stopped is None or not stopped.is_set():
+                    while ahead < window:
+                        more = list(itertools.islice(tasks, 1))
+                        if not more:
+                            break
+                        waiting += more
+                        ahead += more[0][1]
+                    if not waiting:
+                        break
+                    task, number, out = waiting.popleft()
+                    failures += task.result()
+                    ahead -= number
+                    if out is not None:
+                        yield out, failures
+                        out, failures = None, []
+            finally:
+                # After an error or an early end, waiting tasks are useless.
+                pool.shutdown(cancel_futures=True)
+
+
+def _num_threads() -> int:
+    """Returns the number of cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # Not on every system.
+        return os.cpu_count() or 1

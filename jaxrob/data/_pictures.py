@@ -1,0 +1,174 @@
+"""Picture files as a data set: decoded now, or when they are needed."""
+
+import pathlib
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from jaxrob._arguments.warnings import warn
+from jaxrob._dataset import Dataset
+from jaxrob._stored_images import Failed, Store, StoredImages
+from jaxrob.data._decode import Expected, decode_image, image_size
+from jaxrob.data._oddities import Oddities, first_names, warn_of
+from jaxrob.data._preparation import Preparation
+from jaxrob.data._require import require
+
+# The provenance names at most so many pictures that were left out.
+_MOST_NAMED = 100
+
+
+class Pictures(NamedTuple):
+    """Picture files in the order of a data set, undecoded.
+
+    Attributes:
+      path: where they are, for messages and the data set's name.
+      names: their names, which identify them beside their bytes.
+      contents: returns a file's bytes, by its index; raises ValueErrors.
+      where: returns a file's path for messages, by its index.
+      num_skipped: the number of hidden and system files that were passed over.
+    """
+
+    path: pathlib.Path
+    names: Sequence[str]
+    contents: Callable[[int], bytes]
+    where: Callable[[int], str]
+    num_skipped: int
+
+
+def as_dataset(
+    pictures: Pictures,
+    labels: np.ndarray | None,
+    class_names: tuple[str, ...] | None,
+    preparation: Preparation,
+) -> Dataset:
+    """Returns pictures as a data set.
+
+    Pictures of at most `max_bytes` are decoded now; others if unreadable ones are to be
+    left out, as their number must be known.
+
+    Raises:
+      ValueError: if a picture is unreadable and not to be left out, all are, or sizes
+        differ and nothing makes them equal.
+      ImportError: if Pillow is missing.
+    """
+    store = _store(pictures, preparation)
+    stored = StoredImages(store, np.arange(len(store.names)))
+    images: Any = stored
+    left_out: list[Failed] = []
+    if preparation.leaves_out:
+        in_memory, left_out = stored.readable()
+        kept = np.ones(len(stored), bool)
+        kept[[one.place for one in left_out]] = False
+        if not kept.any():
+            raise ValueError(
+                f"{pictures.path}: none of its {len(stored)} pictures is readable. "
+                f"{left_out[0].why}"
+            )
+        lost = () if labels is None else {*labels.tolist()} - {*labels[kept].tolist()}
+        _warn_of_left_out(pictures, left_out, sorted(lost), class_names)
+        stored[kept].warn_of_odd()
+        images = stored if in_memory is None else in_memory
+        if left_out:
+            images = images[kept]
+            labels = None if labels is None else labels[kept]
+    elif stored.nbytes <= preparation.max_bytes:
+        images = np.asarray(stored)
+        stored.warn_of_odd()
+    reading = _reading(pictures, preparation, left_out)
+    return Dataset(
+        images,
+        labels,
+        class_names=class_names,
+        name=pictures.path.name,
+        _reading=reading,
+    )
+
+
+def _store(pictures: Pictures, preparation: Preparation) -> Store:
+    """Returns the files as a store, whose images have one shape."""
+    pil = require("PIL.features", "reading images")
+    fit, grey = preparation.fit, preparation.grey
+    expected = None
+    if fit.crop is None and not isinstance(fit.resize, tuple):
+        expected = _expected(pictures, preparation)
+    size = expected[:2] if expected else fit.crop or fit.resize
+    height, width = cast(tuple[int, int], size)
+
+    def decode(index: int, data: bytes) -> tuple[np.ndarray, Oddities | None]:
+        name = pictures.where(index)
+        image, odd = decode_image(data, name, fit, grey, expected)
+        return image, None if odd == Oddities() else odd
+
+    def warn_of_odd(odd: dict[int, Oddities], number: int) -> None:
+        named = {pictures.names[index]: one for index, one in odd.items()}
+        warn_of(pictures.path, named, number)
+
+    parts = ("pil", "libjpeg_turbo", "jpg")
+    versions = ", ".join(f"{part} {pil.version(part)}" for part in parts)
+    return Store(
+        pictures.names,
+        pictures.where,
+        (height, width, 1 if grey else 3),
+        pictures.contents,
+        decode,
+        f"{fit} grey={grey} {versions}",
+        warn_of_odd,
+        preparation.max_bytes,
+    )
+
+
+def _expected(pictures: Pictures, preparation: Preparation) -> Expected:
+    """Returns the first readable picture's size, which all must have."""
+    last = len(pictures.names) - 1
+    for index in range(last + 1):
+        name = pictures.where(index)
+        try:
+            data = pictures.contents(index)
+            height, width = image_size(data, name, preparation.fit)
+        except ValueError:
+            if not preparation.leaves_out or index == last:
+                raise
+        else:
+            why = f"but {name} has {height}x{width}; pass size=(height, width) to "
+            return Expected(height, width, why + "resize all images")
+    raise AssertionError("there is no picture")
+
+
+def _warn_of_left_out(
+    pictures: Pictures,
+    left_out: Sequence[Failed],
+    lost: Sequence[int],
+    class_names: tuple[str, ...] | None,
+) -> None:
+    if not left_out:
+        return
+    number = len(pictures.names)
+    message = (
+        f"{pictures.path}: {len(left_out)} of {number} pictures are unreadable and "
+        "were left out: "
+        f"{first_names([pictures.names[one.place] for one in left_out])}. "
+        f"Answers are about the other {number - len(left_out)}. The first: "
+        f"{left_out[0].why}."
+    )
+    if lost:
+        names = [class_names[one] if class_names else f"class {one}" for one in lost]
+        message += f" No picture is left of {first_names(names)}."
+    warn(message)
+
+
+def _reading(
+    pictures: Pictures, preparation: Preparation, left_out: Sequence[Failed]
+) -> dict[str, Any]:
+    """Returns what the provenance says about reading: values that JSON can hold."""
+    found: dict[str, Any] = {"skipped_files": pictures.num_skipped}
+    if preparation.fit.dct_scaling:
+        found["decoding"] = "JPEG at 1/2, 1/4 or 1/8 where that suffices (DCT scaling)"
+    if preparation.leaves_out:
+        names = [pictures.names[one.place] for one in left_out[:_MOST_NAMED]]
+        found["left_out"] = {
+            "number": len(left_out),
+            "of": len(pictures.names),
+            "names": names,
+        }
+    return found

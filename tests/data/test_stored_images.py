@@ -1,0 +1,453 @@
+"""Pictures that are read when they are needed: as if they were in memory."""
+
+import os
+import tarfile
+import threading
+import time
+import warnings
+
+import jax
+import numpy as np
+import pytest
+from PIL import Image
+
+import jaxrob
+from jaxrob import Classifier, Dataset, RobustnessWarning, alterations
+from jaxrob._stored_images import StoredImages
+from jaxrob.data import image_folder, tar_shards
+
+from .files import encoded, write_folder, write_tar
+
+RNG = np.random.default_rng(0)
+PIXELS = RNG.integers(0, 256, (60, 6, 6, 3), dtype=np.uint8)
+FILES = {f"{i // 20}/{i:02}.png": encoded(one) for i, one in enumerate(PIXELS)}
+# Less than all pictures take.
+FEW = PIXELS[0].size * 10
+WEIGHTS = jax.random.normal(jax.random.key(0), (PIXELS[0].size, 3))
+BRIGHTNESS = alterations.brightness(-0.5, 0.5)
+
+
+def linear(weights, images):
+    return (images - 0.5).reshape(len(images), -1) @ weights
+
+
+CLASSIFIER = Classifier(linear, WEIGHTS)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return write_folder(tmp_path / "pictures", FILES)
+
+
+def answers(dataset, **options):
+    found = jaxrob.evaluate(CLASSIFIER, dataset, BRIGHTNESS, [-0.5, 0], **options)
+    return found.predicted
+
+
+@pytest.fixture(scope="module")
+def expected():
+    return answers(Dataset(PIXELS, np.repeat([0, 1, 2], 20)))
+
+
+@pytest.mark.parametrize("kind", ["folder", "tar", "tar.gz"])
+@pytest.mark.parametrize("batch_size", [None, 7])
+def test_answers_are_those_of_pictures_in_memory(
+    folder, tmp_path, kind, batch_size, expected
+):
+    if kind != "folder":
+        mode = "w" if kind == "tar" else "w:gz"
+        folder = write_tar(tmp_path / "pictures.tar", FILES, mode)
+    limit = FEW if kind != "tar.gz" else sum(map(len, FILES.values()))
+    if kind == "tar.gz":
+        limit = min(limit, PIXELS.size - 1)
+        if sum(map(len, FILES.values())) > limit:
+            with pytest.raises(ValueError, match="uncompress it to a .tar"):
+                image_folder(folder, max_bytes=limit)
+            return
+    dataset = image_folder(folder, max_bytes=limit)
+    assert isinstance(dataset.images, StoredImages)
+    np.testing.assert_array_equal(answers(dataset, batch_size=batch_size), expected)
+
+
+def test_parts_and_single_pictures(folder, expected):
+    dataset = image_folder(folder, max_bytes=FEW)
+    chosen = np.array([40, 3, 3, 11])
+    np.testing.assert_array_equal(dataset[::7].images[2], PIXELS[14])
+    np.testing.assert_array_equal(dataset[chosen].images, PIXELS[chosen])
+    np.testing.assert_array_equal(dataset[chosen].labels, chosen // 20)
+    is_first = np.arange(60) < 5
+    np.testing.assert_array_equal(dataset.images[is_first], PIXELS[:5])
+    np.testing.assert_array_equal(answers(dataset[::7]), expected[:, ::7])
+    with pytest.raises(ValueError, match="larger max_bytes"):
+        np.asarray(dataset.images)
+    with pytest.raises(IndexError, match="a slice, an integer, or one array"):
+        dataset.images[..., 0]
+    with pytest.raises(ValueError, match="empty"):
+        dataset[:0]
+
+
+def test_few_images_read_few_files(folder, monkeypatch):
+    from jaxrob.data import _image_folder
+
+    read, opened = _image_folder.read_file, []
+    monkeypatch.setattr(
+        _image_folder, "read_file", lambda path: (opened.append(path), read(path))[1]
+    )
+    dataset = image_folder(folder, max_bytes=FEW)
+    answers(dataset[::20])
+    # Beside the first, whose size all must have.
+    assert {path.name for path in opened} == {"00.png", "20.png", "40.png"}
+    # A provenance reads the others once, and decodes none.
+    opened.clear()
+    jaxrob.provenance(CLASSIFIER, dataset)
+    assert len(opened) <= 60
+
+
+@pytest.mark.parametrize("half_width", [None, 0.1])
+def test_assessments_are_those_of_pictures_in_memory(folder, half_width, tmp_path):
+    def result(limit, **options):
+        dataset = image_folder(folder, max_bytes=limit)
+        how = {"threshold": 0.3, "half_width": half_width, **options}
+        key = jax.random.key(0)
+        return jaxrob.assess(CLASSIFIER, dataset, BRIGHTNESS, key=key, **how)
+
+    own, stored = result(2**20), result(FEW)
+    assert own.robustness == stored.robustness
+    np.testing.assert_array_equal(own.curve.confusion, stored.curve.confusion)
+    journal = tmp_path / "journal"
+    first, again = result(FEW, journal=journal), result(FEW, journal=journal)
+    assert first.robustness == again.robustness == own.robustness
+
+
+def test_pictures_without_labels_and_networks_that_need_arrays(folder):
+    dataset = image_folder(folder, max_bytes=FEW, labels=None)
+    inside = image_folder(folder, labels=None)
+    results = [
+        jaxrob.assess(CLASSIFIER, some, BRIGHTNESS) for some in (dataset, inside)
+    ]
+    assert results[0].robustness == results[1].robustness
+    options = {"epsilon": 0.1, "num_samples": 100, "key": jax.random.key(0)}
+    few = jaxrob.roma.assess(CLASSIFIER, dataset[::30], **options)
+    np.testing.assert_array_equal(
+        few.plr, jaxrob.roma.assess(CLASSIFIER, inside[::30], **options).plr
+    )
+    with pytest.raises(ValueError, match="larger max_bytes"):
+        jaxrob.roma.assess(CLASSIFIER, dataset, **options)
+
+
+def test_the_fingerprint_follows_names_bytes_and_preparation(folder, tmp_path):
+    def fingerprint(path=folder, **options):
+        options = {"max_bytes": FEW, "resize": 6, "crop": 6, **options}
+        found = jaxrob.provenance(CLASSIFIER, image_folder(path, **options))
+        return found["dataset"]["fingerprint"]
+
+    first = fingerprint()
+    assert first == fingerprint()
+    elsewhere = write_folder(tmp_path / "elsewhere", FILES)
+    assert first == fingerprint(elsewhere)
+    others = {fingerprint(interpolation="bilinear"), fingerprint(orientation="stored")}
+    (folder / "0/00.png").rename(folder / "0/0.png")
+    others.add(fingerprint())
+    # The same pixels in other bytes.
+    packed = encoded(PIXELS[30], compress_level=0)
+    (elsewhere / "1/30.png").write_bytes(packed)
+    others.add(fingerprint(elsewhere))
+    assert len(others) == 4 and first not in others
+
+
+def test_a_file_that_changes_between_rounds_is_named(folder):
+    dataset = image_folder(folder, max_bytes=FEW)
+    answers(dataset)
+    (folder / "1/33.png").write_bytes(FILES["1/34.png"])
+    for use in (answers, lambda some: some.images[33]):
+        with pytest.raises(ValueError, match="1/33.png: the file has changed"):
+            use(dataset)
+    (folder / "1/33.png").unlink()
+    with pytest.raises(ValueError, match="1/33.png: not a regular file, nothing is"):
+        answers(dataset)
+
+
+@pytest.mark.parametrize("place", [0, 31, 59])
+def test_an_error_in_a_thread_names_the_file_and_ends_the_threads(folder, place):
+    dataset = image_folder(folder, max_bytes=FEW)
+    name = list(FILES)[place]
+    (folder / name).write_bytes(FILES[name][:50])
+    with pytest.raises(ValueError, match=f"{name}: not a readable"):
+        answers(dataset, batch_size=7)
+    assert not [one for one in threading.enumerate() if "jaxrob" in one.name]
+
+
+def test_an_early_end_stops_reading(folder):
+    images = image_folder(folder, max_bytes=FEW).images
+    decoded, decode = [], images.store.decode
+
+    def slow(index, data):
+        time.sleep(0.02)
+        decoded.append(index)
+        return decode(index, data)
+
+    object.__setattr__(images.store, "decode", slow)
+    stopped = threading.Event()
+    parts = images.read([slice(0, 1), slice(1, 60)], stopped)
+    next(parts)
+    stopped.set()
+    assert not list(parts)
+    assert not [one for one in threading.enumerate() if "jaxrob" in one.name]
+
+
+@pytest.mark.parametrize("threads", [1, 5])
+def test_the_order_does_not_depend_on_the_threads(folder, monkeypatch, threads):
+    from jaxrob import _stored_images
+
+    monkeypatch.setattr(_stored_images, "_num_threads", lambda: threads)
+    monkeypatch.setattr(_stored_images, "_BYTES_AT_ONCE", 300)
+    images = image_folder(folder, max_bytes=FEW).images
+    decode = images.store.decode
+
+    def uneven(index, data):
+        time.sleep(0.003 * (index % 3))
+        return decode(index, data)
+
+    object.__setattr__(images.store, "decode", uneven)
+    order = np.random.default_rng(1).permutation(60)
+    parts = [order[:11], order[11:11], order[11:12], order[12:]]
+    for part, found in zip(parts, images.read(parts), strict=True):
+        np.testing.assert_array_equal(found, PIXELS[part])
+
+
+def test_odd_pictures_are_counted_when_the_run_ends(tmp_path):
+    turned = Image.fromarray(PIXELS[0])
+    exif = Image.Exif()
+    exif[0x112] = 3
+    files = FILES | {"2/59.png": encoded(turned, exif=exif)}
+    dataset = image_folder(write_folder(tmp_path, files), max_bytes=FEW)
+    with pytest.warns(RobustnessWarning, match="1 of 60 .* turned .* 2/59.png"):
+        result = jaxrob.assess(CLASSIFIER, dataset, BRIGHTNESS, threshold=0.2)
+    assert any("2/59.png" in one for one in result.warnings)
+
+
+@pytest.mark.parametrize("limit", [FEW, 2**20])
+def test_unreadable_pictures_are_left_out_as_asked(tmp_path, limit, expected):
+    bad = {
+        "0/03.png": b"",
+        "1/20.png": b"hello",
+        "1/25.jpg": FILES["1/25.png"],
+        "2/59.png": FILES["2/59.png"][:-20],
+    }
+    folder = write_folder(tmp_path, FILES | bad | {"0/.DS_Store": b"x"})
+    for name in bad:
+        if name != "1/25.jpg":  # A PNG by its contents.
+            with pytest.raises(ValueError, match="not a readable"):
+                answers(image_folder(folder, max_bytes=limit))
+    with pytest.warns(RobustnessWarning, match="3 of 61 .* 0/03.png, 1/20.png, 2/59"):
+        dataset = image_folder(folder, max_bytes=limit, unreadable="leave_out")
+    kept = [*range(3), *range(4, 20), *range(21, 26), 25, *range(26, 59)]
+    np.testing.assert_array_equal(dataset.labels, np.array(kept) // 20)
+    np.testing.assert_array_equal(answers(dataset), expected[:, kept])
+    reading = jaxrob.provenance(CLASSIFIER, dataset[::2])["dataset"]["reading"]
+    names = ["0/03.png", "1/20.png", "2/59.png"]
+    assert reading == {
+        "skipped_files": 1,
+        "left_out": {"number": 3, "of": 61, "names": names},
+    }
+
+
+def test_a_class_without_a_readable_picture_is_named(tmp_path):
+    folder = write_folder(tmp_path / "some", {"a/1.png": FILES["0/00.png"]})
+    write_folder(folder, {"b/1.png": b"", "b/2.png": b""})
+    with pytest.warns(RobustnessWarning, match="No picture is left of b"):
+        dataset = image_folder(folder, unreadable="leave_out")
+    assert dataset.class_names == ("a", "b") and len(dataset) == 1
+    write_folder(folder, {"a/1.png": b""})
+    with pytest.raises(ValueError, match="a/1.png: not a readable|none of its 3"):
+        image_folder(folder, unreadable="leave_out", size=(3, 3))
+
+
+def test_a_wrong_size_is_a_mistake_and_not_left_out(tmp_path):
+    other = {"2/99.png": encoded(PIXELS[0, :5])}
+    folder = write_folder(tmp_path, FILES | other)
+    with pytest.raises(ValueError, match="2/99.png: 5x6 pixels, but"):
+        image_folder(folder, unreadable="leave_out")
+
+
+def test_system_files_are_skipped_and_counted(tmp_path):
+    junk = ["0/Thumbs.db", "1/._20.png", ".git/x", "__MACOSX/0/._00.png", "desktop.ini"]
+    folder = write_folder(tmp_path / "folder", FILES | dict.fromkeys(junk, b"x"))
+    found = image_folder(folder)
+    assert len(found) == 60 and found._reading == {"skipped_files": 5}
+    # A class folder of its own name only.
+    write_folder(folder, {"empty/.DS_Store": b"x"})
+    with pytest.raises(ValueError, match="empty: class folder without an image"):
+        image_folder(folder)
+
+
+def test_arguments_of_reading_are_checked(tmp_path):
+    with pytest.raises(ValueError, match=r"unreadable must be one of .*'skip'"):
+        image_folder(tmp_path, unreadable="skip")
+    with pytest.raises(TypeError, match="dct_scaling must be True or False"):
+        image_folder(tmp_path, dct_scaling=1)
+    with pytest.raises(ValueError, match="dct_scaling must be False without resize="):
+        image_folder(tmp_path, dct_scaling=True, crop=3)
+
+
+def photograph(height, width, mode="RGB"):
+    y, x = np.mgrid[:height, :width]
+    waves = [128 + 100 * np.sin(x / 31 + y / 47 + k) for k in range(3)]
+    return Image.fromarray(np.uint8(np.dstack(waves))).convert(mode)
+
+
+@pytest.mark.parametrize("mode", ["RGB", "L", "CMYK"])
+@pytest.mark.parametrize("orientation", [1, 6, 3])
+@pytest.mark.parametrize("size", [(403, 301), (160, 641), (20, 31)])
+def test_dct_scaling_shows_the_same_picture(tmp_path, mode, orientation, size):
+    exif = Image.Exif()
+    exif[0x112] = orientation
+    data = encoded(photograph(*size, mode), "JPEG", quality=95, exif=exif)
+    folder = write_folder(tmp_path, {"a/1.jpg": data})
+    options = {"resize": 33, "crop": (33, 33)}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RobustnessWarning)
+        whole = image_folder(folder, **options).images.astype(int)
+        scaled = image_folder(folder, **options, dct_scaling=True).images.astype(int)
+        small = image_folder(folder, size=(17, 40), dct_scaling=True).images
+    assert scaled.shape == whole.shape and small.shape == (1, 17, 40, 3)
+    # Means of blocks, not Pillow's weights: alike in a smooth picture, shifted nowhere.
+    assert np.abs(scaled - whole).mean() < 2 and np.abs(scaled - whole).max() < 24
+    if min(size) < 2 * 33:
+        np.testing.assert_array_equal(scaled, whole)
+    else:
+        assert (scaled != whole).any()
+
+
+def test_dct_scaling_leaves_png_whole_and_is_said(tmp_path):
+    picture = photograph(100, 120)
+    folder = write_folder(tmp_path, {"a/1.png": encoded(picture)})
+    options = {"resize": 20, "crop": 20}
+    dataset = image_folder(folder, **options, dct_scaling=True)
+    np.testing.assert_array_equal(
+        dataset.images, image_folder(folder, **options).images
+    )
+    assert "DCT scaling" in dataset._reading["decoding"]
+
+
+def shard(path, start, stop, labels=".cls", kind="png"):
+    files = {}
+    for i in range(start, stop):
+        files[f"./x/{i:02}.{kind}"] = FILES[f"{i // 20}/{i:02}.png"]
+        files[f"./x/{i:02}.json"] = b'{"label": %d, "name": "n%d"}' % (i // 20, i // 20)
+        files[f"./x/{i:02}.seg.png"] = b"another field"
+        if labels:
+            files[f"./x/{i:02}{labels}"] = b"%d\n" % (i // 20)
+    files["./._x"] = b"hidden"
+    return write_tar(path, files, "w")
+
+
+@pytest.fixture
+def shards(tmp_path):
+    (tmp_path / "shards").mkdir()
+    for number, start in enumerate(range(0, 60, 15)):
+        shard(tmp_path / "shards" / f"s-{number:02}.tar", start, start + 15)
+    return tmp_path / "shards"
+
+
+@pytest.mark.parametrize("how", ["folder", "braces", "list"])
+def test_shards(shards, how, expected):
+    given = {
+        "folder": shards,
+        "braces": os.fspath(shards / "s-{00..03}.tar"),
+        "list": [shards / f"s-{number:02}.tar" for number in range(4)],
+    }[how]
+    for limit in (FEW, 2**20):
+        dataset = tar_shards(given, max_bytes=limit)
+        assert isinstance(dataset.images, StoredImages) == (limit == FEW)
+        np.testing.assert_array_equal(answers(dataset), expected)
+        np.testing.assert_array_equal(dataset.labels, np.arange(60) // 20)
+        assert dataset._reading["skipped_files"] == 4
+
+
+def test_labels_of_shards(shards):
+    labels = np.arange(60) // 20
+    np.testing.assert_array_equal(tar_shards(shards, labels="json").labels, labels)
+    named = tar_shards(shards, labels="json:name", class_names=["n2", "n1", "n0"])
+    np.testing.assert_array_equal(named.labels, 2 - labels)
+    assert tar_shards(shards, labels=None).labels is None
+    for wrong in ("json:none", "json:", "txt", "folders"):
+        with pytest.raises(ValueError, match=r"00.json: expected an obj|labels must"):
+            tar_shards(shards, labels=wrong)
+
+
+def test_shards_that_are_none(shards, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"s-04.tar: expected"):
+        tar_shards(os.fspath(shards / "s-{00..04}.tar"))
+    with pytest.raises(ValueError, match="must ascend"):
+        tar_shards("s-{9..1}.tar")
+    with pytest.raises(ValueError, match="comes twice"):
+        tar_shards([shards / "s-00.tar", shards / "." / "s-00.tar"])
+    with pytest.raises(TypeError, match="shards must be a path"):
+        tar_shards(3)
+    packed = write_tar(tmp_path / "packed.tar", {"1.png": FILES["0/00.png"]})
+    with pytest.raises(ValueError, match="packed.tar: compressed.*gunzip"):
+        tar_shards(packed)
+    (shards / "s-04.tar.gz").write_bytes(packed.read_bytes())
+    with pytest.raises(ValueError, match=r"s-04.tar.gz: compressed"):
+        tar_shards(shards)
+
+
+@pytest.mark.parametrize(
+    "extra, message",
+    [
+        ({"y.cls": b"0"}, "sample y has no PNG or JPEG"),
+        ({"y.png": FILES["0/00.png"]}, "sample y has no label"),
+        ({"y.png": b"", "y.jpg": b"", "y.cls": b"0"}, "second image of the sample y"),
+        ({"y.png": b"", "y.cls": b"0", "./y.cls": b"1"}, "second label of the sampl"),
+        ({"y.png": b"", "y.cls": b""}, r"y.cls: expected a class"),
+        ({"y.png": b"", "y.cls": b"\xff"}, r"y.cls: "),
+        ({"y.png": b"", "y.cls": b"9" * 40}, "no class has the index"),
+        ({"../y.png": b"", "y.cls": b"0"}, "leads outside"),
+        ({"y.png": b"", "y.cls": b"0"}, r"y.png: not a readable"),
+    ],
+)
+def test_shards_with_odd_samples(tmp_path, extra, message):
+    path = write_tar(tmp_path / "x.tar", {"a.png": FILES["0/00.png"], "a.cls": b"0"})
+    write_tar(path, {"a.png": FILES["0/00.png"], "a.cls": b"0"} | extra, "w")
+    with pytest.raises(ValueError, match=message):
+        tar_shards(path)
+
+
+def test_shards_with_links_and_truncated_ones(shards):
+    with tarfile.open(shards / "s-02.tar", "a") as archive:
+        info = tarfile.TarInfo("x/99.png")
+        info.type, info.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(info)
+    with pytest.raises(ValueError, match="s-02.tar.*not a regular file"):
+        tar_shards(shards)
+    whole = (shards / "s-01.tar").read_bytes()
+    (shards / "s-01.tar").write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(ValueError, match=r"s-01.tar: not a readable tar"):
+        tar_shards(shards)
+
+
+def test_a_shard_that_changes_is_named(shards):
+    dataset = tar_shards(shards, max_bytes=FEW)
+    answers(dataset)
+    path = shards / "s-02.tar"
+    whole = bytearray(path.read_bytes())
+    path.write_bytes(whole[:600])
+    with pytest.raises(ValueError, match=r"s-02.tar.*become shorter"):
+        answers(dataset)
+    at = whole.find(b"IDAT")
+    whole[at + 9] ^= 1
+    path.write_bytes(whole)
+    with pytest.raises(ValueError, match=r"s-02.tar/x/30.png: the file has changed"):
+        answers(dataset)
+
+
+def test_batches_of_grain(expected):
+    grain = pytest.importorskip("grain")
+    pairs = [(image, i // 20) for i, image in enumerate(PIXELS)]
+    source = grain.MapDataset.source(pairs).map(lambda pair: pair)
+    batches = source.to_iter_dataset(grain.ReadOptions(num_threads=2)).batch(16)
+    dataset = Dataset.from_batches(batches, name="grain")
+    np.testing.assert_array_equal(answers(dataset), expected)
+    shuffled = source.shuffle(seed=0).to_iter_dataset().batch(16)
+    assert not np.array_equal(answers(Dataset.from_batches(shuffled)), expected)
