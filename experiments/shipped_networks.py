@@ -100,6 +100,10 @@ class Shipped(NamedTuple):
 
 def main(argv: Sequence[str]) -> None:
     startup.start(argv)
+    if unknown := set(_ONLY.value).difference(_NETWORKS):
+        raise app.UsageError(
+            f"--only must be among {', '.join(_NETWORKS)}; got {', '.join(unknown)}"
+        )
     os.environ.setdefault("KERAS_BACKEND", "jax")
     output = files.output_folder(_OUTPUT.value)
     report = files.output_folder(_REPORT.value) if _REPORT.value else None

