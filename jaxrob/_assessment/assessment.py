@@ -117,7 +117,7 @@ class Assessment:
         check_choice("rule", self.rule, rules)
         bounds = (self.lower, self.upper)
         check_levels(self.levels, bounds, self.rule)
-        check_counts(self.curve.confusion, self.sampling is not None)
+        check_counts(self.curve.counts, self.sampling is not None)
         if self.sampling is not None:
             refuse(
                 isinstance(self.curve, Curve),
@@ -158,7 +158,7 @@ class Assessment:
     @functools.cached_property
     def values(self) -> Annotated[np.ndarray, Array("L", may_be_nan=True), Stated()]:
         """float64 `[L]`, the measure at each level."""
-        return metrics.measures[self.measure](self.curve.confusion)
+        return metrics.measures[self.measure](self.curve.counts)
 
     @functools.cached_property
     def robustness(self) -> Annotated[float, Number(may_be_nan=True), Stated()]:
@@ -187,7 +187,7 @@ class Assessment:
     @functools.cached_property
     def decided_ratio(self) -> np.ndarray:
         """float64 `[L]`, the share of inputs decided; 1 everywhere without alpha."""
-        return metrics.decided_ratio(self.curve.confusion)
+        return metrics.decided_ratio(self.curve.counts)
 
     @property
     def lowest_decided_ratio(
@@ -203,7 +203,7 @@ class Assessment:
 
         Of the measures, the accuracy alone has a value there.
         """
-        inputs = metrics.measures[self.measure].num_inputs(self.curve.confusion)
+        inputs = metrics.measures[self.measure].num_inputs(self.curve.counts)
         return (inputs == 0) & (self.values >= self.threshold)
 
     @functools.cached_property
@@ -226,7 +226,7 @@ class Assessment:
             )
         low, high = metrics.confidence_interval(
             self.levels,
-            self.curve.confusion,
+            self.curve.counts,
             self.measure,
             self.threshold,
             self.confidence_level,
@@ -262,12 +262,12 @@ class Assessment:
         """How many altered images were classified."""
         if self.sampling is not None:
             return self.sampling.evaluations
-        return self.diagnostics.points * int(self.curve.confusion[0].sum())
+        return self.diagnostics.points * int(self.curve.counts.at(0).inputs.sum())
 
     @functools.cached_property
     def values_per_class(self) -> np.ndarray:
         """float64 `[L, K]`, the measure for each class; NaN where it has no inputs."""
-        return metrics.per_class[self.measure](self.curve.confusion)
+        return metrics.per_class[self.measure](self.curve.counts)
 
     @functools.cached_property
     def robustness_per_class(self) -> np.ndarray:

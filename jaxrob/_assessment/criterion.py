@@ -60,6 +60,6 @@ class Criterion:
 
     def values(self, curve: Curve | ReducedCurve) -> tuple[np.ndarray, np.ndarray]:
         """Returns the measure at each level, and the number of inputs behind it."""
-        confusion = self.with_unknown(curve).confusion
+        counts = self.with_unknown(curve).counts
         measure = metrics.measures[self.measure]
-        return measure(confusion), measure.num_inputs(confusion)
+        return measure(counts), measure.num_inputs(counts)

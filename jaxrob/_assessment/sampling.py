@@ -106,7 +106,7 @@ def check_sampling(made: Sampling, one: Any) -> None:
     Raises:
       ValueError: if it contradicts the assessment.
     """
-    totals = one.curve.confusion.sum(axis=(1, 2))
+    totals = one.curve.counts.inputs.sum(-1)
     refuse(
         (made.seen != totals) | (totals > made.num_images),
         "sampling.seen must be the numbers of images that the counts hold, and at most "
@@ -183,10 +183,10 @@ def _right(one: Any) -> np.ndarray | None:
 
     Returns None where images weigh differently.
     """
-    confusion = one.curve.confusion
+    counts = one.curve.counts
     if one.measure == "decided_ratio":
-        return confusion[..., :-1].sum(axis=(1, 2))
-    weighs = one.measure == "recall" and confusion.shape[1] > 2
+        return counts.decided.sum(-1)
+    weighs = one.measure == "recall" and counts.num_classes > 2
     if one.curve.alpha is not None or weighs:
         return None
-    return np.trace(confusion, axis1=1, axis2=2)
+    return counts.correct.sum(-1)

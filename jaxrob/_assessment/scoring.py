@@ -108,8 +108,8 @@ class Scoring:
           nominal: the measure's value at the identity, if it is needed.
           confidence_level: the confidence level of the bands.
         """
-        values = metrics.measures[measure](curve.confusion)
-        bands = metrics.bands(curve.confusion, measure, confidence_level)
+        values = metrics.measures[measure](curve.counts)
+        bands = metrics.bands(curve.counts, measure, confidence_level)
         middle, *ends = (
             level_scores(
                 some, threshold, self.tolerance, self.penalization, nominal=nominal

@@ -4,9 +4,10 @@ from typing import Protocol
 
 import numpy as np
 
-from jaxrob._curve import Curve, ReducedCurve, count
+from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._engine.answers import Answers, HostAnswers
 from jaxrob._engine.blocks import Block
+from jaxrob.metrics._counts import MOST_CONFUSED, Counts, count, counts_of
 
 
 class Collector(Protocol):
@@ -99,14 +100,23 @@ class CountCollector:
         """
         self._levels = levels
         self._num_classes = num_classes
-        self._counts = np.zeros((len(levels), num_classes, num_classes + 1), np.int64)
+        shape = len(levels), num_classes
+        # The confusion, or where there is none, the other counts.
+        self._sums = [np.zeros((*shape, num_classes + 1), np.int64)]
+        if num_classes > MOST_CONFUSED:
+            self._sums = [np.zeros(shape, np.int64) for _ in range(4)]
 
     def add(self, block: Block, rows: list[int], answers: HostAnswers) -> None:
         counted = count(answers.predicted, block.labels, self._num_classes)
-        self._counts[rows] += counted
+        confusion = counted.confusion
+        parts = counted[:4] if confusion is None else (confusion,)
+        for whole, part in zip(self._sums, parts, strict=True):
+            whole[rows] += part
 
     def curve(self) -> ReducedCurve:
-        return ReducedCurve(self._levels, self._counts)
+        if len(self._sums) == 1:
+            return ReducedCurve(self._levels, counts_of(*self._sums))
+        return ReducedCurve(self._levels, Counts(*self._sums))
 
 
 def empty_answers(shape: tuple[int, ...], num_classes: int) -> HostAnswers:

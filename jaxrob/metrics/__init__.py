@@ -10,6 +10,7 @@ from jaxrob.metrics._corruption_error import (
     mean_corruption_error,
     relative_corruption_error,
 )
+from jaxrob.metrics._counts import Counts
 from jaxrob.metrics._failing_level import FailingLevel, failing_level
 from jaxrob.metrics._odds import OddsRatio, odds_ratio, unknown_counts
 from jaxrob.metrics._quality import (
@@ -53,6 +54,7 @@ __all__ = (
     "RULES",
     "ConfidenceInterval",
     "CorruptionError",
+    "Counts",
     "FailingLevel",
     "Interval",
     "OddsRatio",

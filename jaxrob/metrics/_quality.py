@@ -1,37 +1,38 @@
 """Quality measures of a classifier, from counts by label and answer.
 
-Each takes `confusion`, integers `[L, K, K + 1]`: at every level, the number of inputs
-by label (row) and answer (column), the last column for "unknown". Unknown answers
-count neither for nor against a class.
+Each takes the `Counts` of a curve, or a confusion, integers `[L, K, K + 1]`: at every
+level, the number of inputs by label (row) and answer (column), the last column for
+"unknown". Unknown answers count neither for nor against a class.
 """
 
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice, checked_integer
-from jaxrob.metrics._checks import checked_confusion
-from jaxrob.metrics._measure import Counts, Measure, Ratio, typical_inputs
+from jaxrob.metrics._checks import checked_counts
+from jaxrob.metrics._counts import Counts
+from jaxrob.metrics._measure import Measure, Ratio, typical_inputs
 
 
-def accuracy(confusion: np.ndarray) -> np.ndarray:
+def accuracy(counts: Counts | np.ndarray) -> np.ndarray:
     """The share of decided answers that are correct; 1 if no answer is decided.
 
     2020 paper, Definition 2; with unknown answers, 2024 paper, Definition 5 and its
     discussion.
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
     Returns:
       float64 `[L]` in [0, 1].
     """
-    return measures["accuracy"](confusion)
+    return measures["accuracy"](counts)
 
 
-def recall(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
+def recall(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
     """The share of a class's decided inputs that are given this class.
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
       positive: the class; by default class 1 of 2, and the mean over classes of more.
 
     Returns:
@@ -41,14 +42,14 @@ def recall(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
     Raises:
       ValueError: if `positive` is not a class.
     """
-    return _of_class(measures["recall"], confusion, positive)
+    return _of_class(measures["recall"], counts, positive)
 
 
-def precision(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
+def precision(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
     """The share of the inputs given a class that belong to this class.
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
       positive: the class; by default class 1 of 2, and the mean over classes of more.
 
     Returns:
@@ -59,14 +60,14 @@ def precision(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
     Raises:
       ValueError: if `positive` is not a class.
     """
-    return _of_class(measures["precision"], confusion, positive)
+    return _of_class(measures["precision"], counts, positive)
 
 
-def f1(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
+def f1(counts: Counts | np.ndarray, positive: int | None = None) -> np.ndarray:
     """The harmonic mean of precision and recall.
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
       positive: the class; by default class 1 of 2, and the mean over classes of more.
 
     Returns:
@@ -75,50 +76,50 @@ def f1(confusion: np.ndarray, positive: int | None = None) -> np.ndarray:
     Raises:
       ValueError: if `positive` is not a class.
     """
-    return _of_class(measures["f1"], confusion, positive)
+    return _of_class(measures["f1"], counts, positive)
 
 
-def indecision(confusion: np.ndarray) -> np.ndarray:
+def indecision(counts: Counts | np.ndarray) -> np.ndarray:
     """The share of answers that are unknown (2024 paper, Definition 4).
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
     Returns:
       float64 `[L]` in [0, 1].
     """
-    confusion = checked_confusion(confusion, min_inputs=1)
-    return confusion[..., -1].sum(-1) / confusion.sum((-2, -1))
+    total = checked_counts(counts, min_inputs=1).total
+    return total.unknown / (total.decided + total.unknown)
 
 
-def decided_ratio(confusion: np.ndarray) -> np.ndarray:
+def decided_ratio(counts: Counts | np.ndarray) -> np.ndarray:
     """The share of answers that are decided, 1 - indecision (2024 paper, Definition 9).
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
     Returns:
       float64 `[L]` in [0, 1], one ratio of integers rounded once.
     """
-    return measures["decided_ratio"](confusion)
+    return measures["decided_ratio"](counts)
 
 
-def effectiveness(confusion: np.ndarray) -> np.ndarray:
+def effectiveness(counts: Counts | np.ndarray) -> np.ndarray:
     """The correct answers, divided by all answers plus the unknown ones.
 
     2024 paper, Definition 10: accuracy times (1 - indecision) / (1 + indecision),
     which equals this ratio.
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
 
     Returns:
       float64 `[L]` in [0, 1].
     """
-    return measures["effectiveness"](confusion)
+    return measures["effectiveness"](counts)
 
 
-def effective_inputs(confusion: np.ndarray, measure: str) -> int:
+def effective_inputs(counts: Counts | np.ndarray, measure: str) -> int:
     """The number of inputs that a measure's values are shares of.
 
     It determines their scatter. For a mean over K classes with n_k inputs, it is the
@@ -126,7 +127,7 @@ def effective_inputs(confusion: np.ndarray, measure: str) -> int:
     median over the levels, since unknown answers make the number differ between levels.
 
     Args:
-      confusion: `[L, K, K + 1]`.
+      counts: `Counts`, or a confusion `[L, K, K + 1]`.
       measure: a name in `measures`.
 
     Returns:
@@ -135,7 +136,7 @@ def effective_inputs(confusion: np.ndarray, measure: str) -> int:
     Raises:
       ValueError: if the measure is unknown.
     """
-    return typical_inputs(measure_named(measure).num_inputs(confusion))
+    return typical_inputs(measure_named(measure).num_inputs(counts))
 
 
 def measure_named(name: str) -> Measure:
@@ -192,11 +193,11 @@ per_class = {measure.name: measure.per_class for measure in _MEASURES}
 
 
 def _of_class(
-    measure: Measure, confusion: np.ndarray, positive: int | None
+    measure: Measure, counts: Counts | np.ndarray, positive: int | None
 ) -> np.ndarray:
     if positive is None:
-        return measure(confusion)
-    by_class = measure.per_class(confusion)
+        return measure(counts)
+    by_class = measure.per_class(counts)
     last = by_class.shape[-1] - 1
     positive = checked_integer("positive", positive, at_least=0, at_most=last)
     return by_class[..., positive]

@@ -14,7 +14,7 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
     """
     measure = metrics.measures[one.measure]
     exact = measure.is_proportion
-    exact &= measure.single_ratio(one.curve.confusion[:1]) is not None
+    exact &= measure.single_ratio(one.curve.counts) is not None
     if number == 1:
         return one.confidence_interval.low, one.confidence_interval.high
     if one.sampling is not None:
@@ -23,7 +23,7 @@ def joint_interval(one: Assessment, number: int) -> tuple[float, float]:
         return math.nan, math.nan
     low, high = metrics.confidence_interval(
         one.levels,
-        one.curve.confusion,
+        one.curve.counts,
         one.measure,
         one.threshold,
         1 - (1 - one.confidence_level) / number,

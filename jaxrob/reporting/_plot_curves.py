@@ -34,22 +34,22 @@ def plot_measures(assessment: Assessment, axes: Any = None) -> Any:
     """
     check_type("assessment", assessment, Assessment, "a jaxrob.Assessment")
     axes = checked_axes(axes)
-    confusion = assessment.curve.confusion
+    counts = assessment.curve.counts
     lines = {
         "accuracy": (
             assessment.curve.accuracy,
-            metrics.bands(confusion, "accuracy", assessment.confidence_level),
+            metrics.bands(counts, "accuracy", assessment.confidence_level),
         )
     }
     if assessment.curve.alpha is not None:
-        decided = confusion[..., :-1].sum((-2, -1))
+        total = counts.total
         lines["decided ratio"] = (
             assessment.decided_ratio,
-            wilson(decided, confusion.sum((-2, -1))),
+            wilson(total.decided, total.decided + total.unknown),
         )
         lines["effectiveness"] = (
             assessment.curve.effectiveness,
-            metrics.bands(confusion, "effectiveness", assessment.confidence_level),
+            metrics.bands(counts, "effectiveness", assessment.confidence_level),
         )
     for index, (name, (values, band)) in enumerate(lines.items()):
         line = _line(axes, assessment.levels, values, name, index, len(lines))

@@ -50,7 +50,7 @@ def tested(results: Results, names: Sequence[str]) -> Tested:
     """Describes what was tested of one network."""
     sources = [one.provenance for one in results.assessments]
     counts = [
-        one.curve.confusion[0].sum(-1)
+        one.curve.counts.at(0).inputs
         for one in results.assessments
         if one.sampling is None
     ]
@@ -113,7 +113,7 @@ def plan_facts(results: Results) -> PlanFacts | None:
 def class_names(results: Results) -> tuple[str, ...]:
     """Returns the classes' names, or "class 0" and so on if none were given."""
     for one in results.assessments:
-        number = one.curve.confusion.shape[1]
+        number = one.curve.num_classes
         break
     else:
         number = _classes_elsewhere(results)
