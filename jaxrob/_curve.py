@@ -23,12 +23,14 @@ from jaxrob._codec import (
 from jaxrob.metrics._checks import checked_counts
 from jaxrob.metrics._counts import (
     MOST_CONFUSED,
+    MOST_RANKS,
     Counts,
     count,
     count_pairs,
     counts_of,
     stacked,
 )
+from jaxrob.metrics._quality import top_k
 from jaxrob.uncertainty import unknown_threshold
 
 C = TypeVar("C", bound="Curve | ReducedCurve")
@@ -64,9 +66,14 @@ class _Counted(NamedTuple):
             lengths=lambda one: {"N": int(one.decided[0].sum() + one.unknown[0].sum())},
         ),
     ]
+    ranks: Annotated[
+        np.ndarray | None,
+        Array("L, K, R", "int64", at_least=0, at_most=_MOST),
+        Layout(may_lack=True),
+    ]
 
     def _check_together(self) -> None:
-        confusion, counts = self
+        confusion, counts, _ = self
         if confusion is not None and counts is None:
             name, parts = "confusion", (confusion,)
         elif counts is not None and confusion is None:
@@ -85,15 +92,15 @@ class _Counted(NamedTuple):
 
 def _written(counts: Counts) -> _Counted:
     if counts.confusion is not None:
-        return _Counted(counts.confusion, None)
-    return _Counted(None, _Tallies(*counts[:4]))
+        return _Counted(counts.confusion, None, counts.ranks)
+    return _Counted(None, _Tallies(*counts[:4]), counts.ranks)
 
 
 def _read(counted: _Counted, place: str) -> Counts:
     if counted.confusion is not None:
-        return counts_of(counted.confusion)
+        return counts_of(counted.confusion)._replace(ranks=counted.ranks)
     assert counted.counts is not None
-    return Counts(*counted.counts)
+    return Counts(*counted.counts, ranks=counted.ranks)
 
 
 _Counts = Annotated[Counts, As(_Counted, _written, _read), Layout(is_flat=True)]
@@ -109,6 +116,11 @@ _Shares = Annotated[
     np.ndarray | None,
     # Rounding may put a probability above 1.
     Array("L, N", "float32", at_least=0, at_most=1 + 1e-5, is_packed=True),
+    Layout(under="answers", may_lack=True),
+]
+_Ranks = Annotated[
+    np.ndarray | None,
+    Array("L, N", ("int16", "int32"), is_packed=True),
     Layout(under="answers", may_lack=True),
 ]
 _Alpha = Annotated[float | None, Number(at_least=0, at_most=1)]
@@ -140,6 +152,9 @@ class Curve:
       num_classes: K.
       alpha: the confidence level that decides which answers are "unknown", see
         `with_unknown`; None if all answers are decided.
+      rank: int16 (int32 above 32,767 classes) `[L, N]`, how many classes come before
+        the right one: 0 exactly where it is predicted, because of equally probable
+        classes the first comes first. None from a classifier that gives only scores.
     """
 
     levels: _Levels
@@ -149,13 +164,17 @@ class Curve:
     labels: _Labels = dataclasses.field(repr=False)
     num_classes: Annotated[int, Layout(make=lambda axes: axes["K"])]
     alpha: _Alpha = None
+    rank: _Ranks = dataclasses.field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Checks the fields."""
         classes = checked_integer("num_classes", self.num_classes, at_least=2)
         axes: dict[str, int] = {}
         checked_array("levels", self.levels, "L", axes=axes)
-        for name, shape in (("predicted", "L, N"), ("labels", "N")):
+        shapes = {"predicted": "L, N", "labels": "N"}
+        if self.rank is not None:
+            shapes["rank"] = "L, N"
+        for name, shape in shapes.items():
             checked_array(
                 name,
                 getattr(self, name),
@@ -165,6 +184,8 @@ class Curve:
                 at_most=classes - 1,
                 axes=axes,
             )
+        if self.rank is not None and ((self.rank == 0) != self._is_right).any():
+            raise ValueError("rank must be 0 where predicted is the label, only there")
         # The values are not checked: curves are made often, and are large.
         shape = axes["L"], axes["N"]
         for name in ("confidence", "uncertainty"):
@@ -182,6 +203,10 @@ class Curve:
         refuse(
             (self.confidence is None) != (self.uncertainty is None),
             "confidence and uncertainty must both be there, or neither",
+        )
+        refuse(
+            self.rank is not None and self.confidence is None,
+            "rank needs the probabilities of the classes",
         )
         refuse(
             self.alpha is not None and self.uncertainty is None,
@@ -218,9 +243,27 @@ class Curve:
         return self.uncertainty > unknown_threshold(self.alpha)
 
     @functools.cached_property
-    def counts(self) -> Annotated[_Counts, Stated()]:
+    def counts(self) -> Counts:
         """The `jaxrob.metrics.Counts` by class, `[L, K]`, that measures take."""
-        return count(self._answers, self.labels, self.num_classes)
+        return self._counted(MOST_RANKS)
+
+    @property
+    def _stated_counts(self) -> Annotated[_Counts, Stated()]:
+        """The counts without the ranks, which follow from the answers."""
+        return self.counts._replace(ranks=None)
+
+    def counts_for(self, measure: str) -> Counts:
+        """The counts that a measure needs: `counts`, or more ranks for a larger k.
+
+        Args:
+          measure: the measure's name, such as "top20_accuracy", see `jaxrob.assess`.
+        """
+        k = top_k(measure) or 0
+        return self.counts if k <= MOST_RANKS else self._counted(k)
+
+    def _counted(self, num_ranks: int) -> Counts:
+        about = self._answers, self.labels, self.num_classes
+        return count(*about, self.rank, num_ranks)
 
     @functools.cached_property
     def confusion(self) -> np.ndarray:
@@ -232,6 +275,10 @@ class Curve:
         if self.counts.confusion is not None:
             return self.counts.confusion
         return count_pairs(self._answers, self.labels, self.num_classes)
+
+    @property
+    def _is_right(self) -> np.ndarray:
+        return self.predicted == self.labels
 
     @property
     def _answers(self) -> np.ndarray:
@@ -266,7 +313,7 @@ class Curve:
           misclassified ("unknown" is no failure), the lower of two equally near ones.
           NaN if there is no such level.
         """
-        wrong = (self.predicted != self.labels) & ~self.unknown
+        wrong = ~self._is_right & ~self.unknown
         return self._first_level(wrong, identity)
 
     def first_unknown_level(self, identity: float) -> np.ndarray:
@@ -324,8 +371,9 @@ class ReducedCurve:
 
     Attributes:
       levels: float64 `[L]`.
-      counts: the `jaxrob.metrics.Counts` by class, `[L, K]`. Of a confusion `[L, K, K +
-        1]` given instead, above 64 classes only the counts are kept.
+      counts: the `jaxrob.metrics.Counts` by class, `[L, K]`, with the ranks of the
+        right class up to the tenth, for top-k accuracy. Of a confusion `[L, K, K + 1]`
+        given instead, above 64 classes only the counts are kept.
       alpha: the confidence level that decided which answers are "unknown", or None.
     """
 
@@ -391,6 +439,16 @@ class ReducedCurve:
         """float64 `[L]`, see `jaxrob.metrics.effectiveness`."""
         return metrics.effectiveness(self.counts)
 
+    def counts_for(self, measure: str) -> Counts:
+        """The counts that a measure needs; see `Curve.counts_for`.
+
+        Args:
+          measure: the measure's name. Of "top{k}_accuracy" the counts may have fewer
+            than k ranks, and then the measure rejects them.
+        """
+        del measure
+        return self.counts
+
     def to_json(self) -> str:
         """The curve as strict JSON text."""
         return to_json(self)
@@ -438,6 +496,6 @@ def select(curve: C, rows: np.ndarray, levels: np.ndarray) -> C:
 
 def _by_level(curve: Curve) -> list[tuple[str, np.ndarray]]:
     """Returns the fields with a leading axis of levels, by name, unless None."""
-    names = ("levels", "predicted", "confidence", "uncertainty")
+    names = ("levels", "predicted", "confidence", "uncertainty", "rank")
     parts = ((name, getattr(curve, name)) for name in names)
     return [(name, part) for name, part in parts if part is not None]

@@ -6,8 +6,11 @@ import numpy as np
 
 from jaxrob._codec import Integer, Text, refuse
 from jaxrob._files.strict_json import short
-from jaxrob.metrics import Counts
+from jaxrob.metrics import Counts, measures
+from jaxrob.metrics._quality import TOP_K
 
+#: The name of a measure, as `measure_named` takes it.
+MEASURE = Text("the name of a measure", "|".join([*measures, TOP_K]))
 # Sums of larger counts would not be exact.
 _MOST_INPUTS = 2**53
 # Levels nearer to an end than this share of the range count as that end.

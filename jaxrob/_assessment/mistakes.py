@@ -9,6 +9,7 @@ from jaxrob._assessment.criterion import Criterion
 from jaxrob._assessment.explore import Exploration
 from jaxrob._curve import Curve, ReducedCurve, select
 from jaxrob.alterations import Alteration
+from jaxrob.metrics._quality import in_words
 
 # Fewer images may have the same answer by chance.
 _FEWEST_IMAGES = 10
@@ -97,10 +98,10 @@ def _answers_one_class(unaltered: Curve | ReducedCurve) -> bool:
 def _look_at_unaltered(value: float, criterion: Criterion) -> None:
     if value < criterion.threshold:
         warn(
-            f"unaltered, the {criterion.measure} is {value:.4g}, already below the "
-            f"threshold {criterion.threshold:g}: what is accepted then says little "
-            "about the alteration. Look at the network, the images' scale and the "
-            "labels, or ask for a lower threshold."
+            f"unaltered, the {in_words(criterion.measure)} is {value:.4g}, already "
+            f"below the threshold {criterion.threshold:g}: what is accepted then says "
+            "little about the alteration. Look at the network, the images' scale and "
+            "the labels, or ask for a lower threshold."
         )
 
 

@@ -7,6 +7,7 @@ import numpy as np
 from jaxrob._codec import Array, Integer, Number, Row, Text, refuse
 from jaxrob._files.strict_json import short
 from jaxrob.metrics import ConfidenceInterval
+from jaxrob.metrics._quality import measure_named, top_k
 from jaxrob.strategies._few.sides import least_count
 from jaxrob.strategies._strategy import STATUSES
 
@@ -183,10 +184,12 @@ def _right(one: Any) -> np.ndarray | None:
 
     Returns None where images weigh differently.
     """
-    counts = one.curve.counts
+    counts = one.counts
     if one.measure == "decided_ratio":
         return counts.decided.sum(-1)
     weighs = one.measure == "recall" and counts.num_classes > 2
     if one.curve.alpha is not None or weighs:
         return None
+    if top_k(one.measure) is not None:
+        return measure_named(one.measure).ratio(counts.summed()).numerator
     return counts.correct.sum(-1)

@@ -14,7 +14,7 @@ from jaxrob._assessment.explore import Exploration, subject_of
 from jaxrob._assessment.per_image import per_image
 from jaxrob._assessment.sampling import Sampling
 from jaxrob._curve import ReducedCurve
-from jaxrob._engine.answers import HostAnswers
+from jaxrob._engine.answers import INVALID, HostAnswers
 from jaxrob._engine.collect import empty_answers
 from jaxrob._engine.order import random_order
 from jaxrob._engine.parts import Part, answer_parts
@@ -22,7 +22,8 @@ from jaxrob._engine.picked import counted
 from jaxrob._run.prepare import Run
 from jaxrob.alterations import Alteration
 from jaxrob.metrics import ConfidenceInterval, Counts
-from jaxrob.metrics._counts import count, stacked
+from jaxrob.metrics._counts import MOST_RANKS, count, stacked
+from jaxrob.metrics._quality import measure_named, top_k
 from jaxrob.strategies import Found, History, Strategy
 from jaxrob.strategies._drive import Seen, Span, Subject, concluded
 from jaxrob.strategies._few.population import population_of
@@ -45,8 +46,10 @@ class SomeImages:
         """Starts without answers.
 
         Raises:
-          ValueError: if the measure is not a mean over images, or no image counts.
+          ValueError: if the measure is not a mean over images, or not of this number
+            of classes, or no image counts.
         """
+        criterion.check_classes(run.execution.info.num_classes)
         self.run, self._criterion = run, criterion
         self._num_classes = run.execution.info.num_classes
         self._data = counted(run.dataset)
@@ -87,7 +90,7 @@ class SomeImages:
         levels = history.levels
         seen = [rows[level] for level in subject.canonical(levels).tolist()]
         counts = stacked([self._counts(one) for one in seen])
-        values = metrics.measures[criterion.measure](counts)
+        values = measure_named(criterion.measure)(counts)
         shown = History(levels, values, rounds=history.rounds)
         task = subject.task._replace(threshold=criterion.threshold)
         found = concluded(subject, history)
@@ -179,7 +182,11 @@ class SomeImages:
             limit = unknown_threshold(self._criterion.alpha)
             unknown = row.answers.uncertainty[part] > limit
             given = np.where(unknown, self._num_classes, given)
-        return count(given[None], self._labels[part], self._num_classes)
+        measure, has_ranks = self._criterion.measure, row.answers.rank[:1] != INVALID
+        rank = row.answers.rank[None, part] if has_ranks.all() else None
+        most = max(top_k(measure) or 0, MOST_RANKS)
+        about = given[None], self._labels[part], self._num_classes
+        return count(*about, rank, most)
 
 
 class _Row(NamedTuple):

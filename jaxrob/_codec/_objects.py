@@ -157,7 +157,9 @@ def _check_stated(field: _Field, found: Any, again: Any, place: str) -> None:
     if not _is_near(found, again, field.stated.within):
         pair, key = [field.codec.write(one) for one in (found, again)], field.key
         if field.layout.is_flat:
-            key = next(iter(pair[0]))
+            key = next(
+                k for k in {**pair[0], **pair[1]} if pair[0].get(k) != pair[1].get(k)
+            )
             pair = [one.get(key) for one in pair]
         shown, other = map(short, pair)
         raise ValueError(

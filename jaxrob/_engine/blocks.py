@@ -57,11 +57,13 @@ class PlacedBlock(NamedTuple):
       block: which images these are.
       images: `[size, ...]`, padded with zeros, sharded over the devices.
       indices: uint32 `[size]`, their indices in the data set, sharded too.
+      labels: int32 `[size]`, their right classes, sharded too; 0 of padding.
     """
 
     block: Block
     images: jax.Array
     indices: jax.Array
+    labels: jax.Array
 
 
 def placed_blocks(
@@ -99,7 +101,8 @@ def placed_blocks(
         name = dataset, size, start
         arrays = kept.find(name)
         if arrays is None:
-            arrays = _placed_rows(dataset.images, start, size, mesh)
+            labels = put(_padded_labels(block, size), sharded(mesh))
+            arrays = *_placed_rows(dataset.images, start, size, mesh), labels
             if not is_there:
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
@@ -154,7 +157,8 @@ def picked_blocks(
         arrays = kept.find(name)
         if arrays is None:
             indices = padded(indices.astype(np.uint32), size)
-            arrays = put((next(images), indices), sharded(mesh))
+            labels = _padded_labels(block, size)
+            arrays = put((next(images), indices, labels), sharded(mesh))
             if not is_there:
                 kept.keep(name, arrays)
         return PlacedBlock(block, *arrays)
@@ -168,6 +172,10 @@ def _check_labels(
 ) -> None:
     name = f"labels of {dataset.name}"
     check_labels_below(block.labels, num_classes, name, dataset.class_names)
+
+
+def _padded_labels(block: Block, size: int) -> np.ndarray:
+    return padded(np.asarray(block.labels, np.int32), size)
 
 
 def _placed_rows(
@@ -217,7 +225,8 @@ def _of_batches(
     def place(block: Block, images: np.ndarray) -> PlacedBlock:
         checked(block)
         indices = block.start + np.arange(len(images), dtype=np.uint32)
-        return PlacedBlock(block, *put((images, indices), sharded(mesh)))
+        labels = _padded_labels(block, len(images))
+        return PlacedBlock(block, *put((images, indices, labels), sharded(mesh)))
 
     are_kept, number = True, 0
     joined = itertools.starmap(place, _joined(dataset, size, mesh.size))

@@ -24,6 +24,7 @@ from jaxrob.metrics._quality import (
     per_class,
     precision,
     recall,
+    top_k_accuracy,
 )
 from jaxrob.metrics._robustness import (
     RULES,
@@ -91,6 +92,7 @@ __all__ = (
     "step_tolerance",
     "tolerance_robustness",
     "tolerances",
+    "top_k_accuracy",
     "unknown_counts",
     "wilson",
 )

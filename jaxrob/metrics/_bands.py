@@ -106,7 +106,7 @@ def bands(
 
 def _without_classes(counts: Counts) -> Counts:
     """Returns two-class counts with the same correct, wrong and unknown totals."""
-    total = counts.total
+    total = counts.summed()
     wrong, none = total.decided - total.correct, np.zeros_like(total.correct)
     rows = [total.correct, wrong, total.unknown], [none, none, none]
     return counts_of(np.moveaxis(np.array(rows), -1, 0))

@@ -88,7 +88,7 @@ def checked_counts(counts: Any, min_inputs: int = 0) -> Counts:
         or a level counts too few inputs.
     """
     if isinstance(counts, Counts):
-        counts = _checked_parts(counts)
+        counts = _with_ranks(_checked_parts(counts), counts.ranks)
     else:
         counts = counts_of(_integers("counts", counts, "L, K, K + 1"))
     if counts.num_classes < 2:
@@ -136,6 +136,24 @@ def _checked_parts(counts: Counts) -> Counts:
             "have these counts"
         )
     return checked
+
+
+def _with_ranks(counts: Counts, ranks: Any) -> Counts:
+    """Returns counts with ranks `[L, K, R]` that go with them; None is no ranks."""
+    if ranks is None:
+        return counts
+    axes = dict(zip("LK", counts.correct.shape))
+    ranks = _integers("counts.ranks", ranks, "L, K, R", axes)
+    if (ranks[..., 0] != counts.correct).any():
+        raise ValueError("counts.ranks must count the correct inputs at rank 0")
+    if (ranks.sum(-1) > counts.decided).any():
+        raise ValueError("counts.ranks must not add up to more than counts.decided")
+    if ranks.shape[-1] >= counts.num_classes:
+        raise ValueError(
+            f"counts.ranks must be of fewer ranks than {counts.num_classes} classes; "
+            f"got {ranks.shape[-1]}"
+        )
+    return counts._replace(ranks=ranks)
 
 
 def _integers(

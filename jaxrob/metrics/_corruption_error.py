@@ -306,7 +306,7 @@ def _checked(name: str, one: Any, with_unaltered: bool) -> _Errors:
     _check_comparable(name, one, curve)
     rows = _rows(name, np.asarray(curve.levels), (0.0,) * with_unaltered + _SEVERITIES)
     counts = checked_counts(curve.counts, min_inputs=1)
-    total = counts.at(rows).total
+    total = counts.at(rows).summed()
     errors = 1 - total.correct / (total.decided + total.unknown)
     wrong = None
     if hasattr(curve, "predicted"):

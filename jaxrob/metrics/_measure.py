@@ -117,7 +117,7 @@ class Measure:
     def single_ratio(self, counts: Counts) -> Ratio | None:
         """Returns the measure as one ratio `[L]`; None if it is a mean over classes."""
         if not self.of_classes:
-            return self.ratio(counts.total)
+            return self.ratio(counts.summed())
         if counts.num_classes == 2:
             return Ratio(*(part[..., 1] for part in self.ratio(counts)))
         return None

@@ -5,11 +5,15 @@ level, the number of inputs by label (row) and answer (column), the last column 
 "unknown". Unknown answers count neither for nor against a class.
 """
 
+import functools
+import re
+from typing import Any
+
 import numpy as np
 
 from jaxrob._arguments.checks import check_choice, checked_integer
 from jaxrob.metrics._checks import checked_counts
-from jaxrob.metrics._counts import Counts
+from jaxrob.metrics._counts import MOST_RANKS, Counts
 from jaxrob.metrics._measure import Measure, Ratio, typical_inputs
 
 
@@ -88,7 +92,7 @@ def indecision(counts: Counts | np.ndarray) -> np.ndarray:
     Returns:
       float64 `[L]` in [0, 1].
     """
-    total = checked_counts(counts, min_inputs=1).total
+    total = checked_counts(counts, min_inputs=1).summed()
     return total.unknown / (total.decided + total.unknown)
 
 
@@ -139,14 +143,68 @@ def effective_inputs(counts: Counts | np.ndarray, measure: str) -> int:
     return typical_inputs(measure_named(measure).num_inputs(counts))
 
 
-def measure_named(name: str) -> Measure:
-    """Returns the measure of this name.
+def top_k_accuracy(counts: Counts, k: int) -> np.ndarray:
+    """The share of decided inputs whose class is among the k most probable ones.
+
+    Of equally probable classes the first comes first. 1 if no answer is decided.
+
+    Args:
+      counts: the `Counts` of a curve, which have the ranks; a confusion does not tell.
+      k: at least 1, below the number of classes.
+
+    Returns:
+      float64 `[L]` in [0, 1].
 
     Raises:
-      ValueError: if `measures` has no such name.
+      ValueError: if the counts do not have the first k ranks (see `Counts`).
     """
+    k = checked_integer("k", k, at_least=1)
+    return _top_k(k)(counts)
+
+
+def measure_named(name: str) -> Measure:
+    """Returns the measure of this name: of `measures`, or "top{k}_accuracy".
+
+    Raises:
+      TypeError: if it is not text.
+      ValueError: if there is no such measure.
+    """
+    if (k := top_k(name)) is not None:
+        return _top_k(k)
+    if isinstance(name, str) and name not in measures:
+        raise ValueError(
+            f'measure must be one of {tuple(measures)} or "top5_accuracy", with any '
+            f"number from 2; got {name!r}"
+        )
     check_choice("measure", name, measures)
     return measures[name]
+
+
+def top_k(measure: Any) -> int | None:
+    """Returns k of a measure "top{k}_accuracy", None of others."""
+    found = isinstance(measure, str) and re.fullmatch(TOP_K, measure)
+    return int(found[1]) if found else None
+
+
+def in_words(measure: str) -> str:
+    """Returns a measure's name for readers: "top-5 accuracy"."""
+    k = top_k(measure)
+    return measure if k is None else f"top-{k} accuracy"
+
+
+@functools.cache
+def _top_k(k: int) -> Measure:
+    def within(counts: Counts) -> Ratio:
+        number = 0 if counts.ranks is None else counts.ranks.shape[-1]
+        if counts.ranks is None or number < k:
+            raise ValueError(
+                f"top{k}_accuracy needs counts by the first {k} ranks; these have "
+                f"{number or 'none'}. Curves have the first {MOST_RANKS}, at most one "
+                'less than there are classes, and none of outputs="scores"'
+            )
+        return Ratio(counts.ranks[..., :k].sum(-1), counts.decided, counts.decided)
+
+    return Measure(f"top{k}_accuracy", within, if_undefined=1.0, is_proportion=True)
 
 
 def _recall(counts: Counts) -> Ratio:
@@ -174,6 +232,9 @@ def _decided_ratio(counts: Counts) -> Ratio:
     inputs = counts.decided + counts.unknown
     return Ratio(counts.decided, inputs, inputs)
 
+
+# The names of top-k accuracies.
+TOP_K = r"top([2-9]|[1-9]\d{1,8})_accuracy"
 
 # The accuracy on the inputs of one class is its recall.
 _MEASURES = (

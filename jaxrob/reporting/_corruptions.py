@@ -124,7 +124,7 @@ def _fails_at(one: Assessment) -> FailingLevel | None:
         return None
     return metrics.failing_level(
         one.levels,
-        one.curve.counts,
+        one.counts,
         one.measure,
         one.threshold,
         one.identity,

@@ -11,6 +11,7 @@ from jaxrob import metrics
 from jaxrob._assessment.assessment import Assessment
 from jaxrob._curve import Curve, ReducedCurve
 from jaxrob._identity.digest import digest
+from jaxrob.metrics._quality import in_words
 from jaxrob.reporting._few import (
     confidence_text,
     ending_text,
@@ -219,7 +220,7 @@ def alteration(
         settings=_settings(one),
         digest=digest([ascii(provenance)]) if isinstance(provenance, str) else "",
         condition=_condition(one),
-        measure=one.measure,
+        measure=in_words(one.measure),
         what="stability" if one.is_stability else "robustness",
         robustness=_robustness(one),
         level_error=_level_error(one),
@@ -275,8 +276,9 @@ def _words(one: Assessment, name: str) -> str:
 
 def _condition(one: Assessment) -> str:
     if one.scores is not None:
-        return f"each level counts as much as its {one.measure} scores"
-    return f"{one.measure} of at least {percent(one.threshold, 4).replace('.0000', '')}"
+        return f"each level counts as much as its {in_words(one.measure)} scores"
+    least = percent(one.threshold, 4).replace(".0000", "")
+    return f"{in_words(one.measure)} of at least {least}"
 
 
 def _robustness(one: Assessment) -> str:
@@ -401,7 +403,7 @@ def _undecided(one: Assessment) -> str:
             "of the images are decided."
         )
     if one.is_of_decided:
-        text += f" The {one.measure} is that of the decided images alone."
+        text += f" The {in_words(one.measure)} is that of the decided images alone."
     return text + _first_unknown(one)
 
 
@@ -428,11 +430,11 @@ def _first_unknown(one: Assessment) -> str:
 
 
 def _figure(one: Assessment) -> Markup:
-    low, high = metrics.bands(one.curve.counts, one.measure, one.confidence_level)
+    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     known = ~np.isnan(one.values)
     lines = [
         svg.Line(
-            one.measure,
+            in_words(one.measure),
             one.levels[known],
             one.values[known],
             low[known],
@@ -446,7 +448,7 @@ def _figure(one: Assessment) -> Markup:
     return svg.curves(
         lines,
         (one.lower, one.upper),
-        alt=f"{one.measure} over the level of {short(one.alteration)}: "
+        alt=f"{in_words(one.measure)} over the level of {short(one.alteration)}: "
         f"{_robustness(one)} of the range is accepted",
         x_label=axis_label(f"level of {short(one.alteration)}", one.unit)
         + f"; {images_at_levels(one)} images each",
@@ -555,7 +557,8 @@ def _lowest_class(one: Assessment, names: Sequence[str], worst: int) -> str:
     if lowest[at] == lowest[worst]:
         return ""
     value = percent(lowest[at])
-    return f"The lowest {one.measure} of a class is {value}, of “{short(names[at])}”."
+    measure = in_words(one.measure)
+    return f"The lowest {measure} of a class is {value}, of “{short(names[at])}”."
 
 
 def _bad_unaltered(one: Assessment, names: Sequence[str], inputs: np.ndarray) -> str:
@@ -659,7 +662,7 @@ def _rows(one: Assessment) -> tuple[Level, ...]:
     The selection is evenly spaced, and has both ends, the identity, the lowest value,
     and both sides of crossings.
     """
-    low, high = metrics.bands(one.curve.counts, one.measure, one.confidence_level)
+    low, high = metrics.bands(one.counts, one.measure, one.confidence_level)
     last = len(one.levels) - 1
     picked = set(np.linspace(0, last, min(_MOST_ROWS, last + 1)).round().astype(int))
     picked |= set(np.flatnonzero(one.levels == one.identity))
