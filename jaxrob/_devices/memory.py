@@ -59,10 +59,20 @@ def rows_that_fit(largest_array: int, image_shape: tuple[int, ...], mesh: Mesh) 
     if platform(mesh) == "cpu":
         in_cache = _MAX_BYTES_CPU // (4 * math.prod(image_shape))
         most = min(_MAX_ROWS_CPU, max(in_cache, 1))
-    free = _free_bytes(device)
-    fitting = int(_MEMORY_SHARE * free / (_LIVE_ARRAYS * largest_array))
+    most = max(1, min(most, rows_in_memory(largest_array, device)))
     # Blocks must be the same in all processes.
-    return smallest(max(1, min(most, fitting)), mesh) * mesh.size
+    return smallest(most, mesh) * mesh.size
+
+
+def rows_in_memory(largest_array: int, device: Any) -> int:
+    """Returns the rows, at least one, whose arrays fit in a device's free memory.
+
+    Args:
+      largest_array: bytes for one row of the largest array that a step computes.
+      device: the device.
+    """
+    fitting = _MEMORY_SHARE * _free_bytes(device) / (_LIVE_ARRAYS * largest_array)
+    return max(1, int(fitting))
 
 
 def bytes_to_keep(mesh: Mesh) -> int:

@@ -21,7 +21,7 @@ from jaxrob._dataset import (
 from jaxrob._devices.hosts import put, put_rows
 from jaxrob._devices.kept import Kept
 from jaxrob._devices.memory import bucket
-from jaxrob._devices.mesh import sharded
+from jaxrob._devices.mesh import platform, sharded
 from jaxrob._devices.prefetch import prefetched
 from jaxrob._devices.rows import is_on, is_on_devices, padded, taken_on_devices
 from jaxrob._engine.picked import CountedBatches, must_be_read, picked
@@ -93,7 +93,7 @@ def placed_blocks(
         yield from _of_batches(dataset, size, mesh, kept, checked)
         return
 
-    is_there = is_on(dataset.images, mesh)
+    is_there = _is_at_hand(dataset, mesh)
 
     def place(start: int) -> PlacedBlock:
         block = Block(dataset.labels[start : start + size], start)
@@ -143,9 +143,8 @@ def picked_blocks(
         return dataset, size, order[span].tobytes()
 
     new = [span for span in spans if kept.find(name_of(span)) is None]
-    is_there = False
+    is_there = _is_at_hand(dataset, mesh)
     if isinstance(dataset, Dataset) and is_on_devices(dataset.images):
-        is_there = is_on(dataset.images, mesh)
         images = (taken_on_devices(dataset.images, order[one], size) for one in new)
     else:
         images = (padded(some, size) for some in picked(dataset, order, new))
@@ -165,6 +164,16 @@ def picked_blocks(
 
     blocks = map(place, spans)
     yield from prefetched(blocks) if must_be_read(dataset) else blocks
+
+
+def _is_at_hand(dataset: Dataset | CountedBatches, mesh: Mesh) -> bool:
+    """Whether images are placed so fast that keeping them gains nothing.
+
+    On a CPU, kept arrays cost more than copies: freed memory is mapped anew.
+    """
+    if must_be_read(dataset) or not isinstance(dataset, Dataset):
+        return False
+    return platform(mesh) == "cpu" or is_on(dataset.images, mesh)
 
 
 def _check_labels(

@@ -18,6 +18,8 @@ from jaxrob.alterations import Alteration
 
 # A record's name for the random order of the images.
 _RANDOM = "random"
+# More images in a block than any trial chooses.
+_MOST_ROWS = 2**16
 
 
 class CachedAnswers:
@@ -47,7 +49,12 @@ class CachedAnswers:
         # The records read but not yet checked, by alteration.
         self._unchecked: dict[str, list[tuple[int, _Record]]] = {}
         read = functools.partial(_read, has_probabilities=has_probabilities)
+        # The most images of a block, if a trial chose it.
+        self.rows: int | None = None
         for number, record in read_records(journal.path, journal.records, read):
+            if isinstance(record, int):
+                self.rows = record
+                continue
             self._unchecked.setdefault(record.alteration, []).append((number, record))
             self._add(*record)
 
@@ -138,6 +145,11 @@ class CachedAnswers:
         )
         self._add(name, levels, start, answers, in_random_order)
 
+    def add_rows(self, rows: int) -> None:
+        """Journals the most images of a block, so that a resumed run keeps to it."""
+        self._journal.append({"rows": rows})
+        self.rows = rows
+
     def _add(
         self,
         name: str,
@@ -196,7 +208,13 @@ class _Record(NamedTuple):
     in_random_order: bool
 
 
-def _read(record: dict[str, Any], has_probabilities: bool) -> _Record:
+def _read(record: dict[str, Any], has_probabilities: bool) -> _Record | int:
+    """Reads answers, or the most images of a block."""
+    if "rows" in record:
+        rows = entry(record, "rows", int)
+        if not 1 <= rows <= _MOST_ROWS:
+            raise ValueError(f"'rows' must lie in [1, {_MOST_ROWS}]; got {rows}")
+        return rows
     name, start = entry(record, "alteration", str), entry(record, "start", int)
     # Records without an order are in the data set's order.
     in_random_order = "order" in record

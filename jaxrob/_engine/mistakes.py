@@ -43,6 +43,7 @@ _MIN_GAIN = 0.2
 _SIGNIFICANCE = 0.01
 # Without labels, fewer images show nothing.
 _MIN_IMAGES = 4
+_LOGITS = "logits"
 # A check of at most this share of all answers costs next to nothing.
 _LARGEST_SHARE = 0.01
 
@@ -63,6 +64,7 @@ def check_logits(
     dataset: Dataset | BatchedDataset,
     key: jax.Array,
     mesh: Mesh,
+    number: int,
 ) -> None:
     """Warns if "logits" are probabilities, or identical for every image.
 
@@ -73,7 +75,10 @@ def check_logits(
       dataset: the data.
       key: a random key, replicated.
       mesh: the devices.
+      number: answers in all; 0 if unknown.
     """
+    if not is_worthwhile(_LOGITS, classifier, _NUM_ALONE, number):
+        return
     first = dataset if isinstance(dataset, Dataset) else next(dataset.batches())
     images, number = first.images, min(_NUM_ALONE, len(first))
     if is_on_devices(images):
@@ -82,7 +87,14 @@ def check_logits(
     rows = np.asarray(_raw_outputs(classifier, put(images, replicated(mesh)), key))
     sums = rows.sum(axis=-1)
     of = f"on the first {len(images)} images the classifier"
-    if (rows >= -1e-6).all() and (np.abs(sums - 1) <= _SUM_TOLERANCE).all():
+    are_distributions = (rows >= -1e-6).all() and (
+        np.abs(sums - 1) <= _SUM_TOLERANCE
+    ).all()
+    spread = np.ptp(rows, axis=1).max()
+    are_equal = spread <= 1e-6 * np.abs(rows).max() and np.ptp(images, axis=0).max() > 0
+    passed = not (are_distributions or are_equal)
+    _passed(_LOGITS, jax.tree.structure(classifier)).append(passed)
+    if are_distributions:
         if (rows.max(axis=-1) >= 1 - 1e-6).all():
             warn(
                 f'outputs="logits", but {of} returns a 1 for one class and 0 for the '
@@ -95,32 +107,25 @@ def check_logits(
                 "at least 0 and add up to 1. A second softmax makes them nearly equal: "
                 'pass outputs="probabilities", or return what is before the softmax.'
             )
-        return
-    spread = np.ptp(rows, axis=1).max()
-    if spread <= 1e-6 * np.abs(rows).max() and np.ptp(images, axis=0).max() > 0:
+    elif are_equal:
         warn(
             f"{of} returns the same for every image. It has learnt nothing, or the "
             "images are not scaled as it expects them."
         )
 
 
-def is_worthwhile(
-    what: str, classifier: Classifier, cost: int, number: int, mesh: Mesh
-) -> bool:
+def is_worthwhile(what: str, classifier: Classifier, cost: int, number: int) -> bool:
     """Whether a check that runs a classifier again is worth its time.
 
     It is until a classifier of this structure has passed the check; from then on, only
     where the check costs next to nothing.
 
     Args:
-      what: the check: "batch invariance", or a `scale_check`.
+      what: the check: "batch invariance", "logits", or a `scale_check`.
       classifier: the classifier.
       cost: answers that the check takes.
       number: answers in all; 0 if unknown.
-      mesh: the devices. No check runs over several processes.
     """
-    if mesh.is_multi_process:
-        return False
     passed = list(_passed(what, jax.tree.structure(classifier)))
     return passed != [True] or cost <= _LARGEST_SHARE * number
 

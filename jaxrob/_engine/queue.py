@@ -1,6 +1,7 @@
 """The queue: all levels of several alterations, on all images."""
 
 import contextlib
+import math
 import sys
 from collections.abc import Callable, Generator, Sequence
 from typing import NamedTuple
@@ -13,8 +14,13 @@ from jaxrob._dataset import BatchedDataset, Dataset
 from jaxrob._engine.blocks import PlacedBlock, placed_blocks
 from jaxrob._engine.collect import AnswerCollector, CountCollector, CurveCollector
 from jaxrob._engine.execution import Execution, check_same_request
-from jaxrob._engine.sizes import images_in_block, rows_of_a_level
+from jaxrob._engine.sizes import (
+    images_in_block,
+    levels_are_sequential,
+    rows_of_a_level,
+)
 from jaxrob._engine.tasks import EvaluationTask, run_tasks
+from jaxrob._engine.trial import tried_rows
 from jaxrob.alterations import Alteration
 
 # Stands for all images, even if their number is unknown.
@@ -109,23 +115,45 @@ def _placed(
     frontiers: Sequence[Frontier],
 ) -> Generator[PlacedBlock, None, None]:
     """Returns the blocks of images, of a size that suits the levels."""
-    rows, mesh = _rows_of_a_block(execution, frontiers), execution.mesh
+    rows, mesh = _rows_of_a_block(execution, dataset, frontiers), execution.mesh
     about = rows, length, execution.batch_size, mesh
     size = images_in_block(execution.classifier, *about)
     num_classes = execution.info.num_classes
     return placed_blocks(dataset, num_classes, size, mesh, execution.kept)
 
 
-def _rows_of_a_block(execution: Execution, frontiers: Sequence[Frontier]) -> int:
+def _rows_of_a_block(
+    execution: Execution,
+    dataset: Dataset | BatchedDataset,
+    frontiers: Sequence[Frontier],
+) -> int:
     """Returns the most images of a block, the same in all rounds of a run.
 
     Other sizes would be other programs, and other blocks on the devices.
     """
-    kept = execution.kept
+    kept, cached = execution.kept, execution.cached
     if kept.rows is None:
-        kept.rows = execution.rows
-        if execution.network is None:
-            levels = [len(frontier.levels) for frontier in frontiers]
+        levels = [len(frontier.levels) for frontier in frontiers]
+        if levels_are_sequential(execution.image_shape, execution.mesh):
+            known = cached.rows if cached is not None else None
+            kept.rows = known or _tried_rows(execution, dataset, frontiers)
+            if cached is not None and kept.rows not in (known, execution.rows):
+                cached.add_rows(kept.rows)
+        elif execution.network is None:
             about = execution.image_shape, levels, execution.mesh
             kept.rows = rows_of_a_level(execution.rows, *about)
+        else:
+            kept.rows = execution.rows
     return kept.rows
+
+
+def _tried_rows(
+    execution: Execution,
+    dataset: Dataset | BatchedDataset,
+    frontiers: Sequence[Frontier],
+) -> int:
+    length, dtype = math.inf, np.dtype(np.uint8)
+    if isinstance(dataset, Dataset):
+        length, dtype = len(dataset), dataset.images.dtype
+    number = length * sum(len(frontier.levels) for frontier in frontiers)
+    return tried_rows(execution, dtype, *frontiers[0], length, number)

@@ -121,7 +121,8 @@ def run_tasks(
         # Probabilities taken as logits would explain all confidences.
         execution.checked.add("outputs")
         with computing(), own_errors(), jax.set_mesh(execution.mesh):
-            check_logits(classifier, dataset, execution.key, execution.mesh)
+            about = execution.key, execution.mesh, number
+            check_logits(classifier, dataset, *about)
 
 
 class _Step(NamedTuple):
@@ -264,6 +265,8 @@ def _checks_due(
       is_mildest: whether the step has the level nearest to the identity.
     """
     mesh, checked = execution.mesh, execution.checked
+    if mesh.is_multi_process:
+        return set()
     sequential = levels_are_sequential(execution.image_shape, mesh)
     one_more = len(placed.images) * (1 if sequential else levels)
     few = (
@@ -277,7 +280,7 @@ def _checks_due(
     for name, what, cost in checks:
         if name not in checked:
             checked.add(name)
-            if is_worthwhile(what, execution.classifier, cost, number, mesh):
+            if is_worthwhile(what, execution.classifier, cost, number):
                 due.add(name)
     return due
 

@@ -110,7 +110,7 @@ def make_problem(
             f"{invalid.sum()} of {len(images)} unaltered images"
         )
     scale = scale_check(classifier, labels)
-    if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0, mesh):
+    if scale is not None and is_worthwhile(scale, classifier, MAX_CHECKED, 0):
         few = 255 * images[:MAX_CHECKED], labels[:MAX_CHECKED]
         as_bytes, _ = _answers(classifier, *few, keys, rows, mesh)
         check_scale(classifier, before, as_bytes, labels)

@@ -107,39 +107,55 @@ def _plane_by_plane(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.A
 
 
 def _by_shifts(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:
-    """Adds up shifts along the rows, then multiplies all of an image's columns.
+    """Adds up shifts along the rows, then along the columns.
 
-    Channels stay innermost throughout, so that nothing is transposed between the two.
+    Channels stay innermost throughout, so that nothing is transposed, and all of an
+    image's columns shift together.
     """
     channels, height, width = planes.shape
-    if 2 * reach >= width:
+    # Products with matrices are faster than so many shifts.
+    if 2 * (2 * reach + 1) > width:
         return _plane_by_plane(planes, level, reach=reach)
     image = jnp.stack(list(planes), axis=-1)
-    padded = jnp.pad(image, ((0, 0), (reach, reach), (0, 0)), mode="edge")
     # [row, column and channel].
-    padded = padded.reshape(height, -1)
+    padded = jnp.pad(image, ((0, 0), (reach, reach), (0, 0)), mode="edge")
+    blurred = _shifted(padded.reshape(height, -1), level, reach, 1, channels)
+    padded = jnp.pad(blurred, ((reach, reach), (0, 0)), mode="edge")
+    return _shifted(padded, level, reach, 0, 1).reshape(height, width, channels)
+
+
+def _shifted(
+    padded: jax.Array, level: jax.Array, reach: int, axis: int, step: int
+) -> jax.Array:
+    """Adds up an array's shifts by up to `reach` steps along an axis.
+
+    Args:
+      padded: the array, with `reach` steps of padding at both ends.
+      level: the Gaussian's standard deviation, in steps.
+      reach: the most steps.
+      axis: the axis.
+      step: a step's length.
+
+    Returns:
+      The array, without padding.
+    """
+    length = padded.shape[axis] - 2 * reach * step
 
     def added(reach_now: int) -> jax.Array:
-        taps = range(-reach_now, reach_now + 1)
-        starts = (channels * (reach + tap) for tap in taps)
+        starts = range((reach - reach_now) * step, (reach + reach_now + 1) * step, step)
         parts = [
-            weight * padded[:, start : start + channels * width]
+            weight * jax.lax.slice_in_dim(padded, start, start + length, axis=axis)
             for weight, start in zip(_kernel(level, reach_now, reach_now), starts)
         ]
         return functools.reduce(jnp.add, parts)
 
     # A CPU runs one branch only. Half of the taps suffice for half of the levels.
     half = reach // 2
-    blurred = jax.lax.cond(
+    return jax.lax.cond(
         level * _TRUNCATE <= half,
         lambda: added(half),
         lambda: added(reach),
     )
-    # As in `_plane_by_plane`, but XLA knows that this adds nothing.
-    zeros = (0 * blurred[:1, :1].astype(jnp.int32)).astype(jnp.float32)
-    own = _blur_matrix(level, reach, height) + zeros
-    blurred = jnp.matmul(own, blurred, precision=_HIGHEST)
-    return blurred.reshape(height, width, channels)
 
 
 def _by_blocks(planes: jax.Array, level: jax.Array, *, reach: int) -> jax.Array:

@@ -15,6 +15,7 @@ from jaxrob.alterations._alteration import (
     check_image,
 )
 from jaxrob.alterations._checks import checked_range
+from jaxrob.alterations._normal import normal
 
 
 def gaussian_noise(
@@ -76,7 +77,7 @@ def draw_noise(image: jax.Array, key: jax.Array) -> jax.Array:
 
     Drawn in the array's own type, one key would give other noise for each type.
     """
-    return jax.random.normal(key, image.shape, jnp.float32)
+    return normal(key, image.shape)
 
 
 def add_noise(

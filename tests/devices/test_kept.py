@@ -41,11 +41,13 @@ def test_what_fits_is_kept():
 
 
 @pytest.mark.parametrize("settings", [{}, {"half_width": 0.0}], ids=["all", "few"])
-def test_an_assessment_uploads_each_block_once(settings, monkeypatch):
+def test_an_assessment_reads_each_block_once(settings, monkeypatch, tmp_path):
     placed = []
     put = blocks.put
     monkeypatch.setattr(blocks, "put", lambda *a: placed.append(a) or put(*a))
-    dataset = jaxrob.Dataset(IMAGES, LABELS)
+    np.save(tmp_path / "images.npy", IMAGES)
+    mapped = np.load(tmp_path / "images.npy", mmap_mode="r")
+    dataset = jaxrob.Dataset(mapped, LABELS)
     found = assess(dataset, batch_size=30, **settings)
     rounds = found.diagnostics.rounds
     assert rounds > 2 and len(placed) == 3

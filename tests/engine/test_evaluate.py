@@ -13,6 +13,7 @@ from jaxrob import alterations
 from jaxrob._classifier import trace_info
 from jaxrob._engine import sizes, tasks
 from jaxrob.alterations import Alteration
+from jaxrob.alterations._normal import normal
 from jaxrob.networks import MLP, MnistCNN, StridedCNN
 
 NUM_IMAGES = 97
@@ -82,7 +83,7 @@ def test_answers_are_those_of_one_image_at_a_time(classifier, dataset):
     for n, image in enumerate(few.images):
         for row, level in enumerate(levels):
             # By hand, in NumPy except for the noise and the network.
-            noise = jax.random.normal(jax.random.fold_in(KEY, n), image.shape)
+            noise = normal(jax.random.fold_in(KEY, n), image.shape)
             altered = np.clip(image / 255 + np.sqrt(level) * np.asarray(noise), 0, 1)
             logits = classifier.apply_fn(
                 classifier.variables, jnp.float32(altered)[None]

@@ -8,6 +8,7 @@ import numpy as np
 
 from jaxrob.alterations._alteration import Alteration, check_image
 from jaxrob.alterations._motion_blur import Motion, draw_motion, moved, ready
+from jaxrob.alterations._normal import normal
 from jaxrob.alterations.corruptions._by_severity import between, by_severity
 from jaxrob.alterations.corruptions._clipped_zoom import zoom_table, zoomed
 from jaxrob.alterations.corruptions._parameters import SNOW, at
@@ -64,7 +65,7 @@ def _draw(image: jax.Array, key: jax.Array, rows: np.ndarray) -> SnowDraws:
     del rows
     flakes, motion = jax.random.split(key)
     return SnowDraws(
-        jax.random.normal(flakes, image.shape[:2], jnp.float32),
+        normal(flakes, image.shape[:2]),
         draw_motion(motion, *_ANGLES),
     )
 

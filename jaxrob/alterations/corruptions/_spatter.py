@@ -9,6 +9,7 @@ import scipy
 
 from jaxrob._identity.hashable_partial import hashable_partial
 from jaxrob.alterations._alteration import Alteration
+from jaxrob.alterations._normal import normal
 from jaxrob.alterations.corruptions._corruption import corruption
 from jaxrob.alterations.corruptions._parameters import (
     SPATTER,
@@ -67,7 +68,7 @@ def spatter(size: int | None = None) -> Alteration:
 
 def _draw(image: jax.Array, key: jax.Array, *, size: int | None) -> Layers:
     rows = SPATTER.rows(size_for("spatter", image.shape, size))
-    return layers(jax.random.normal(key, image.shape[:2]), rows)
+    return layers(normal(key, image.shape[:2]), rows)
 
 
 def layers(noise: jax.Array, rows: np.ndarray) -> Layers:
